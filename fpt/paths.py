@@ -1,0 +1,17 @@
+"""Where things live, independent of the working directory.
+
+papermill runs a notebook in the caller's directory, nbval in the notebook's own, so no path may be
+relative. The root is the checkout that holds the package, or `FPT_ROOT` where the package is
+installed apart from a checkout.
+"""
+
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+ROOT = Path(os.environ.get("FPT_ROOT", PACKAGE.parent)).resolve()
+DATA = ROOT / "data"
+PREPARED = DATA / "prepared"
+REPORTS = ROOT / "reports"
+PARAMS = ROOT / "params.yaml"
+NOTEBOOKS = ROOT / "notebooks"
