@@ -1,0 +1,35 @@
+"""The tasks, by name: `get_task("mnist", size=28)`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from ..errors import FptError
+from .base import Batch, Example, Task
+from .bits import bit_memory, bit_xor
+from .images import cifar10, cifar10_lra, digits, mnist, shapes
+from .listops import listops
+from .proteins import families, homology
+
+REGISTRY: dict[str, Callable[..., Task]] = {
+    "bit-memory": bit_memory,
+    "bit-xor": bit_xor,
+    "listops": listops,
+    "mnist": mnist,
+    "cifar10": cifar10,
+    "cifar10-lra": cifar10_lra,
+    "homology": homology,
+    "digits": digits,
+    "shapes": shapes,
+    "families": families,
+}
+TASKS = tuple(REGISTRY)
+
+
+def get_task(name: str, **options: Any) -> Task:
+    """The task `name` with its options; reads no data. FptError for an unknown name or option."""
+    if name not in REGISTRY:
+        raise FptError(f"there is no task {name!r}; allowed: {', '.join(TASKS)}.")
+    return REGISTRY[name](**options)
+
+
+__all__ = ["TASKS", "Batch", "Example", "Task", "get_task"]

@@ -1,0 +1,194 @@
+"""What a task is: splits, token form, the positions read, classes and floors (design of tasks).
+
+A task is used through `Task`; adding one means one file with a factory and one line in the
+registry of `fpt.tasks`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from ..data import Dataset, arrays_digest, dataset_digest, manifest_entry
+from ..errors import FptError
+from ..rng import generator
+
+Device = torch.device | str
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tensors of K packed runs: leading axes (K, B); evaluation batches have K = 1."""
+
+    inputs: Tensor  # (K, B, T, dim) float32 for kind "vector", (K, B, T) int64 for kind "token"
+    targets: Tensor  # (K, B, R) int64, R = task.reads * task.answers
+    last: Tensor | None = None  # (K, B) position read where lengths differ; None: last `reads`
+    mask: Tensor | None = None  # (K, B, T) bool, True = real token; None: all real
+    groups: Tensor | None = None  # (K, B) int64 group of each example (ListOps: its depth)
+
+
+@dataclass(frozen=True)
+class Example:
+    """One example as a person sees it: an image in [0, 1] (H, W, channels), or text."""
+
+    answer: str
+    image: Tensor | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task(ABC):
+    """One sequence task. Constructing it reads no data; the first batch does."""
+
+    name: str
+    options: dict[str, Any]  # every option, defaults filled in
+    kind: Literal["vector", "token"]
+    dim: int  # token width (vector) or vocabulary size (token)
+    length: int  # tokens of the longest sequence
+    reads: int = 1  # positions read, counted from the end
+    answers: int = 1  # answers per position read
+    classes: int  # classes per answer
+    sizes: dict[str, int]  # examples per split; 0: endless
+    augmented: bool = False  # whether the released code augments this task's training images
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What is learned, as JSON: name, options, and where the data come from. Reads no data."""
+        return {"name": self.name, "options": self.options, "data": self.source()}
+
+    @abstractmethod
+    def source(self) -> dict[str, Any]:
+        """Source, revision and preparation version of the data, as JSON."""
+
+    @abstractmethod
+    def train_batch(
+        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+    ) -> Batch:
+        """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size."""
+
+    @abstractmethod
+    def eval_batches(self, split: str, size: int, device: Device) -> Iterator[Batch]:
+        """The whole `split` once, in a fixed order, K = 1; the last batch may be short."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """SHA-256 of the data (finite sets) or of the validation and test sets (generated)."""
+
+    @abstractmethod
+    def floors(self) -> dict[str, float]:
+        """Test accuracy in [0, 1] of trivial predictors."""
+
+    @abstractmethod
+    def example(self, split: str, index: int) -> Example:
+        """Example `index` of `split`, to be drawn."""
+
+    def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
+        """Scores per answer beside accuracy, from logits (K, B, R, classes).
+
+        Each is (K, B, R) float, NaN where it does not apply: average over the rest.
+        """
+        return {}
+
+    def check_split(self, split: str) -> None:
+        if split not in self.sizes:
+            raise FptError(
+                f"task {self.name!r} has no split {split!r}; its splits are "
+                f"{', '.join(self.sizes)}."
+            )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FiniteTask(Task):
+    """A task over a prepared data set; its training order is one permutation per epoch."""
+
+    dataset: Dataset
+
+    def source(self) -> dict[str, Any]:
+        return self.dataset.source
+
+    def digest(self) -> str:
+        return dataset_digest(self.dataset)
+
+    def floors(self) -> dict[str, float]:
+        """From the manifest where the data set is listed (no data needed), else computed."""
+        recorded = manifest_entry(self.dataset.key).get("floors", {}).get(self.name)
+        return dict(recorded) if recorded else self.measure_floors()
+
+    @abstractmethod
+    def measure_floors(self) -> dict[str, float]:
+        """The floors that need no iterative fit, measured on the data."""
+
+    @abstractmethod
+    def labels(self, split: str) -> Tensor:
+        """(N,) int64 in the order of the data set."""
+
+    def features(self, split: str) -> Tensor | None:
+        """(N, features) float32 on which a linear classifier is a floor; None where it is none."""
+        return None
+
+
+def resolve(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """`defaults` overridden by `given`; an unknown name or another type is an error."""
+    for key, value in given.items():
+        if key not in defaults:
+            raise FptError(
+                f"task {name!r} has no option {key!r}; allowed: {', '.join(defaults) or 'none'}."
+            )
+        default = defaults[key]
+        if default is not None and type(value) is not type(default):
+            raise FptError(
+                f"option {key!r} of task {name!r} must be {type(default).__name__}, not {value!r}."
+            )
+        if isinstance(value, int) and value < 1:
+            raise FptError(f"option {key!r} of task {name!r} must be at least 1, not {value}.")
+    return {**defaults, **given}
+
+
+def choice(name: str, option: str, value: Any, allowed: Sequence[Any]) -> None:
+    """Raises unless `value` is one of `allowed`."""
+    if value not in allowed:
+        raise FptError(
+            f"option {option!r} of task {name!r} must be one of "
+            f"{', '.join(map(repr, allowed))}, not {value!r}."
+        )
+
+
+@lru_cache(maxsize=128)
+def permutation(count: int, seed: int, epoch: int, device: Device) -> Tensor:
+    """(count,) int64: the order of `epoch` in the run `seed`, drawn on the CPU on every machine."""
+    return torch.randperm(count, generator=generator("cpu", seed, "order", epoch)).to(device)
+
+
+def order(count: int, seeds: Sequence[int], step: int, size: int, device: Device) -> Tensor:
+    """(K, size) int64: the examples of training batch `step`; epochs follow without a gap."""
+
+    def one(seed: int) -> Tensor:
+        parts, start, end = [], step * size, (step + 1) * size
+        while start < end:
+            epoch, first = divmod(start, count)
+            last = min(count, first + end - start)
+            parts.append(permutation(count, seed, epoch, device)[first:last])
+            start += last - first
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    return torch.stack([one(seed) for seed in seeds])
+
+
+@lru_cache(maxsize=64)
+def constant(values: tuple[float, ...], device: Device) -> Tensor:
+    """`values` on `device`, copied there once: a copy per batch would wait for the device."""
+    return torch.tensor(values, device=device)
+
+
+def majority(train: Tensor, test: Tensor, classes: int) -> float:
+    """Test accuracy of always answering the most frequent training label."""
+    best = torch.bincount(train.long(), minlength=classes).argmax()
+    return (test == best).double().mean().item()
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    return arrays_digest({name: tensor.numpy() for name, tensor in tensors.items()})

@@ -1,0 +1,285 @@
+"""Image tasks: mnist, cifar10, cifar10-lra, and the smoke stand-ins digits and shapes.
+
+Token form and normalisation follow paper section 2.2 (paper and released code); patches are cut
+row by row, a token's values in the order (row, column, channel).
+"""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ..data import Arrays, Dataset, fetch, hub_identity, load
+from ..rng import fold
+from . import augment as augmentation
+from .base import (
+    Batch,
+    Device,
+    Example,
+    FiniteTask,
+    choice,
+    constant,
+    majority,
+    order,
+    resolve,
+)
+from .shapes import SHAPES, draw_shapes
+
+PREPARATION = 1
+CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+CIFAR_CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+GREY = (0.2989, 0.587, 0.114)  # ITU-R 601, the weights of the released code's library
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImageTask(FiniteTask):
+    """Images (N, H, W, C) uint8 on the device, expanded to patches per batch.
+
+    Arrays of the data set: `<split>_images`, `<split>_labels` for train, valid and test.
+    """
+
+    patch: int
+    pad: int = 0
+    grey: bool = False
+    levels: int = 255  # the pixel value that means 1
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    names: tuple[str, ...] = tuple(map(str, range(10)))
+
+    def train_batch(
+        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+    ) -> Batch:
+        arrays = load(self.dataset, device)
+        rows = order(len(arrays["train_labels"]), seeds, step, size, device)
+        images = arrays["train_images"][rows]
+        if augment:
+            numbers = augmentation.draw(seeds, step, size, device)
+            images = augmentation.transform(images, numbers)
+        return Batch(self.tokens(images), arrays["train_labels"][rows].long()[..., None])
+
+    def eval_batches(self, split: str, size: int, device: Device) -> Iterator[Batch]:
+        self.check_split(split)
+        arrays = load(self.dataset, device)
+        images, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"]
+        for start in range(0, len(labels), size):
+            part = slice(start, start + size)
+            yield Batch(self.tokens(images[part])[None], labels[part].long()[None, :, None])
+
+    def pixels(self, images: Tensor) -> Tensor:
+        """(..., H, W, C) uint8 -> float32 in [0, 1], grey where the task is."""
+        values = images.float() / self.levels
+        if not self.grey:
+            return values
+        return (values * constant(GREY, values.device)).sum(-1, keepdim=True)
+
+    def tokens(self, images: Tensor) -> Tensor:
+        """(..., H, W, C) uint8 -> (..., T, patch * patch * C) float32, normalised."""
+        values = self.pixels(images)
+        values = (values - constant(self.mean, values.device)) / constant(self.std, values.device)
+        values = torch.nn.functional.pad(values, (0, 0) + (self.pad,) * 4)
+        height, width = (side // self.patch for side in values.shape[-3:-1])
+        values = values.unflatten(-3, (height, self.patch)).unflatten(-2, (width, self.patch))
+        return values.transpose(-4, -3).flatten(-3).flatten(-3, -2)
+
+    def measure_floors(self) -> dict[str, float]:
+        arrays = load(self.dataset)
+        best = majority(arrays["train_labels"], arrays["test_labels"], self.classes)
+        return {"majority": best}
+
+    def labels(self, split: str) -> Tensor:
+        return load(self.dataset)[f"{split}_labels"].long()
+
+    def features(self, split: str) -> Tensor | None:
+        return self.pixels(load(self.dataset)[f"{split}_images"]).flatten(1)
+
+    def example(self, split: str, index: int) -> Example:
+        self.check_split(split)
+        arrays = load(self.dataset)
+        answer = self.names[int(arrays[f"{split}_labels"][index])]
+        return Example(answer=answer, image=self.pixels(arrays[f"{split}_images"][index]))
+
+
+def split_rows(name: str, count: int, *parts: int) -> list[np.ndarray]:
+    """`count` rows cut into fixed random parts of the given sizes, the first taking the rest.
+
+    The permutation is keyed by the data set's name; each part is in ascending order.
+    """
+    rng = np.random.Generator(np.random.PCG64(fold(name, "split")))
+    # Argsort of raw 64-bit draws: the raw stream is the one NumPy promises never to change.
+    shuffled = np.argsort(rng.bit_generator.random_raw(count), kind="stable")
+    borders = np.cumsum([count - sum(parts), *parts])[:-1]
+    return [np.sort(part) for part in np.split(shuffled, borders)]
+
+
+def _decode(name: str, split: str) -> tuple[np.ndarray, np.ndarray]:
+    """Images (N, H, W, C) uint8 and labels (N,) uint8 of a hub file with one image column."""
+    from PIL import Image
+
+    table = pq.read_table(fetch(name, split))
+    column = next(c for c in table.column_names if c != "label")
+    images = [
+        np.asarray(Image.open(io.BytesIO(value["bytes"])))
+        for value in tqdm(table[column].to_pylist(), desc=f"{name} {split}", disable=None)
+    ]
+    stacked = np.stack(images).astype(np.uint8)
+    if stacked.ndim == 3:
+        stacked = stacked[..., None]
+    return stacked, table["label"].to_numpy().astype(np.uint8)
+
+
+def _from_hub(name: str, valid: int) -> Arrays:
+    images, labels = _decode(name, "train")
+    train_rows, valid_rows = split_rows(name, len(labels), valid)
+    arrays = {
+        "train_images": images[train_rows],
+        "train_labels": labels[train_rows],
+        "valid_images": images[valid_rows],
+        "valid_labels": labels[valid_rows],
+    }
+    images, labels = _decode(name, "test")
+    return {**arrays, "test_images": images, "test_labels": labels}
+
+
+def _digits() -> Arrays:
+    from sklearn.datasets import load_digits
+
+    bundle = load_digits()
+    images, labels = bundle.images.astype(np.uint8)[..., None], bundle.target.astype(np.uint8)
+    arrays: Arrays = {}
+    for split, rows in zip(
+        ("train", "valid", "test"), split_rows("digits", len(labels), 200, 500), strict=True
+    ):
+        arrays |= {f"{split}_images": images[rows], f"{split}_labels": labels[rows]}
+    return arrays
+
+
+def _shapes() -> Arrays:
+    arrays: Arrays = {}
+    for split, count in SHAPES_SIZES.items():
+        images, labels = draw_shapes(fold("shapes", split), count)
+        arrays |= {f"{split}_images": images, f"{split}_labels": labels}
+    return arrays
+
+
+SHAPES_SIZES = {"train": 8000, "valid": 1000, "test": 2000}
+MNIST_DATA = Dataset(
+    f"mnist-v{PREPARATION}", hub_identity("mnist", PREPARATION), lambda: _from_hub("mnist", 5000)
+)
+CIFAR_DATA = Dataset(
+    f"cifar10-v{PREPARATION}",
+    hub_identity("cifar10", PREPARATION),
+    lambda: _from_hub("cifar10", 5000),
+)
+DIGITS_DATA = Dataset(
+    f"digits-v{PREPARATION}",
+    {"source": "sklearn.datasets.load_digits", "preparation": PREPARATION},
+    _digits,
+)
+SHAPES_DATA = Dataset(
+    f"shapes-v{PREPARATION}", {"source": "generated", "preparation": PREPARATION}, _shapes
+)
+
+
+def mnist(**given: Any) -> ImageTask:
+    """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
+    options = resolve("mnist", given, {"size": 32})
+    choice("mnist", "size", options["size"], (32, 28))
+    return ImageTask(
+        name="mnist",
+        options=options,
+        kind="vector",
+        dim=16,
+        length=(options["size"] // 4) ** 2,
+        classes=10,
+        sizes={"train": 55_000, "valid": 5_000, "test": 10_000},
+        dataset=MNIST_DATA,
+        patch=4,
+        pad=(options["size"] - 28) // 2,
+    )
+
+
+def cifar10(**given: Any) -> ImageTask:
+    """Colour photographs, 64 tokens of 4x4x3, normalised as the released code does."""
+    return ImageTask(
+        name="cifar10",
+        options=resolve("cifar10", given, {}),
+        kind="vector",
+        dim=48,
+        length=64,
+        classes=10,
+        sizes={"train": 45_000, "valid": 5_000, "test": 10_000},
+        augmented=True,
+        dataset=CIFAR_DATA,
+        patch=4,
+        mean=CIFAR_MEAN,
+        std=CIFAR_STD,
+        names=CIFAR_CLASSES,
+    )
+
+
+def cifar10_lra(**given: Any) -> ImageTask:
+    """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
+    options = resolve("cifar10-lra", given, {})
+    return replace(
+        cifar10(),
+        name="cifar10-lra",
+        options=options,
+        dim=1,
+        length=1024,
+        patch=1,
+        grey=True,
+        mean=(0.5,),
+        std=(0.5,),
+    )
+
+
+def digits(**given: Any) -> ImageTask:
+    """scikit-learn's 8x8 handwritten digits: 16 tokens of 2x2. A stand-in, not MNIST."""
+    return ImageTask(
+        name="digits",
+        options=resolve("digits", given, {}),
+        kind="vector",
+        dim=4,
+        length=16,
+        classes=10,
+        sizes={"train": 1097, "valid": 200, "test": 500},
+        dataset=DIGITS_DATA,
+        patch=2,
+        levels=16,
+    )
+
+
+def shapes(**given: Any) -> ImageTask:
+    """Generated 32x32 colour images of ten shapes, tokens like cifar10. A stand-in."""
+    return ImageTask(
+        name="shapes",
+        options=resolve("shapes", given, {}),
+        kind="vector",
+        dim=48,
+        length=64,
+        classes=len(SHAPES),
+        sizes=dict(SHAPES_SIZES),
+        augmented=True,
+        dataset=SHAPES_DATA,
+        patch=4,
+        mean=(0.5,),
+        std=(0.25,),
+        names=SHAPES,
+    )

@@ -1,0 +1,158 @@
+"""Remote homology (TAPE): the fold of a protein from its amino acids; and the stand-in families.
+
+Tokens follow TAPE's IUPAC vocabulary of 30: five specials, then the 25 letters A to Z but J.
+<cls> and <sep> surround the residues, and a protein of more than 1022 residues keeps its first
+1022 (gotcha L5: 0.06% of train).
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import torch
+from torch import Tensor
+
+from ..data import SOURCES, Arrays, Dataset, fetch, hub_identity, load
+from ..rng import fold
+from .base import Example, choice, resolve
+from .sequences import SequenceTask, end_to_end
+
+PREPARATION = 1
+SPECIALS = ("<pad>", "<mask>", "<cls>", "<sep>", "<unk>")
+VOCABULARY = (*SPECIALS, *"ABCDEFGHIKLMNOPQRSTUVWXYZ")
+PAD, MASK, CLS, SEP, UNK = range(5)
+POSITIONS = 1024
+FOLDS = 1195
+PADDING = ("masked", "released")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ProteinTask(SequenceTask):
+    """Arrays per split as in SequenceTask, and `<split>_cut`: 1 where residues were left out."""
+
+    label: str = "fold"  # what a class is called
+
+    def features(self, split: str) -> Tensor:
+        """Composition: how often each token occurs, under a root that evens out the variance."""
+        arrays = load(self.dataset)
+        lengths = arrays[f"{split}_starts"].diff()
+        rows = torch.arange(len(lengths)).repeat_interleave(lengths)
+        index = rows * self.dim + arrays[f"{split}_tokens"].long()
+        counts = torch.bincount(index, minlength=len(lengths) * self.dim)
+        return counts.view(-1, self.dim).float().sqrt()
+
+    def coverage(self) -> dict[str, float]:
+        """Per split, the fraction of proteins that are not cut."""
+        arrays = load(self.dataset)
+        return {split: 1 - arrays[f"{split}_cut"].double().mean().item() for split in self.sizes}
+
+    def example(self, split: str, index: int) -> Example:
+        tokens, label = self.sequence(split, index)
+        residues = "".join(VOCABULARY[t] for t in tokens if t > UNK)
+        return Example(answer=f"{self.label} {label}", text=residues)
+
+
+def encode(residues: str, positions: int = POSITIONS) -> np.ndarray:
+    """<cls>, the first `positions` - 2 residues, <sep>: uint8. Unknown letters are <unk>."""
+    table = np.full(256, UNK, np.uint8)
+    for token, letter in enumerate(VOCABULARY[len(SPECIALS) :], start=len(SPECIALS)):
+        table[ord(letter)] = token
+    letters = np.frombuffer(residues.encode("latin-1", "replace"), np.uint8)[: positions - 2]
+    return np.concatenate([[CLS], table[letters], [SEP]]).astype(np.uint8)
+
+
+def _from_hub() -> Arrays:
+    arrays: Arrays = {}
+    for split in SOURCES["homology"].files:
+        table = pq.read_table(fetch("homology", split))
+        residues = table["primary"].to_pylist()
+        labels = table["fold_label"].to_numpy().astype(np.int16)
+        arrays |= end_to_end(split, [encode(text) for text in residues], labels)
+        cut = np.array([len(text) > POSITIONS - 2 for text in residues])
+        arrays[f"{split}_cut"] = cut.astype(np.uint8)
+    return arrays
+
+
+HOMOLOGY_DATA = Dataset(
+    f"homology-v{PREPARATION}", hub_identity("homology", PREPARATION), _from_hub
+)
+
+
+def homology(**given: Any) -> ProteinTask:
+    """Option padding: "masked" (the last real token is read) or "released" (padded to 1024
+    positions, unmasked, the last position is read). Test is TAPE's fold holdout."""
+    options = resolve("homology", given, {"padding": "masked"})
+    choice("homology", "padding", options["padding"], PADDING)
+    return ProteinTask(
+        name="homology",
+        options=options,
+        kind="token",
+        dim=len(VOCABULARY),
+        length=POSITIONS,
+        classes=FOLDS,
+        masked=options["padding"] == "masked",
+        dataset=HOMOLOGY_DATA,
+        sizes={"train": 12_312, "valid": 736, "test": 718, "superfamily": 1_214, "family": 1_207},
+    )
+
+
+FAMILIES = 32
+FAMILIES_SIZES = {"train": 6_000, "valid": 1_000, "test": 2_000}
+FAMILIES_LENGTH = 128
+ANCESTOR = 96
+MOTIF = 12
+AMINO_ACIDS = np.array([VOCABULARY.index(letter) for letter in "ACDEFGHIKLMNPQRSTVWY"], np.uint8)
+
+
+def _mutate(rng: np.random.Generator, ancestor: np.ndarray, motif: int) -> np.ndarray:
+    """A descendant: outside its motif, one residue in four is substituted, one in twenty lost, and
+    one in twenty followed by a new one."""
+    count = len(ancestor)
+    fate, new = rng.integers(0, 20, count), rng.choice(AMINO_ACIDS, (2, count))
+    protected = (np.arange(count) >= motif) & (np.arange(count) < motif + MOTIF)
+    fate[protected] = 19
+    body = np.where(fate < 5, new[0], ancestor)
+    repeats = np.where(fate == 5, 0, np.where(fate == 6, 2, 1))
+    source = np.repeat(np.arange(count), repeats)
+    inserted = np.concatenate([[False], source[1:] == source[:-1]])
+    return np.where(inserted, new[1][source], body[source])
+
+
+def _families() -> Arrays:
+    rng = np.random.Generator(np.random.PCG64(fold("families")))
+    # All ancestors are orderings of the same residues: composition alone says little.
+    residues = np.resize(AMINO_ACIDS, ANCESTOR)
+    ancestors = [rng.permutation(residues) for _ in range(FAMILIES)]
+    motifs = rng.integers(0, ANCESTOR - MOTIF + 1, FAMILIES)
+    arrays: Arrays = {}
+    for split, count in FAMILIES_SIZES.items():
+        labels = rng.integers(0, FAMILIES, count)
+        sequences = [_mutate(rng, ancestors[i], motifs[i]) for i in labels]
+        whole = FAMILIES_LENGTH - 2
+        wrapped = [np.concatenate([[CLS], s[:whole], [SEP]]).astype(np.uint8) for s in sequences]
+        arrays |= end_to_end(split, wrapped, labels.astype(np.int16))
+        arrays[f"{split}_cut"] = np.array([len(s) > whole for s in sequences], np.uint8)
+    return arrays
+
+
+def families(**given: Any) -> ProteinTask:
+    """Generated protein families, at most 128 tokens; option padding as in homology. A stand-in."""
+    options = resolve("families", given, {"padding": "masked"})
+    choice("families", "padding", options["padding"], PADDING)
+    return ProteinTask(
+        name="families",
+        options=options,
+        kind="token",
+        dim=len(VOCABULARY),
+        length=FAMILIES_LENGTH,
+        classes=FAMILIES,
+        masked=options["padding"] == "masked",
+        label="family",
+        sizes=dict(FAMILIES_SIZES),
+        dataset=Dataset(
+            f"families-v{PREPARATION}",
+            {"source": "generated", "preparation": PREPARATION},
+            _families,
+        ),
+    )

@@ -1,0 +1,88 @@
+"""Token sequences of different lengths, stored end to end, cut out and padded per batch."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..data import Arrays, load
+from .base import Batch, Device, FiniteTask, majority, order
+
+PAD = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SequenceTask(FiniteTask):
+    """Arrays per split: `<split>_tokens` (all end to end, uint8), `<split>_starts` (N + 1, int64),
+    `<split>_labels` (N,).
+
+    masked: a batch is padded to its own longest sequence, the padding is masked and the last real
+    token is read. Otherwise every sequence is padded to `length`, nothing is masked, and the last
+    position is read, as in the released code (gotchas L2, L6).
+    """
+
+    masked: bool = True
+
+    def train_batch(
+        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+    ) -> Batch:
+        # The order is looked up on the CPU, where the lengths are known without waiting for the
+        # device.
+        rows = order(len(load(self.dataset)["train_labels"]), seeds, step, size, "cpu")
+        return self._batch("train", rows, device)
+
+    def eval_batches(self, split: str, size: int, device: Device) -> Iterator[Batch]:
+        """Shortest sequences first, so that little is padded."""
+        self.check_split(split)
+        lengths = load(self.dataset)[f"{split}_starts"].diff()
+        for rows in lengths.sort(stable=True).indices.split(size):
+            yield self._batch(split, rows[None], device)
+
+    def _batch(self, split: str, rows: Tensor, device: Device) -> Batch:
+        host, there = load(self.dataset), load(self.dataset, device)
+        starts = host[f"{split}_starts"]
+        first, lengths = starts[rows], starts[rows + 1] - starts[rows]
+        width = int(lengths.max()) if self.masked else self.length
+        plan = torch.stack([rows, first, lengths]).to(device, non_blocking=True)
+        rows, first, lengths = plan.unbind()
+
+        position = torch.arange(width, device=device)
+        real = position < lengths[..., None]
+        tokens = there[f"{split}_tokens"]
+        index = (first[..., None] + position).clamp(max=len(tokens) - 1)
+        inputs = tokens[index].long().masked_fill(~real, PAD)
+        targets = there[f"{split}_labels"][rows].long()[..., None]
+        groups = self.groups(there, split, rows)
+        if not self.masked:
+            return Batch(inputs, targets, groups=groups)
+        return Batch(inputs, targets, last=lengths - 1, mask=real, groups=groups)
+
+    def groups(self, arrays: dict[str, Tensor], split: str, rows: Tensor) -> Tensor | None:
+        return None
+
+    def sequence(self, split: str, index: int) -> tuple[list[int], int]:
+        """Tokens without padding and label of one example."""
+        self.check_split(split)
+        arrays = load(self.dataset)
+        start, end = arrays[f"{split}_starts"][index : index + 2].tolist()
+        return arrays[f"{split}_tokens"][start:end].tolist(), int(arrays[f"{split}_labels"][index])
+
+    def measure_floors(self) -> dict[str, float]:
+        arrays = load(self.dataset)
+        best = majority(arrays["train_labels"], arrays["test_labels"], self.classes)
+        return {"majority": best}
+
+    def labels(self, split: str) -> Tensor:
+        return load(self.dataset)[f"{split}_labels"].long()
+
+
+def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) -> Arrays:
+    """The arrays of one split from its sequences (each uint8) and labels."""
+    lengths = np.array([0, *map(len, sequences)], dtype=np.int64)
+    return {
+        f"{split}_tokens": np.concatenate(sequences).astype(np.uint8),
+        f"{split}_starts": lengths.cumsum(),
+        f"{split}_labels": labels,
+    }

@@ -1,0 +1,135 @@
+"""ListOps: the evaluator by hand, the generator by the evaluator, the sampling rule by numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+from fpt.tasks import get_task
+from fpt.tasks.expressions import CLOSE, OPERATOR, SYMBOLS, evaluate, generate
+from fpt.tasks.listops import _split
+
+
+def tokens(text):
+    return [SYMBOLS.index(word.lstrip("[")) for word in text.replace("]", " ]").split()]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7", 7),
+        ("[MIN 4 2 9]", 2),
+        ("[MAX 4 2 9]", 9),
+        ("[MED 4 2 9]", 4),
+        ("[MED 9 1]", 5),
+        ("[MED 1 2 9 4]", 3),
+        ("[MED 2 3]", 2),  # 2.5 is rounded down
+        ("[MED 8 0 5 5]", 5),
+        ("[SM 9 9 9]", 7),
+        ("[SM 5 5]", 0),
+        ("[MAX 2 [MIN 7 5 [SM 8 6]] 3]", 4),
+        ("[SM [MED 1 8 9] [MAX 0 4] 9]", 1),
+        ("[MIN [MAX 1 2] [MAX [SM 6 7] 0]]", 2),
+    ],
+)
+def test_evaluator(text, value):
+    assert evaluate(tokens(text)) == value
+
+
+@pytest.fixture(scope="module")
+def arena():
+    """2,000 and some expressions of Long Range Arena's lengths."""
+    rng = np.random.Generator(np.random.PCG64(0))
+    return generate(rng, 2000, 10, 10, 500, 1999)
+
+
+def rows(blocks):
+    for block in blocks:
+        for i in range(len(block)):
+            yield block.tokens[block.starts[i] : block.starts[i + 1]], block, i
+
+
+def test_generated_values_and_depths(arena):
+    small = generate(np.random.Generator(np.random.PCG64(1)), 500, 6, 5, 3, 60)
+    for sequence, block, i in [*rows(small), *list(rows(arena))[:100]]:
+        assert evaluate(sequence.tolist()) == block.values[i]
+        opened = (sequence >= OPERATOR) & (sequence < CLOSE)
+        nesting = np.cumsum(opened.astype(int) - (sequence == CLOSE))
+        assert nesting.max() == block.depths[i]
+        assert nesting[-1] == 0
+    texts = [sequence.tobytes() for sequence, _, _ in rows(small)]
+    assert len(set(texts)) == len(texts)
+    assert all(3 < len(text) <= 60 for text in texts)
+
+
+def test_sampling_rule(arena):
+    sequences = [sequence for sequence, _, _ in rows(arena)]
+    lengths = np.array([len(s) for s in sequences])
+    bare = np.array([(s != CLOSE).sum() for s in sequences])
+    assert lengths.min() > 500
+    assert lengths.max() < 2000
+    assert abs(bare.mean() - 890) < 30  # measured elsewhere: 886 to 898; SE 7.5
+    assert abs((bare > 512).mean() - 0.875) < 0.03  # SE 0.007
+    every = np.concatenate(sequences)
+    digits = np.bincount(every[every < OPERATOR], minlength=11)[1:]
+    operators = np.bincount(every[(every >= OPERATOR) & (every < CLOSE)])[OPERATOR:]
+    assert abs(digits / digits.sum() - 0.1).max() < 0.003
+    assert abs(operators / operators.sum() - 0.25).max() < 0.01
+
+
+def test_root_operator_alone_scores_what_the_paper_calls_success(arena):
+    roots = np.array([s[0] for s, _, _ in rows(arena)])
+    values = np.concatenate([block.values for block in arena])
+    shares = {
+        SYMBOLS[op]: np.bincount(values[roots == op], minlength=10) / (roots == op).sum()
+        for op in range(OPERATOR, CLOSE)
+    }
+    assert shares["MIN"].argmax() == 0
+    assert shares["MAX"].argmax() == 9
+    assert abs(shares["MIN"][0] - 0.57) < 0.08  # SE 0.022
+    assert abs(shares["MAX"][9] - 0.55) < 0.08
+    weights = [(roots == op).mean() for op in range(OPERATOR, CLOSE)]
+    best = sum(w * share.max() for w, share in zip(weights, shares.values(), strict=True))
+    assert abs(best - 0.365) < 0.04
+
+
+def test_released_form_drops_brackets_and_cuts(arena):
+    block = arena[0]
+    arrays = _split(block, "test", released=True)
+    starts = arrays["test_starts"]
+    for i in range(50):
+        whole = block.tokens[block.starts[i] : block.starts[i + 1]]
+        cut = arrays["test_tokens"][starts[i] : starts[i + 1]]
+        assert np.array_equal(cut, whole[whole != CLOSE][:512])
+
+
+def test_variants_read_different_positions(tmp_path, monkeypatch):
+    monkeypatch.setattr("fpt.data.PREPARED", tmp_path)
+    sizes = {"max_length": 48, "train": 400, "valid": 50, "test": 100}
+    released = get_task("listops", variant="released", **sizes)
+    batch = released.train_batch([0], 0, 4, "cpu")
+    assert batch.inputs.shape == (1, 4, 512)
+    assert batch.last is None
+    assert batch.mask is None
+    assert batch.inputs.max() < 15
+    assert batch.inputs[..., -1].eq(0).all()
+
+    intended = get_task("listops", **sizes)
+    for batch in intended.eval_batches("test", 32, "cpu"):
+        for i in range(batch.inputs.shape[1]):
+            real = batch.inputs[0, i][batch.mask[0, i]].tolist()
+            assert evaluate(real) == batch.targets[0, i, 0]
+            assert batch.inputs[0, i, batch.last[0, i]] == CLOSE
+
+
+def test_accuracy_by_depth_and_floors(tmp_path, monkeypatch):
+    monkeypatch.setattr("fpt.data.PREPARED", tmp_path)
+    task = get_task("listops", max_length=48, train=4000, valid=50, test=1000)
+    (batch,) = task.eval_batches("test", 1000, "cpu")
+    logits = torch.nn.functional.one_hot(batch.targets, 10).float()
+    logits[0, :500] = -logits[0, :500]  # the first half wrong
+    by_depth = task.scores(logits, batch)
+    counted = sum((~score.isnan()).sum().item() for score in by_depth.values())
+    right = sum(score.nansum().item() for score in by_depth.values())
+    assert (counted, right) == (1000, 500)
+    floors = task.floors()
+    assert floors["majority"] < floors["root operator"] < 0.6

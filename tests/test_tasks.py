@@ -1,0 +1,128 @@
+"""Every task, as the training loop meets it: shapes, ranges, keyed batches, order, floors."""
+
+import pytest
+import torch
+
+from fpt.errors import FptError
+from fpt.tasks import TASKS, get_task
+from fpt.tasks.base import order
+
+LOCAL = {
+    "bit-memory": {"n": 40, "patch": 10, "valid": 30, "test": 50},
+    "bit-xor": {},
+    "listops": {"max_length": 40, "train": 60, "valid": 20, "test": 30},
+    "digits": {},
+    "shapes": {},
+    "families": {},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _prepared(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("prepared")
+        patch.setattr("fpt.data.PREPARED", folder)
+        patch.setattr("fpt.data.DATA", folder)  # no manifest: floors are measured
+        few = {"train": 60, "valid": 20, "test": 30}
+        patch.setattr("fpt.tasks.images.SHAPES_SIZES", few)
+        patch.setattr("fpt.tasks.proteins.FAMILIES_SIZES", few)
+        yield
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_batches_have_the_promised_shape(name):
+    task = get_task(name, **LOCAL[name])
+    batches = [task.train_batch([3, 7], 0, 5, "cpu", task.augmented)]
+    batches += task.eval_batches("test", 8, "cpu")
+    for batch in batches:
+        runs, size = batch.targets.shape[:2]
+        tokens = batch.inputs.shape[2]
+        assert batch.targets.shape[2] == task.reads * task.answers
+        assert batch.targets.min() >= 0
+        assert batch.targets.max() < task.classes
+        assert batch.targets.dtype == torch.int64
+        if task.kind == "vector":
+            assert batch.inputs.shape == (runs, size, task.length, task.dim)
+            assert batch.inputs.dtype == torch.float32
+        else:
+            assert batch.inputs.shape[:2] == (runs, size)
+            assert tokens <= task.length
+            assert batch.inputs.max() < task.dim
+        if batch.last is not None:
+            assert torch.equal(batch.mask.sum(-1) - 1, batch.last)
+            assert tokens == batch.last.max() + 1
+    assert sum(batch.targets.shape[1] for batch in batches[1:]) == task.sizes["test"]
+    assert {"train", "valid", "test"} <= task.sizes.keys()
+    assert all(0 < floor < 1 for floor in task.floors().values())
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_a_run_sees_the_same_examples_alone_and_in_a_pack(name):
+    task = get_task(name, **LOCAL[name])
+    packed = task.train_batch([3, 7], 4, 6, "cpu", True)
+    for k, seed in enumerate([3, 7]):
+        alone = task.train_batch([seed], 4, 6, "cpu", True)
+        width = alone.inputs.shape[2]
+        assert torch.equal(packed.targets[k], alone.targets[0])
+        assert torch.equal(packed.inputs[k, :, :width], alone.inputs[0])
+    again = task.train_batch([3, 7], 4, 6, "cpu", True)
+    later = task.train_batch([3, 7], 5, 6, "cpu", True)
+    assert torch.equal(packed.inputs, again.inputs)
+    assert not torch.equal(packed.targets, later.targets)
+    assert not torch.equal(packed.targets[0], packed.targets[1])
+
+
+def test_each_epoch_shows_every_example_once():
+    count, size = 23, 5
+    rows = torch.cat([order(count, [1], step, size, "cpu")[0] for step in range(23)])
+    epochs = rows.view(5, count)
+    assert torch.equal(epochs.sort(1).values, torch.arange(count).expand(5, -1))
+    assert not torch.equal(epochs[0], epochs[1])
+    long = order(count, [1, 2], 1, 60, "cpu")
+    assert torch.equal(long[0, 9 : 9 + 23].sort().values, torch.arange(count))
+    assert not torch.equal(long[0], long[1])
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_identity_and_sizes_need_no_data(name, monkeypatch):
+    monkeypatch.setattr("fpt.data._prepared", lambda *_: pytest.fail("data were read"))
+    task = get_task(name)
+    assert task.identity["name"] == name
+    assert task.identity["options"] == task.options
+    assert task.length >= task.reads
+
+
+def test_wrong_names_are_answered_with_the_allowed_ones():
+    with pytest.raises(FptError, match=r"'minst'.*bit-memory.*mnist"):
+        get_task("minst")
+    with pytest.raises(FptError, match=r"no option 'sise'; allowed: size"):
+        get_task("mnist", sise=28)
+    with pytest.raises(FptError, match=r"one of 32, 28, not 30"):
+        get_task("mnist", size=30)
+    with pytest.raises(FptError, match=r"must be int, not '5'"):
+        get_task("bit-xor", n="5")
+    with pytest.raises(FptError, match=r"must divide n = 1000, not 30"):
+        get_task("bit-memory", patch=30)
+    with pytest.raises(FptError, match=r"no split 'dev'; its splits are train, valid, test"):
+        next(get_task("digits").eval_batches("dev", 8, "cpu"))
+    with pytest.raises(FptError, match="min_length"):
+        get_task("listops", min_length=40, max_length=40)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "shape"),
+    [
+        ("bit-memory", {}, (120, 50, 20, 50, 2)),
+        ("bit-xor", {}, (10, 1, 5, 1, 2)),
+        ("listops", {"variant": "released"}, (512, 15, 1, 1, 10)),
+        ("listops", {}, (1024, 16, 1, 1, 10)),
+        ("mnist", {}, (64, 16, 1, 1, 10)),
+        ("mnist", {"size": 28}, (49, 16, 1, 1, 10)),
+        ("cifar10", {}, (64, 48, 1, 1, 10)),
+        ("cifar10-lra", {}, (1024, 1, 1, 1, 10)),
+        ("homology", {}, (1024, 30, 1, 1, 1195)),
+    ],
+)
+def test_token_forms_of_the_paper_and_its_code(name, options, shape):
+    task = get_task(name, **options)
+    assert (task.length, task.dim, task.reads, task.answers, task.classes) == shape
