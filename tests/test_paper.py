@@ -1,0 +1,253 @@
+"""The printed numbers: complete, unambiguous as YAML, and consistent where they should be."""
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import yaml
+
+from fpt import paper
+from fpt.errors import FptError
+
+TASKS = ["bit-memory", "bit-xor", "listops", "mnist", "cifar10", "cifar10-lra", "homology"]
+LU = ["T1", "T2", "T3", *(f"T{i}" for i in range(6, 19)), "T20", "T21"]
+OTHERS = ["Text", "LRA", "Forks", "Rothermel1", "ChiangLee2020", "ChiangLee2022-1"]
+OTHERS += ["ChiangLee2022-2"]
+
+
+def row(table: str, name: str, columns: list[str] = TASKS) -> list[float]:
+    values = [paper.cell(table, name, column).value for column in columns]
+    assert None not in values
+    return [value for value in values if value is not None]
+
+
+def test_covers_every_known_table_and_says_why_others_are_missing() -> None:
+    assert set(paper.tables()) == {*LU, *OTHERS}
+    assert set(paper.missing()) == {"T4", "T5", "T19", "T22"}
+    assert {*LU, *paper.missing()} == {f"T{i}" for i in range(1, 23)}
+
+
+def test_every_cell_has_a_source_and_only_known_gaps_are_empty() -> None:
+    gaps = {}
+    for name, table in paper.tables().items():
+        assert list(table.cells) == [(r, c) for r in table.rows for c in table.columns]
+        assert all(cell.source for cell in table.cells.values())
+        if empty := sum(cell.value is None for cell in table.cells.values()):
+            gaps[name] = empty
+    assert gaps == {"T12": 4, "LRA": 1, "Forks": 8}
+
+
+def test_accuracies_are_percentages_and_errors_are_small() -> None:
+    for name, table in paper.tables().items():
+        for (_, column), cell in table.cells.items():
+            if cell.value is None:
+                continue
+            if table.unit == "test accuracy, %" or (name == "T7" and column != "layers"):
+                assert 1 < cell.value <= 100, (name, column)
+            if cell.error is not None:
+                assert 0 <= cell.error < 12
+                assert table.error_is
+    steps = paper.frame("T6").query("row != 'speed-up'")["value"]
+    assert steps.between(500, 600_000).all()
+    assert paper.frame("ChiangLee2020")["value"].between(0, 1).all()
+
+
+def test_full_tables_have_all_seven_tasks_in_order() -> None:
+    for name in ["T1", "T2", "T3", "T6", "T9", "T13", "T15", "T18", "T20", "T21"]:
+        assert list(paper.table(name).columns) == TASKS
+
+
+def test_the_frozen_pretrained_row_is_the_same_everywhere_but_for_conflict_a() -> None:
+    base = row("T2", "fpt")
+    assert row("T9", "fpt") == row("T13", "fpt") == base
+    differing = [t for t, x, y in zip(TASKS, row("T1", "fpt"), base, strict=True) if x != y]
+    assert differing == ["cifar10"]
+    odd = paper.cell("T1", "fpt", "cifar10")
+    assert odd.value == paper.cell("T8", "large", "fpt").value
+    assert "36-layer" in odd.note
+    assert "conflict A" in odd.note
+    assert paper.cell("T2", "fpt", "cifar10").note == ""
+    for table, name, column in [("T8", "small", "fpt"), ("T16", "fpt", "trained-layernorm")]:
+        assert paper.cell(table, name, column).value == base[4]
+    assert row("T17", "fpt", ["listops", "cifar10"]) == [base[2], base[4]]
+    assert row("T10", "fpt", ["listops", "cifar10-lra"]) == [base[2], base[5]]
+    assert row("T7", "fpt", ["test"]) == [base[5]]
+    assert row("T14", "fpt", ["cifar10"]) == [base[4]]
+
+
+def test_the_frozen_random_row_is_the_same_everywhere() -> None:
+    base = row("T2", "random")
+    assert row("T3", "random") == row("T9", "random") == base
+    assert paper.cell("T8", "small", "random").value == base[4]
+    assert paper.cell("T16", "random", "trained-layernorm").value == base[4]
+
+
+def test_ablations_end_at_the_full_recipe_but_for_conflict_f() -> None:
+    every = "output+layernorm+input+positions"
+    assert row("T15", every) == [round(value) for value in row("T9", "fpt")]
+    rounded = [round(value) for value in row("T9", "random")]
+    differing = [t for t, x, y in zip(TASKS, row("T20", every), rounded, strict=True) if x != y]
+    assert differing == ["listops"]
+    assert "conflict F" in paper.cell("T20", every, "listops").note
+    for successive, individual in [("T15", "T18"), ("T20", "T21")]:
+        for parts in ["output", "output+layernorm"]:
+            assert row(successive, parts) == row(individual, parts)
+
+
+def test_rows_quoted_from_elsewhere_agree_but_for_conflict_c() -> None:
+    for table, column in [("T7", "test"), ("T10", "cifar10-lra"), ("T1", "cifar10-lra")]:
+        arm = "vanilla-transformer" if table == "T7" else "full"
+        printed = paper.cell("LRA", "vanilla-transformer", "cifar10-lra").value
+        assert printed is not None
+        assert paper.cell(table, arm, column).value == round(printed)
+    quoted = paper.cell("T1", "full", "listops")
+    assert quoted.value != paper.cell("LRA", "vanilla-transformer", "listops").value
+    assert "conflict C" in quoted.note
+    assert row("T14", "fpt+feedforward", ["cifar10"]) == row("T13", "fpt+feedforward", ["cifar10"])
+
+
+def test_every_conflict_is_attached_to_a_cell() -> None:
+    notes = " ".join(c.note for t in paper.tables().values() for c in t.cells.values())
+    assert set(re.findall(r"conflict (\w):", notes)) == set("ABCDEF")
+
+
+def test_trained_counts_follow_the_papers_own_counting() -> None:
+    # output without bias, input of 16 values with bias, two norms per layer, 64 positions
+    for size in paper.table("T8").rows:
+        layers, width, _, _, trained, *_ = row("T8", size, list(paper.table("T8").columns))
+        exact = width * 10 + width * (16 + 1) + layers * 4 * width + 64 * width
+        assert trained == pytest.approx(exact, rel=0.01)
+    assert row("T8", "small", ["trained"]) == [106_000]
+    assert row("T8", "medium", ["trained"]) == [190_000]
+    assert row("T8", "large", ["trained"]) == [300_000]
+
+
+def test_speed_ups_are_ratios_of_the_printed_steps() -> None:
+    ratios = np.array(row("T6", "random")) / row("T6", "fpt")
+    assert list(ratios) == row("T6", "speed-up")
+
+
+def test_printed_averages_are_means_of_their_rows_but_for_one() -> None:
+    wrong = []  # scores and average are each rounded, by half a unit of the last place
+    for name, slack in [("ChiangLee2020", 0.0101), ("ChiangLee2022-1", 0.101)]:
+        table = paper.table(name)
+        for arm in table.rows:
+            *scores, average = row(name, arm, list(table.columns))
+            if abs(np.mean(scores) - average) > slack:
+                wrong.append((name, arm))
+                assert table.cells[arm, "average"].note
+    assert wrong == [("ChiangLee2022-1", "scratch")]
+
+
+def test_frozen_pretrained_beats_frozen_random_in_rothermel_by_the_printed_gaps() -> None:
+    columns = list(paper.table("Rothermel1").columns)
+    gaps = np.subtract(row("Rothermel1", "fpt", columns), row("Rothermel1", "random", columns))
+    assert gaps == pytest.approx([7.2, 0.5, 4.5, 10.5])
+    assert paper.cell("Rothermel1", "fpt", "cifar10-lra").error == 1.4
+
+
+def test_frame_is_tidy_and_keeps_gaps_as_nan() -> None:
+    frame = paper.frame("T12")
+    assert list(frame) == ["table", "row", "column", "value", "error", "source", "note"]
+    assert len(frame) == 10
+    assert frame["value"].isna().sum() == 4
+    assert frame["value"].dtype == float
+
+
+def test_unknown_names_list_the_allowed_ones_and_missing_tables_say_why() -> None:
+    with pytest.raises(FptError, match="allowed are .*T1"):
+        paper.table("T99")
+    with pytest.raises(FptError, match="'gpt' is no row of table T1; allowed are fpt, full, lstm"):
+        paper.cell("T1", "gpt", "mnist")
+    with pytest.raises(FptError, match="allowed are .*mnist"):
+        paper.cell("T1", "fpt", "imagenet")
+    with pytest.raises(FptError, match="T4 has no numbers here: .* not found"):
+        paper.table("T4")
+
+
+HEAD = "conflicts: {}\nmissing: {}\nsources: {'N': x}\ntables:\n"
+BLOCK = "  T1: {title: t, section: s, unit: u, source: 'N', columns: [a, b], rows: {r: [1, 2]}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (HEAD + BLOCK + BLOCK, "'T1' stands twice"),
+        (HEAD + BLOCK.replace("r: [1, 2]", "r: [1, 2], r: [3, 4]"), "'r' stands twice"),
+        (HEAD + BLOCK.replace("[1, 2]", "[1]"), "must have 2 values"),
+        (HEAD + BLOCK.replace("'N'", "'S9'"), "'S9' is no source tag"),
+        (HEAD + BLOCK.replace("unit: u, ", ""), "lacks 'unit'"),
+        (HEAD + BLOCK.replace("unit: u", "unit: u, errrors: {}"), "'errrors' is no entry"),
+        (HEAD + BLOCK.replace("unit: u", "unit: u, cells: {q: {a: {note: n}}}"), "'q' is no row"),
+        (HEAD + BLOCK.replace("unit: u", "unit: u, cells: {r: {c: {note: n}}}"), "'c' is no col"),
+        (HEAD + BLOCK.replace("unit: u", "unit: u, cells: {r: {a: {nota: n}}}"), "'nota' is no en"),
+    ],
+)
+def test_a_faulty_file_is_refused(tmp_path, text: str, message: str) -> None:
+    path = tmp_path / "paper.yaml"
+    path.write_text(text)
+    with pytest.raises(FptError, match=message):
+        paper.read(path)
+
+
+def test_the_same_file_without_the_fault_is_read(tmp_path) -> None:
+    path = tmp_path / "paper.yaml"
+    path.write_text(HEAD + BLOCK)
+    assert paper.read(path)[0]["T1"].cells["r", "b"] == paper.PaperCell(2.0, "N")
+
+
+# Which plain scalars YAML 1.1's full specification and YAML 1.2's core schema take for something
+# other than text; PyYAML implements most, not all, of the former.
+YAML_11 = {
+    "bool": r"y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF",
+    "octal": r"[-+]?0[0-9_]+",
+    "sexagesimal": r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?",
+    "int": r"[-+]?(0b[01_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)",
+    "float": r"[-+]?([0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9_]+|\.(inf|Inf|INF))"
+    r"|\.(nan|NaN|NAN)",
+    "null": r"~|null|Null|NULL|",
+    "date": r"\d{4}-\d\d?-\d\d?.*",
+}
+YAML_12 = {
+    "bool": r"true|True|TRUE|false|False|FALSE",
+    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
+    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)"
+    r"|\.(nan|NaN|NAN)",
+    "null": r"~|null|Null|NULL|",
+}
+
+
+def kind(text: str, schema: dict[str, str]) -> str:
+    return next((name for name, rule in schema.items() if re.fullmatch(rule, text)), "text")
+
+
+def plain_scalars() -> Iterator[str]:
+    stack = [yaml.compose(paper.PATH.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, yaml.MappingNode):
+            stack += [part for pair in node.value for part in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            stack += node.value
+        elif node.style is None:
+            yield node.value
+
+
+def test_the_schemas_above_know_the_usual_traps() -> None:
+    for text in ["1e4", "1.0e4", "N", "on", "010", "12:30", "1_000", "2021-03-09"]:
+        assert kind(text, YAML_11) != kind(text, YAML_12), text
+    for text in ["0.17", "-0.0", "100", "null", "fpt+attention", "1.0e+4"]:
+        assert kind(text, YAML_11) == kind(text, YAML_12), text
+
+
+def test_every_plain_scalar_means_the_same_in_both_yaml_versions() -> None:
+    scalars = set(plain_scalars())
+    assert len(scalars) > 300
+    assert {text for text in scalars if kind(text, YAML_11) != kind(text, YAML_12)} == set()
+
+
+def test_a_yaml_1_2_parser_reads_the_same_document() -> None:
+    ruamel = pytest.importorskip("ruamel.yaml")
+    text = paper.PATH.read_text(encoding="utf-8")
+    assert ruamel.YAML(typ="safe", pure=True).load(text) == yaml.safe_load(text)

@@ -1,0 +1,343 @@
+"""Statistics against simulated data with known answers, and hand-worked examples."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats as scipy_stats
+
+from fpt.convergence import Convergence, median_steps, steps_to_convergence
+from fpt.errors import FptError
+from fpt.stats import (
+    Interval,
+    Verdict,
+    difference,
+    equivalence,
+    holm,
+    ledger,
+    mean_interval,
+    paired_difference,
+    reproduced,
+    verdict,
+    wilson,
+)
+
+RUNS = 2000
+NOISE = 3 * math.sqrt(0.05 * 0.95 / RUNS)  # three standard errors of a 5% rate
+
+
+def covered(interval, truth: float) -> bool:
+    return interval.low <= truth <= interval.high
+
+
+# --- one arm
+
+
+def test_without_items_the_interval_is_students() -> None:
+    values = [1.0, 2.0, 4.0]
+    found = mean_interval(values)
+    half = scipy_stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / math.sqrt(3)
+    assert (found.mean, found.n) == (pytest.approx(7 / 3), 3)
+    assert found.sd == pytest.approx(np.std(values, ddof=1))
+    assert (found.low, found.high) == pytest.approx((7 / 3 - half, 7 / 3 + half))
+
+
+def test_a_row_of_hundreds_keeps_a_width_that_items_shrink_and_seeds_do_not() -> None:
+    few, many = mean_interval([1.0] * 3, 100), mean_interval([1.0] * 3, 10_000)
+    assert few.mean == few.high == 1.0
+    assert 0.94 < few.low < 0.97
+    assert 0.9994 < many.low < 0.9998
+    assert mean_interval([1.0] * 30, 100).low == pytest.approx(few.low)
+
+
+def test_one_seed_has_no_interval() -> None:
+    found = mean_interval([0.9], 100)
+    assert found.mean == 0.9
+    assert math.isnan(found.low)
+    assert math.isnan(found.high)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize(
+    ("accuracy", "sd", "items", "highest"),
+    [
+        (0.5, 0.0, 1000, 0.97),  # items alone
+        (0.7, 0.05, 10_000, 0.97),  # seeds alone, nearly
+        (0.98, 0.002, 10_000, 1.0),  # both: allowed to be cautious
+        (0.995, 0.0005, 10_000, 1.0),
+    ],
+)
+def test_mean_interval_covers(
+    n: int, accuracy: float, sd: float, items: int, highest: float
+) -> None:
+    rng = np.random.default_rng(n)
+    shared = rng.binomial(items, accuracy, (RUNS, 1)) / items
+    values = np.clip(shared + rng.normal(0, sd, (RUNS, n)), 0, 1)
+    rate = np.mean([covered(mean_interval(list(v), items), accuracy) for v in values])
+    assert 0.95 - NOISE <= rate <= highest
+
+
+def test_wilson_against_a_hand_example_and_at_the_ends() -> None:
+    # 81 of 263 is Newcombe's example (1998): 0.2553 to 0.3662
+    assert (wilson(81, 263).low, wilson(81, 263).high) == pytest.approx((0.2553, 0.3662), abs=1e-4)
+    assert wilson(0, 10).low == pytest.approx(0)
+    assert wilson(10, 10).high == pytest.approx(1)
+    assert wilson(10, 10).low == pytest.approx(1 - wilson(0, 10).high)
+    assert 0.7 < wilson(10, 10).low < 0.75
+    with pytest.raises(FptError, match="11 successes in 10 items"):
+        wilson(11, 10)
+
+
+# --- two arms
+
+
+def test_difference_is_welchs_and_takes_a_constant() -> None:
+    a, b = [0.91, 0.93, 0.96, 0.92], [0.85, 0.90, 0.80]
+    found = difference(a, b)
+    welch = scipy_stats.ttest_ind(a, b, equal_var=False)
+    interval = welch.confidence_interval(0.95)
+    assert found.p == pytest.approx(welch.pvalue, rel=1e-6)
+    assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert found.df == pytest.approx(welch.df)
+    one = difference(a, 0.9)
+    assert one.p == pytest.approx(scipy_stats.ttest_1samp(a, 0.9).pvalue, rel=1e-6)
+
+
+def test_paired_difference_is_students_on_the_gaps() -> None:
+    a, b = [0.91, 0.93, 0.96, 0.92], [0.85, 0.90, 0.91, 0.88]
+    found = paired_difference(a, b)
+    assert found.p == pytest.approx(scipy_stats.ttest_rel(a, b).pvalue, rel=1e-6)
+    assert found.p < difference(a, b).p  # these arms are correlated
+    with pytest.raises(FptError, match="cannot be paired"):
+        paired_difference(a, b[:3])
+
+
+def test_interval_and_p_agree_where_seeds_and_items_mix() -> None:
+    a, base, last = [0.80, 0.81, 0.83], np.array([0.80, 0.79, 0.81]), 1.0
+    for shift in np.linspace(0.0, 0.1, 21):
+        found = difference(a, list(base - shift), 0.95, 800)
+        assert (found.p < 0.05) == (not covered(found, 0.0))
+        assert found.p < last
+        assert found.p > difference(a, list(base - shift)).p
+        last = found.p
+    assert last < 0.05
+
+
+def test_equal_rows_without_variance() -> None:
+    assert math.isnan(difference([1.0, 1.0], [0.5, 0.5]).p)
+    assert verdict(difference([1.0, 1.0], [0.5, 0.5]), "greater").label == "inconclusive"
+    same = difference([1.0, 1.0], [1.0, 1.0], test_items=1000)
+    assert same.p == pytest.approx(1.0)
+    assert verdict(difference([1.0, 1.0], [0.5, 0.5], test_items=1000), "greater") == Verdict(
+        "supported", pytest.approx(0, abs=1e-12)
+    )
+    assert math.isnan(difference([0.9], [0.5, 0.6], test_items=1000).p)
+
+
+def test_difference_covers_with_shared_and_with_separate_items() -> None:
+    rng = np.random.default_rng(3)
+    for shared in (True, False):
+        sets = rng.binomial(2000, 0.8, (2, RUNS)) / 2000
+        if shared:
+            sets[1] = sets[0]
+        a = sets[0, :, None] + 0.03 + rng.normal(0, 0.01, (RUNS, 4))
+        b = sets[1, :, None] + rng.normal(0, 0.02, (RUNS, 4))
+        hits = [
+            covered(difference(list(x), list(y), 0.95, 2000), 0.03)
+            for x, y in zip(a, b, strict=True)
+        ]
+        assert np.mean(hits) >= 0.95 - NOISE
+
+
+# --- verdicts
+
+
+def labels(effect: float, n: int, direction, margin: float = 0.0, ratio: float = 1.0) -> dict:
+    """Rates of each label over simulated pairs of arms; `effect` in units of their rms sd."""
+    rng = np.random.default_rng(7)
+    scale = math.sqrt((1 + ratio**2) / 2)
+    a = rng.normal(effect * scale, 1, (RUNS, n))
+    b = rng.normal(0, ratio, (RUNS, n))
+    found = [
+        verdict(difference(list(x), list(y)), direction, margin * scale).label
+        for x, y in zip(a, b, strict=True)
+    ]
+    return {name: found.count(name) / RUNS for name in set(found)}
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize("ratio", [1.0, 0.5])
+@pytest.mark.parametrize(("direction", "margin"), [("greater", 0.0), ("less", 0.0), ("equal", 2.0)])
+def test_a_truth_at_the_edge_is_decided_at_most_five_percent_of_the_time(
+    n: int, ratio: float, direction, margin: float
+) -> None:
+    rates = labels(margin, n, direction, margin, ratio)
+    assert 1 - rates["inconclusive"] <= 0.05 + NOISE
+
+
+@pytest.mark.parametrize("ratio", [1.0, 0.5])
+def test_two_sd_at_five_seeds_is_decided_four_times_in_five(ratio: float) -> None:
+    assert labels(2.0, 5, "greater", ratio=ratio)["supported"] >= 0.8
+    assert labels(-2.0, 5, "less", ratio=ratio)["supported"] >= 0.8
+    # the refutation of a printed direction is held to the stricter fifth of the error rate
+    assert 0.5 <= labels(-2.0, 5, "greater", ratio=ratio)["contradicted"] < 0.8
+
+
+def test_equivalence_supports_contradicts_and_abstains() -> None:
+    close = [0.980, 0.981, 0.979, 0.980]
+    assert equivalence(close, [0.981, 0.980, 0.980, 0.979], 0.01).label == "supported"
+    assert equivalence(close, [0.94, 0.941, 0.939, 0.94], 0.01).label == "contradicted"
+    assert equivalence(close, [0.99, 0.97, 0.985, 0.975], 0.005).label == "inconclusive"
+    assert equivalence([1.0] * 3, 1.0, 0.01, test_items=10_000).label == "supported"
+    assert equivalence([1.0] * 3, 1.0, 0.01, test_items=100).label == "inconclusive"
+    assert equivalence([0.95] * 3, 1.0, 0.01, test_items=10_000).label == "contradicted"
+    with pytest.raises(FptError, match="margin of 0"):
+        equivalence(close, close, 0)
+
+
+def test_equivalence_p_is_two_one_sided_tests() -> None:
+    a, b, margin = [0.98, 0.97, 0.985], [0.975, 0.985, 0.96], 0.03
+    low = scipy_stats.ttest_ind(np.add(a, margin), b, equal_var=False, alternative="greater")
+    high = scipy_stats.ttest_ind(np.subtract(a, margin), b, equal_var=False, alternative="less")
+    expected = max(low.pvalue, high.pvalue) / 0.8
+    assert equivalence(a, b, margin).p == pytest.approx(expected, rel=1e-5)
+
+
+def test_missing_data_is_not_run_and_wrong_questions_are_refused() -> None:
+    nothing = verdict(None, "greater")
+    assert nothing.label == "not run"
+    assert math.isnan(nothing.p)
+    with pytest.raises(FptError, match="allowed are greater, less, equal"):
+        verdict(None, "bigger")  # type: ignore[arg-type]
+    with pytest.raises(FptError, match="no measurements"):
+        difference([0.5, math.nan], [0.5, 0.6])
+    with pytest.raises(FptError, match="fraction"):
+        mean_interval([98.0, 97.0], 100)
+
+
+def test_holm_by_hand() -> None:
+    # sorted .005 .01 .03 .04 times 4 3 2 1 gives .02 .03 .06 .04, made monotone .02 .03 .06 .06
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.6, 0.9]) == [1.0, 1.0]
+    adjusted = holm([0.02, math.nan, 0.04])
+    assert adjusted[::2] == pytest.approx([0.04, 0.04])
+    assert math.isnan(adjusted[1])
+    assert holm([]) == []
+
+
+def test_holm_holds_the_familywise_rate() -> None:
+    p = np.random.default_rng(5).uniform(size=(RUNS, 20))
+    assert np.mean([min(holm(list(row))) <= 0.05 for row in p]) <= 0.05 + NOISE
+
+
+def test_ledger_demotes_what_does_not_survive_and_keeps_not_run() -> None:
+    found = ledger(
+        [
+            Verdict("supported", 0.001),
+            Verdict("contradicted", 0.03),
+            Verdict("not run", math.nan),
+            Verdict("inconclusive", 0.5),
+        ]
+    )
+    assert [it.label for it in found] == ["supported", "inconclusive", "not run", "inconclusive"]
+    assert found[0].p == pytest.approx(0.003)
+
+
+# --- beside the paper
+
+
+def test_reproduced_allows_for_the_papers_hundred_images() -> None:
+    ours = mean_interval([0.660, 0.665, 0.658, 0.662, 0.667], 10_000)
+    assert reproduced(ours, 0.682) == "supported"
+    assert reproduced(ours, 0.50) == reproduced(ours, 0.82) == "contradicted"
+    assert reproduced(ours, 0.682, paper_items=1_000_000) == "contradicted"
+    assert reproduced(mean_interval([0.999] * 5, 10_000), 1.0) == "supported"
+    assert reproduced(mean_interval([0.5, 0.9, 0.6, 0.8, 0.6], 10_000), 0.682) == "inconclusive"
+    assert reproduced(mean_interval([0.68], 10_000), 0.682) == "inconclusive"
+
+
+def test_a_true_copy_of_the_papers_run_is_seldom_contradicted() -> None:
+    rng = np.random.default_rng(11)
+    for accuracy, sd in [(0.682, 0.01), (0.98, 0.002), (0.386, 0.02)]:
+        runs = np.clip(rng.normal(accuracy, sd, (RUNS, 6)), 0, 1)
+        ours = rng.binomial(10_000, runs[:, :5]) / 10_000
+        printed = rng.binomial(100, runs[:, 5]) / 100
+        found = [
+            reproduced(mean_interval(list(x), 10_000), p)
+            for x, p in zip(ours, printed, strict=True)
+        ]
+        assert found.count("contradicted") / RUNS <= 0.05 + NOISE
+        assert found.count("supported") / RUNS >= 0.9
+
+
+def test_reproduced_takes_an_interval_only() -> None:
+    wide = Interval(mean=0.7, low=0.5, high=0.9, n=3, sd=0.08)
+    assert reproduced(wide, 0.7) == "inconclusive"
+
+
+# --- convergence
+
+STEPS = list(range(100, 1300, 100))
+
+
+def test_converged_at_the_first_trailing_mean_within_the_slack() -> None:
+    curve = [0.1, 0.3, 0.5, 0.7, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9]
+    # trailing means of three: .3 .5 .7 .83 .9 ...; the level .9 less 1% is first met at step 700
+    assert steps_to_convergence(STEPS, curve, se=0.0) == Convergence(700.0, False)
+    assert steps_to_convergence(STEPS, curve, se=0.07) == Convergence(600.0, False)
+    assert steps_to_convergence(STEPS, curve, se=0.0, window=1) == Convergence(500.0, False)
+
+
+def test_a_common_target_moves_and_censors() -> None:
+    curve = [0.5, 0.6, 0.7, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75]
+    assert steps_to_convergence(STEPS, curve, 0.0) == Convergence(600.0, False)
+    assert steps_to_convergence(STEPS, curve, 0.0, target=0.6) == Convergence(300.0, False)
+    assert steps_to_convergence(STEPS, curve, 0.0, target=0.99) == Convergence(1200.0, True)
+
+
+def test_a_run_that_still_rises_is_censored_and_a_diverged_one_never_arrives() -> None:
+    rising = list(np.linspace(0.1, 0.9, 12))
+    assert steps_to_convergence(STEPS, rising, 0.0) == Convergence(1200.0, True)
+    diverged = [0.5] * 11 + [math.nan]
+    assert steps_to_convergence(STEPS, diverged, 0.0) == Convergence(math.inf, True)
+    with pytest.raises(FptError, match="at least 6"):
+        steps_to_convergence(STEPS[:5], rising[:5], 0.0)
+
+
+def runs(*steps: float, censored: tuple[float, ...] = ()) -> list[Convergence]:
+    return [Convergence(s, False) for s in steps] + [Convergence(s, True) for s in censored]
+
+
+def test_median_keeps_censored_runs_in_the_order() -> None:
+    assert median_steps(runs(3, 1, 2)).median == 2
+    assert median_steps(runs(1, 2, 3, 4)).median == 2.5
+    some = median_steps(runs(1, 2, 3, censored=(10, 10)))
+    assert (some.median, some.low, some.high, some.censored) == (3, 1, math.inf, 2)
+    assert median_steps(runs(1, censored=(10, 10))).median == math.inf
+    # one run stopped at 5, so nothing is known of the order beyond
+    cut = median_steps(runs(1, 8, 9, censored=(5,)))
+    assert (cut.median, cut.censored) == (math.inf, 3)
+    # a diverged run stopped early but shortens nobody's budget
+    assert median_steps(runs(1, 8, 9, censored=(math.inf,))).median == 8.5
+    with pytest.raises(FptError, match="at least one run"):
+        median_steps([])
+
+
+def test_median_says_what_its_interval_covers() -> None:
+    assert median_steps(runs(*range(5))).level == pytest.approx(1 - 2 / 2**5)
+    assert median_steps(runs(7)).level == 0
+    # for n = 10 the second and ninth order statistics cover 97.9%, the third and eighth 89.1%
+    ten = median_steps(runs(*range(10)))
+    assert (ten.low, ten.high) == (1, 8)
+    assert ten.level == pytest.approx(1 - 2 * 11 / 2**10)
+
+
+@pytest.mark.parametrize("n", [5, 9])
+def test_median_interval_covers_as_it_says_under_censoring(n: int) -> None:
+    rng = np.random.default_rng(n)
+    truth, budget, hits, level = 1000.0, 1200.0, 0, 0.0
+    for times in truth * rng.lognormal(0, 0.5, (RUNS, n)):
+        found = median_steps([Convergence(min(t, budget), bool(t > budget)) for t in times])
+        hits += covered(found, truth)
+        level = found.level
+    assert hits / RUNS == pytest.approx(level, abs=NOISE)
