@@ -1,0 +1,111 @@
+"""GPT-2 through transformers: the body alone, fed with vectors instead of token ids."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from transformers import GPT2Config, GPT2Model
+
+from ..draws import Draws, Dropout
+
+if TYPE_CHECKING:
+    from . import Backbone
+
+# The released code freezes by substring of the name; this is the same rule as a table. The
+# `positions` belong to fpt.model, which adds them before the body.
+GROUPS = (
+    (r"(^|\.)ln_", "layernorm"),
+    (r"\.attn\.", "attention"),
+    (r"\.mlp\.", "feedforward"),
+)
+
+
+class GPT2Body(nn.Module):
+    """GPT-2's blocks and last norm; word and position tables are left out of the computation."""
+
+    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+        super().__init__()
+        config = GPT2Config(
+            vocab_size=1,
+            n_positions=spec.positions,
+            n_embd=spec.width,
+            n_layer=spec.layers,
+            n_head=spec.heads,
+            activation_function="gelu_pytorch_tanh",  # gelu_new in one kernel
+            attn_pdrop=0.0,  # attention dropout is 0: a named deviation from the released code
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+        gpt2: Any = GPT2Model(config)
+        del gpt2.wte, gpt2.wpe  # positions are added before the body
+        gpt2.drop = Dropout(dropout, draws)
+        for block in gpt2.h:
+            block.attn.resid_dropout = Dropout(dropout, draws)
+            block.mlp.dropout = Dropout(dropout, draws)
+        self.gpt2 = gpt2
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R).
+
+        Causal: padding on the right cannot reach what is read, so `mask` is not needed.
+        """
+        del mask
+        gpt2 = self.gpt2
+        x = gpt2.drop(x)
+        if read is None:
+            for block in gpt2.h:
+                x = block(x, use_cache=False)
+            return gpt2.ln_f(x)
+        for block in gpt2.h[:-1]:
+            x = block(x, use_cache=False)
+        return gpt2.ln_f(last_block(gpt2.h[-1], x, read))
+
+
+def last_block(block: Any, x: Tensor, read: Tensor) -> Tensor:
+    """A GPT-2 block computed only where it is read: queries, output and MLP of those positions."""
+    rows, length, width = x.shape
+    index = read[..., None].expand(-1, -1, width)
+    attention = block.attn
+    normal = block.ln_1(x)
+    weight, bias = attention.c_attn.weight, attention.c_attn.bias
+    keys = torch.addmm(bias[width:], normal.view(-1, width), weight[:, width:])
+    queries = torch.addmm(bias[:width], normal.gather(1, index).view(-1, width), weight[:, :width])
+    heads = (rows, -1, attention.num_heads, attention.head_dim)
+    key, value = keys.view(rows, length, -1).split(width, dim=-1)
+    visible = torch.arange(length, device=x.device) <= read[..., None]  # (N, R, T)
+    y = F.scaled_dot_product_attention(
+        queries.view(heads).transpose(1, 2),
+        key.reshape(heads).transpose(1, 2),
+        value.reshape(heads).transpose(1, 2),
+        attn_mask=visible[:, None],
+    )
+    y = attention.c_proj(y.transpose(1, 2).reshape(rows, -1, width))
+    x = x.gather(1, index) + attention.resid_dropout(y, read)
+    mlp = block.mlp
+    y = mlp.c_proj(mlp.act(mlp.c_fc(block.ln_2(x))))
+    return x + mlp.dropout(y, read)
+
+
+def init_(body: nn.Module, draw: torch.Generator, residual_scaled: bool) -> None:
+    """GPT-2's default start: weights N(0, 0.02), biases 0, norms 1 and 0.
+
+    Libraries of 2019 to 2021 used 0.02 everywhere, as the paper's random arm did; newer ones divide
+    it by sqrt(2 * layers) where a block adds to the residual stream (`residual_scaled`).
+    """
+    layers = sum(name.endswith("mlp.c_proj.weight") for name, _ in body.named_parameters())
+    for name, parameter in body.named_parameters():
+        if name.endswith("bias"):
+            parameter.zero_()
+        elif ".ln_" in name:
+            parameter.fill_(1.0)
+        else:
+            std = 0.02
+            if residual_scaled and name.endswith("c_proj.weight"):
+                std /= math.sqrt(2 * layers)
+            parameter.normal_(0.0, std, generator=draw)
+
+
+def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
+    return GPT2Body(spec, draws, dropout)

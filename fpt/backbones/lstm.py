@@ -1,0 +1,199 @@
+"""Two LSTM bodies: the layer-norm LSTM of Ba et al. (2016), and the one of the released code.
+
+The paper sets its transformers against an LSTM (Tables 1 and 3, sections 3.1 and 3.3). The LSTM of
+its released code [C: models/lstm.py] forgets within a few dozen steps whatever it reads (`memory`
+measures it), so the comparison needs a standard one beside it. Both bodies map (N, T, width) to
+(N, T, width), where the N = K * B rows are the batches of K packed runs, one run after the other.
+Neither has a position table: order is in the recurrence, and there is no `positions` group.
+Both are causal, so a padding mask changes nothing while padding follows the tokens: it is ignored.
+"""
+
+import copy
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from ..draws import Draws, Dropout
+from ..rng import generator
+
+if TYPE_CHECKING:
+    from . import Backbone
+
+GROUPS = (
+    (r"\.(input|hidden|cell)_norm\.", "layernorm"),
+    (r"\.from_(input|hidden)\.|\.\d+\.bias$", "recurrent"),
+)
+
+
+class _Layer(nn.Module):
+    """Two projections to the four gates, in the order input, forget, output, new; three norms."""
+
+    def __init__(self, width: int, bias: bool) -> None:
+        super().__init__()
+        self.from_input = nn.Linear(width, 4 * width, bias=bias)
+        self.from_hidden = nn.Linear(width, 4 * width, bias=bias)
+        self.input_norm = nn.LayerNorm(4 * width)
+        self.hidden_norm = nn.LayerNorm(4 * width)
+        self.cell_norm = nn.LayerNorm(width)
+
+
+class _StandardLayer(_Layer):
+    def __init__(self, width: int) -> None:
+        super().__init__(width, bias=False)
+        self.bias = nn.Parameter(torch.empty(4 * width))  # after the norms, so it shifts the gates
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = cell = x.new_zeros(x.shape[0], x.shape[2])
+        outputs = []
+        for driven in (self.input_norm(self.from_input(x)) + self.bias).unbind(1):
+            out, cell = _update(driven + self.hidden_norm(self.from_hidden(hidden)), cell)
+            hidden = out * self.cell_norm(cell).tanh()
+            outputs.append(hidden)
+        return torch.stack(outputs, 1)
+
+
+class _ReleasedLayer(_Layer):
+    def __init__(self, width: int, dropout: Dropout) -> None:
+        super().__init__(width, bias=True)
+        self.dropout = dropout
+        for norm in (self.input_norm, self.hidden_norm, self.cell_norm):
+            # The released norm divides by sqrt(unbiased variance + 1e-6). Up to a constant, which
+            # `init_` puts into the gain, this is the biased variance with 1e-6 * (n - 1) / n.
+            (n,) = norm.normalized_shape
+            norm.eps = 1e-6 * (n - 1) / n
+
+    def forward(self, x: Tensor, hidden: Tensor, cell: Tensor) -> Tensor:
+        outputs = []
+        for time, driven in enumerate(self.input_norm(self.from_input(x)).unbind(1)):
+            out, cell = _update(driven + self.hidden_norm(self.from_hidden(hidden)), cell)
+            cell = self.cell_norm(cell)  # carried forward: the memory is rescaled at every step
+            hidden = self.dropout(out * cell.tanh(), time)  # carried forward with its holes
+            outputs.append(hidden)
+        return torch.stack(outputs, 1)
+
+
+def _at(x: Tensor, read: Tensor | None) -> Tensor:
+    """The positions `read` (N, R) of x (N, T, width); None: all of them."""
+    return x if read is None else x.gather(1, read[..., None].expand(-1, -1, x.shape[-1]))
+
+
+def _update(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
+    """Output gate (N, width) and new raw cell (N, width) from the gates (N, 4 * width)."""
+    width = cell.shape[1]
+    # Splits, not slices: their backward passes are one concatenation each.
+    gates, new = gates.split((3 * width, width), 1)
+    keep, forget, out = gates.sigmoid().chunk(3, 1)
+    return out, torch.addcmul(forget * cell, keep, new.tanh())
+
+
+class LayerNormLSTM(nn.Module):
+    """The standard layer-norm LSTM (Ba et al. 2016, arXiv:1607.06450), `layers` deep.
+
+    Norms with gain 1 and bias 0 on both projections and on the cell where it leaves; the raw cell
+    is carried; zero initial state; dropout between layers. The bias of the forget gate starts at
+    1, the usual choice (Jozefowicz et al. 2015; TensorFlow's layer-norm LSTM), the others at 0.
+    """
+
+    def __init__(self, layers: int, width: int, draws: Draws, dropout: float) -> None:
+        super().__init__()
+        self.width, self.draws = width, draws
+        self.layers = nn.ModuleList(_StandardLayer(width) for _ in range(layers))
+        self.dropouts = nn.ModuleList(Dropout(dropout, draws) for _ in range(layers - 1))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R)."""
+        x = self.layers[0](x)
+        for dropout, layer in zip(self.dropouts, self.layers[1:], strict=True):
+            x = layer(dropout(x))
+        return _at(x, read)
+
+
+class ReleasedLSTM(nn.Module):
+    """The LSTM of the released code as it is shipped [C], there 3 layers of 768.
+
+    It differs from the standard one in this: gains and biases of its norms start as
+    U(+-1/sqrt(n)), so that all gates start near their middle; the *normalised* cell is carried;
+    dropout falls on the recurrent state at every step, in every layer; the initial state of every
+    forward pass is N(0, 1/width), in evaluation too. There the draw is a fixed one here, which
+    makes an evaluation repeatable.
+    """
+
+    def __init__(self, layers: int, width: int, draws: Draws, dropout: float) -> None:
+        super().__init__()
+        self.width, self.draws = width, draws
+        self.layers = nn.ModuleList(
+            _ReleasedLayer(width, Dropout(dropout, draws)) for _ in range(layers)
+        )
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+        """As `LayerNormLSTM.forward`; N is a multiple of the number of runs of the pack."""
+        runs = len(self.draws.seeds)
+        assert runs > 0, "Draws.seeds does not name the runs of this pass"
+        shape = (len(self.layers), 2, x.shape[0] // runs, self.width)
+        state = self.draws.normal("lstm state", shape, x, self.training) / math.sqrt(self.width)
+        # (K, layers, 2, B, width) -> per layer: hidden and cell, each (K * B, width)
+        for layer, (hidden, cell) in zip(
+            self.layers, state.permute(1, 2, 0, 3, 4).flatten(2, 3), strict=True
+        ):
+            x = layer(x, hidden, cell)
+        return _at(x, read)
+
+
+def build_standard(spec: "Backbone", draws: Draws, dropout: float) -> LayerNormLSTM:
+    return LayerNormLSTM(spec.layers, spec.width, draws, dropout)
+
+
+def build_released(spec: "Backbone", draws: Draws, dropout: float) -> ReleasedLSTM:
+    return ReleasedLSTM(spec.layers, spec.width, draws, dropout)
+
+
+@torch.no_grad()
+def init_(body: LayerNormLSTM | ReleasedLSTM, draw: torch.Generator) -> None:
+    """Fill every parameter of `body`, not yet packed, in place; on any device from any device."""
+
+    def uniform_(parameter: Tensor, bound: float) -> None:
+        values = torch.empty(parameter.shape, device=draw.device)
+        parameter.copy_(values.uniform_(-bound, bound, generator=draw))
+
+    for layer in body.layers:
+        assert isinstance(layer, _Layer)
+        for parameter in (*layer.from_input.parameters(), *layer.from_hidden.parameters()):
+            uniform_(parameter, 1 / math.sqrt(body.width))
+        for norm in (layer.input_norm, layer.hidden_norm, layer.cell_norm):
+            if isinstance(layer, _ReleasedLayer):
+                (n,) = norm.normalized_shape
+                uniform_(norm.weight, math.sqrt((n - 1) / n) / math.sqrt(n))  # see _ReleasedLayer
+                uniform_(norm.bias, 1 / math.sqrt(n))
+            else:
+                norm.reset_parameters()  # gain 1, bias 0
+        if isinstance(layer, _StandardLayer):
+            layer.bias.zero_()
+            layer.bias[body.width : 2 * body.width] = 1.0
+
+
+@torch.no_grad()
+def memory(body: LayerNormLSTM | ReleasedLSTM, lags: Sequence[int]) -> list[float]:
+    """How far the last hidden state moves when the input `lag` steps back is replaced, per lag.
+
+    Euclidean distance in the last layer, root mean square over 16 sequences of standard normal
+    vectors, max(lags) + 1 long, without dropout. In double precision, since the released LSTM's
+    influences fall below the resolution of single precision. Compare a lag with lag 0, since the
+    hidden states of the two bodies differ in size. That an early input still moves the state does
+    not say that it can be read out; that it does not move it says that it cannot.
+    """
+    body = copy.deepcopy(body).double().eval()
+    body.draws.seeds = (0,)
+    draw = generator("cpu", "memory")
+    device = next(body.parameters()).device
+    shape = (16, max(lags) + 1, body.width)
+    inputs, others = torch.randn((2, *shape), dtype=torch.double, generator=draw).to(device)
+    before = body(inputs)[:, -1]
+    influences = []
+    for lag in lags:
+        replaced = inputs.clone()
+        replaced[:, -1 - lag] = others[:, -1 - lag]
+        influences.append((body(replaced)[:, -1] - before).square().sum(1).mean().sqrt().item())
+    return influences

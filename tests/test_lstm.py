@@ -1,0 +1,205 @@
+"""The two LSTM bodies: what they compute, what they remember, and that packing changes nothing."""
+
+import math
+import re
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fpt.backbones.lstm import GROUPS, LayerNormLSTM, ReleasedLSTM, init_, memory
+from fpt.draws import Draws
+
+WIDTH, LENGTH, BATCH = 16, 7, 3
+BODIES = pytest.mark.parametrize("kind", [LayerNormLSTM, ReleasedLSTM])
+Body = LayerNormLSTM | ReleasedLSTM
+
+
+def make(kind: type, layers: int = 2, width: int = WIDTH, dropout: float = 0.0) -> Body:
+    body = kind(layers, width, Draws(), dropout)
+    init_(body, torch.Generator().manual_seed(1))
+    body.draws.seeds = (0,)
+    return body
+
+
+def inputs(rows: int = BATCH, width: int = WIDTH) -> Tensor:
+    return torch.randn(rows, LENGTH, width, generator=torch.Generator().manual_seed(2))
+
+
+def test_without_norms_the_standard_body_is_the_lstm_of_torch() -> None:
+    body = make(LayerNormLSTM)
+    reference = nn.LSTM(WIDTH, WIDTH, num_layers=2, batch_first=True)
+    keep, forget, out, new = torch.arange(4 * WIDTH).split(WIDTH)
+    order = torch.cat([keep, forget, new, out])  # torch orders its gates so
+    with torch.no_grad():
+        for depth, layer in enumerate(body.layers):
+            layer.input_norm = layer.hidden_norm = layer.cell_norm = nn.Identity()
+            getattr(reference, f"weight_ih_l{depth}").copy_(layer.from_input.weight[order])
+            getattr(reference, f"weight_hh_l{depth}").copy_(layer.from_hidden.weight[order])
+            getattr(reference, f"bias_ih_l{depth}").copy_(layer.bias[order])
+            getattr(reference, f"bias_hh_l{depth}").zero_()
+    x = inputs()
+    torch.testing.assert_close(body(x), reference(x)[0], atol=1e-5, rtol=0)
+
+
+def test_the_standard_body_normalises_each_projection_and_the_leaving_cell_only() -> None:
+    """One layer against the equations of Ba et al., with gains and biases away from 1 and 0."""
+    body = make(LayerNormLSTM, layers=1)
+    layer, draw, x = body.layers[0], torch.Generator().manual_seed(3), inputs()
+    with torch.no_grad():
+        for parameter in body.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=draw) / 3)
+
+    def norm(module: nn.LayerNorm, x: Tensor) -> Tensor:
+        centred = x - x.mean(-1, keepdim=True)
+        variance = centred.square().mean(-1, keepdim=True)
+        return centred / (variance + module.eps).sqrt() * module.weight + module.bias
+
+    hidden = cell = torch.zeros(BATCH, WIDTH)
+    expected = []
+    for time in range(LENGTH):
+        gates = norm(layer.input_norm, x[:, time] @ layer.from_input.weight.T)
+        gates = gates + norm(layer.hidden_norm, hidden @ layer.from_hidden.weight.T) + layer.bias
+        keep, forget, out, new = gates.chunk(4, -1)
+        cell = forget.sigmoid() * cell + keep.sigmoid() * new.tanh()
+        hidden = out.sigmoid() * norm(layer.cell_norm, cell).tanh()
+        expected.append(hidden)
+    torch.testing.assert_close(body(x), torch.stack(expected, 1), atol=1e-5, rtol=0)
+
+
+def test_the_standard_body_drops_between_its_layers_only() -> None:
+    body, x = make(LayerNormLSTM, dropout=0.5), inputs()
+    body.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), x)
+    masks = body.draws.masks
+    assert masks is not None
+    assert masks.shape[1] == 1
+    lower, upper = body.layers
+    assert body(x).equal(upper(lower(x) * masks[0, 0]))
+
+
+def test_the_released_body_follows_the_released_equations() -> None:
+    """Unbiased variance plus 1e-6, cell normalised before it is carried, holes in the state."""
+    body = make(ReleasedLSTM, dropout=0.3)
+    x = y = inputs()
+    body.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), x)
+    masks = body.draws.masks
+    assert masks is not None
+    assert (masks == 0).any()
+    state = body.draws.normal("lstm state", (2, 2, BATCH, WIDTH), x, True)[0] / math.sqrt(WIDTH)
+
+    def norm(module: nn.LayerNorm, x: Tensor) -> Tensor:
+        n = x.shape[-1]
+        gain = module.weight / math.sqrt((n - 1) / n)  # the gain as the released code counts it
+        scale = (x.var(-1, keepdim=True, correction=1) + 1e-6).sqrt()
+        return (x - x.mean(-1, keepdim=True)) / scale * gain + module.bias
+
+    for depth, layer in enumerate(body.layers):
+        hidden, cell = state[depth]
+        outputs = []
+        for time in range(LENGTH):
+            gates = norm(layer.input_norm, layer.from_input(y[:, time]))
+            gates = gates + norm(layer.hidden_norm, layer.from_hidden(hidden))
+            keep, forget, out, new = gates.chunk(4, -1)
+            cell = forget.sigmoid() * cell + keep.sigmoid() * new.tanh()
+            cell = norm(layer.cell_norm, cell)
+            hidden = out.sigmoid() * cell.tanh() * masks[0, depth, :, time]
+            outputs.append(hidden)
+        y = torch.stack(outputs, 1)
+    torch.testing.assert_close(body(x), y, atol=1e-6, rtol=0)
+
+
+def test_initial_values() -> None:
+    standard, released = make(LayerNormLSTM, width=64), make(ReleasedLSTM, width=64)
+    for layer in standard.layers:
+        assert layer.bias.tolist() == [0.0] * 64 + [1.0] * 64 + [0.0] * 128
+        for norm in (layer.input_norm, layer.hidden_norm, layer.cell_norm):
+            assert norm.weight.eq(1).all()
+            assert norm.bias.eq(0).all()
+        assert 0.12 < layer.from_hidden.weight.abs().max() <= 0.125  # 1 / sqrt(64)
+    for layer in released.layers:
+        for norm, bound in ((layer.input_norm, 1 / 16), (layer.cell_norm, 1 / 8)):
+            for parameter in norm.parameters():
+                assert 0.9 * bound < parameter.abs().max() <= bound
+        assert 0.1 < layer.from_input.bias.abs().max() <= 0.125
+
+
+@BODIES
+def test_built_without_values_then_filled_is_the_same_body(kind: type) -> None:
+    with torch.device("meta"):
+        body = kind(2, WIDTH, Draws(), 0.0)
+    assert all(parameter.is_meta for parameter in body.parameters())
+    body.to_empty(device="cpu")
+    with torch.no_grad():
+        for parameter in body.parameters():
+            parameter.fill_(torch.nan)
+    init_(body, torch.Generator().manual_seed(1))
+    body.draws.seeds = (0,)
+    assert body(inputs()).equal(make(kind)(inputs()))
+    init_(body, torch.Generator().manual_seed(2))
+    assert not body(inputs()).equal(make(kind)(inputs()))
+
+
+@BODIES
+def test_every_parameter_is_in_one_group_and_gets_a_gradient(kind: type) -> None:
+    body = make(kind)
+    body(inputs()).square().sum().backward()
+    groups: dict[str, int] = {}
+    for name, parameter in body.named_parameters():
+        (group,) = (group for pattern, group in GROUPS if re.search(pattern, name))
+        groups[group] = groups.get(group, 0) + parameter.numel()
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+        assert parameter.grad.abs().max() > 0, name
+    # per layer: three norms of 4w, 4w and w; two matrices of 4w * w; one bias, or two, of 4w
+    biases = 1 if kind is LayerNormLSTM else 2
+    recurrent = 2 * (8 * WIDTH**2 + 4 * WIDTH * biases)
+    assert groups == {"layernorm": 2 * 18 * WIDTH, "recurrent": recurrent}
+
+
+@BODIES
+@pytest.mark.parametrize("training", [True, False])
+def test_a_run_gets_the_same_alone_and_in_a_pack(kind: type, training: bool) -> None:
+    body = make(kind, dropout=0.2).train(training)
+    x, shape = inputs(3 * BATCH), (BATCH, LENGTH, WIDTH)
+    body.draws.begin((7, 8, 9), 5, shape, x)
+    packed = body(x).split(BATCH)
+    for rows, seed, together in zip(x.split(BATCH), (7, 8, 9), packed, strict=True):
+        body.draws.begin((seed,), 5, shape, x)
+        torch.testing.assert_close(body(rows), together, atol=1e-6, rtol=0)
+    body.draws.begin((9,), 6, shape, x)
+    next_step = body(x[-BATCH:])
+    assert torch.allclose(next_step, packed[-1], atol=1e-6) is not training
+
+
+def test_the_released_initial_state_is_random_and_keyed_by_run() -> None:
+    body = make(ReleasedLSTM).eval()
+    x = inputs()
+    first = body(x)
+    assert first.equal(body(x))
+    body.draws.seeds = (1,)
+    assert not torch.allclose(body(x), first, atol=1e-4)
+
+
+@BODIES
+def test_what_follows_does_not_change_what_was_read(kind: type) -> None:
+    """Why a padding mask is not needed."""
+    body, x = make(kind).eval(), inputs()
+    other = x.clone()
+    other[:, -2:] = 5.0
+    mask = torch.ones(BATCH, LENGTH, dtype=torch.bool)
+    mask[:, -2:] = False
+    before, after = body(x), body(other, mask)
+    torch.testing.assert_close(before[:, :-2], after[:, :-2], atol=1e-6, rtol=0)
+    assert not torch.allclose(before[:, -1], after[:, -1], atol=1e-6)
+
+
+def test_the_standard_body_remembers_and_the_released_one_forgets() -> None:
+    """At the released size, 3 x 768, 4e-4, 3e-6 and 6e-9 were measured 8, 32 and 63 steps back."""
+    lags = [0, 8, 32, 63]
+    released = memory(make(ReleasedLSTM, layers=3, width=128), lags)
+    assert 1e-5 < released[1] < 1e-2
+    assert released[2] < released[0] / 10
+    assert released[3] < released[0] / 100
+    standard = memory(make(LayerNormLSTM, layers=3, width=128), lags)
+    assert min(standard) > 0.1
+    assert standard[3] > standard[0]
