@@ -1,0 +1,67 @@
+"""Which device and precision a training uses, and what it says of them in a record."""
+
+import os
+import platform
+import resource
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+import transformers
+
+from .errors import FptError
+
+
+def choose(name: str = "auto") -> torch.device:
+    """`auto` is CUDA where there is one, else the CPU."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise FptError(f"There is no device {name!r}; choose one of auto, cpu, cuda.")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise FptError("The device 'cuda' was asked for, but torch sees no GPU; use auto or cpu.")
+    return torch.device(name)
+
+
+def autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """fp32 on a CPU; bf16 autocast over fp32 trained parameters on CUDA."""
+    if device.type == "cuda":
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return nullcontext()
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """What a record says of where it was made."""
+    cuda = device.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(device) if cuda else _processor(),
+        "kind": device.type,
+        "precision": "bf16 autocast" if cuda else "fp32",
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return f"{line.split(':', 1)[1].strip()} CPU"
+    except OSError:
+        pass
+    return f"{platform.machine()} CPU"
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes: the peak of the CUDA allocator, or of the process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def default_threads() -> int:
+    """Threads of a process that trains alone; `OMP_NUM_THREADS` wins."""
+    return int(os.environ.get("OMP_NUM_THREADS", 0)) or torch.get_num_threads()

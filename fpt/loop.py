@@ -1,0 +1,286 @@
+"""The one optimisation loop: a pack from its first step, or its checkpoint, to its numbers.
+
+Validation is looked at every `eval_every` steps. A run ends at its last step, when it has had
+`patience` looks without a better validation accuracy, or when it diverges; then it leaves the pack
+by index, and the test set is used once for the parameters chosen on validation (and once for the
+last ones, the paper's protocol, recorded apart).
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from . import checkpoint
+from .device import autocast
+from .model import assemble
+from .pack import Adam, losses
+from .spec import RunSpec
+from .tasks import Task
+
+EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
+CHECKPOINT_SECONDS = 60.0
+
+
+@dataclass
+class Progress:
+    """What one run has shown so far; plain JSON values, so a checkpoint can hold it."""
+
+    curve: list[dict[str, float]] = field(default_factory=list)
+    best_accuracy: float = -1.0
+    best_step: int = 0
+    waited: int = 0  # looks since the best one
+    seconds: float = 0.0  # its share of the pack's wall time
+    status: str = "running"
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class Loop:
+    """One pack in training. `alive` are the indices of the runs still in it."""
+
+    def __init__(
+        self,
+        specs: Sequence[RunSpec],
+        task: Task,
+        device: torch.device,
+        path: Path | None = None,
+        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    ) -> None:
+        self.specs, self.task, self.device, self.path = list(specs), task, device, path
+        self.checkpoint_seconds = checkpoint_seconds
+        first = specs[0]
+        self.batch, self.steps, self.every = first.batch, first.steps, first.eval_every
+        self.model, self.rows, self.fixed = assemble(specs, task, device)
+        self.alive = list(range(len(specs)))
+        self.adam = Adam(
+            self.rows,
+            self._column([spec.lr for spec in specs]),
+            self._column([spec.clip for spec in specs]),
+            self._mask(),
+        )
+        self.best = self.rows.values.clone()
+        self.progress = [Progress() for _ in specs]
+        self.step = 0
+        self._reset_sums()
+
+    def _column(self, values: Sequence[float]) -> Tensor:
+        return torch.tensor(values, device=self.device, dtype=torch.float32)[:, None]
+
+    def _mask(self) -> Tensor | None:
+        """(K, P), 0 where a run does not train a column that a pack mate trains; None: all do."""
+        if len({spec.trainable for spec in self.specs}) == 1:
+            return None
+        mask = torch.zeros_like(self.rows.values)
+        columns = self.rows.columns()
+        for row, spec in zip(mask, self.specs, strict=True):
+            for slot in self.rows.slots:
+                if slot.group in spec.trainable:
+                    row[columns[slot.name]] = 1
+        return mask
+
+    def _reset_sums(self) -> None:
+        """Sums since the last look, per run: loss, gradient norm, clipped steps; and the count."""
+        self.sums = torch.zeros(3, len(self.alive), device=self.device)
+        self.summed = 0
+
+    # ---------------------------------------------------------------------------------- training
+
+    def run(self, deadline: float = math.inf, bar: tqdm | None = None) -> bool:
+        """Train until all runs have ended (True) or `time.monotonic()` passes `deadline`."""
+        self.resume()
+        if bar is not None:
+            bar.update(self.step - bar.n)
+        since = saved = time.monotonic()
+        while self.alive:
+            sharing = self.alive
+            self.train_step()
+            if bar is not None:
+                bar.update()
+            if self.step % self.every == 0 or self.step == self.steps:
+                self.look()
+                self.retire()
+            now = time.monotonic()
+            self._charge(now - since, sharing)
+            since = now
+            if self.alive and now > deadline:
+                self.save()
+                return False
+            if now - saved > self.checkpoint_seconds:
+                self.save()
+                saved = now
+        self.save()
+        return True
+
+    def train_step(self) -> None:
+        seeds = [self.specs[i].seed for i in self.alive]
+        augment = self.specs[0].augment
+        batch = self.task.train_batch(seeds, self.step, self.batch, self.device, augment)
+        self.model.train()
+        shape = (*batch.inputs.shape[1:3], self.model.width)
+        self.model.draws.begin(seeds, self.step, shape, self.rows.values)
+        with autocast(self.device):
+            logits = self.model(batch)
+        loss = losses(logits, batch.targets)
+        loss.sum().backward()
+        self.step += 1
+        norms = self.adam.step(self.step)
+        self.sums += torch.stack([loss.detach(), norms, (norms > self.adam.clip[:, 0]).float()])
+        self.summed += 1
+
+    def _charge(self, seconds: float, indices: Sequence[int]) -> None:
+        for index in indices:
+            self.progress[index].seconds += seconds / len(indices)
+
+    # -------------------------------------------------------------------------------- evaluation
+
+    @torch.no_grad()
+    def evaluate(self, split: str, indices: Sequence[int]) -> list[dict[str, float]]:
+        """Accuracy, loss and the task's own scores on the whole of `split`; `indices` are bound."""
+        runs = len(indices)
+        self.model.eval()
+        self.model.draws.seeds = tuple(self.specs[index].seed for index in indices)
+        size = max(1, EVAL_TOKENS // (runs * self.task.length))
+        totals: dict[str, Tensor] = {}
+        counts: dict[str, Tensor] = {}
+
+        def add(name: str, values: Tensor) -> None:  # (K, B, R), NaN where it does not apply
+            known = ~values.isnan()
+            zero = torch.zeros(runs, device=self.device, dtype=torch.float64)
+            total = values.nan_to_num().double().sum((1, 2))
+            totals[name] = totals.get(name, zero) + total
+            counts[name] = counts.get(name, zero) + known.double().sum((1, 2))
+
+        items = 0
+        for batch in self.task.eval_batches(split, size, self.device):
+            with autocast(self.device):
+                logits = self.model(batch).float()
+            targets = batch.targets.expand(runs, -1, -1)
+            right = (logits.argmax(-1) == targets).float()
+            each = torch.nn.functional.cross_entropy(
+                logits.flatten(0, 2), targets.flatten(), reduction="none"
+            )
+            add("accuracy", right)
+            add("loss", each.view(targets.shape))
+            for name, values in self.task.scores(logits, batch).items():
+                add(name, values)
+            items += targets.shape[1]
+        applied = [name for name in totals if bool(counts[name].all())]  # some depths have no item
+        means = {name: (totals[name] / counts[name]).tolist() for name in applied}
+        rows = [{name: values[run] for name, values in means.items()} for run in range(runs)]
+        return [row | {"items": items} for row in rows]
+
+    def look(self) -> None:
+        """One point of every learning curve, from the validation set."""
+        seen = self.evaluate("valid", self.alive)
+        sums = (self.sums / max(1, self.summed)).tolist()
+        for row, index in enumerate(self.alive):
+            progress = self.progress[index]
+            train_loss, norm, clipped = (values[row] for values in sums)
+            accuracy, loss = seen[row]["accuracy"], seen[row]["loss"]
+            if not all(map(math.isfinite, (train_loss, norm, loss))):
+                progress.status = "diverged"
+                continue
+            progress.curve.append(
+                {
+                    "step": self.step,
+                    "train_loss": train_loss,
+                    "valid_loss": loss,
+                    "valid_accuracy": accuracy,
+                    "gradient_norm": norm,
+                    "clipped": clipped,
+                }
+            )
+            progress.waited += 1
+            if accuracy > progress.best_accuracy:
+                progress.best_accuracy, progress.best_step = accuracy, self.step
+                progress.waited = 0
+                self.best[row] = self.rows.values[row]
+        self._reset_sums()
+
+    def retire(self) -> None:
+        """Test the runs that end here and let the others go on without them."""
+        leaving = [row for row, index in enumerate(self.alive) if self._ends(index)]
+        if not leaving:
+            return
+        index = torch.tensor(leaving, device=self.device)
+        stay = torch.tensor(
+            [row for row in range(len(self.alive)) if row not in leaving],
+            device=self.device,
+            dtype=torch.long,
+        )
+        values, fixed = self.rows.values, self.fixed.values
+        indices = [self.alive[row] for row in leaving]
+        self.fixed.bind(fixed[index])
+        self.rows.bind(values[index])
+        last = self.evaluate("test", indices)
+        self.rows.bind(self.best[index])
+        chosen = self.evaluate("test", indices)
+        for row, at_best, at_last in zip(leaving, chosen, last, strict=True):
+            progress = self.progress[self.alive[row]]
+            if progress.status == "running":
+                progress.status = "done"
+            progress.metrics = {f"test_{name}": value for name, value in at_best.items()}
+            if all(map(math.isfinite, (at_last["accuracy"], at_last["loss"]))):
+                progress.metrics["last_test_accuracy"] = at_last["accuracy"]
+            progress.metrics |= {
+                "valid_accuracy": max(0.0, progress.best_accuracy),
+                "best_step": progress.best_step,
+                "steps": self.step,
+            }
+        self.fixed.bind(fixed[stay])
+        self.rows.bind(values[stay])
+        self.best = self.best[stay]
+        self.adam.keep(stay)
+        self.alive = [self.alive[row] for row in stay.tolist()]
+        self._reset_sums()
+
+    def _ends(self, index: int) -> bool:
+        progress, patience = self.progress[index], self.specs[index].patience
+        out = bool(patience) and progress.waited >= patience
+        return out or progress.status == "diverged" or self.step >= self.steps
+
+    # -------------------------------------------------------------------------------- checkpoint
+
+    def save(self) -> None:
+        if self.path is None:
+            return
+        tensors = {
+            "values": self.rows.values,
+            "fixed": self.fixed.values,
+            "best": self.best,
+            "first": self.adam.first,
+            "second": self.adam.second,
+            "sums": self.sums,
+        }
+        history: dict[str, Any] = {
+            "keys": [spec.key for spec in self.specs],
+            "alive": self.alive,
+            "step": self.step,
+            "summed": self.summed,
+            "progress": [vars(progress) for progress in self.progress],
+        }
+        checkpoint.write(self.path, tensors, history)
+
+    def resume(self) -> None:
+        """Go on from the checkpoint of this very pack, if there is one."""
+        found = checkpoint.read(self.path) if self.path is not None else None
+        if found is None or found[1]["keys"] != [spec.key for spec in self.specs]:
+            return
+        tensors, history = found
+        # Copied even on a CPU: as aligned in memory as they were before.
+        tensors = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
+        self.alive, self.step = history["alive"], history["step"]
+        self.summed = history["summed"]
+        self.progress = [Progress(**values) for values in history["progress"]]
+        index = torch.tensor(self.alive, device=self.device, dtype=torch.long)
+        self.adam.keep(index)
+        self.rows.bind(tensors["values"])
+        self.fixed.bind(tensors["fixed"])
+        self.best, self.sums = tensors["best"], tensors["sums"]
+        self.adam.first, self.adam.second = tensors["first"], tensors["second"]

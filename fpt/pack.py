@@ -1,0 +1,135 @@
+"""Packs: K runs on one frozen body, trained as one batch of K * B sequences.
+
+A frozen matrix product does not care whose tokens it multiplies. What differs between the runs is
+kept as rows of one matrix (K, P): one row per run, one slice of columns per parameter. Clipping,
+Adam and leaving the pack are then a few operations on that matrix, and rows never meet.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class PackedLayerNorm(nn.Module):
+    """Layer norm of (K*B, ..., width) with one gain and bias per run, both (K, width)."""
+
+    def __init__(self, norm: nn.LayerNorm) -> None:
+        super().__init__()
+        self.shape, self.eps = tuple(norm.normalized_shape), norm.eps
+        self.weight: Tensor
+        self.bias: Tensor
+        self.register_parameter("weight", None)  # bound by Rows
+        self.register_parameter("bias", None)
+
+    def forward(self, x: Tensor) -> Tensor:
+        runs = self.weight.shape[0]
+        if runs == 1:
+            return F.layer_norm(x, self.shape, self.weight[0], self.bias[0], self.eps)
+        normal = F.layer_norm(x, self.shape, None, None, self.eps).view(runs, -1, *self.shape)
+        return torch.addcmul(self.bias[:, None], normal, self.weight[:, None]).view(x.shape)
+
+
+# Norms with per-run parameters, by the type they replace. T5's RMS norm registers beside it.
+PACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {nn.LayerNorm: PackedLayerNorm}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One parameter: where it is bound, its shape for one run, and its trainable group."""
+
+    owner: nn.Module
+    attribute: str
+    shape: tuple[int, ...]
+    group: str
+    name: str
+    packed: bool = True  # bound with the leading K axis; else (a body's own, K = 1) without
+
+    @property
+    def size(self) -> int:
+        return int(torch.Size(self.shape).numel())
+
+
+class Rows:
+    """Parameters of K runs as rows of `values` (K, P), bound into modules as views of it."""
+
+    def __init__(self, slots: Sequence[Slot], trained: bool) -> None:
+        self.slots, self.trained = tuple(slots), trained
+        self.values = torch.empty(0, 0)
+        self.grads: Tensor | None = None
+
+    @property
+    def width(self) -> int:
+        return sum(slot.size for slot in self.slots)
+
+    def bind(self, values: Tensor) -> None:
+        """Make `values` (K, P) the parameters. It is used, not copied."""
+        self.values = values
+        self.grads = torch.zeros_like(values) if self.trained else None
+        start = 0
+        for slot in self.slots:
+            columns = slice(start, start + slot.size)
+            start += slot.size
+            # A run on a body of its own has no K axis there; once it has left, no rows are left.
+            own = not slot.packed and len(values) == 1
+            shape = slot.shape if own else (len(values), *slot.shape)
+            parameter = nn.Parameter(values[:, columns].view(shape), requires_grad=self.trained)
+            if self.grads is not None:
+                parameter.grad = self.grads[:, columns].view(shape)
+            setattr(slot.owner, slot.attribute, parameter)
+
+    def columns(self) -> dict[str, slice]:
+        """The slice of columns of every parameter, by name."""
+        found, start = {}, 0
+        for slot in self.slots:
+            found[slot.name] = slice(start, start + slot.size)
+            start += slot.size
+        return found
+
+
+def losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy of every run in nats, (K,), from (K, B, R, classes) and (K, B, R)."""
+    each = F.cross_entropy(logits.flatten(0, 2).float(), targets.flatten(), reduction="none")
+    return each.view(len(logits), -1).mean(1)
+
+
+class Adam:
+    """Adam with PyTorch's defaults on the rows of a pack, each clipped by its own norm.
+
+    Nothing here waits for the device: norms and clipping stay tensors.
+    """
+
+    beta1, beta2, eps = 0.9, 0.999, 1e-8
+
+    def __init__(self, rows: Rows, lr: Tensor, clip: Tensor, mask: Tensor | None = None) -> None:
+        """`lr`, `clip`: (K, 1). `mask`: (K, P), 0 where a run does not train a column."""
+        self.rows, self.lr, self.clip, self.mask = rows, lr, clip, mask
+        self.first = torch.zeros_like(rows.values)
+        self.second = torch.zeros_like(rows.values)
+
+    @torch.no_grad()
+    def step(self, count: int) -> Tensor:
+        """Update number `count` (from 1) with the gradients in the rows; returns norms (K,)."""
+        grads = self.rows.grads
+        assert grads is not None, "these rows are not trained"
+        if self.mask is not None:
+            grads.mul_(self.mask)
+        norms = torch.linalg.vector_norm(grads, dim=1, keepdim=True)
+        grads.mul_((self.clip / (norms + 1e-6)).clamp(max=1.0))
+        self.first.lerp_(grads, 1 - self.beta1)
+        self.second.mul_(self.beta2).addcmul_(grads, grads, value=1 - self.beta2)
+        correction = 1 - self.beta2**count
+        denominator = (self.second / correction).sqrt_().add_(self.eps)
+        update = (self.first * (self.lr / (1 - self.beta1**count))).div_(denominator)
+        self.rows.values.sub_(update)
+        grads.zero_()
+        return norms[:, 0]
+
+    def keep(self, index: Tensor) -> None:
+        """Leave only the runs `index`; the caller binds the same rows of the values."""
+        self.first, self.second = self.first[index], self.second[index]
+        self.lr, self.clip = self.lr[index], self.clip[index]
+        if self.mask is not None:
+            self.mask = self.mask[index]

@@ -1,0 +1,137 @@
+"""A section of the paper: the runs it needs, training what is missing, one tidy frame of results.
+
+`fpt.section("transfer")` is all a notebook needs to begin.
+"""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from . import config, sweep
+from . import device as devices
+from .config import Profile, Run
+from .files import write_json
+from .paths import REPORTS
+from .records import Record, Store, store
+
+
+@dataclass(frozen=True)
+class Section:
+    """The runs of one section in one profile, and the store that may hold their records."""
+
+    name: str
+    profile: Profile
+    runs: tuple[Run, ...]
+
+    @property
+    def folder(self) -> Any:
+        """`reports/<profile>`."""
+        return REPORTS / self.profile.name
+
+    @cached_property
+    def store(self) -> Store:
+        return store(self.profile.name)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of exactly this section's runs; no other record can enter its tables."""
+        return list(dict.fromkeys(run.spec.key for run in self.runs))
+
+    def records(self) -> dict[str, Record]:
+        return self.store.read_all(self.keys)
+
+    def missing(self) -> list[Run]:
+        present = self.records()
+        return [run for run in self.runs if run.spec.key not in present]
+
+    def may_train(self, device: str = "auto") -> bool:
+        """Whether the profile allows training on the device that `device` means here."""
+        return devices.choose(device).type in self.profile.train_on
+
+    def train(self, **options: Any) -> int:
+        """Train what is missing, where the profile allows it; returns the number of new records."""
+        if not self.may_train():
+            return 0
+        return sweep.run([run.spec for run in self.missing()], self.store, **options)
+
+    def frame(self) -> pd.DataFrame:
+        """One row per expected run: arm, task, seed, key, status and, where it is recorded, its
+        metrics (accuracies in [0, 1]), cost and environment."""
+        present = self.records()
+        rows = []
+        for run in self.runs:
+            row: dict[str, Any] = {
+                "arm": run.arm,
+                "task": run.task,
+                "seed": run.spec.seed,
+                "lr": run.spec.lr,
+                "key": run.spec.key,
+                "status": "not run",
+            }
+            record = present.get(run.spec.key)
+            if record is not None:
+                row |= {"status": record.status, **record.metrics, **record.cost}
+                row |= {"device": record.environment["device"], "notes": "; ".join(record.notes)}
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def curves(self) -> pd.DataFrame:
+        """One row per look at the validation set of every recorded run."""
+        present = self.records()
+        rows = [
+            {"arm": run.arm, "task": run.task, "seed": run.spec.seed, **point}
+            for run in self.runs
+            if run.spec.key in present
+            for point in present[run.spec.key].curve
+        ]
+        return pd.DataFrame(rows, columns=None if rows else ["arm", "task", "seed", "step"])
+
+    def expected(self) -> pd.DataFrame:
+        """What the section compares, from params.yaml alone: one row per arm and task."""
+        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        for run in self.runs:
+            spec = run.spec
+            row = rows.setdefault(
+                (run.arm, run.task),
+                {
+                    "arm": run.arm,
+                    "task": run.task,
+                    "backbone": spec.backbone,
+                    "init": spec.init,
+                    "lr": spec.lr,
+                    "batch": spec.batch,
+                    "steps": spec.steps,
+                    "seeds": 0,
+                    "first key": spec.key[:8],
+                },
+            )
+            row["seeds"] += 1
+        return pd.DataFrame(rows.values())
+
+    def summary(self) -> dict[str, Any]:
+        """Expected and present runs, by status and by device: what `runs.json` holds."""
+        present = self.records()
+        return {
+            "section": self.name,
+            "profile": self.profile.name,
+            "expected": len(self.keys),
+            "present": len(present),
+            "status": dict(Counter(record.status for record in present.values())),
+            "devices": dict(Counter(r.environment["device"] for r in present.values())),
+            "seconds": math.fsum(record.cost["seconds"] for record in present.values()),
+            "runs": self.store.digests(self.keys),
+        }
+
+    def write_index(self) -> None:
+        """The small file that stands for this section's records in the pipeline."""
+        write_json(self.folder / "index" / f"{self.name}.json", self.store.digests(self.keys))
+
+
+def section(name: str, profile: str | None = None) -> Section:
+    """The section `name` of `profile`, by default the one at the top of params.yaml."""
+    loaded = config.load(profile or config.current_profile())
+    return Section(name, loaded, tuple(config.expand(loaded, name)))

@@ -1,0 +1,73 @@
+"""RunSpec: everything that can change what one training run estimates, and nothing else.
+
+Device and precision are not in it; the record says what ran. Data and weights are named by
+identity (source, revision, preparation), never by path, so a machine without them can still find
+every record.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+SEMANTICS = 1  # moves when the training semantics move on purpose; older records are superseded
+
+
+def canonical(value: Any) -> str:
+    """`value` as JSON with sorted names and no spaces: equal values give equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One training run. Fields with a default are left out of the key while they hold it, so that
+    a field can be added without renaming the records that were made before it."""
+
+    data: str  # canonical JSON of the task's identity: name, options, source of its data
+    backbone: str  # a name of fpt.backbones
+    init: str  # how the body starts, a name of fpt.weights
+    weights: str | None  # identity of the weights behind `init`, None where none are read
+    trainable: tuple[str, ...]  # groups of parameters, sorted
+    lr: float  # Adam, constant
+    batch: int  # sequences per step
+    steps: int  # at most
+    eval_every: int  # steps between two looks at the validation set
+    seed: int  # initial trained parameters, data order, dropout; a random body too
+    patience: int = 0  # looks without a better validation accuracy before stopping; 0: never
+    clip: float = 1.0  # largest gradient norm
+    dropout: float = 0.1  # after the input net and inside the body (not on attention weights)
+    augment: bool = True  # the task's augmentation, where it has one
+    semantics: int = SEMANTICS
+
+    @property
+    def task(self) -> str:
+        """A name of `fpt.tasks`."""
+        return json.loads(self.data)["name"]
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Every option of the task."""
+        return json.loads(self.data)["options"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every field, as JSON values."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return values | {"data": json.loads(self.data), "trainable": list(self.trainable)}
+
+    @property
+    def key(self) -> str:
+        """16 hexadecimal digits that name the run."""
+        values = self.to_dict()
+        named = {
+            f.name: values[f.name]
+            for f in fields(self)
+            if f.name == "semantics" or values[f.name] != f.default
+        }
+        return hashlib.sha256(canonical(named).encode()).hexdigest()[:16]
+
+
+def from_dict(values: Mapping[str, Any]) -> RunSpec:
+    """The spec that `to_dict` wrote; TypeError or KeyError where `values` is not one."""
+    known = {"data": canonical(values["data"]), "trainable": tuple(values["trainable"])}
+    return RunSpec(**{**values, **known})

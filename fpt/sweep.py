@@ -1,0 +1,123 @@
+"""What is missing, in which packs, trained where.
+
+Packs are independent. On a CPU small packs want one thread each, so as many run side by side as
+there are cores; on CUDA one pack at a time has the whole card.
+"""
+
+import math
+import multiprocessing
+import os
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+import torch
+from tqdm import tqdm
+
+from . import device as devices
+from .errors import FptError
+from .model import body_identity, packable
+from .records import Store
+from .spec import RunSpec
+from .train import task_of, train
+
+MAX_RUNS = 16  # of one pack
+MAX_TOKENS = 1 << 16  # of one step of a pack; bounds the activations that are kept
+
+
+def packs(specs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
+    """`specs` in packs: a deterministic function of the specs and their order."""
+    groups: dict[object, list[RunSpec]] = {}
+    for spec in dict.fromkeys(specs):
+        shape = (spec.data, spec.batch, spec.steps, spec.eval_every, spec.augment)
+        alone = () if packable(spec) else (spec.key,)
+        groups.setdefault((body_identity(spec), shape, alone), []).append(spec)
+    found = []
+    for members in groups.values():
+        tokens = members[0].batch * task_of(members[0]).length
+        size = max(1, min(MAX_RUNS, MAX_TOKENS // tokens))
+        found += [tuple(members[i : i + size]) for i in range(0, len(members), size)]
+    return found
+
+
+def work(pack: Sequence[RunSpec]) -> int:
+    """Tokens that a pack trains on at most, to start long packs first."""
+    first = pack[0]
+    return len(pack) * first.steps * first.batch * task_of(first).length
+
+
+def shard(found: Sequence[tuple[RunSpec, ...]], part: str | None) -> list[tuple[RunSpec, ...]]:
+    """Part `I/N` of the packs, dealt round, so that N machines share a sweep."""
+    if part is None:
+        return list(found)
+    try:
+        index, count = (int(word) for word in part.split("/"))
+    except ValueError:
+        index = count = 0
+    if not 1 <= index <= count:
+        raise FptError(f"The shard {part!r} is not I/N with 1 <= I <= N, such as 2/8.")
+    return list(found[index - 1 :: count])
+
+
+def _train_pack(
+    pack: Sequence[RunSpec], store: Store, device: str, deadline: float, position: int
+) -> int:
+    """Train one pack in this process; returns how many records it wrote."""
+    if device == "cpu":
+        torch.set_num_threads(1)
+    if time.monotonic() > deadline:
+        return 0
+    first = pack[0]
+    title = f"{first.task} {first.init} {first.backbone} x{len(pack)}"
+    with tqdm(total=first.steps, desc=title, disable=None, position=position, leave=False) as bar:
+        return len(train(pack, store, device=torch.device(device), deadline=deadline, bar=bar))
+
+
+def run(
+    specs: Iterable[RunSpec],
+    store: Store,
+    *,
+    device: str = "auto",
+    budget: float = math.inf,
+    part: str | None = None,
+    workers: int | None = None,
+) -> int:
+    """Train what `store` misses of `specs`; returns the number of new records.
+
+    `budget` is in seconds: packs that are not finished by then go on in a later call.
+    """
+    chosen = devices.choose(device)
+    specs = list(specs)
+    present = store.read_all(spec.key for spec in specs)  # damaged ones are missing
+    todo = [
+        pack
+        for pack in shard(packs(specs), part)
+        if any(spec.key not in present for spec in pack)
+    ]
+    todo.sort(key=work, reverse=True)
+    deadline = time.monotonic() + budget
+    if not todo:
+        return 0
+    if workers is None:
+        workers = 1 if chosen.type == "cuda" else len(os.sched_getaffinity(0))
+    workers = min(workers, len(todo))
+    if workers == 1:
+        threads = torch.get_num_threads()
+        try:
+            return sum(_train_pack(pack, store, chosen.type, deadline, 0) for pack in todo)
+        finally:
+            torch.set_num_threads(threads)
+    made = 0
+    context = multiprocessing.get_context("spawn")
+    with (
+        ProcessPoolExecutor(workers, mp_context=context) as pool,
+        tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar,
+    ):
+        futures = {
+            pool.submit(_train_pack, pack, store, chosen.type, deadline, 1 + index % workers): pack
+            for index, pack in enumerate(todo)
+        }
+        for future in as_completed(futures):
+            made += future.result()
+            bar.update(len(futures[future]))
+    return made
