@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from . import config, sweep
+from . import device as devices
 from .arms import ARMS
 from .backbones import BACKBONES, backbone
 from .counts import parameter_counts
 from .errors import FptError
+from .paths import PREPARED
 from .records import store
 from .section import Section, section
 from .tasks import TASKS, get_task
@@ -49,22 +51,18 @@ def cmd_data(args: argparse.Namespace) -> None:
     from .prepare import prepare
 
     wanted: list[Any] = list(args.tasks)
-    strict = bool(wanted)
+    PREPARED.mkdir(parents=True, exist_ok=True)
+    loaded = config.load(args.profile)
+    if args.pipeline and devices.choose().type not in loaded.train_on:
+        print(f"Profile {args.profile!r} trains nothing here, so its data are not fetched.")
+        return
     if not wanted:
         specs = [run.spec for part in sections_of(args.profile) for run in part.runs]
         pairs = {spec.data: (spec.task, spec.options) for spec in specs}
         wanted = [get_task(name, **options) for name, options in pairs.values()]
-    for one in wanted:
-        try:
-            for done in prepare([one]):
-                note = f" ({done.note})" if done.note else ""
-                print(f"{done.task}: {done.data}, {done.digest[:12]}{note}")
-        except FptError as error:
-            # Tables can be drawn from records without the data: a missing source stops training,
-            # not rendering.
-            if strict or config.load(args.profile).name == "smoke":
-                raise
-            print(f"not prepared: {error}")
+    for done in prepare(wanted):
+        note = f" ({done.note})" if done.note else ""
+        print(f"{done.task}: {done.data}, {done.digest[:12]}{note}")
 
 
 def cmd_run(args: argparse.Namespace) -> None:
@@ -189,6 +187,7 @@ def parser() -> argparse.ArgumentParser:
 
     data = verb("data", cmd_data)
     data.add_argument("tasks", nargs="*", metavar="TASK", help="mnist or listops:max_length=64")
+    data.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
     run = verb("run", cmd_run)
     run.add_argument("section", nargs="?", metavar="SECTION")
     run.add_argument("--all", action="store_true", help="every section of the profile")

@@ -1,0 +1,224 @@
+"""dvc.yaml, params.yaml and notebooks/ as a pipeline.
+
+The stages are run with a stand-in for the package that takes no time, so that what is tested is
+dvc.yaml itself: what runs again after which change.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from ruamel.yaml import YAML
+
+from fpt.notebooks import clean
+from fpt.paths import NOTEBOOKS, PARAMS, ROOT
+
+PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text())
+SECTIONS = PIPELINE["vars"][0]["sections"]
+NOTEBOOK_PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
+
+STAND_IN = """
+import json, sys, yaml
+from pathlib import Path
+
+params = yaml.safe_load(Path("params.yaml").read_text())
+profile, verb = params["profile"], sys.argv[1]
+block, report = params[profile], Path("reports") / profile
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def record(section):
+    return report / "records" / f"{section}-{block['sections'][section].get('lr')}.json"
+
+
+if verb == "data":
+    write(Path("data/prepared/arrays"), 0)
+elif verb == "pretrain":
+    write(Path("data/backbones/body"), 0)
+elif verb == "run":
+    for section in block["sections"]:
+        if not record(section).exists() and profile == "smoke":
+            print("TRAINING", section)
+            write(record(section), 0)
+        listed = [str(record(section)), record(section).exists()]
+        write(report / "index" / f"{section}.json", listed)
+elif verb == "render":
+    section = sys.argv[2]
+    listed = json.loads((report / "index" / f"{section}.json").read_text())
+    notebook = next(Path("notebooks").glob(f"*_{section}.ipynb")).stem
+    if "FAIL" in Path(f"notebooks/{notebook}.ipynb").read_text():
+        sys.exit(f"{notebook} failed")
+    for path in (f"notebooks/{notebook}.ipynb", f"notebooks/{notebook}.html",
+                 f"tables/{section}/t.md", f"figures/{section}/f.png",
+                 f"metrics/{section}.json", f"runs/{section}.json"):
+        write(report / path, listed)
+    (report / "curves").mkdir(exist_ok=True)
+    (report / "curves" / f"{section}.csv").write_text("task,arm,seed,step,accuracy\\n")
+elif verb == "index":
+    for name in ("README.md", "index.html"):
+        write(report / name, 0)
+"""
+
+
+class Checkout:
+    """A Git checkout of this project's pipeline with a stand-in for its package."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        for name in ("dvc.yaml", "params.yaml", ".gitignore", ".dvcignore", ".dvc/config"):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, root / name)
+        for name in {"fpt"} | self.sources():
+            path = root / name if Path(name).suffix else root / name / "__init__.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("# stand-in")
+        (root / "fpt/__main__.py").write_text(STAND_IN)
+        for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "pipeline"]):
+            self.run("git", *command)
+
+    def sources(self) -> set[str]:
+        stages = [stage.get("do", stage) for stage in PIPELINE["stages"].values()]
+        listed = {dep for stage in stages for dep in stage.get("deps", []) if "${" not in dep}
+        notebooks = {f"notebooks/{name}.ipynb" for name in SECTIONS.values()}
+        return {dep for dep in listed | notebooks if dep.startswith(("fpt/", "notebooks/"))} | {
+            "data/manifest.json"
+        }
+
+    def run(self, *command: str, expect: int = 0) -> str:
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        env |= {
+            f"GIT_{role}_{what}": "fpt@localhost"
+            for role in ("AUTHOR", "COMMITTER")
+            for what in ("NAME", "EMAIL")
+        }
+        env |= {
+            "PATH": f"{Path(sys.executable).parent}:{env['PATH']}",
+            "PYTHONPATH": str(self.root),
+        }
+        done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True)
+        output = done.stdout + done.stderr
+        assert done.returncode == expect, output
+        return output
+
+    def dvc(self, *arguments: str, expect: int = 0) -> tuple[set[str], set[str]]:
+        """The stages that ran, and the sections that were trained."""
+        lines = self.run(sys.executable, "-m", "dvc", *arguments, expect=expect).splitlines()
+        ran = {line.split("'")[1] for line in lines if line.startswith("Running stage")}
+        return ran, {line.split()[1] for line in lines if line.startswith("TRAINING")}
+
+    def records(self, profile: str) -> list[Path]:
+        return sorted((self.root / "reports" / profile / "records").glob("*.json"))
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """Reproduced once, from nothing."""
+    made = Checkout(tmp_path_factory.mktemp("checkout"))
+    ran, trained = made.dvc("repro")
+    rendered = {f"section@{section}" for section in SECTIONS}
+    assert ran == {"data", "pretrain", "train", "index"} | rendered
+    assert trained == set(SECTIONS)
+    return made
+
+
+def test_a_second_repro_does_nothing(checkout: Checkout) -> None:
+    assert checkout.dvc("repro") == (set(), set())
+
+
+def test_a_deleted_record_is_trained_again(checkout: Checkout) -> None:
+    checkout.records("smoke")[0].unlink()
+    ran, trained = checkout.dvc("repro")
+    assert ran == {"train"}  # the record is the same as before, so no section changes
+    assert len(trained) == 1
+
+
+def test_a_merged_record_is_noticed(checkout: Checkout) -> None:
+    (checkout.root / "reports/smoke/records/merged.json").write_text("1")
+    assert checkout.dvc("repro") == ({"train"}, set())
+
+
+def test_a_learning_rate_reaches_its_section_only(checkout: Checkout) -> None:
+    params = yaml.safe_load((checkout.root / "params.yaml").read_text())
+    params["smoke"]["sections"]["transfer"]["lr"] = 0.5
+    (checkout.root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
+    assert checkout.dvc("repro") == ({"train", "section@transfer", "index"}, {"transfer"})
+
+
+def test_a_failed_section_leaves_the_others(checkout: Checkout) -> None:
+    first, *others = [checkout.root / "notebooks" / f"{name}.ipynb" for name in SECTIONS.values()]
+    for path in (first, *others):
+        path.write_text("FAIL" if path == first else "changed")
+    ran, _ = checkout.dvc("repro", "--keep-going", expect=255)
+    assert ran == {f"section@{section}" for section in SECTIONS}
+    first.write_text("mended")
+    ran, _ = checkout.dvc("repro")
+    assert f"section@{first.stem[3:]}" in ran
+
+
+def test_switching_profiles_trains_nothing(checkout: Checkout) -> None:
+    checkout.run("git", "add", "-A")
+    checkout.run("git", "commit", "-qm", "smoke")
+    before = {path.name: path.stat().st_mtime_ns for path in checkout.records("smoke")}
+    committed = checkout.root / f"reports/lab/records/{next(iter(SECTIONS))}-None.json"
+    committed.parent.mkdir(parents=True)
+    committed.write_text("0")
+    checkout.run("git", "add", "-A")
+    checkout.run("git", "commit", "-qm", "a lab record")
+    by_hand = checkout.root / "data/prepared/by-hand"
+    by_hand.write_text("not known to dvc.lock")
+
+    ran, trained = checkout.dvc("exp", "run", "-S", "profile=lab")
+    assert ran >= {f"section@{section}" for section in SECTIONS}
+    assert trained == set()
+    assert checkout.records("lab") == [committed]
+    assert checkout.dvc("exp", "run", "-S", "profile=smoke")[1] == set()
+    assert {path.name: path.stat().st_mtime_ns for path in checkout.records("smoke")} == before
+    assert by_hand.exists()
+    assert checkout.dvc("repro") == (set(), set())
+    # What is committed and what is not.
+    untracked = checkout.run("git", "status", "--porcelain", "--untracked-files=all")
+    assert "reports/lab/runs/" in untracked
+    assert "reports/smoke" not in untracked
+    assert "data/" not in untracked
+
+
+def test_both_yaml_versions_read_the_same_parameters() -> None:
+    # DVC reads YAML 1.2, PyYAML 1.1, where 1e-3 is a text and `no` is false.
+    text = PARAMS.read_text()
+    assert json.dumps(YAML(typ="safe").load(text)) == json.dumps(yaml.safe_load(text))
+
+
+def test_every_profile_has_every_section() -> None:
+    params = yaml.safe_load(PARAMS.read_text())
+    assert params.pop("profile") == "smoke"
+    for block in params.values():
+        assert set(block["sections"]) == set(SECTIONS)
+
+
+def test_sections_are_the_notebooks() -> None:
+    assert [path.stem for path in NOTEBOOK_PATHS] == sorted(SECTIONS.values())
+    assert all(notebook[3:] == section for section, notebook in SECTIONS.items())
+
+
+def test_dependencies_exist() -> None:
+    stages = [stage.get("do", stage) for stage in PIPELINE["stages"].values()]
+    listed = {dep for stage in stages for dep in stage.get("deps", []) if dep.startswith("fpt/")}
+    assert [dep for dep in sorted(listed) if not (ROOT / dep).exists()] == []
+
+
+@pytest.mark.parametrize("path", NOTEBOOK_PATHS, ids=lambda path: path.stem)
+def test_a_notebook_takes_its_profile_and_is_stored_clean(path: Path) -> None:
+    content = nbformat.read(path, as_version=4)
+    cells = [cell for cell in content.cells if "parameters" in cell.metadata.get("tags", [])]
+    assert [cell.source for cell in cells] == ['profile = "smoke"']
+    assert content == clean(nbformat.read(path, as_version=4)), "run `make notebooks`"

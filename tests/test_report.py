@@ -1,0 +1,106 @@
+"""Executed notebooks, pages and index."""
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from fpt import report
+from fpt.errors import FptError
+from fpt.notebooks import clean, refresh
+
+FIGURE = """
+import matplotlib.pyplot as plt
+fig, ax = plt.subplots(figsize=(1, 1))
+fig
+"""
+
+
+def write_notebook(path: Path, *cells: nbformat.NotebookNode) -> None:
+    parameters = new_code_cell('profile = "smoke"', metadata={"tags": ["parameters"]})
+    cells = (new_markdown_cell(f"# About {path.stem}"), parameters, *cells)
+    nbformat.write(clean(new_notebook(cells=list(cells))), path)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty project: notebooks/ and reports/."""
+    (tmp_path / "notebooks").mkdir()
+    monkeypatch.setattr(report, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr(report, "REPORTS", tmp_path / "reports")
+    return tmp_path
+
+
+def test_a_page_holds_what_the_notebook_shows(project: Path) -> None:
+    write_notebook(
+        project / "notebooks/01_toy.ipynb",
+        new_code_cell("print('in', profile)"),
+        new_code_cell(FIGURE),
+    )
+    page = report.render("toy", "lab")
+    assert page == project / "reports/lab/notebooks/01_toy.html"
+    text = page.read_text()
+    assert "in lab" in text
+    assert "data:image/png;base64" in text
+    assert "<script" not in text
+    assert 'src="http' not in text
+    first = page.with_suffix(".ipynb").read_bytes()
+    report.render("toy", "lab")
+    assert page.with_suffix(".ipynb").read_bytes() == first  # nothing in it tells the time
+
+
+def test_a_failing_notebook_is_kept_and_named(project: Path) -> None:
+    write_notebook(
+        project / "notebooks/01_toy.ipynb", new_code_cell("print('seen')"), new_code_cell("1 / 0")
+    )
+    with pytest.raises(FptError, match=r"01_toy.ipynb failed in cell \[4\] with ZeroDivisionError"):
+        report.render("toy", "smoke")
+    assert "seen" in (project / "reports/smoke/notebooks/01_toy.html").read_text()
+    assert "| About 01_toy | failed |" in (project / "reports/smoke/README.md").read_text()
+
+
+def test_an_unknown_section_lists_the_known(project: Path) -> None:
+    write_notebook(project / "notebooks/01_toy.ipynb")
+    with pytest.raises(FptError, match="no section 'tyo'; the sections are toy"):
+        report.render("tyo", "smoke")
+
+
+def test_the_index_links_what_is_there(project: Path) -> None:
+    write_notebook(project / "notebooks/00_first.ipynb")
+    write_notebook(project / "notebooks/01_second.ipynb")
+    made = {
+        "runs/second.json": json.dumps({"expected": 6, "present": 4}),
+        "notebooks/01_second.html": "page",
+        "tables/second/table1.md": "table",
+        "figures/second/bars.png": "figure",
+    }
+    for name, content in made.items():
+        path = project / "reports/lab" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    page = report.index("lab").read_text()
+    text = (project / "reports/lab/README.md").read_text()
+    assert "| About 00_first | not rendered | - | - |" in text
+    assert "| About 01_second | 4 of 6 | [01_second.html](notebooks/01_second.html) | - |" in text
+    assert "[table1.md](tables/second/table1.md)" in text
+    assert '<a href="figures/second/bars.png">' in page
+
+
+def test_a_stored_notebook_holds_what_is_compared(project: Path) -> None:
+    path = project / "notebooks/01_toy.ipynb"
+    write_notebook(
+        path,
+        new_code_cell("6 * 7"),
+        new_code_cell(FIGURE),
+        new_code_cell("import time; time.time()", metadata={"tags": ["nbval-ignore-output"]}),
+    )
+    refresh(path)
+    first = path.read_bytes()
+    _, _, compared, picture, ignored = nbformat.read(path, as_version=4).cells
+    assert compared.outputs[0].data == {"text/plain": "42"}
+    assert set(picture.outputs[0].data) == {"text/plain"}
+    assert (ignored.outputs, ignored.execution_count) == ([], None)
+    refresh(path)
+    assert path.read_bytes() == first
