@@ -48,11 +48,11 @@ def chosen(runs: Sequence[config.Run], only: Sequence[str]) -> list[config.Run]:
 
 def cmd_data(args: argparse.Namespace) -> None:
     """Prepare the data that a profile's sections need, or the tasks named."""
-    from .prepare import prepare
+    from .prepare import parse_task, prepare
 
-    wanted: list[Any] = list(args.tasks)
-    PREPARED.mkdir(parents=True, exist_ok=True)
+    wanted: list[Any] = [parse_task(text) for text in args.tasks]
     loaded = config.load(args.profile)
+    PREPARED.mkdir(parents=True, exist_ok=True)
     if args.pipeline and devices.choose().type not in loaded.train_on:
         print(f"Profile {args.profile!r} trains nothing here, so its data are not fetched.")
         return

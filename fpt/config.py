@@ -12,13 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from .arms import ARMS, Arm
 from .backbones import Backbone, backbone
 from .errors import FptError
 from .paths import PARAMS
 from .spec import RunSpec, canonical
+from .strict_yaml import read_yaml
 from .tasks import get_task
 from .weights import body_depends_on_seed
 
@@ -80,7 +79,8 @@ def check_block(where: str, block: Any) -> Mapping[str, Any]:
 
 def check_list(where: str, given: Any, allowed: Iterable[str]) -> None:
     if not isinstance(given, list):
-        raise FptError(f"{where}: expected a list such as [{next(iter(allowed))}], found {given!r}.")
+        first = next(iter(allowed))
+        raise FptError(f"{where}: expected a list such as [{first}], found {given!r}.")
     check_names(where, given, allowed)
 
 
@@ -92,7 +92,7 @@ def check_seeds(where: str, seeds: Any) -> None:
 def check_task(where: str, task: str, settings: Mapping[str, Any]) -> None:
     options = check_block(f"{where}.options", settings.get("options", {}))
     try:
-        get_task(settings.get("name", task), **{str(name): value for name, value in options.items()})
+        get_task(settings.get("name", task), **{str(name): options[name] for name in options})
     except FptError as error:
         raise FptError(f"{where}: {error}") from error
 
@@ -105,14 +105,16 @@ def check_settings(where: str, block: Any, extra: Iterable[str] = ()) -> Mapping
     for name, kind in SETTINGS.items():
         if name not in block:
             continue
-        value: Any = block[name]
+        value = block[name]
         if kind is float and type(value) is int:
             value = checked[name] = float(value)
-        if type(value) is not kind:
+        fits = type(value) is kind
+        if not fits:
             hint = " (write 1.0e-3 or 0.001, not 1e-3)" if isinstance(value, str) else ""
             raise FptError(f"{where}.{name}: expected {kind.__name__}, found {value!r}{hint}.")
-        if kind is not bool and (value < 0 or (value == 0 and name not in ZERO_ALLOWED)):
-            raise FptError(f"{where}.{name}: must be above zero, found {value!r}.")
+        zero = kind is bool or name in ZERO_ALLOWED
+        if not 0 <= value < math.inf or (value == 0 and not zero):
+            raise FptError(f"{where}.{name}: must be above zero and finite, found {value!r}.")
         if name == "dropout" and value >= 1:
             raise FptError(f"{where}.dropout: must be below 1, found {value!r}.")
     return checked
@@ -121,11 +123,9 @@ def check_settings(where: str, block: Any, extra: Iterable[str] = ()) -> Mapping
 def read_params(path: Path | None = None) -> dict[str, Any]:
     path = path or PARAMS
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = read_yaml(path)
     except FileNotFoundError as error:
         raise FptError(f"There is no {path}; run inside a checkout or set FPT_ROOT.") from error
-    except yaml.YAMLError as error:
-        raise FptError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from error
     if not isinstance(content, dict):
         raise FptError(f"{path}: expected `profile` and one block per profile.")
     check_names(path.name, content, ("profile", *PROFILES))

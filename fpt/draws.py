@@ -26,7 +26,8 @@ class Draws:
     def begin(
         self, seeds: Sequence[int], step: int, shape: tuple[int, int, int], like: Tensor
     ) -> None:
-        """Draw the masks of `step` for runs `seeds`; `shape` is (B, T, width) of one run."""
+        """Draw the masks of `step` for runs `seeds`; `shape` is (B, T, width) of one run, where
+        T may be longer than the sequences at hand."""
         self.seeds, self.step = tuple(seeds), step
         if not any(self.sites):
             self.masks = None
@@ -56,11 +57,11 @@ class Draws:
 def _uniform(like: Tensor, seed: int, step: int) -> Tensor:
     """Numbers in [0, 1) shaped as `like`, in steps of 1 / 65,536: fine enough for dropout."""
     if like.device.type == "cpu":  # NumPy draws these ten times faster than torch does
-        draw = np.random.Generator(np.random.SFC64(fold(seed, "dropout", step)))
-        words = np.frombuffer(draw.bytes(2 * like.numel()), dtype="<u2").reshape(like.shape)
+        noise = np.random.Generator(np.random.SFC64(fold(seed, "dropout", step)))
+        words = np.frombuffer(noise.bytes(2 * like.numel()), dtype="<u2").reshape(like.shape)
         return torch.from_numpy(words.astype(np.float32)).mul_(2.0**-16)
     draw = generator(like.device, seed, "dropout", step)
-    return torch.rand(tuple(like.shape), generator=draw, device=like.device)
+    return torch.empty_like(like).uniform_(generator=draw)
 
 
 class Dropout(nn.Module):
@@ -78,6 +79,8 @@ class Dropout(nn.Module):
             return x
         assert self.draws.masks is not None, "Draws.begin was not called before this step"
         mask = self.draws.masks[:, self.site]
+        if at is None:
+            mask = mask[:, :, : x.shape[1]]
         if isinstance(at, int):
             mask = mask[:, :, at]
         elif at is not None:

@@ -8,6 +8,7 @@ last ones, the paper's protocol, recorded apart).
 
 import math
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,12 +123,18 @@ class Loop:
         augment = self.specs[0].augment
         batch = self.task.train_batch(seeds, self.step, self.batch, self.device, augment)
         self.model.train()
-        shape = (*batch.inputs.shape[1:3], self.model.width)
+        # Masks as long as the task allows, however far this batch is padded: that depends on the
+        # neighbours in the pack.
+        shape = (self.batch, self.task.length, self.model.width)
         self.model.draws.begin(seeds, self.step, shape, self.rows.values)
         with autocast(self.device):
             logits = self.model(batch)
         loss = losses(logits, batch.targets)
-        loss.sum().backward()
+        with warnings.catch_warnings():
+            # Gradients are added up in place, in rows as wide as the pack's; that it may be slower
+            # to do so is said once per process.
+            warnings.filterwarnings("ignore", "grad and param do not obey the gradient layout")
+            loss.sum().backward()
         self.step += 1
         norms = self.adam.step(self.step)
         self.sums += torch.stack([loss.detach(), norms, (norms > self.adam.clip[:, 0]).float()])
@@ -149,12 +156,11 @@ class Loop:
         totals: dict[str, Tensor] = {}
         counts: dict[str, Tensor] = {}
 
-        def add(name: str, values: Tensor) -> None:  # (K, B, R), NaN where it does not apply
-            known = ~values.isnan()
+        def add(name: str, values: Tensor, applies: Tensor) -> None:  # each (K, B, R)
             zero = torch.zeros(runs, device=self.device, dtype=torch.float64)
-            total = values.nan_to_num().double().sum((1, 2))
+            total = values.where(applies, 0).double().sum((1, 2))
             totals[name] = totals.get(name, zero) + total
-            counts[name] = counts.get(name, zero) + known.double().sum((1, 2))
+            counts[name] = counts.get(name, zero) + applies.double().sum((1, 2))
 
         items = 0
         for batch in self.task.eval_batches(split, size, self.device):
@@ -165,10 +171,11 @@ class Loop:
             each = torch.nn.functional.cross_entropy(
                 logits.flatten(0, 2), targets.flatten(), reduction="none"
             )
-            add("accuracy", right)
-            add("loss", each.view(targets.shape))
+            always = torch.ones_like(right, dtype=torch.bool)
+            add("accuracy", right, always)
+            add("loss", each.view(targets.shape), always)
             for name, values in self.task.scores(logits, batch).items():
-                add(name, values)
+                add(name, values, ~values.isnan())
             items += targets.shape[1]
         applied = [name for name in totals if bool(counts[name].all())]  # some depths have no item
         means = {name: (totals[name] / counts[name]).tolist() for name in applied}

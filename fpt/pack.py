@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 
 class PackedLayerNorm(nn.Module):
@@ -32,8 +33,28 @@ class PackedLayerNorm(nn.Module):
         return torch.addcmul(self.bias[:, None], normal, self.weight[:, None]).view(x.shape)
 
 
-# Norms with per-run parameters, by the type they replace. T5's RMS norm registers beside it.
-PACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {nn.LayerNorm: PackedLayerNorm}
+class PackedRMSNorm(nn.Module):
+    """T5's norm of (K*B, ..., width), which divides by the root mean square and does not shift,
+    with one gain per run (K, width)."""
+
+    def __init__(self, norm: T5LayerNorm) -> None:
+        super().__init__()
+        self.eps = norm.variance_epsilon
+        self.weight: Tensor
+        self.register_parameter("weight", None)  # bound by Rows
+
+    def forward(self, x: Tensor) -> Tensor:
+        runs, width = self.weight.shape
+        variance = x.float().square().mean(-1, keepdim=True)  # as T5 does, whatever x is
+        normal = x * torch.rsqrt(variance + self.eps)
+        return (normal.view(runs, -1, width) * self.weight[:, None]).view(x.shape)
+
+
+# Norms with per-run parameters, by the type they replace.
+PACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {
+    nn.LayerNorm: PackedLayerNorm,
+    T5LayerNorm: PackedRMSNorm,
+}
 
 
 @dataclass(frozen=True)

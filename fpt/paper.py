@@ -4,7 +4,7 @@ Every cell carries the tag of the source it was taken from, and a note where it 
 and column say. Nothing here is a result of this project.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
-import yaml
 
 from fpt.errors import FptError
 from fpt.paths import PACKAGE
+from fpt.strict_yaml import read_yaml
 
 PATH = PACKAGE / "paper.yaml"
 _REQUIRED = {"title", "section", "unit", "source", "columns", "rows"}
@@ -49,20 +49,6 @@ class PaperTable:
     cells: Mapping[tuple[str, str], PaperCell]
     note: str = ""
     error_is: str = ""
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """PyYAML keeps the last of two equal keys in silence; in a file of numbers that hides one."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                line = key_node.start_mark.line + 1
-                raise FptError(f"The key {key!r} stands twice, again in line {line}; remove one.")
-            seen.add(key)
-        return super().construct_mapping(node, deep)
 
 
 def tables() -> dict[str, PaperTable]:
@@ -112,7 +98,7 @@ def read(path: Path) -> tuple[dict[str, PaperTable], dict[str, str], dict[str, s
 
     FptError for a duplicate key, a wrong number of values, or a mention of an unknown name.
     """
-    document = yaml.load(path.read_text(encoding="utf-8"), Loader=_StrictLoader)
+    document = read_yaml(path)
     conflicts = {key: f"conflict {key}: {text}" for key, text in document["conflicts"].items()}
     known = {
         name: _table(name, block, document["sources"], conflicts)

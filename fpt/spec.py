@@ -8,7 +8,7 @@ every record.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 SEMANTICS = 1  # moves when the training semantics move on purpose; older records are superseded
@@ -38,6 +38,7 @@ class RunSpec:
     clip: float = 1.0  # largest gradient norm
     dropout: float = 0.1  # after the input net and inside the body (not on attention weights)
     augment: bool = True  # the task's augmentation, where it has one
+    procedure: str = "sgd"  # or "probe": see `probe_of`
     semantics: int = SEMANTICS
 
     @property
@@ -71,3 +72,24 @@ def from_dict(values: Mapping[str, Any]) -> RunSpec:
     """The spec that `to_dict` wrote; TypeError or KeyError where `values` is not one."""
     known = {"data": canonical(values["data"]), "trainable": tuple(values["trainable"])}
     return RunSpec(**{**values, **known})
+
+
+# What a probe (`fpt.probe`) fixes. It has no learning rate and no mini-batches: `steps` are L-BFGS
+# iterations at most, for each penalty; `batch` examples are drawn once where a task is endless.
+PROBE: Mapping[str, Any] = {
+    "procedure": "probe",
+    "trainable": ("output",),
+    "lr": 1.0,
+    "batch": 4096,
+    "steps": 1000,
+    "eval_every": 1000,
+    "patience": 0,
+    "clip": 1.0,
+    "dropout": 0.0,
+    "augment": False,
+}
+
+
+def probe_of(spec: RunSpec) -> RunSpec:
+    """The probe on the task and body of `spec`; runs that differ in their training share one."""
+    return replace(spec, **PROBE)

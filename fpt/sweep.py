@@ -29,7 +29,7 @@ def packs(specs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
     """`specs` in packs: a deterministic function of the specs and their order."""
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):
-        shape = (spec.data, spec.batch, spec.steps, spec.eval_every, spec.augment)
+        shape = (spec.data, spec.batch, spec.steps, spec.eval_every, spec.augment, spec.procedure)
         alone = () if packable(spec) else (spec.key,)
         groups.setdefault((body_identity(spec), shape, alone), []).append(spec)
     found = []
@@ -90,9 +90,7 @@ def run(
     specs = list(specs)
     present = store.read_all(spec.key for spec in specs)  # damaged ones are missing
     todo = [
-        pack
-        for pack in shard(packs(specs), part)
-        if any(spec.key not in present for spec in pack)
+        pack for pack in shard(packs(specs), part) if any(spec.key not in present for spec in pack)
     ]
     todo.sort(key=work, reverse=True)
     deadline = time.monotonic() + budget

@@ -12,11 +12,13 @@ from tqdm import tqdm
 
 from . import checkpoint
 from . import device as devices
-from .backbones import backbone
+from .backbones import backbone, build
 from .data import data_note
+from .draws import Draws
 from .files import lock
 from .loop import CHECKPOINT_SECONDS, Loop
 from .paths import ROOT
+from .probe import probe
 from .records import Record, Store
 from .spec import RunSpec
 from .tasks import Task, get_task
@@ -64,6 +66,8 @@ def train(
             return []
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(device)
+        if mine[0].procedure == "probe":
+            return [probe_run(spec, store, device) for spec in mine]
         path = cache / "checkpoints" / f"{pack_id(specs)}.safetensors"
         before = checkpoint.members(path)
         members = [spec for spec in specs if spec.key in before]
@@ -80,10 +84,11 @@ def train(
         return records
 
 
-def flops_per_token(loop: Loop, spec: RunSpec) -> int:
+def flops_per_token(spec: RunSpec) -> int:
     """Two FLOPs per multiply-add, matrices of the body only: forward and gradient by the input
     cost 2 P each per token; the gradient by the weights another 2 P where the body is trained."""
-    matrices = sum(p.numel() for p in loop.model.body.parameters() if p.dim() == 2)
+    body = build(backbone(spec.backbone), Draws(), spec.dropout)
+    matrices = sum(p.numel() for p in body.parameters() if p.dim() == 2)
     return (4 if set(spec.trainable) <= FREEZABLE else 6) * matrices
 
 
@@ -94,7 +99,7 @@ def record(loop: Loop, index: int, task: Task) -> Record:
     cost = {
         "seconds": progress.seconds,
         "tokens": tokens,
-        "flops": tokens * flops_per_token(loop, spec),
+        "flops": tokens * flops_per_token(spec),
         "peak_bytes": devices.peak_memory(loop.device),
     }
     note = data_note(task)
@@ -108,6 +113,27 @@ def record(loop: Loop, index: int, task: Task) -> Record:
         pack=[member.key for member in loop.specs],
         notes=[note] if note else [],
     )
+
+
+def probe_run(spec: RunSpec, store: Store, device: torch.device) -> Record:
+    """Probe the untrained model of `spec` and write the record."""
+    task = task_of(spec)
+    found = probe(spec, task, device)
+    forward = flops_per_token(spec) // 2  # no gradient passes through the body
+    cost = {"flops": found.cost["tokens"] * forward, "peak_bytes": devices.peak_memory(device)}
+    note = data_note(task)
+    made = Record(
+        spec=spec,
+        status="done",
+        metrics=found.metrics,
+        curve=found.curve,
+        cost=found.cost | cost,
+        environment=devices.environment(device) | digests(spec, task),
+        pack=[spec.key],
+        notes=[note] if note else [],
+    )
+    store.write(made)
+    return made
 
 
 def digests(spec: RunSpec, task: Task) -> dict[str, Any]:

@@ -7,20 +7,22 @@ than another. Weights are read from safetensors only.
 import hashlib
 import os
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
-from .backbones import Backbone, gpt2, lstm
+from . import inits
+from .backbones import FAMILIES, Backbone, gpt2
 from .errors import FptError
+from .inits import State
 from .paths import DATA, PACKAGE
 from .rng import generator
 
-State = dict[str, Tensor]  # the body's parameters by name, and "positions" (rows, width)
+Init = Callable[[Backbone, nn.Module, str | None, int], State]
 
 
 def folders() -> tuple[Path, ...]:
@@ -36,7 +38,10 @@ def local_folder() -> Path:
 def find(spec: Backbone, weights: str) -> Path:
     """The safetensors file behind the identity `weights`: a local name, or `hub:REPO@REVISION`."""
     if weights.startswith("hub:"):
-        return _from_hub(*weights.removeprefix("hub:").split("@"))
+        repository, at, revision = weights.removeprefix("hub:").partition("@")
+        if not at:
+            raise FptError(f"The weights {weights!r} name no revision: write hub:REPO@REVISION.")
+        return _from_hub(repository, revision)
     for folder in folders():
         path = folder / weights / "model.safetensors"
         if path.is_file():
@@ -68,12 +73,12 @@ def file_digest(path: Path) -> str:
 
 
 def pretrained(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
-    """The weights of a GPT-2 checkpoint, with or without its language-model head."""
+    """The weights of a checkpoint of the body, or of a model around it."""
     del seed
-    if weights is None or spec.family != "gpt2":
+    if weights is None:
         raise FptError(
-            f"Backbone {spec.name!r} has no pretrained weights named {weights!r}; "
-            "give `weights` for a GPT-2 backbone, or use init 'random'."
+            f"Init 'pretrained' of backbone {spec.name!r} needs `weights`, a local name or "
+            "hub:REPO@REVISION; or use init 'random'."
         )
     path = find(spec, weights)
     try:
@@ -82,34 +87,34 @@ def pretrained(spec: Backbone, body: nn.Module, weights: str | None, seed: int) 
         raise FptError(
             f"{path} is not a whole safetensors file ({error}); fetch it again."
         ) from error
-    stored = {name.removeprefix("transformer."): tensor for name, tensor in stored.items()}
+    load = FAMILIES[spec.family].load
+    stored = load(spec, stored) if load else stored
     state = {}
     shapes = {name: parameter.shape for name, parameter in body.named_parameters()}
-    shapes["positions"] = torch.Size((spec.positions, spec.width))
+    if spec.positions:
+        shapes["positions"] = torch.Size((spec.positions, spec.width))
     for name, shape in shapes.items():
-        source = "wpe.weight" if name == "positions" else name.removeprefix("gpt2.")
-        if source not in stored or stored[source].shape != shape:
-            found = tuple(stored[source].shape) if source in stored else "nothing"
+        if name not in stored or stored[name].shape != shape:
+            found = tuple(stored[name].shape) if name in stored else "nothing"
             raise FptError(
-                f"{path} does not fit backbone {spec.name!r}: {source} should be "
+                f"{path} does not fit backbone {spec.name!r}: {name} should be "
                 f"{tuple(shape)}, it holds {found}."
             )
-        state[name] = stored[source].float()
+        state[name] = stored[name].float()
     return state
 
 
-def _random(spec: Backbone, body: nn.Module, seed: int, residual_scaled: bool) -> State:
+def _random(
+    spec: Backbone, body: nn.Module, seed: int, init_: Callable[[nn.Module, torch.Generator], None]
+) -> State:
     draw = generator("cpu", seed, "body")
     body = body.to_empty(device="cpu")
     with torch.no_grad():
-        if spec.family == "gpt2":
-            gpt2.init_(body, draw, residual_scaled)
-        else:
-            lstm.init_(body, draw)  # type: ignore[arg-type]
+        init_(body, draw)
     state = {name: parameter.detach() for name, parameter in body.named_parameters()}
     if spec.positions:
         state["positions"] = torch.empty(spec.positions, spec.width).normal_(
-            0.0, 0.02, generator=draw
+            0.0, FAMILIES[spec.family].position_std, generator=draw
         )
     return state
 
@@ -117,20 +122,56 @@ def _random(spec: Backbone, body: nn.Module, seed: int, residual_scaled: bool) -
 def random(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
     """Default start of the paper's day (flat 0.02 for GPT-2), drawn anew for every seed."""
     del weights
-    return _random(spec, body, seed, residual_scaled=False)
+    return _random(spec, body, seed, FAMILIES[spec.family].init_)
 
 
 def random_scaled(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
     """Default start of today's libraries: residual projections divided by sqrt(2 * layers)."""
     del weights
-    return _random(spec, body, seed, residual_scaled=True)
+    if spec.family != "gpt2":
+        raise FptError(
+            f"Init 'random-scaled' is GPT-2's; backbone {spec.name!r} is of family "
+            f"{spec.family!r}: use init 'random'."
+        )
+    return _random(spec, body, seed, partial(gpt2.init_, residual_scaled=True))
 
 
-INITS: Mapping[str, Callable[[Backbone, nn.Module, str | None, int], State]] = {
+def random_body(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
+    """`random` matrices and their biases; norms and positions pretrained (gotcha P2)."""
+    read = pretrained(spec, body, weights, seed)
+    return inits.joined(spec, random(spec, body, weights, seed), read)
+
+
+def pretrained_body(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
+    """Matrices and their biases pretrained; norms and positions of `random` (gotcha P2)."""
+    read = pretrained(spec, body, weights, seed)
+    return inits.joined(spec, read, random(spec, body, weights, seed))
+
+
+def _from_pretrained(change: Callable[[Backbone, nn.Module, State, int], State]) -> Init:
+    def start(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
+        return change(spec, body, pretrained(spec, body, weights, seed), seed)
+
+    return start
+
+
+INITS: Mapping[str, Init] = {
     "pretrained": pretrained,
     "random": random,
     "random-scaled": random_scaled,
+    "statistics-tensor": _from_pretrained(partial(inits.resampled, level="tensor")),
+    "statistics-layer": _from_pretrained(partial(inits.resampled, level="layer")),
+    "statistics-global": _from_pretrained(partial(inits.resampled, level="global")),
+    "shuffled": _from_pretrained(inits.shuffled),
+    "permuted-rows": _from_pretrained(inits.permuted_rows),
+    "random-body": random_body,
+    "pretrained-body": pretrained_body,
 }
+
+
+def reads_weights(init: str) -> bool:
+    """Whether the start `init` needs pretrained weights, if only for their statistics."""
+    return init not in ("random", "random-scaled")
 
 
 def body_depends_on_seed(init: str) -> bool:

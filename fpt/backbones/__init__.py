@@ -1,8 +1,10 @@
 """What is frozen: names, sizes, and how a body of each family is built.
 
-Every body is an `nn.Module` with `forward(x, mask)`: packed token vectors (N, T, width), positions
-already added, to hidden states (N, T, width). It is built without weights, on the meta device;
-`fpt.weights` fills it. Sizes come from this table, never from a download.
+Every body is an `nn.Module` with `forward(x, mask, read)`: packed token vectors (N, T, width),
+positions already added, to hidden states (N, T, width), or those at `read` (N, R). Dropout falls on
+vectors of the body's width, not on attention weights nor inside a feedforward layer. A body is
+built without weights, on the meta device; `fpt.weights` fills it. Sizes come from this table, never
+from a download.
 """
 
 import re
@@ -10,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..draws import Draws
 from ..errors import FptError
-from . import gpt2, lstm
+from . import bert, common, encoder, gpt2, longformer, lstm, t5, vit
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,10 @@ class Family:
     groups: tuple[tuple[str, str], ...]  # regular expression of the name -> trainable group
     positions: bool  # has a learned table of positions
     causal: bool
+    init_: Callable[[nn.Module, torch.Generator], None]  # default start of the body
+    position_std: float = 0.02  # default start of the table
+    # A checkpoint's tensors by the body's names, and "positions"; stored that way where None.
+    load: Callable[["Backbone", Mapping[str, Tensor]], dict[str, Tensor]] | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,8 @@ class Backbone:
     positions: int = 0  # longest sequence; 0: any
     vocabulary: int = 0
     hub: str | None = None
+    window: int = 0  # Longformer: how many tokens around it one token sees
+    rank: int = 0  # Linformer: how many keys are left of a sequence
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -49,10 +57,27 @@ class Backbone:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "gpt2": Family(gpt2.build, gpt2.GROUPS, positions=True, causal=True),
-    "lstm": Family(lstm.build_standard, lstm.GROUPS, positions=False, causal=True),
-    "lstm-released": Family(lstm.build_released, lstm.GROUPS, positions=False, causal=True),
+    "gpt2": Family(gpt2.build, gpt2.GROUPS, True, True, gpt2.init_, load=gpt2.load),
+    "lstm": Family(lstm.build_standard, lstm.GROUPS, False, True, lstm.init_),
+    "lstm-released": Family(lstm.build_released, lstm.GROUPS, False, True, lstm.init_),
+    "bert": Family(bert.build, bert.GROUPS, True, False, common.init_, load=bert.load),
+    "longformer": Family(
+        longformer.build, longformer.GROUPS, True, False, common.init_, load=longformer.load
+    ),
+    "t5-encoder": Family(t5.build, t5.GROUPS, False, False, t5.init_, load=t5.load),
+    "vit": Family(vit.build, vit.GROUPS, True, False, common.init_, 0.0, vit.load),
+    "vanilla": Family(encoder.build, encoder.GROUPS, True, False, encoder.init_),
+    "linformer": Family(encoder.build, encoder.GROUPS, True, False, encoder.init_),
 }
+
+# Layers, width and heads of the local sizes.
+SIZES = {
+    "nano": (4, 128, 4),
+    "micro": (6, 256, 4),
+    "mini": (8, 512, 8),
+    "small": (12, 768, 12),
+}
+BASE = (12, 768, 12)  # the published size of GPT-2, BERT, T5, Longformer and ViT
 
 
 def _gpt2(name: str, layers: int, width: int, heads: int, hub: str | None = None) -> Backbone:
@@ -63,11 +88,8 @@ def _gpt2(name: str, layers: int, width: int, heads: int, hub: str | None = None
 BACKBONES: Mapping[str, Backbone] = {
     backbone.name: backbone
     for backbone in (
-        _gpt2("nano", 4, 128, 4),
-        _gpt2("micro", 6, 256, 4),
-        _gpt2("mini", 8, 512, 8),
-        _gpt2("small", 12, 768, 12),
-        _gpt2("gpt2", 12, 768, 12, "openai-community/gpt2"),
+        *(_gpt2(size, *shape) for size, shape in SIZES.items()),
+        _gpt2("gpt2", *BASE, "openai-community/gpt2"),
         _gpt2("gpt2-medium", 24, 1024, 16, "openai-community/gpt2-medium"),
         _gpt2("gpt2-large", 36, 1280, 20, "openai-community/gpt2-large"),
         _gpt2("gpt2-xl", 48, 1600, 25, "openai-community/gpt2-xl"),
@@ -75,8 +97,28 @@ BACKBONES: Mapping[str, Backbone] = {
         *(
             Backbone(f"{family}-{size}", family, 3, width)
             for family in ("lstm", "lstm-released")
-            for size, width in (("nano", 128), ("micro", 256), ("mini", 512), ("small", 768))
+            for size, (_, width, _) in SIZES.items()
         ),
+        # Table 17's architectures, as published and in the local sizes.
+        *(
+            Backbone(f"{family}-{size}", family, *shape, positions, window=window)
+            for family, positions, window in (
+                ("bert", 512, 0),
+                ("t5-encoder", 0, 0),
+                ("longformer", 4096, 512),
+                ("vit", 1024, 0),
+            )
+            for size, shape in SIZES.items()
+        ),
+        Backbone("bert-base", "bert", *BASE, 512, 30522, "google-bert/bert-base-uncased"),
+        Backbone("t5-base", "t5-encoder", *BASE, 0, 32128, "google-t5/t5-base"),
+        Backbone(
+            "longformer-base", "longformer", *BASE, 4096, 50265, "allenai/longformer-base-4096", 512
+        ),
+        Backbone("vit-base", "vit", *BASE, 1024, 0, "google/vit-base-patch16-224-in21k"),
+        # Table 7's two that are trained from nothing.
+        Backbone("vanilla", "vanilla", 3, 64, 4, 1024),
+        Backbone("linformer", "linformer", 3, 64, 4, 1024, rank=16),
     )
 }
 

@@ -1,6 +1,7 @@
 """GPT-2 through transformers: the body alone, fed with vectors instead of token ids."""
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -88,7 +89,7 @@ def last_block(block: Any, x: Tensor, read: Tensor) -> Tensor:
     return x + mlp.dropout(y, read)
 
 
-def init_(body: nn.Module, draw: torch.Generator, residual_scaled: bool) -> None:
+def init_(body: nn.Module, draw: torch.Generator, residual_scaled: bool = False) -> None:
     """GPT-2's default start: weights N(0, 0.02), biases 0, norms 1 and 0.
 
     Libraries of 2019 to 2021 used 0.02 everywhere, as the paper's random arm did; newer ones divide
@@ -105,6 +106,14 @@ def init_(body: nn.Module, draw: torch.Generator, residual_scaled: bool) -> None
             if residual_scaled and name.endswith("c_proj.weight"):
                 std /= math.sqrt(2 * layers)
             parameter.normal_(0.0, std, generator=draw)
+
+
+def load(spec: "Backbone", stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A checkpoint of GPT-2, with or without its language-model head, by our names."""
+    del spec
+    plain = {name.removeprefix("transformer."): tensor for name, tensor in stored.items()}
+    positions = {"positions": plain.pop("wpe.weight")} if "wpe.weight" in plain else {}
+    return {f"gpt2.{name}": tensor for name, tensor in plain.items()} | positions
 
 
 def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:

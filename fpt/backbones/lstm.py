@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from ..draws import Draws, Dropout
 from ..rng import generator
+from .common import at
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -75,11 +76,6 @@ class _ReleasedLayer(_Layer):
         return torch.stack(outputs, 1)
 
 
-def _at(x: Tensor, read: Tensor | None) -> Tensor:
-    """The positions `read` (N, R) of x (N, T, width); None: all of them."""
-    return x if read is None else x.gather(1, read[..., None].expand(-1, -1, x.shape[-1]))
-
-
 def _update(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """Output gate (N, width) and new raw cell (N, width) from the gates (N, 4 * width)."""
     width = cell.shape[1]
@@ -108,7 +104,7 @@ class LayerNormLSTM(nn.Module):
         x = self.layers[0](x)
         for dropout, layer in zip(self.dropouts, self.layers[1:], strict=True):
             x = layer(dropout(x))
-        return _at(x, read)
+        return at(x, read)
 
 
 class ReleasedLSTM(nn.Module):
@@ -139,7 +135,7 @@ class ReleasedLSTM(nn.Module):
             self.layers, state.permute(1, 2, 0, 3, 4).flatten(2, 3), strict=True
         ):
             x = layer(x, hidden, cell)
-        return _at(x, read)
+        return at(x, read)
 
 
 def build_standard(spec: "Backbone", draws: Draws, dropout: float) -> LayerNormLSTM:
@@ -151,8 +147,9 @@ def build_released(spec: "Backbone", draws: Draws, dropout: float) -> ReleasedLS
 
 
 @torch.no_grad()
-def init_(body: LayerNormLSTM | ReleasedLSTM, draw: torch.Generator) -> None:
+def init_(body: nn.Module, draw: torch.Generator) -> None:
     """Fill every parameter of `body`, not yet packed, in place; on any device from any device."""
+    assert isinstance(body, LayerNormLSTM | ReleasedLSTM)
 
     def uniform_(parameter: Tensor, bound: float) -> None:
         values = torch.empty(parameter.shape, device=draw.device)

@@ -1,0 +1,89 @@
+"""T5's encoder through transformers, fed with vectors instead of token ids.
+
+T5 has no table of absolute positions, and none is added: there is no `positions` group. Order is
+in the relative bias of the first block's attention (buckets x heads), which all blocks use. Packed
+runs share it, so it stays frozen with the body; it is a group of its own, `relative`, that a run
+alone may train. Its norms scale without shifting. Bidirectional: padding is masked.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from transformers import T5Config
+from transformers.models.t5.modeling_t5 import T5Stack
+
+from ..draws import Draws, Dropout
+from .common import at, keys_seen
+
+if TYPE_CHECKING:
+    from . import Backbone
+
+GROUPS = (
+    (r"layer_norm\.", "layernorm"),
+    (r"\.relative_attention_bias\.", "relative"),
+    (r"\.SelfAttention\.", "attention"),
+    (r"\.DenseReluDense\.", "feedforward"),
+)
+
+
+class T5Body(nn.Module):
+    """T5's encoder blocks and last norm. Dropout is where T5 has it on vectors of the model's
+    width; inside the feedforward layers and on attention weights it is 0, a named deviation."""
+
+    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+        super().__init__()
+        config = T5Config(
+            vocab_size=1,
+            d_model=spec.width,
+            d_kv=spec.width // spec.heads,
+            d_ff=4 * spec.width,
+            num_layers=spec.layers,
+            num_heads=spec.heads,
+            dropout_rate=0.0,
+            use_cache=False,
+        )
+        stack: Any = T5Stack(config)
+        self.first_dropout = Dropout(dropout, draws)
+        self.block = stack.block
+        for block in self.block:
+            for layer in block.layer:
+                layer.dropout = Dropout(dropout, draws)
+        self.final_layer_norm = stack.final_layer_norm
+        self.last_dropout = Dropout(dropout, draws)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R).
+        `mask` (N, T): True = a real token."""
+        seen, bias = keys_seen(mask), None
+        x = self.first_dropout(x)
+        for block in self.block:
+            x, bias, _ = block(x, seen, bias)
+        return self.last_dropout(self.final_layer_norm(at(x, read)), read)
+
+
+def init_(body: nn.Module, draw: torch.Generator) -> None:
+    """T5's default start: N(0, 1 / inputs), queries divided by sqrt(width of a head) too because
+    nothing scales their products; norms 1."""
+    assert isinstance(body, T5Body)
+    for name, parameter in body.named_parameters():
+        if "layer_norm" in name:
+            parameter.fill_(1.0)
+            continue
+        inputs = parameter.shape[1]
+        if name.endswith("SelfAttention.q.weight"):
+            inputs *= body.block[0].layer[0].SelfAttention.key_value_proj_dim
+        elif "relative_attention_bias" in name:
+            inputs = len(body.final_layer_norm.weight)
+        parameter.normal_(0.0, inputs**-0.5, generator=draw)
+
+
+def load(spec: "Backbone", stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The encoder in a checkpoint of T5, by our names."""
+    del spec
+    return {name.removeprefix("encoder."): tensor for name, tensor in stored.items()}
+
+
+def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
+    return T5Body(spec, draws, dropout)

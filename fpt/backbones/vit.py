@@ -1,0 +1,78 @@
+"""ViT through transformers: blocks and last norm, without patches and class token.
+
+As in the released code, `positions` is a table of 1,024 rows that starts at zero, also for the
+pretrained body, whose own table belongs to 14 x 14 patches and a class token. Bidirectional:
+padding is masked. So against GPT-2, modality, causality and start of the positions all differ.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from transformers import ViTConfig, ViTModel
+
+from ..draws import Draws, Dropout
+from .common import at, keys_seen
+
+if TYPE_CHECKING:
+    from . import Backbone
+
+GROUPS = (
+    (r"(^|\.)layernorm", "layernorm"),
+    (r"\.attention\.", "attention"),
+    (r"\.mlp\.", "feedforward"),
+)
+
+
+class ViTBody(nn.Module):
+    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+        super().__init__()
+        config = ViTConfig(
+            hidden_size=spec.width,
+            num_hidden_layers=spec.layers,
+            num_attention_heads=spec.heads,
+            intermediate_size=4 * spec.width,
+            attention_probs_dropout_prob=0.0,  # 0 in every body: a named deviation
+        )
+        vit: Any = ViTModel(config, add_pooling_layer=False)
+        self.layers, self.layernorm = vit.layers, vit.layernorm
+        self.dropouts = nn.ModuleList(Dropout(dropout, draws) for _ in range(2 * spec.layers))
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R).
+        `mask` (N, T): True = a real token."""
+        seen = keys_seen(mask)
+        # A layer of transformers has one dropout module for both its places; ours are two, or both
+        # would draw the same.
+        places = zip(self.layers, self.dropouts[::2], self.dropouts[1::2], strict=True)
+        for layer, first, second in places:
+            x = x + first(layer.attention(layer.layernorm_before(x), seen)[0])
+            x = x + second(layer.mlp(layer.layernorm_after(x)))
+        return self.layernorm(at(x, read))
+
+
+# Names in the published file -> names in transformers' modules, in this order.
+RENAMED = (
+    (r"^vit\.", ""),
+    (r"^encoder\.layer\.", "layers."),
+    (r"\.attention\.attention\.(query|key|value)\.", lambda m: f".attention.{m[1][0]}_proj."),
+    (r"\.attention\.output\.dense\.", ".attention.o_proj."),
+    (r"\.intermediate\.dense\.", ".mlp.fc1."),
+    (r"\.output\.dense\.", ".mlp.fc2."),
+)
+
+
+def load(spec: "Backbone", stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The blocks in a checkpoint of ViT, by our names, with positions of our own."""
+    found = {}
+    for name, tensor in stored.items():
+        for theirs, ours in RENAMED:
+            name = re.sub(theirs, ours, name)
+        found[name] = tensor
+    return found | {"positions": torch.zeros(spec.positions, spec.width)}
+
+
+def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
+    return ViTBody(spec, draws, dropout)

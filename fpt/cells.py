@@ -1,0 +1,96 @@
+"""Cells: what the runs of one arm on one task gave. Tables, figures and claims share them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from .errors import FptError
+from .section import Section
+from .stats import Difference, Interval, difference, mean_interval
+from .tasks import Task
+from .train import task_of
+
+CHOSEN, LAST = "test_accuracy", "last_test_accuracy"  # parameters chosen on validation, or the last
+
+
+@dataclass(frozen=True)
+class Cell:
+    """`values` are test accuracies in [0, 1] of the runs that are done, in the order of seeds."""
+
+    arm: str
+    task: str
+    values: tuple[float, ...]
+    expected: int
+    diverged: int = 0
+    failed: int = 0
+    items: int | None = None  # size of the test set
+
+    @property
+    def interval(self) -> Interval | None:
+        """95%, over seeds and test items; None where no run is done."""
+        return mean_interval(self.values, self.items) if self.values else None
+
+    @property
+    def present(self) -> int:
+        return len(self.values) + self.diverged + self.failed
+
+    def minus(self, other: "Cell | float") -> Difference | None:
+        """Mean minus that of another cell or a known constant; None where a side has no run."""
+        if not self.values:
+            return None
+        if isinstance(other, Cell):
+            if not other.values:
+                return None
+            return difference(self.values, other.values, test_items=self.items)
+        return difference(self.values, other, test_items=self.items)
+
+
+Cells = Mapping[tuple[str, str], Cell]
+
+
+def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
+    """The cells of a section's frame by (arm, task), in its order."""
+    if frame.empty:
+        return {}
+    found = {}
+    for (arm, task), rows in frame.groupby(["arm", "task"], sort=False):
+        done = rows[rows["status"] == "done"]
+        values = [float(v) for v in done.get(metric, []) if math.isfinite(v)]
+        items = done.get("test_items", pd.Series(dtype=float)).dropna()
+        found[arm, task] = Cell(
+            arm=arm,
+            task=task,
+            values=tuple(values),
+            expected=rows["key"].nunique(),
+            diverged=int((rows["status"] == "diverged").sum()) + len(done) - len(values),
+            failed=int((rows["status"] == "failed").sum()),
+            items=int(items.iloc[0]) if len(items) else None,
+        )
+    return found
+
+
+def section_tasks(section: Section) -> dict[str, Task]:
+    """The tasks of a section by the name that its columns have. Reads no data."""
+    return {run.task: task_of(run.spec) for run in section.runs}
+
+
+def section_arms(section: Section) -> list[str]:
+    return list(dict.fromkeys(run.arm for run in section.runs))
+
+
+def floors(task: Task) -> dict[str, float]:
+    """Test accuracies of trivial predictors; empty where they need data that are not here.
+
+    A floor of another score is named `score: predictor` by its task, and left out.
+    """
+    try:
+        return {name: value for name, value in task.floors().items() if ": " not in name}
+    except FptError:
+        return {}
+
+
+def best_floor(task: Task) -> float | None:
+    """The floor that a trained model has to beat; None where none is known."""
+    return max(floors(task).values(), default=None)

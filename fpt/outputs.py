@@ -1,0 +1,69 @@
+"""Where a notebook leaves what it made, under reports/<profile>/.
+
+tables/<section>/ (.md, .csv), figures/<section>/ (.png, .svg), metrics/<section>.json (for
+`dvc metrics show`), curves/<section>.csv (for `dvc plots show`), runs/<section>.json.
+"""
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from .cells import cells
+from .files import write_atomic, write_json
+from .section import Section
+from .style import styled
+from .table import Table
+
+CURVE_COLUMNS = ["task", "arm", "seed", "step", "accuracy", "train_loss", "valid_loss", "clipped"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawn figure, shown in a notebook as PNG; its text names it and never varies."""
+
+    name: str
+    png: bytes
+
+    def _repr_png_(self) -> bytes:
+        return self.png
+
+    def __repr__(self) -> str:
+        return f"<figure {self.name}>"
+
+
+def save_table(section: Section, table: Table) -> Table:
+    """Write `table` and return it, to be shown."""
+    folder = section.folder / "tables" / section.name
+    write_atomic(folder / f"{table.name}.md", table.markdown().encode())
+    write_atomic(folder / f"{table.name}.csv", table.numbers.to_csv(index=False).encode())
+    return table
+
+
+def save_figure(section: Section, name: str, figure: Figure) -> Picture:
+    """Write `figure` as PNG and SVG, equal bytes for equal results, and return it, to be shown."""
+    folder = section.folder / "figures" / section.name
+    drawn = {}
+    with styled():
+        for kind, stamp in (("png", "Software"), ("svg", "Date")):
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=kind, metadata={stamp: None})
+            drawn[kind] = buffer.getvalue()
+            write_atomic(folder / f"{name}.{kind}", drawn[kind])
+    return Picture(name, drawn["png"])
+
+
+def save_numbers(section: Section, extra: Mapping[str, Any] | None = None) -> None:
+    """Write metrics (means in percent by task and arm, and `extra`), learning curves and runs."""
+    summary = section.summary()
+    metrics: dict[str, Any] = {name: summary[name] for name in ("present", "expected")}
+    for (arm, task), cell in cells(section.frame()).items():
+        if cell.interval is not None:
+            metrics.setdefault(task, {})[arm] = round(100 * cell.interval.mean, 2)
+    write_json(section.folder / "metrics" / f"{section.name}.json", metrics | dict(extra or {}))
+    curves = section.curves().rename(columns={"valid_accuracy": "accuracy"})
+    text = curves.reindex(columns=CURVE_COLUMNS).to_csv(index=False)
+    write_atomic(section.folder / "curves" / f"{section.name}.csv", text.encode())
+    write_json(section.folder / "runs" / f"{section.name}.json", summary)

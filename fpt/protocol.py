@@ -1,0 +1,146 @@
+"""Tables of what is known before any run: the paper's numbers, the tasks, what is to be trained."""
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from . import paper
+from .backbones import backbone
+from .counts import parameter_counts
+from .section import Section
+from .spec import RunSpec
+from .table import NONE, Table, label, percent
+from .tasks import Task
+from .train import task_of
+
+
+def trained_parameters(spec: RunSpec) -> tuple[int, int]:
+    """Trained parameters and all parameters of a run, on the position rows that it uses."""
+    counts = parameter_counts(backbone(spec.backbone), task_of(spec))
+    return sum(counts[group] for group in spec.trainable), sum(counts.values())
+
+
+def protocol_table(section: Section) -> Table:
+    """What each run is, from params.yaml alone: no record is read."""
+    rows, names = [], []
+    for (arm, task), first in {(r.arm, r.task): r.spec for r in reversed(section.runs)}.items():
+        trained, total = trained_parameters(first)
+        names.append(label(arm))
+        rows.append(
+            {
+                "task": task,
+                "body": first.backbone,
+                "start": first.init,
+                "trained": f"{trained:,}",
+                "share": f"{100 * trained / total:.3g}%",
+                "lr": f"{first.lr:g}",
+                "batch": str(first.batch),
+                "steps": f"{first.steps:,}",
+                "look every": str(first.eval_every),
+                "patience": str(first.patience) if first.patience else "off",
+                "seeds": str(sum((r.arm, r.task) == (arm, task) for r in section.runs)),
+                "first key": first.key[:8],
+            }
+        )
+    shown = pd.DataFrame(rows[::-1], index=names[::-1])
+    specs = [run.spec for run in section.runs]
+    settings = "; ".join(
+        f"{name} {', '.join(sorted({str(getattr(spec, name)) for spec in specs}))}"
+        for name in ("clip", "dropout", "augment")
+    )
+    notes = (
+        f"Adam at a constant learning rate; {settings}.",
+        "Steps at most: a run stops after `patience` looks without a better validation accuracy.",
+        "Trained and total parameters count the position rows that the task uses.",
+    )
+    return Table("protocol", "Protocol", shown, section.expected(), notes)
+
+
+def paper_table(name: str) -> Table:
+    """A table as the paper printed it, with the remarks on its cells."""
+    source = paper.table(name)
+    notes: dict[str, int] = {}
+    shown = {}
+    for row in source.rows:
+        texts = []
+        for column in source.columns:
+            cell = source.cells[row, column]
+            text = NONE if cell.value is None else f"{cell.value:g}"
+            if cell.note:
+                text += f" ({notes.setdefault(cell.note, len(notes) + 1)})"
+            texts.append(text)
+        shown[row] = texts
+    said = [f"{source.unit}. Source: {source.source}."]
+    said += [source.note] if source.note else []
+    said += [f"({number}) {note}" for note, number in notes.items()]
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(source.columns))
+    title = f"The paper, {name}: {source.title}"
+    return Table(f"paper_{name}", title, frame, paper.frame(name), tuple(said))
+
+
+def tasks_table(tasks: dict[str, Task]) -> Table:
+    """Token form, positions read and splits of each task, from its definition."""
+    rows = [
+        {
+            "task": name,
+            "tokens": task.length,
+            "of": f"{task.dim} numbers" if task.kind == "vector" else f"{task.dim} symbols",
+            "read": task.reads,
+            "answers": task.reads * task.answers,
+            "classes": task.classes,
+            "train": f"{task.sizes['train']:,}" if task.sizes["train"] else "endless",
+            "valid": f"{task.sizes['valid']:,}",
+            "test": f"{task.sizes['test']:,}",
+        }
+        for name, task in tasks.items()
+    ]
+    numbers = pd.DataFrame(rows)
+    notes = (
+        "Positions are read at the end of the sequence, the last real token where lengths vary.",
+    )
+    return Table("tasks", "Tasks", numbers.set_index("task").astype(str), numbers, notes)
+
+
+def floors_table(tasks: dict[str, Task]) -> Table:
+    """Test accuracy of trivial predictors on each task."""
+    known = {name: task.floors() for name, task in tasks.items()}
+    columns = list(dict.fromkeys(floor for each in known.values() for floor in each))
+    shown = pd.DataFrame(
+        [[percent(each[c]) if c in each else NONE for c in columns] for each in known.values()],
+        index=list(known),
+        columns=columns,
+    )
+    numbers = [
+        {"task": name, "floor": floor, "accuracy": value}
+        for name, each in known.items()
+        for floor, value in each.items()
+    ]
+    notes = ("Test accuracy, %. The linear classifier is a logistic regression.",)
+    return Table("floors", "Trivial floors", shown, pd.DataFrame(numbers), notes)
+
+
+def budgets_table(sections: Sequence[Section]) -> Table:
+    """FPT's budget per task: the paper's steps to convergence beside each profile's settings."""
+    printed = paper.table("T6")
+    shown = {
+        "paper: steps to convergence": [
+            f"{printed.cells['fpt', c].value:,.0f}" for c in printed.columns
+        ]
+    }
+    numbers: list[dict[str, object]] = [
+        {"who": "paper", "task": c, "steps": printed.cells["fpt", c].value} for c in printed.columns
+    ]
+    for section in sections:
+        specs = {run.task: run.spec for run in reversed(section.runs) if run.arm == "fpt"}
+        name = section.profile.name
+        shown[f"{name}: steps × batch, lr"] = [
+            f"{specs[c].steps:,} × {specs[c].batch}, {specs[c].lr:g}" if c in specs else NONE
+            for c in printed.columns
+        ]
+        numbers += [
+            {"who": name, "task": c, "steps": s.steps, "batch": s.batch, "lr": s.lr}
+            for c, s in specs.items()
+        ]
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(printed.columns))
+    notes = ("The paper gives no criterion of convergence; ours are numbers of updates at most.",)
+    return Table("budgets", "Budgets", frame, pd.DataFrame(numbers), notes)

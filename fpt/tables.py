@@ -1,0 +1,296 @@
+"""Tables of results, one function each, from the records of a section."""
+
+import math
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from . import paper
+from .cells import CHOSEN, LAST, Cell, cells, floors, section_arms, section_tasks
+from .claims import Finding, known_to_paper, p_text, paper_effect, points, signed
+from .records import Record
+from .section import Section
+from .stats import Difference
+from .table import NONE, Table, duration, label, percent, si
+from .tasks.bits import BitXor
+
+
+def cell_text(cell: Cell | None) -> str:
+    """`97.1 ± 0.8 (3)`: mean and the larger half-width of the 95% interval, and runs."""
+    if cell is None or cell.present == 0:
+        return "not run"
+    counts = f"{len(cell.values)}"
+    if len(cell.values) < cell.expected:
+        counts += f" of {cell.expected}"
+    for count, what in ((cell.diverged, "diverged"), (cell.failed, "failed")):
+        if count:
+            counts += f", {count} {what}"
+    interval = cell.interval
+    if interval is None:
+        return f"diverged ({counts})" if cell.diverged else f"failed ({counts})"
+    if math.isnan(interval.low):
+        return f"{percent(interval.mean)} ({counts})"
+    half = max(interval.mean - interval.low, interval.high - interval.mean)
+    return f"{percent(interval.mean)} ± {percent(half)} ({counts})"
+
+
+def coverage(section: Section) -> str:
+    """Profile, body, seeds, runs present of expected, and on what they ran."""
+    summary, profile = section.summary(), section.profile
+    seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.spec.seed for run in section.runs))
+    ran = "; ".join(f"{name}: {count}" for name, count in summary["devices"].items())
+    odd = "".join(f", {n} {name}" for name, n in summary["status"].items() if name != "done")
+    return (
+        f"Profile {profile.name}, body {profile.backbone} ({profile.weights}), seeds {seeds}: "
+        f"{summary['present']} of {summary['expected']} runs are present{odd}"
+        + (f". Runs by device: {ran}." if ran else ".")
+    )
+
+
+def remarks(section: Section) -> list[str]:
+    """What the columns of a section need said, and what its records say of themselves."""
+    said = []
+    for name, task in section_tasks(section).items():
+        if isinstance(task, BitXor) and not task.holds_out:
+            said.append(
+                f"{name}: training sees all {4 ** task.options['n']:,} inputs; it is fitting."
+            )
+        if not known_to_paper(name):
+            said.append(f"{name}: a task of this project, without a number in the paper.")
+        if name == "listops" and task.options["variant"] == "intended":
+            said.append(
+                "listops: the intended variant with brackets; the paper ran the released one."
+            )
+    frame = section.frame()
+    noted = sorted({note for note in frame.get("notes", pd.Series(dtype=str)).dropna() if note})
+    return said + [f"Records say: {note}" for note in noted]
+
+
+# Rows of the paper that belong beside Table 1: where they were printed, and as what.
+PAPER_ROWS = {
+    "fpt": ("T1", "FPT"),
+    "random": ("T2", "frozen random"),
+    "full": ("T1", "full"),
+    "lstm": ("T1", "LSTM"),
+}
+
+
+def transfer_table(section: Section, metric: str = CHOSEN) -> Table:
+    """The paper's Table 1: arms by tasks, then trivial floors, then what the paper printed."""
+    found = cells(section.frame(), metric)
+    tasks = section_tasks(section)
+    shown: dict[str, list[str]] = {}
+    numbers = []
+    for arm in section_arms(section):
+        shown[label(arm)] = [cell_text(found.get((arm, task))) for task in tasks]
+        numbers += [_cell_numbers(found[arm, task]) for task in tasks if (arm, task) in found]
+    known = {name: floors(task) for name, task in tasks.items()}
+    for floor in dict.fromkeys(name for each in known.values() for name in each):
+        values = [each.get(floor) for each in known.values()]
+        shown[f"floor: {floor}"] = [NONE if v is None else percent(v) for v in values]
+        numbers += _known_numbers("floor", floor, tasks, values)
+    for arm, (table, name) in PAPER_ROWS.items():
+        values = [printed(arm, task) for task in tasks]
+        shown[f"paper, {table}: {name}"] = [NONE if v is None else f"{100 * v:.3g}" for v in values]
+        numbers += _known_numbers("paper", arm, tasks, values)
+    chosen = metric == CHOSEN
+    notes = [
+        coverage(section),
+        "Test accuracy, %: mean ± half-width of the 95% interval over seeds and test items (runs). "
+        + ("Parameters chosen on validation." if chosen else "Last parameters, as published.")
+        + " Diverged runs are counted, not averaged.",
+        *([_shift(section)] if chosen and found else []),
+        "The paper's rows are GPT-2, one run each"
+        + (
+            "."
+            if section.profile.name == "paper"
+            else "; compare its effects with ours (next table), not its cells."
+        ),
+        *remarks(section),
+    ]
+    name = "transfer" if chosen else "transfer_last"
+    title = "FPT against other bodies" + ("" if chosen else ", last parameters")
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
+    return Table(name, title, frame, pd.DataFrame(numbers), tuple(notes))
+
+
+def _cell_numbers(cell: Cell) -> dict[str, object]:
+    row: dict[str, object] = {"of": "ours", "row": cell.arm, "task": cell.task}
+    interval = cell.interval
+    if interval is not None:
+        row |= {name: getattr(interval, name) for name in ("mean", "low", "high", "sd")}
+    row |= {"runs": len(cell.values), "expected": cell.expected, "diverged": cell.diverged}
+    return row | {"test_items": cell.items}
+
+
+def _known_numbers(
+    of: str, row: str, tasks: Iterable[str], values: Iterable[float | None]
+) -> list[dict[str, object]]:
+    return [
+        {"of": of, "row": row, "task": task, "mean": value}
+        for task, value in zip(tasks, values, strict=True)
+        if value is not None
+    ]
+
+
+def printed(arm: str, task: str) -> float | None:
+    """What the paper printed for an arm of PAPER_ROWS, as a fraction; None where nothing."""
+    value = paper.cell(PAPER_ROWS[arm][0], arm, task).value if known_to_paper(task) else None
+    return None if value is None else value / 100
+
+
+def _shift(section: Section) -> str:
+    """How much the choice on validation matters: the largest change of a cell without it."""
+    frame = section.frame()
+    chosen, last = cells(frame, CHOSEN), cells(frame, LAST)
+    shifts = {
+        at: last[at].interval.mean - cell.interval.mean  # type: ignore[union-attr]
+        for at, cell in chosen.items()
+        if cell.interval is not None and last[at].interval is not None
+    }
+    if not shifts:
+        return "No run is present, so there is no last checkpoint to compare with."
+    (arm, task), shift = max(shifts.items(), key=lambda item: abs(item[1]))
+    return (
+        "With the last parameters instead, the cell that changes most is "
+        f"{label(arm)} on {task}: {signed(shift)} points."
+    )
+
+
+def effects_table(section: Section) -> Table:
+    """FPT minus every other arm per task, ours above the paper's: comparable at any scale."""
+    found = cells(section.frame())
+    tasks = section_tasks(section)
+    shown: dict[str, list[str]] = {}
+    numbers: list[dict[str, object]] = []
+    others = [arm for arm in section_arms(section) if arm != "fpt"]
+    for arm in others if "fpt" in section_arms(section) else []:
+        ours = [found["fpt", task].minus(found[arm, task]) for task in tasks]
+        printed = [paper_effect("fpt", arm, task) for task in tasks]
+        shown[f"FPT minus {label(arm)}"] = [_effect_text(it) for it in ours]
+        if any(value is not None for value in printed):
+            shown[f"paper: FPT minus {label(arm)}"] = [
+                NONE if v is None else signed(v / 100) for v in printed
+            ]
+        for task, effect, value in zip(tasks, ours, printed, strict=True):
+            row: dict[str, object] = {"task": task, "minus": arm, "paper": value}
+            if effect is not None:
+                row |= {n: 100 * getattr(effect, n) for n in ("effect", "low", "high")}
+                row["p"] = effect.p
+            numbers.append(row)
+    notes = [
+        "Points of test accuracy with the 95% interval (Welch, seeds and test items). The paper's "
+        "effects: minus frozen random from T2, the others from T1.",
+        _bodies(section),
+        *(["The paper's LSTM is the released code's."] if "lstm" in others else []),
+    ]
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
+    title = "What the frozen language body is worth"
+    return Table("effects", title, frame, pd.DataFrame(numbers), tuple(notes))
+
+
+def _effect_text(effect: Difference | None) -> str:
+    return "not run" if effect is None else points(effect)
+
+
+def _bodies(section: Section) -> str:
+    bodies = {run.spec.weights for run in section.runs if run.spec.weights is not None}
+    return (
+        f"Pretrained bodies: {len(bodies)}. The intervals cover training seeds and test items, "
+        "not what another pretraining would give."
+    )
+
+
+def cost_table(section: Section) -> Table:
+    """What the recorded runs of each arm cost."""
+    present = section.records()
+    shown: dict[str, list[str]] = {}
+    numbers: list[dict[str, object]] = []
+    for arm in section_arms(section):
+        keys = list(dict.fromkeys(run.spec.key for run in section.runs if run.arm == arm))
+        made = [present[key] for key in keys if key in present]
+        total = {name: _total(made, name) for name in ("seconds", "tokens", "flops")}
+        peak = max((record.cost["peak_bytes"] for record in made), default=0.0)
+        devices = sorted({str(record.environment["device"]) for record in made})
+        shown[label(arm)] = [
+            f"{len(made)} of {len(keys)}",
+            *(
+                [
+                    duration(total["seconds"]),
+                    si(total["tokens"]),
+                    si(total["flops"]),
+                    si(peak) + "B",
+                    ", ".join(devices),
+                ]
+                if made
+                else [NONE] * 5
+            ),
+        ]
+        numbers.append({"arm": arm, "runs": len(made), "expected": len(keys), **total})
+        numbers[-1] |= {"peak_bytes": peak, "devices": "; ".join(devices)}
+    columns = ["runs", "time", "tokens", "FLOPs", "peak memory", "device"]
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=columns)
+    notes = (
+        "Sums over the recorded runs; runs trained as one pack share its time evenly.",
+        "FLOPs count the body's matrices: two per multiply-add, forward and backward.",
+    )
+    return Table("cost", "Cost", frame, pd.DataFrame(numbers), notes)
+
+
+def _total(records: Iterable[Record], name: str) -> float:
+    return math.fsum(record.cost[name] for record in records)
+
+
+def verdict_table(findings: Sequence[Finding]) -> Table:
+    """Each claim on each task: verdict, effect with interval, runs, adjusted p."""
+    rows, names = [], []
+    numbers: list[dict[str, object]] = []
+    for it in findings:
+        effect = it.measured.effect
+        names.append(it.claim.text)
+        rows.append(
+            {
+                "task": it.task,
+                "verdict": it.verdict.label,
+                "measured": it.claim.effect,
+                "effect, points": _effect_text(effect),
+                "runs": " and ".join(map(str, it.measured.runs)),
+                "p (Holm)": NONE
+                if math.isnan(it.verdict.p)
+                else p_text(it.verdict.p).removeprefix("= "),
+                "source": it.claim.source,
+            }
+        )
+        numbers.append({"claim": it.claim.id, "task": it.task, "verdict": it.verdict.label})
+        numbers[-1] |= {"p_holm": it.verdict.p, "margin": it.claim.margin}
+        if effect is not None:
+            numbers[-1] |= {n: getattr(effect, n) for n in ("effect", "low", "high", "p")}
+    notes = (
+        "Verdicts at 5% after Holm's adjustment over this table. A claim of equality is supported "
+        "when the effect lies within its margin, not when no difference was found.",
+    )
+    shown = pd.DataFrame(rows, index=names)
+    return Table("verdicts", "Claims", shown, pd.DataFrame(numbers), notes)
+
+
+def missing_table(section: Section) -> Table:
+    """Runs that are expected and not there, by arm and task."""
+    missing = pd.DataFrame([{"arm": r.arm, "task": r.task} for r in section.missing()])
+    summary = section.summary()
+    names = [f"{summary['present']} of {summary['expected']} runs are present."]
+    if missing.empty:
+        frame = pd.DataFrame(columns=["missing"])
+        return Table("missing", "What is missing: nothing", frame, missing, tuple(names))
+    allowed = " or ".join(section.profile.train_on)
+    names.append(
+        f"Train them with: fpt run {section.name} --profile {section.profile.name} (the pipeline "
+        f"does so on {allowed})."
+    )
+    tasks, arms = list(section_tasks(section)), section_arms(section)
+    counts = missing.groupby(["arm", "task"]).size()
+    frame = pd.DataFrame(
+        [[str(counts.get((arm, task), 0)) for task in tasks] for arm in arms],
+        index=[label(arm) for arm in arms],
+        columns=tasks,
+    )
+    return Table("missing", "Missing runs", frame, missing, tuple(names))

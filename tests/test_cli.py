@@ -1,0 +1,301 @@
+"""The command line: every verb on a small project; wrong input is one line, status 2, no trace."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny import WEIGHTS
+
+from fpt import config, records, train
+from fpt.__main__ import main, seconds
+from fpt.config import expand, load
+from fpt.errors import FptError
+from fpt.paths import ROOT
+from fpt.records import Store
+from fpt.tasks import TASKS
+
+PARAMETERS = {
+    "profile": "smoke",
+    "smoke": {
+        "train_on": ["cpu", "cuda"],
+        "backbone": "tiny",
+        "lstm": "tiny",
+        "weights": WEIGHTS,
+        "seeds": [0, 1],
+        "defaults": {
+            "lr": 0.01,
+            "batch": 8,
+            "steps": 12,
+            "eval_every": 3,
+            "patience": 0,
+            "clip": 1.0,
+            "dropout": 0.1,
+            "augment": False,
+        },
+        "tasks": {
+            "bit-xor": {"options": {"n": 2}},
+            "bit-memory": {"options": {"n": 4, "patterns": 2, "patch": 2, "valid": 10, "test": 20}},
+        },
+        "arms": {},
+        "sections": {
+            "transfer": {"tasks": ["bit-xor", "bit-memory"], "arms": ["fpt", "random", "lstm"]},
+            "tasks": {},
+        },
+    },
+}
+PARAMETERS["lab"] = {**PARAMETERS["smoke"], "train_on": ["cuda"]}  # type: ignore[dict-item]
+Cli = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def project(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of its own: parameters, reports, locks and checkpoints in the test's folder."""
+    root = tiny / "project"
+    root.mkdir()
+    (root / "params.yaml").write_text(yaml.safe_dump(PARAMETERS, sort_keys=False))
+    monkeypatch.setattr(config, "PARAMS", root / "params.yaml")
+    monkeypatch.setattr(records, "REPORTS", root / "reports")
+    monkeypatch.setattr(sys.modules["fpt.section"], "REPORTS", root / "reports")
+    for module in ("fpt.data", "fpt.__main__"):
+        monkeypatch.setattr(sys.modules[module], "PREPARED", root / "data" / "prepared")
+    assert train.train.__kwdefaults__ is not None
+    monkeypatch.setitem(train.train.__kwdefaults__, "cache", root / ".cache")
+    return root
+
+
+@pytest.fixture
+def fpt(project: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Calls the command line in this process; returns status, output, errors."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        if arguments[0] == "run":
+            arguments += ("--device", "cpu", "--workers", "1")
+        capsys.readouterr()
+        try:
+            code = main(arguments)
+        except SystemExit as error:
+            code = int(error.code or 0)
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def store_of(project: Path, profile: str = "smoke") -> Store:
+    return Store(project / "reports" / profile / "records")
+
+
+def files_of(project: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in project.rglob("*") if path.is_file()}
+
+
+# ----------------------------------------------------------------------------------- what is right
+
+
+def test_run_trains_a_section_once(fpt: Cli, project: Path) -> None:
+    code, out, err = fpt("run", "transfer")
+    assert (code, err) == (0, "")
+    assert out.startswith("12 new records in ")
+    keys = [run.spec.key for run in expand(load("smoke"), "transfer")]
+    assert store_of(project).keys() == set(keys)
+    index = json.loads((project / "reports/smoke/index/transfer.json").read_text())
+    assert index == store_of(project).digests(keys)
+    assert None not in index.values()
+    before = files_of(project / "reports")
+    assert fpt("run", "--all")[:2] == (0, out.replace("12", "0", 1))
+    (project / "reports/smoke/index/tasks.json").unlink()  # of the section without runs
+    assert files_of(project / "reports") == before
+
+
+def test_only_and_shard_choose_runs(fpt: Cli, project: Path) -> None:
+    chosen = ("--only", "fpt", "--only", "bit-xor")
+    assert fpt("run", "transfer", *chosen)[1].startswith("2 new")
+    specs = [record.spec for record in read(store_of(project))]
+    assert {(run.init, run.task) for run in specs} == {("pretrained", "bit-xor")}
+    made = [fpt("run", "transfer", "--shard", f"{part}/3")[1] for part in (1, 2, 3)]
+    assert sum(int(line.split()[0]) for line in made) == 10
+    index = json.loads((project / "reports/smoke/index/transfer.json").read_text())
+    assert len(index) == 12
+    assert None not in index.values()
+
+
+def read(store: Store) -> list[records.Record]:
+    return [record for record in map(store.read, store.keys()) if record]
+
+
+def test_a_budget_stops_and_a_later_call_goes_on(fpt: Cli, project: Path) -> None:
+    assert fpt("run", "transfer", "--budget", "0")[:2] == (
+        0,
+        f"0 new records in {store_of(project).folder}\n",
+    )
+    index = json.loads((project / "reports/smoke/index/transfer.json").read_text())
+    assert set(index.values()) == {None}
+    assert fpt("run", "transfer", "--budget", "9m", "--only", "random")[1].startswith("4 new")
+
+
+def test_the_pipeline_obeys_the_profile(fpt: Cli, project: Path, monkeypatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    code, out, _ = fpt("run", "transfer", "--profile", "lab", "--pipeline")
+    assert (code, out) == (0, "Profile 'lab' trains on cuda only; nothing is trained here.\n")
+    index = json.loads((project / "reports/lab/index/transfer.json").read_text())
+    assert set(index.values()) == {None}
+    asked = fpt("run", "transfer", "--profile", "lab", "--only", "random")
+    assert asked[1].startswith("4 new")
+    assert store_of(project).keys() == set()
+
+
+def test_merge(fpt: Cli, project: Path) -> None:
+    fpt("run", "transfer", "--only", "random")
+    elsewhere = project / "elsewhere"
+    shutil.copytree(store_of(project).folder, elsewhere)
+    for path in sorted(store_of(project).folder.iterdir())[:3]:
+        path.unlink()
+    assert fpt("merge", str(elsewhere))[:2] == (0, "3 records taken, 1 were here already\n")
+    assert len(store_of(project).keys()) == 4
+
+
+def test_status(fpt: Cli, project: Path) -> None:
+    runs = expand(load("smoke"), "transfer")
+    code, out, _ = fpt("status", "--json")
+    assert code == 0
+    rows = {row["section"]: row for row in json.loads(out)}
+    assert set(rows) == {"transfer", "tasks"}
+    assert rows["transfer"]["missing"] == [run.spec.key for run in runs]
+    assert rows["transfer"]["hours_left"] is None  # nothing was measured yet
+    fpt("run", "transfer", "--only", "random")
+    rows = {row["section"]: row for row in json.loads(fpt("status", "--json")[1])}
+    assert (rows["transfer"]["expected"], rows["transfer"]["present"]) == (12, 4)
+    assert rows["transfer"]["hours_left"] is None  # the LSTM's rate is not known
+    fpt("run", "transfer", "--only", "lstm")
+    (row,) = [row for row in json.loads(fpt("status", "--json")[1]) if row["missing"]]
+    assert 0 < row["hours_left"] < 1
+    assert row["basis"] == "cpu"
+    text = fpt("status")[1]
+    assert re.search(r"transfer +8 of 12 runs, 0\.0 h left .*cpu", text)
+    assert re.search(r"tasks +0 of 0 runs$", text, re.MULTILINE)
+
+
+def test_tasks_and_params(fpt: Cli) -> None:
+    code, out, _ = fpt("tasks")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == list(TASKS)
+    code, out, _ = fpt("params", "--backbone", "gpt2", "--task", "mnist")
+    counts = {line.rsplit(maxsplit=1)[0].strip(): line.split()[-1] for line in out.splitlines()}
+    assert counts["layernorm"] == f"{25 * 2 * 768:,}"
+    assert counts["fpt trains"] == f"{106_752 + 10 + 2 * 768:,}"  # see tests/test_model.py
+
+
+def test_data_names_what_was_prepared(fpt: Cli, project: Path) -> None:
+    code, out, _ = fpt("data", "bit-xor:n=3", "digits")
+    assert code == 0
+    assert [line.split(":")[0] for line in out.splitlines()] == ["bit-xor", "digits"]
+    assert len(list((project / "data" / "prepared").glob("digits*.safetensors"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("90", 90), ("90s", 90), ("9m", 540), ("1.5h", 5400), ("0", 0)]
+)
+def test_times(text: str, expected: float) -> None:
+    assert seconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "h", "9 m", "-1", "1e3", "nan", "9min", "1h30m"])
+def test_what_is_no_time(text: str) -> None:
+    with pytest.raises(FptError, match=r"is not a time; write 90s, 9m or 2h\.$"):
+        seconds(text)
+
+
+# ----------------------------------------------------------------------------------- what is wrong
+
+WRONG = [
+    ("", ["VERB"]),
+    ("trian", ["'trian'", "run"]),
+    ("run", ["one section, or --all"]),
+    ("run transfer --all", ["one section, or --all"]),
+    ("run tranfser", ["'tranfser'", "transfer, tasks"]),
+    ("run transfer --profile smok", ["'smok'", "smoke, lab, paper"]),
+    ("run transfer --profile paper", ["no block 'paper'"]),
+    ("run transfer --only ftp", ["'ftp'", "bit-memory, bit-xor, fpt, lstm, random"]),
+    ("run transfer --only full", ["'full'", "random"]),
+    ("run transfer --budget soon", ["'soon'", "9m"]),
+    ("run transfer --shard 3/2", ["'3/2'", "2/8"]),
+    ("run transfer --workers 0", ["--workers", "at least 1", "0"]),
+    ("run transfer --workers two", ["--workers", "'two'"]),
+    ("run transfer --device tpu", ["'tpu'", "cuda"]),
+    ("run transfer --fast", ["--fast"]),
+    ("merge nowhere", ["no folder nowhere"]),
+    ("merge . --profile smok", ["'smok'", "smoke, lab, paper"]),
+    ("status --profile smok", ["'smok'", "smoke, lab, paper"]),
+    ("status --yaml", ["--yaml"]),
+    ("params --backbone gpt3", ["'gpt3'", "nano, micro"]),
+    ("params --task minst", ["'minst'", "mnist"]),
+    ("data minst", ["'minst'", "mnist"]),
+    ("data mnist:size", ["'mnist:size'", "option=value"]),
+    ("data mnist:sise=28", ["'sise'", "size"]),
+    ("index --profile smok", ["'smok'", "smoke, lab, paper"]),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), WRONG, ids=[line or "nothing" for line, _ in WRONG])
+def test_wrong_input_is_one_line_and_leaves_no_trace(
+    line: str, expected: list[str], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files_of(project)
+    with pytest.raises(SystemExit) as caught:
+        sys.exit(main(line.split()))
+    out, err = capsys.readouterr()
+    assert caught.value.code == 2
+    assert out == ""
+    assert err.startswith("fpt")
+    assert err.count("\n") == 1
+    assert err.endswith("\n")
+    assert [part for part in expected if part not in err] == [], err
+    assert files_of(project) == before
+
+
+def test_wrong_parameters_and_missing_weights_too(fpt: Cli, project: Path, tiny: Path) -> None:
+    before = files_of(project / "reports")
+    (tiny / "backbones" / WEIGHTS / "model.safetensors").unlink()
+    code, _, err = fpt("run", "transfer", "--only", "fpt")
+    assert code == 2
+    assert f"weights '{WEIGHTS}' of backbone 'tiny' are in none of" in err
+    path = project / "params.yaml"
+    path.write_text(path.read_text().replace("lr: 0.01", "lr: 1e-2"))
+    for verb in ("run transfer", "status", "data"):
+        code, out, err = fpt(*verb.split())
+        assert (code, out) == (2, "")
+        assert err == (
+            "fpt: smoke.defaults.lr: expected float, found '1e-2' "
+            "(write 1.0e-3 or 0.001, not 1e-3).\n"
+        )
+    assert files_of(project / "reports") == before
+
+
+def test_a_damaged_record_is_not_merged(fpt: Cli, project: Path) -> None:
+    fpt("run", "transfer", "--only", "random", "--only", "bit-xor")
+    store = store_of(project)
+    folder = project / "elsewhere"
+    shutil.move(store.folder, folder)
+    path = sorted(folder.iterdir())[0]
+    path.write_bytes(path.read_bytes()[:-30])
+    code, _, err = fpt("merge", str(folder))
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"{path.name} is not a record" in err
+    assert store.keys() == set()
+
+
+def test_the_module_is_the_command(tmp_path: Path) -> None:
+    """From any folder, with the project named by FPT_ROOT."""
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    env = os.environ | {"PYTHONPATH": str(ROOT), "FPT_ROOT": str(tmp_path)}
+    command = [sys.executable, "-m", "fpt", "run", "nothing"]
+    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"fpt: section: 'nothing' is not known; allowed are .*\.\n", done.stderr)
+    assert [path.name for path in tmp_path.iterdir()] == ["params.yaml"]

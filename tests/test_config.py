@@ -1,0 +1,326 @@
+"""params.yaml: every mistake is one sentence that names the place; every run follows from it."""
+
+import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fpt import config
+from fpt.arms import ARMS, FROZEN
+from fpt.config import PROFILES, SETTINGS, expand, load, make_spec
+from fpt.errors import FptError
+from fpt.paths import PARAMS
+
+BLOCK: dict[str, Any] = {
+    "train_on": ["cpu", "cuda"],
+    "backbone": "nano",
+    "lstm": "nano",
+    "weights": "nano-english-0",
+    "seeds": [0, 1],
+    "defaults": {
+        "lr": 0.003,
+        "batch": 16,
+        "steps": 400,
+        "eval_every": 20,
+        "patience": 0,
+        "clip": 1.0,
+        "dropout": 0.1,
+        "augment": False,
+    },
+    "tasks": {
+        "bit-xor": {"options": {"n": 5}, "steps": 600},
+        "long": {"name": "bit-xor", "options": {"n": 20}},
+        "digits": None,
+    },
+    "arms": {"full": {"lr": 0.001}},
+    "sections": {
+        "tasks": {},
+        "transfer": {"tasks": ["bit-xor", "digits"], "arms": ["fpt", "full", "lstm"]},
+    },
+}
+PARAMETERS = {"profile": "smoke", "smoke": BLOCK}
+
+
+def written(tmp_path: Path, **changes: Any) -> Path:
+    """A params.yaml; `changes` by dotted place, `__` for a dot, DELETE to leave it out."""
+    content = copy.deepcopy(PARAMETERS)
+    for place, value in changes.items():
+        *parents, last = place.split("__")
+        block: Any = content
+        for name in parents:
+            block = block[name]
+        if value is DELETE:
+            del block[last]
+        else:
+            block[last] = value
+    path = tmp_path / "params.yaml"
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+    return path
+
+
+DELETE = object()
+
+
+def keys(path: Path, section: str = "transfer") -> dict[tuple[str, str, int], str]:
+    runs = expand(load("smoke", path), section)
+    return {(run.arm, run.task, run.spec.seed): run.spec.key for run in runs}
+
+
+# ------------------------------------------------------------------------------------------ right
+
+
+def test_a_section_is_tasks_by_arms_by_seeds(tmp_path: Path) -> None:
+    runs = expand(load("smoke", written(tmp_path)), "transfer")
+    assert [(run.task, run.arm, run.spec.seed) for run in runs] == [
+        (task, arm, seed)
+        for task in ("bit-xor", "digits")
+        for arm in ("fpt", "full", "lstm")
+        for seed in (0, 1)
+    ]
+    assert len({run.spec for run in runs}) == len(runs)
+    assert expand(load("smoke", written(tmp_path)), "tasks") == []
+
+
+def test_a_spec_of_every_arm(tmp_path: Path) -> None:
+    profile = load("smoke", written(tmp_path))
+    specs = {name: make_spec(profile, arm, "bit-xor", 0) for name, arm in ARMS.items()}
+    assert specs["fpt"].trainable == specs["random"].trainable == FROZEN
+    assert (specs["fpt"].init, specs["fpt"].weights) == ("pretrained", "nano-english-0")
+    assert (specs["random"].init, specs["random"].weights) == ("random", None)
+    assert specs["full"].weights is None
+    assert "attention" in specs["full"].trainable
+    assert specs["full-pretrained"].weights == "nano-english-0"
+    assert specs["lstm"].backbone == "lstm-nano"
+    assert specs["lstm-released"].backbone == "lstm-released-nano"
+    assert "recurrent" in specs["lstm"].trainable
+    for spec in specs.values():
+        assert spec.trainable == tuple(sorted(spec.trainable))
+        assert spec.options == {"n": 5, "valid": 1024, "test": 1024}
+
+
+def test_the_nearest_to_the_table_wins(tmp_path: Path) -> None:
+    def lr_and_steps(arm: str, **changes: Any) -> tuple[float, int]:
+        runs = expand(load("smoke", written(tmp_path, **changes)), "transfer")
+        (spec,) = {
+            (run.spec.lr, run.spec.steps)
+            for run in runs
+            if run.arm == arm and run.task == "bit-xor"
+        }
+        return spec
+
+    assert lr_and_steps("fpt") == (0.003, 600)
+    assert lr_and_steps("full") == (0.001, 600)
+    assert lr_and_steps("full", smoke__tasks__long__lr=0.9) == (0.001, 600)
+    changes: dict[str, Any] = {"smoke__tasks__bit-xor": {"options": {"n": 5}, "lr": 0.5}}
+    assert lr_and_steps("fpt", **changes) == (0.5, 400)
+    assert lr_and_steps("full", **changes) == (0.001, 400)
+    changes["smoke__sections__transfer__lr"] = 1
+    changes["smoke__sections__transfer__seeds"] = [7]
+    assert lr_and_steps("full", **changes) == (1.0, 400)
+    assert {seed for _, _, seed in keys(written(tmp_path, **changes))} == {7}
+
+
+def test_one_task_under_two_names(tmp_path: Path) -> None:
+    path = written(tmp_path, smoke__sections__transfer__tasks=["bit-xor", "long"])
+    runs = expand(load("smoke", path), "transfer")
+    assert {(run.task, run.spec.task, run.spec.options["n"]) for run in runs} == {
+        ("bit-xor", "bit-xor", 5),
+        ("long", "bit-xor", 20),
+    }
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "moved"),
+    [
+        ("smoke__tasks__bit-xor__lr", 0.5, lambda arm, task: task == "bit-xor" and arm != "full"),
+        ("smoke__tasks__digits", {"batch": 8}, lambda arm, task: task == "digits"),
+        ("smoke__tasks__long__lr", 0.5, lambda arm, task: False),
+        ("smoke__arms__full__lr", 0.5, lambda arm, task: arm == "full"),
+        ("smoke__defaults__clip", 0.5, lambda arm, task: True),
+        ("smoke__weights", "other", lambda arm, task: arm == "fpt"),
+        ("smoke__lstm", "micro", lambda arm, task: arm == "lstm"),
+        ("smoke__train_on", ["cuda"], lambda arm, task: False),
+    ],
+)
+def test_an_edit_changes_the_keys_that_depend_on_it(
+    place: str, value: Any, moved: Callable[[str, str], bool], tmp_path: Path
+) -> None:
+    before, after = keys(written(tmp_path)), keys(written(tmp_path, **{place: value}))
+    assert before.keys() == after.keys()
+    changed = {run for run in before if before[run] != after[run]}
+    assert changed == {(arm, task, seed) for arm, task, seed in before if moved(arm, task)}
+
+
+def test_a_new_seed_keeps_the_keys_of_the_others(tmp_path: Path) -> None:
+    before, after = keys(written(tmp_path)), keys(written(tmp_path, smoke__seeds=[0, 1, 2]))
+    assert before.items() <= after.items()
+    assert len(after) == len(before) * 3 // 2
+
+
+# ------------------------------------------------------------------------------------------ wrong
+
+WRONG = {
+    "unknown profile on top": ({"profile": "smok"}, ["profile", "'smok'", "smoke, lab, paper"]),
+    "no profile on top": ({"profile": DELETE}, ["profile", "None", "smoke, lab, paper"]),
+    "unknown block": ({"somke": BLOCK}, ["params.yaml", "'somke'", "profile, smoke, lab, paper"]),
+    "no block": ({"smoke": DELETE}, ["no block 'smoke'", "train_on, backbone"]),
+    "block without a field": ({"smoke__seeds": DELETE}, ["smoke: seeds missing", "train_on"]),
+    "unknown field": ({"smoke__seed": 1}, ["smoke", "'seed'", "seeds"]),
+    "unknown setting": ({"smoke__defaults__learning_rate": 1}, ["smoke.defaults", "lr, batch"]),
+    "no default": ({"smoke__defaults__clip": DELETE}, ["smoke.defaults: clip missing"]),
+    "number as a word": (
+        {"smoke__defaults__lr": "1e-3"},
+        ["smoke.defaults.lr: expected float", "'1e-3'", "write 1.0e-3"],
+    ),
+    "steps with a point": ({"smoke__defaults__steps": 4.5}, ["smoke.defaults.steps", "int", "4.5"]),
+    "zero steps": ({"smoke__defaults__steps": 0}, ["smoke.defaults.steps", "above zero", "0"]),
+    "negative lr": ({"smoke__arms__full__lr": -0.1}, ["smoke.arms.full.lr", "above zero", "-0.1"]),
+    "infinite lr": ({"smoke__defaults__lr": float("inf")}, ["smoke.defaults.lr", "inf"]),
+    "lr not a number": ({"smoke__defaults__lr": float("nan")}, ["smoke.defaults.lr", "nan"]),
+    "lr as yes": ({"smoke__defaults__lr": True}, ["smoke.defaults.lr: expected float", "True"]),
+    "augment as one": ({"smoke__defaults__augment": 1}, ["smoke.defaults.augment", "bool", "1"]),
+    "dropout of one": ({"smoke__defaults__dropout": 1.0}, ["smoke.defaults.dropout", "below 1"]),
+    "unknown arm": ({"smoke__arms__fulll": {}}, ["smoke.arms", "'fulll'", "fpt, random, full"]),
+    "arm without settings": ({"smoke__arms__full": 3}, ["smoke.arms.full: expected settings", "3"]),
+    "arms a list": ({"smoke__arms": ["full"]}, ["smoke.arms: expected settings"]),
+    "no arms": ({"smoke__arms": None}, ["smoke.arms: expected settings"]),
+    "no tasks": ({"smoke__tasks": None}, ["smoke.tasks: expected settings"]),
+    "no sections": ({"smoke__sections": None}, ["smoke.sections: expected settings"]),
+    "unknown task": (
+        {"smoke__tasks__bitxor": {"steps": 3}},
+        ["smoke.tasks.bitxor", "no task 'bitxor'", "bit-memory, bit-xor"],
+    ),
+    "unknown name of a task": (
+        {"smoke__tasks__digits": {"name": "digit"}},
+        ["smoke.tasks.digits", "no task 'digit'", "digits"],
+    ),
+    "unknown option": (
+        {"smoke__tasks__bit-xor__options": {"m": 5}},
+        ["smoke.tasks.bit-xor", "no option 'm'", "n, valid, test"],
+    ),
+    "option of another type": (
+        {"smoke__tasks__bit-xor__options": {"n": "5"}},
+        ["smoke.tasks.bit-xor", "must be int", "'5'"],
+    ),
+    "options a number": (
+        {"smoke__tasks__bit-xor__options": 5},
+        ["smoke.tasks.bit-xor.options: expected settings", "5"],
+    ),
+    "unknown setting of a task": (
+        {"smoke__tasks__bit-xor__epochs": 5},
+        ["smoke.tasks.bit-xor", "'epochs'", "name, options"],
+    ),
+    "unknown task in a section": (
+        {"smoke__sections__transfer__tasks": ["mnist"]},
+        ["smoke.sections.transfer.tasks", "'mnist'", "bit-xor, long, digits"],
+    ),
+    "tasks of a section a word": (
+        {"smoke__sections__transfer__tasks": "digits"},
+        ["smoke.sections.transfer.tasks: expected a list", "'digits'"],
+    ),
+    "unknown arm in a section": (
+        {"smoke__sections__transfer__arms": ["ftp"]},
+        ["smoke.sections.transfer.arms", "'ftp'", "fpt, random"],
+    ),
+    "unknown setting of a section": (
+        {"smoke__sections__transfer__task": ["digits"]},
+        ["smoke.sections.transfer", "'task'", "tasks, arms, seeds"],
+    ),
+    "seeds a number": ({"smoke__seeds": 3}, ["smoke.seeds: expected a list", "3"]),
+    "seeds empty": ({"smoke__seeds": []}, ["smoke.seeds: expected a list"]),
+    "seeds of a section": (
+        {"smoke__sections__transfer__seeds": ["0"]},
+        ["smoke.sections.transfer.seeds: expected a list of whole numbers", "['0']"],
+    ),
+    "unknown device": ({"smoke__train_on": ["gpu"]}, ["smoke.train_on", "'gpu'", "cpu, cuda"]),
+    "device a word": ({"smoke__train_on": "cpu"}, ["smoke.train_on: expected a list", "'cpu'"]),
+    "unknown backbone": ({"smoke__backbone": "gpt3"}, ["smoke.backbone", "'gpt3'", "nano, micro"]),
+    "backbone a list": ({"smoke__backbone": ["nano"]}, ["smoke.backbone", "['nano']"]),
+    "unknown width of LSTMs": ({"smoke__lstm": "huge"}, ["smoke.lstm", "lstm-huge", "lstm-nano"]),
+    "weights a number": ({"smoke__weights": 3}, ["smoke.weights", "3"]),
+}
+
+
+def refused(path: Path) -> str:
+    """The one sentence with which `path` is refused."""
+    with pytest.raises(FptError) as caught:
+        load(config.current_profile(path), path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.endswith((".", ").")) and not message.endswith("..")  # noqa: PT018
+    return message
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_mistake_is_one_sentence_that_names_its_place(what: str, tmp_path: Path) -> None:
+    changes, expected = WRONG[what]
+    message = refused(written(tmp_path, **changes))
+    assert [part for part in expected if part not in message] == [], message
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("profile: [", "not valid YAML"),
+        ("", "expected `profile`"),
+        ("- smoke", "expected `profile`"),
+    ],
+)
+def test_a_file_that_is_no_table(text: str, expected: str, tmp_path: Path) -> None:
+    (tmp_path / "params.yaml").write_text(text)
+    assert expected in refused(tmp_path / "params.yaml")
+
+
+def test_no_file(tmp_path: Path) -> None:
+    assert "There is no " in refused(tmp_path / "params.yaml")
+
+
+def test_an_unknown_profile_or_section_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    with pytest.raises(FptError, match="profile: 'labb' is not known; allowed are smoke, lab"):
+        load("labb", written(tmp_path))
+    with pytest.raises(FptError, match="section: 'tranfser' .*allowed are tasks, transfer"):
+        expand(load("smoke", written(tmp_path)), "tranfser")
+
+
+# ----------------------------------------------------------------------- the file of this project
+
+
+def test_settings_are_the_fields_of_a_spec() -> None:
+    from dataclasses import fields
+
+    from fpt.spec import RunSpec
+
+    assert set(SETTINGS) < {field.name for field in fields(RunSpec)}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_every_profile_of_the_project_is_right(name: str) -> None:
+    profile = load(name)
+    for section in profile.sections:
+        runs = expand(profile, section)
+        assert len({(run.arm, run.task, run.spec.seed, run.spec.key) for run in runs}) == len(runs)
+        for run in runs:
+            assert run.spec.steps >= 10 * run.spec.eval_every  # ten points on a curve, or more
+
+
+def test_the_transfer_section_of_the_project() -> None:
+    runs = {name: expand(load(name), "transfer") for name in PROFILES}
+    arms = {"fpt", "random", "full", "full-pretrained", "lstm", "lstm-released"}
+    seven = {"bit-memory", "bit-xor", "listops", "mnist", "cifar10", "cifar10-lra", "homology"}
+    for name in ("lab", "paper"):
+        assert {run.arm for run in runs[name]} == arms
+        assert {run.task for run in runs[name]} == seven
+        assert len(runs[name]) == 42 * len(load(name).seeds)
+    assert {run.arm for run in runs["smoke"]} == {"fpt", "random", "full", "lstm"}
+    assert {run.task for run in runs["smoke"]} == {"bit-xor", "digits"}
+
+
+def test_reading_does_not_depend_on_the_reader_of_yaml() -> None:
+    """DVC reads YAML 1.2 and PyYAML 1.1: the keys of all runs must be those of both."""
+    ruamel = pytest.importorskip("ruamel.yaml")
+    text = PARAMS.read_text(encoding="utf-8")
+    one, other = yaml.safe_load(text), ruamel.YAML(typ="safe").load(text)
+    assert repr(one) == repr(other)  # types too

@@ -1,0 +1,122 @@
+"""Figures, on no, some and all of a section's records; what they say is read from the SVG."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from made import fill, make_record, make_section, spread
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from fpt import figures, outputs
+from fpt.arms import ARMS
+from fpt.section import Section
+from fpt.style import LOOKS, styled
+from fpt.tasks import get_task
+
+DRAW: list[Callable[[Section], Figure]] = [
+    figures.transfer_bars,
+    figures.effects,
+    figures.learning_curves,
+]
+
+
+@pytest.fixture
+def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
+    return make_section(tmp_path, monkeypatch)
+
+
+def texts(section: Section, figure: Figure, name: str = "figure") -> list[str]:
+    """Every text of the figure's SVG; checks that both files are there and whole."""
+    picture = outputs.save_figure(section, name, figure)
+    folder = section.folder / "figures" / section.name
+    assert picture._repr_png_() == (folder / f"{name}.png").read_bytes()
+    assert picture.png.startswith(b"\x89PNG")
+    svg = (folder / f"{name}.svg").read_text()
+    assert svg.rstrip().endswith("</svg>")
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+
+
+def test_every_arm_has_a_look_of_its_own() -> None:
+    assert set(LOOKS) == set(ARMS)
+    for trait in ("colour", "marker", "hatch", "line"):
+        assert len({getattr(look, trait) for look in LOOKS.values()}) == len(LOOKS)
+
+
+@pytest.mark.parametrize("draw", DRAW)
+def test_without_records_everything_is_not_run(section: Section, draw) -> None:
+    said = texts(section, draw(section))
+    assert "bit-xor" in said
+    assert "digits" in said
+    # 3 tasks of 4 arms; 3 tasks of 3 effects; 3 panels and 4 arms in the legend.
+    least = {"transfer_bars": 12, "effects": 9, "learning_curves": 3}[draw.__name__]
+    assert sum("not run" in text for text in said) >= least
+
+
+@pytest.mark.parametrize("draw", DRAW)
+def test_with_all_records_nothing_is_missing(section: Section, draw) -> None:
+    fill(section, spread)
+    said = texts(section, draw(section))
+    assert not any("not run" in text for text in said)
+    assert any(ARMS["random"].label in text for text in said)
+
+
+def test_what_is_missing_is_said_in_its_place(section: Section) -> None:
+    fill(section, lambda run: None if (run.arm, run.task) == ("full", "mnist") else spread(run))
+    said = texts(section, figures.transfer_bars(section))
+    assert sum(text == "not run" for text in said) == 1
+    assert any("6 of 9 runs" in text for text in said)
+    said = texts(section, figures.effects(section))
+    assert sum("not run" in text for text in said) == 1
+
+
+def test_a_diverged_cell_is_called_so(section: Section) -> None:
+    fill(section, spread)
+    for run in section.runs:
+        if (run.arm, run.task) == ("lstm", "digits"):
+            section.store.write(make_record(run, 0.1, "diverged"))
+    said = texts(section, figures.transfer_bars(section))
+    assert "diverged" in said
+    assert any("6 of 9 runs, 3 diverged" in text for text in said)
+    texts(section, figures.learning_curves(section))
+
+
+@pytest.mark.parametrize("draw", DRAW)
+def test_equal_records_give_equal_files(section: Section, draw) -> None:
+    fill(section, spread)
+    folder = section.folder / "figures" / section.name
+    made = []
+    for _ in range(2):
+        outputs.save_figure(section, "figure", draw(section))
+        made.append([(folder / f"figure.{kind}").read_bytes() for kind in ("png", "svg")])
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("draw", DRAW)
+def test_no_text_lies_on_another(section: Section, draw) -> None:
+    fill(section, lambda run: spread(run) if run.task != "mnist" else None)
+    figure = draw(section)
+    with styled():
+        FigureCanvasAgg(figure).draw()
+    boxes = [
+        text.get_window_extent().shrunk(0.9, 0.8)
+        for text in dict.fromkeys(figure.findobj(Text))
+        if text.get_text().strip() and text.get_visible()
+    ]
+    clashes = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)]
+    assert not clashes
+
+
+def test_samples_show_an_example_or_say_what_is_needed(
+    section: Section, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(figures, "prepared_path", lambda dataset: tmp_path / "not there")
+    names = {"bit-xor": {}, "digits": {}, "mnist": {}, "bit-memory": {"n": 100}}
+    shown = {name: get_task(name, **options) for name, options in names.items()}
+    assert [name for name, task in shown.items() if figures.needs_hub(task)] == ["mnist"]
+    said = texts(section, figures.task_samples(shown))
+    assert any("fpt data mnist" in text for text in said)
+    assert sum(text.startswith("answer:") for text in said) == 3
+    assert any("64 tokens of 16 numbers" in text for text in said)

@@ -1,0 +1,355 @@
+"""The model: transformers' GPT-2 inside, the paper's parameters around it, frozen means frozen."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny import TINY, WEIGHTS, pretrained, save_weights, spec, task_of
+from torch import Tensor
+from transformers import GPT2LMHeadModel
+
+from fpt.arms import FROZEN
+from fpt.backbones import BACKBONES, FAMILIES, backbone, build, group_of
+from fpt.counts import paper_count, parameter_counts
+from fpt.draws import Draws
+from fpt.errors import FptError
+from fpt.loop import Loop
+from fpt.model import INPUT_GAIN, assemble
+from fpt.tasks import Batch, get_task
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def published(tiny) -> GPT2LMHeadModel:
+    """The model whose weights `pretrained` runs start from, as transformers computes it."""
+    model = GPT2LMHeadModel.from_pretrained(tiny / "backbones" / WEIGHTS)
+    return model.eval()
+
+
+def eval_batch(length: int, rows: int = 3, **fields: Tensor) -> Batch:
+    draw = torch.Generator().manual_seed(1)
+    inputs = torch.randn(1, rows, length, 1, generator=draw)
+    return Batch(inputs, torch.zeros(1, rows, 1, dtype=torch.long), **fields)
+
+
+@torch.no_grad()
+def test_hidden_states_are_those_of_transformers(published: GPT2LMHeadModel) -> None:
+    """In full, at the n positions read by bit-xor, at one, and at a different one per row."""
+    run = pretrained(options={"n": 8})
+    model, _, _ = assemble([run], task_of(run), CPU)
+    model.eval()
+    batch = eval_batch(16)
+    vectors = model.input(batch.inputs)[0]
+    expected = published.transformer(inputs_embeds=vectors).last_hidden_state
+    assert expected.std() > 0.1
+    x = vectors + model.positions[0, :16]
+    close = {"rtol": 1e-5, "atol": 1e-5}
+    torch.testing.assert_close(model.body(x), expected, **close)
+    for reads in (1, 8, 16):
+        read = torch.arange(16 - reads, 16).expand(3, -1)
+        torch.testing.assert_close(model.body(x, None, read), expected[:, -reads:], **close)
+    last = torch.tensor([[3], [15], [0]])
+    torch.testing.assert_close(
+        model.body(x, None, last), expected[torch.arange(3)[:, None], last], **close
+    )
+    torch.testing.assert_close(model(batch)[0], model.output(expected[None, :, -8:])[0], **close)
+
+
+@torch.no_grad()
+def test_the_last_real_token_is_read_whatever_follows(published: GPT2LMHeadModel) -> None:
+    run = pretrained(options={"n": 8})
+    model, _, _ = assemble([run, replace(run, seed=1)], task_of(run), CPU)
+    model.eval()
+    last = torch.tensor([[3, 15, 0]])
+    mask = torch.arange(16) <= last[..., None]
+    batch = eval_batch(16, last=last, mask=mask)
+    logits = model(batch)
+    assert logits.shape == (2, 3, 1, 2)
+    other = replace(batch, inputs=batch.inputs.where(mask[..., None], 9.0))
+    assert not torch.equal(other.inputs, batch.inputs)
+    torch.testing.assert_close(model(other), logits, rtol=0, atol=1e-6)
+    for row, stop in enumerate(last[0].tolist()):
+        vectors = model.input(batch.inputs[:, row : row + 1, : stop + 1].expand(2, -1, -1, -1))
+        for run_index in range(2):
+            hidden = published.transformer(inputs_embeds=vectors[run_index]).last_hidden_state
+            torch.testing.assert_close(
+                logits[run_index, row, 0],
+                hidden[0, -1] @ model.output.weight[run_index].T + model.output.bias[run_index],
+                rtol=1e-5,
+                atol=1e-5,
+            )
+
+
+def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny) -> None:
+    """In training too: dropout falls on the positions read as it would on all."""
+    run = pretrained(
+        options={"n": 3},
+        dropout=0.2,
+        trainable=("attention", "feedforward", "input", "layernorm", "output", "positions"),
+    )
+    found = []
+    for whole in (False, True):
+        model, rows, _ = assemble([run], task_of(run), CPU)
+        if whole:
+            shortcut = model.body.forward
+            model.body.forward = lambda x, mask, read, full=shortcut: full(x).gather(
+                1, read[..., None].expand(-1, -1, x.shape[-1])
+            )
+        batch = task_of(run).train_batch([0], 0, 8, CPU)
+        model.train()
+        model.draws.begin([0], 0, (8, 6, 16), rows.values)
+        logits = model(batch)
+        logits.square().sum().backward()
+        found.append((logits.detach(), rows.grads))
+    torch.testing.assert_close(*(logits for logits, _ in found), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(*(grads for _, grads in found), rtol=1e-4, atol=1e-4)
+    assert found[0][1].abs().max() > 1
+
+
+def test_symbols_are_embedded_per_run(tiny) -> None:
+    run = spec("listops", {"variant": "released"}, backbone="nano")
+    task = task_of(run)
+    model, _, _ = assemble([run, replace(run, seed=1)], task, CPU)
+    ids = torch.randint(15, (2, 3, 9))
+    vectors = model.input(ids)
+    for k in range(2):
+        assert torch.equal(vectors[k], model.input.weight[k][ids[k]])
+    assert not torch.equal(model.input.weight[0], model.input.weight[1])
+
+
+# -------------------------------------------------------------------------- groups and counts
+
+NAMES = {
+    "gpt2": {
+        "layernorm": ["ln_f.weight", "ln_f.bias"]
+        + [f"h.#.ln_{i}.{kind}" for i in (1, 2) for kind in ("weight", "bias")],
+        "attention": [
+            f"h.#.attn.{part}.{kind}"
+            for part in ("c_attn", "c_proj")
+            for kind in ("weight", "bias")
+        ],
+        "feedforward": [
+            f"h.#.mlp.{part}.{kind}" for part in ("c_fc", "c_proj") for kind in ("weight", "bias")
+        ],
+    },
+    "lstm": {
+        "layernorm": [
+            f"layers.#.{part}_norm.{kind}"
+            for part in ("input", "hidden", "cell")
+            for kind in ("weight", "bias")
+        ],
+        "recurrent": ["layers.#.from_input.weight", "layers.#.from_hidden.weight", "layers.#.bias"],
+    },
+    "lstm-released": {
+        "layernorm": [
+            f"layers.#.{part}_norm.{kind}"
+            for part in ("input", "hidden", "cell")
+            for kind in ("weight", "bias")
+        ],
+        "recurrent": [
+            f"layers.#.from_{part}.{kind}"
+            for part in ("input", "hidden")
+            for kind in ("weight", "bias")
+        ],
+    },
+}
+
+
+FAMILIES_HERE = [name for name, body in BACKBONES.items() if body.family in NAMES]
+
+
+@pytest.mark.parametrize("name", [*FAMILIES_HERE, *(body.name for body in TINY)])
+def test_every_parameter_of_a_body_is_in_the_group_of_its_name(name: str, tiny) -> None:
+    body = backbone(name)
+    prefix = "gpt2." if body.family == "gpt2" else ""
+    expected = {
+        prefix + pattern.replace("#", str(layer)): group
+        for group, patterns in NAMES[body.family].items()
+        for pattern in patterns
+        for layer in (range(body.layers) if "#" in pattern else [0])
+    }
+    found = dict(build(body, Draws(), 0.1).named_parameters())
+    assert {full: group_of(body, full) for full in found} == expected
+    assert all(parameter.is_meta for parameter in found.values())
+    assert set(expected.values()) | {"input", "output"} == set(body.groups) - {"positions"}
+    assert ("positions" in body.groups) is (body.positions > 0) is FAMILIES[body.family].positions
+
+
+@pytest.mark.parametrize("family", ["tiny", "lstm-tiny", "lstm-released-tiny"])
+def test_trained_parameters_are_those_of_the_groups_named(family: str, tiny) -> None:
+    body = backbone(family)
+    task = get_task("bit-xor", n=2)
+    counts = parameter_counts(body, task)
+    names = {full: group_of(body, full) for full, _ in build(body, Draws(), 0).named_parameters()}
+    own = {"input": ["input.weight", "input.bias"], "output": ["output.weight", "output.bias"]}
+    own |= {"positions": ["positions"]} if body.positions else {}
+    for group in body.groups:
+        run = spec(backbone=family, trainable=(group,))
+        model, rows, fixed = assemble([run], task, CPU)
+        expected = own.get(group) or [f"body.{n}" for n, g in names.items() if g == group]
+        assert sorted(rows.columns()) == sorted(expected)
+        assert rows.width == counts[group] > 0
+        trained = {n for n, p in model.named_parameters() if p.requires_grad}
+        assert trained == set(expected)
+        assert sorted(fixed.columns()) == sorted(
+            name for other, listed in own.items() if other != group for name in listed
+        )
+
+
+def test_counts_of_a_small_body_by_hand(tiny) -> None:
+    """2 layers of 16; bit-xor n=2: 4 tokens of 1, 2 classes."""
+    task = get_task("bit-xor", n=2)
+    outside = {"input": 16 + 16, "output": 2 * 16 + 2}
+    assert parameter_counts(backbone("tiny"), task) == outside | {
+        "layernorm": (2 * 2 + 1) * 2 * 16,
+        "positions": 4 * 16,
+        "attention": 2 * (16 * 48 + 48 + 16 * 16 + 16),
+        "feedforward": 2 * (16 * 64 + 64 + 64 * 16 + 16),
+    }
+    norms = 2 * 2 * (64 + 64 + 16)
+    assert parameter_counts(backbone("lstm-tiny"), task) == outside | {
+        "layernorm": norms,
+        "recurrent": 2 * (2 * 16 * 64 + 64),
+    }
+    assert parameter_counts(backbone("lstm-released-tiny"), task) == outside | {
+        "layernorm": norms,
+        "recurrent": 2 * (2 * 16 * 64 + 2 * 64),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [("gpt2", 106_752), ("gpt2-medium", 191_488), ("gpt2-large", 300_800), ("gpt2-xl", 452_800)],
+)
+def test_the_papers_counts(name: str, printed: int) -> None:
+    """Table 8 counts tokens of 16 numbers, no output bias and no final norm."""
+    body = backbone(name)
+    assert paper_count(body.layers, body.width) == printed
+    ours = parameter_counts(body, get_task("mnist"))  # 64 tokens of 16: the shape that it counts
+    output_bias, final_norm = 10, 2 * body.width
+    assert sum(ours[group] for group in FROZEN) - output_bias - final_norm == printed
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "released"),
+    [
+        ("cifar10", {}, 132_874),
+        ("bit-xor", {"n": 5}, 49_154),
+        ("mnist", {"size": 28}, 96_778),
+        ("listops", {"variant": "released"}, 450_826),
+        ("bit-memory", {}, 246_628),
+        # The released homology model has 1,200 classes; the data have 1,195 folds.
+        ("homology", {"padding": "released"}, 1_770_672 - 5 * (768 + 1)),
+    ],
+)
+def test_parameters_that_get_a_gradient_as_in_the_released_code(
+    task: str, options: dict[str, object], released: int
+) -> None:
+    counts = parameter_counts(backbone("gpt2"), get_task(task, **options))
+    assert sum(counts[group] for group in FROZEN) == released
+
+
+def test_more_tokens_than_positions(tiny) -> None:
+    run = spec(options={"n": 40})
+    with pytest.raises(FptError, match="'bit-xor' has sequences of 80 tokens; .*'tiny' .*most 64"):
+        assemble([run], task_of(run), CPU)
+    assert spec(options={"n": 40}, backbone="lstm-tiny").options["n"] == 40
+    lstm = spec(options={"n": 40}, backbone="lstm-tiny", trainable=("input", "output"))
+    assemble([lstm], task_of(lstm), CPU)
+
+
+def test_an_unknown_group(tiny) -> None:
+    run = spec(trainable=("input", "norms"))
+    allowed = "output, layernorm, input, positions, attention, feedforward"
+    with pytest.raises(FptError, match=f"no trainable group norms; its groups are {allowed}"):
+        assemble([run], task_of(run), CPU)
+    lstm = spec(backbone="lstm-tiny")
+    with pytest.raises(FptError, match="no trainable group positions"):
+        assemble([lstm], task_of(lstm), CPU)
+
+
+def test_a_trained_body_is_not_shared(tiny) -> None:
+    run = pretrained(trainable=("attention", "input", "output"))
+    with pytest.raises(FptError, match="attention.* cannot share it.*one run"):
+        assemble([run, replace(run, lr=0.1)], task_of(run), CPU)
+
+
+def test_an_unknown_backbone() -> None:
+    with pytest.raises(FptError, match="no backbone 'gpt3'; choose one of nano, "):
+        backbone("gpt3")
+
+
+# ----------------------------------------------------------------------------------- training
+
+
+def state(loop: Loop) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in loop.model.named_parameters()}
+
+
+@pytest.mark.parametrize(
+    ("run", "trained"),
+    [
+        (pretrained(), FROZEN),
+        (spec(), FROZEN),
+        (spec(trainable=("layernorm",)), ("layernorm",)),
+        (spec(trainable=("input", "output", "positions")), ("input", "output", "positions")),
+        (spec(trainable=("attention", "output")), ("attention", "output")),
+        (
+            spec(backbone="lstm-tiny", trainable=("input", "output", "recurrent")),
+            ("input", "output", "recurrent"),
+        ),
+        (spec(backbone="lstm-released-tiny", trainable=("layernorm",)), ("layernorm",)),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else value.backbone,
+)
+def test_training_changes_the_groups_named_and_not_one_bit_beside_them(
+    run, trained: tuple[str, ...], tiny
+) -> None:
+    loop = Loop([run], task_of(run), CPU)
+    before = state(loop)
+    for _ in range(3):
+        loop.train_step()
+    after = state(loop)
+    body = backbone(run.backbone)
+    for name, value in after.items():
+        own = name.split(".")[0]
+        group = group_of(body, name) if own == "body" else own
+        if group in trained:
+            moved = (value != before[name]).double().mean()
+            # Not all: the biases of the keys shift all scores of a query alike.
+            assert moved > 0.5, name
+        else:
+            assert torch.equal(value, before[name]), name
+            assert value.grad is None, name
+
+
+def test_nets_start_as_in_the_released_code(tiny) -> None:
+    run = spec("cifar10", {}, backbone="nano", trainable=("input", "output"))
+    model, rows, _ = assemble([run, replace(run, seed=1)], task_of(run), CPU)
+    for weight in model.input.weight:  # (128, 48): orthogonal columns
+        gram = weight.T @ weight
+        torch.testing.assert_close(gram, INPUT_GAIN**2 * torch.eye(48), rtol=0, atol=1e-5)
+    assert model.input.bias.eq(0).all()
+    bound = 1 / 128**0.5
+    for parameter in (model.output.weight, model.output.bias):
+        assert parameter.abs().max() <= bound
+        assert parameter.abs().max() > 0.7 * bound
+    first, second = rows.values
+    assert not torch.equal(first, second)
+
+
+def test_initial_values_depend_on_the_seed_and_not_on_what_is_trained(tiny) -> None:
+    one, other = spec(seed=4), spec(seed=4, trainable=("output",), lr=0.5, batch=3)
+    model, _, _ = assemble([one], task_of(one), CPU)
+    again, _, _ = assemble([other], task_of(other), CPU)
+    values = dict(again.named_parameters())
+    for name, parameter in model.named_parameters():
+        assert torch.equal(parameter.flatten(), values[name].flatten()), name
+
+
+def test_saved_weights_are_far_from_a_fresh_start(tmp_path) -> None:
+    """The tests above would not see a mistake in what is 0 or 1 everywhere."""
+    for name, parameter in save_weights(tmp_path).named_parameters():
+        assert parameter.std() > 0.1, name
+        assert torch.equal(parameter, parameter.bfloat16().float()), name

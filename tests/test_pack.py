@@ -1,0 +1,245 @@
+"""Packs: K runs trained together are K runs trained alone, and Adam is PyTorch's."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny import pretrained, spec, task_of
+from torch import Tensor, nn
+
+from fpt.backbones import backbone
+from fpt.loop import Loop
+from fpt.model import assemble
+from fpt.pack import Adam, PackedLayerNorm, Rows, Slot, losses
+from fpt.spec import RunSpec
+
+CPU = torch.device("cpu")
+FROZEN = ("input", "layernorm", "output", "positions")
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+def loop_of(*specs: RunSpec) -> Loop:
+    return Loop(specs, task_of(specs[0]), CPU)
+
+
+def trace(loop: Loop, steps: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Losses and gradient norms (steps, K) of training steps, and the last values (K, P)."""
+    seen, before = [], torch.zeros(2, len(loop.alive))
+    for _ in range(steps):
+        loop.train_step()
+        seen.append(loop.sums[:2] - before)
+        before = loop.sums[:2].clone()
+    found = torch.stack(seen)
+    return found[:, 0], found[:, 1], loop.rows.values
+
+
+def mixed(**common: object) -> list[RunSpec]:
+    """Runs that differ in all that pack mates may differ in."""
+    return [
+        pretrained(**{"seed": 0, "lr": 0.01} | common),
+        pretrained(**{"seed": 1, "lr": 0.003, "clip": 0.05} | common),
+        pretrained(**{"seed": 1, "lr": 0.03, "trainable": ("input", "output")} | common),
+        pretrained(**{"seed": 2, "lr": 0.01, "trainable": ("layernorm", "positions")} | common),
+    ]
+
+
+def in_common(loop: Loop, names: Sequence[str], row: int) -> Tensor:
+    """The values of run `row` in the parameters `names`, whether they are trained or fixed."""
+    parts = []
+    for name in names:
+        rows = loop.rows if name in loop.rows.columns() else loop.fixed
+        parts.append(rows.values[row, rows.columns()[name]])
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.1])
+@pytest.mark.parametrize(
+    ("task", "options"),
+    [("bit-xor", {"n": 3}), ("bit-memory", {"n": 8, "patterns": 2, "patch": 4})],
+)
+def test_packed_runs_are_single_runs(
+    dropout: float, task: str, options: dict[str, int]
+) -> None:
+    specs = mixed(task=task, options=options, dropout=dropout)
+    packed = loop_of(*specs)
+    loss, norm, _ = trace(packed, 6)
+    for row, one in enumerate(specs):
+        single = loop_of(one)
+        alone_loss, alone_norm, values = trace(single, 6)
+        torch.testing.assert_close(loss[:, row], alone_loss[:, 0], rtol=2e-4, atol=1e-6)
+        torch.testing.assert_close(norm[:, row], alone_norm[:, 0], rtol=1e-3, atol=1e-6)
+        names = list(single.rows.columns())
+        torch.testing.assert_close(
+            in_common(packed, names, row), values[0], rtol=0, atol=3e-2 * one.lr
+        )
+
+
+def test_the_runs_of_the_test_above_clip_differently() -> None:
+    loop = loop_of(*mixed())
+    _, norms, _ = trace(loop, 6)
+    clipped = loop.sums[2]
+    assert clipped[1] == 6
+    assert norms.min() > 0
+    assert len(set(norms[0].tolist())) == 4
+
+
+def test_packed_gradients_are_single_gradients() -> None:
+    """In double precision, where they agree to rounding: nothing is approximated."""
+    specs = mixed(dropout=0.1)
+
+    def gradients(chosen: Sequence[RunSpec]) -> list[dict[str, Tensor]]:
+        task = task_of(chosen[0])
+        model, rows, fixed = assemble(chosen, task, CPU)
+        model.double()
+        for part in (rows, fixed):
+            part.bind(part.values.double())
+        batch = task.train_batch([run.seed for run in chosen], 5, 8, CPU)
+        shape = (*batch.inputs.shape[1:3], model.width)
+        model.train()
+        model.draws.begin([run.seed for run in chosen], 5, shape, rows.values)
+        loss = losses(model(replace(batch, inputs=batch.inputs.double())), batch.targets)
+        loss.sum().backward()
+        assert rows.grads is not None
+        found = []
+        for row in rows.grads:
+            found.append({name: row[columns] for name, columns in rows.columns().items()})
+        return found
+
+    for run, packed in zip(specs, gradients(specs), strict=True):
+        (alone,) = gradients([run])
+        for name, gradient in alone.items():
+            assert gradient.abs().max() > 0, name
+            # float32 remains in the loss
+            torch.testing.assert_close(packed[name], gradient, rtol=1e-5, atol=1e-8)
+
+
+def test_a_column_that_a_run_does_not_train_stays() -> None:
+    specs = mixed()
+    loop = loop_of(*specs)
+    before = loop.rows.values.clone()
+    trace(loop, 3)
+    groups = {slot.name: slot.group for slot in loop.rows.slots}
+    for row, run in enumerate(specs):
+        for name, columns in loop.rows.columns().items():
+            same = torch.equal(before[row, columns], loop.rows.values[row, columns])
+            assert same is (groups[name] not in run.trainable), (row, name)
+
+
+@pytest.mark.parametrize("why", ["patience", "divergence"])
+def test_a_run_that_leaves_does_not_disturb_the_others(why: str) -> None:
+    leaving = {"patience": {"patience": 1}, "divergence": {"lr": 1e30}}[why]
+    common = {"steps": 24, "eval_every": 3, "options": {"n": 3}}
+    stays = [pretrained(**{"seed": 0} | common), pretrained(**{"seed": 2, "lr": 0.003} | common)]
+    leaver = pretrained(**{"seed": 1} | common | leaving)
+    loop = loop_of(stays[0], leaver, stays[1])
+    assert loop.run()
+    assert loop.progress[1].metrics["steps"] < 24
+    assert loop.progress[1].status == {"patience": "done", "divergence": "diverged"}[why]
+    for index, run in ((0, stays[0]), (2, stays[1])):
+        alone = loop_of(run)
+        alone.run()
+        assert loop.progress[index].metrics["steps"] == 24
+        for packed, single in zip(
+            loop.progress[index].curve, alone.progress[0].curve, strict=True
+        ):
+            assert packed["train_loss"] == pytest.approx(single["train_loss"], rel=1e-3)
+            assert packed["valid_loss"] == pytest.approx(single["valid_loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("clip", [1.0, 0.05])
+def test_adam_and_clipping_are_pytorchs(clip: float) -> None:
+    """A single run against torch.optim.Adam and clip_grad_norm_ on copies of its parameters."""
+    run = pretrained(clip=clip, dropout=0.1)
+    ours = loop_of(run)
+    _, norms, values = trace(ours, 8)
+    theirs = loop_of(run)
+    parameters = [p for p in theirs.model.parameters() if p.requires_grad]
+    names = [n for n, p in theirs.model.named_parameters() if p.requires_grad]
+    assert len(names) == len(ours.rows.slots)
+    optimiser = torch.optim.Adam(parameters, lr=run.lr)
+    for step in range(8):
+        optimiser.zero_grad(set_to_none=False)
+        batch = theirs.task.train_batch([run.seed], step, run.batch, CPU)
+        theirs.model.train()
+        shape = (*batch.inputs.shape[1:3], theirs.model.width)
+        theirs.model.draws.begin([run.seed], step, shape, theirs.rows.values)
+        losses(theirs.model(batch), batch.targets).sum().backward()
+        norm = nn.utils.clip_grad_norm_(parameters, run.clip)
+        assert norms[step, 0].item() == pytest.approx(norm.item(), rel=1e-4)
+        optimiser.step()
+    torch.testing.assert_close(values, theirs.rows.values, rtol=0, atol=1e-2 * run.lr)
+
+
+def test_adam_on_a_known_gradient() -> None:
+    owner = nn.Module()
+    owner.register_parameter("weight", None)
+    rows = Rows([Slot(owner, "weight", (2,), "input", "weight")], trained=True)
+    rows.bind(torch.tensor([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]))
+    mask = torch.tensor([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    adam = Adam(rows, torch.tensor([[0.1], [0.1], [0.5]]), torch.full((3, 1), 1.0), mask)
+    assert rows.grads is not None
+    rows.grads.copy_(torch.tensor([[3.0, 4.0]]).expand(3, 2))
+    norms = adam.step(1)
+    assert norms.tolist() == [5.0, 3.0, 5.0]  # a masked column does not count
+    torch.testing.assert_close(  # Adam's first step has the size of the learning rate
+        rows.values, torch.tensor([[0.9, 1.9], [0.9, 2.0], [0.5, 1.5]]), rtol=0, atol=1e-5
+    )
+    assert rows.grads.eq(0).all()
+    torch.testing.assert_close(adam.first[0], torch.tensor([0.06, 0.08]))  # clipped to norm 1
+    adam.keep(torch.tensor([2]))
+    assert adam.lr.tolist() == [[0.5]]
+    assert adam.first.shape == (1, 2)
+
+
+def test_packed_layer_norm_is_layer_norm_per_run() -> None:
+    norm = nn.LayerNorm(6, eps=1e-3)
+    packed = PackedLayerNorm(norm)
+    weight, bias, x = torch.randn(3, 6), torch.randn(3, 6), torch.randn(3 * 4, 5, 6)
+    packed.weight, packed.bias = nn.Parameter(weight), nn.Parameter(bias)
+    each = [
+        nn.functional.layer_norm(part, (6,), w, b, 1e-3)
+        for part, w, b in zip(x.split(4), weight, bias, strict=True)
+    ]
+    torch.testing.assert_close(packed(x), torch.cat(each))
+    packed.weight, packed.bias = nn.Parameter(weight[:1]), nn.Parameter(bias[:1])
+    torch.testing.assert_close(packed(x[:4]), each[0])
+
+
+def test_losses_are_means_per_run() -> None:
+    logits, targets = torch.randn(2, 3, 4, 5), torch.randint(5, (2, 3, 4))
+    found = losses(logits, targets)
+    for run in range(2):
+        mean = nn.functional.cross_entropy(logits[run].flatten(0, 1), targets[run].flatten())
+        torch.testing.assert_close(found[run], mean)
+    assert losses(torch.zeros(1, 2, 1, 4), torch.zeros(1, 2, 1, dtype=torch.long)).item() == (
+        pytest.approx(math.log(4))
+    )
+
+
+@pytest.mark.parametrize("name", ["lstm-tiny", "lstm-released-tiny"])
+def test_frozen_lstms_pack_too(name: str) -> None:
+    common = {"backbone": name, "trainable": ("input", "layernorm", "output"), "seed": 3}
+    assert "positions" not in backbone(name).groups
+    specs = [spec(lr=0.01, **common), spec(lr=0.03, **common)]
+    loss, _, values = trace(loop_of(*specs), 4)
+    for row, run in enumerate(specs):
+        alone, _, single = trace(loop_of(run), 4)
+        torch.testing.assert_close(loss[:, row], alone[:, 0], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(values[row], single[0], rtol=0, atol=3e-2 * run.lr)
+
+
+def test_sequences_of_different_lengths_pack(tiny, monkeypatch) -> None:
+    """Padding depends on the pack mates' sequences; what a run computes must not."""
+    monkeypatch.setattr("fpt.data.PREPARED", tiny)
+    options = {"max_length": 40, "train": 60, "valid": 20, "test": 30}
+    specs = [
+        pretrained(task="listops", options=options, seed=seed, batch=4, dropout=0.1)
+        for seed in range(3)
+    ]
+    packed, _, values = trace(loop_of(*specs), 4)
+    for row, run in enumerate(specs):
+        alone, _, single = trace(loop_of(run), 4)
+        torch.testing.assert_close(packed[:, row], alone[:, 0], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(values[row], single[0], rtol=0, atol=3e-2 * run.lr)

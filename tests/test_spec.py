@@ -1,0 +1,83 @@
+"""RunSpec and its key: the name under which every record is found again."""
+
+import json
+from dataclasses import fields, replace
+
+import pytest
+
+from fpt.spec import RunSpec, canonical, from_dict
+
+SPEC = RunSpec(
+    data='{"data":{"generator":1},"name":"bit-xor","options":{"n":5,"test":1024,"valid":1024}}',
+    backbone="nano",
+    init="pretrained",
+    weights="nano-english-0",
+    trainable=("input", "layernorm", "output", "positions"),
+    lr=0.003,
+    batch=16,
+    steps=600,
+    eval_every=30,
+    seed=0,
+)
+OTHER = {
+    "data": SPEC.data.replace("bit-xor", "bit-memory"),
+    "backbone": "micro",
+    "init": "random",
+    "weights": None,
+    "trainable": ("input", "output"),
+    "lr": 0.001,
+    "batch": 17,
+    "steps": 601,
+    "eval_every": 31,
+    "seed": 1,
+    "patience": 1,
+    "clip": 2.0,
+    "dropout": 0.0,
+    "augment": False,
+    "procedure": "probe",
+    "semantics": 2,
+}
+
+
+def test_the_key_of_a_spec_never_changes() -> None:
+    """A change here orphans every committed record: then SEMANTICS should have moved instead."""
+    assert SPEC.key == "98a71fcb3fadc82c"
+
+
+def test_every_field_changes_the_key() -> None:
+    assert set(OTHER) == {field.name for field in fields(RunSpec)}
+    keys = {replace(SPEC, **{name: value}).key for name, value in OTHER.items()}
+    assert len(keys | {SPEC.key}) == len(OTHER) + 1
+
+
+def test_defaults_are_not_part_of_the_key() -> None:
+    written_out = replace(SPEC, patience=0, clip=1.0, dropout=0.1, augment=True)
+    assert written_out.key == SPEC.key
+    assert replace(SPEC, patience=4).key != SPEC.key
+
+
+@pytest.mark.parametrize("spec", [SPEC, *(replace(SPEC, **{n: v}) for n, v in OTHER.items())])
+def test_a_spec_survives_json(spec: RunSpec) -> None:
+    again = from_dict(json.loads(json.dumps(spec.to_dict())))
+    assert again == spec
+    assert again.key == spec.key
+    assert hash(again) == hash(spec)
+
+
+def test_task_and_options_are_read_from_the_data() -> None:
+    assert SPEC.task == "bit-xor"
+    assert SPEC.options == {"n": 5, "test": 1024, "valid": 1024}
+
+
+def test_canonical_text_does_not_depend_on_order() -> None:
+    assert canonical({"b": 1, "a": [1.5, None]}) == canonical({"a": [1.5, None], "b": 1})
+    with pytest.raises(ValueError, match="JSON"):
+        canonical({"a": float("nan")})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{}, {"data": {}}, SPEC.to_dict() | {"momentum": 0.9}], ids=["empty", "part", "more"]
+)
+def test_what_is_no_spec_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises((KeyError, TypeError)):
+        from_dict(wrong)

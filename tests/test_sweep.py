@@ -1,0 +1,270 @@
+"""Sweeps: which runs are trained together, where, and each once."""
+
+import itertools
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny import pretrained, spec
+
+from fpt import sweep
+from fpt.errors import FptError
+from fpt.records import Record, Store
+from fpt.spec import RunSpec
+from fpt.sweep import MAX_RUNS, MAX_TOKENS, packs, shard, work
+from fpt.train import task_of, train
+
+TESTS = Path(__file__).parent
+FULL = ("attention", "feedforward", "input", "layernorm", "output", "positions")
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A store, with locks and checkpoints beside it, not in the project's cache."""
+    assert train.__kwdefaults__ is not None
+    monkeypatch.setitem(train.__kwdefaults__, "cache", tmp_path / "cache")
+    return Store(tmp_path / "reports" / "smoke" / "records")
+
+
+def sizes(specs: list[RunSpec]) -> list[int]:
+    return sorted(len(pack) for pack in packs(specs))
+
+
+# ------------------------------------------------------------------------------------------ packs
+
+
+def test_runs_on_one_body_are_trained_together() -> None:
+    seeds_and_rates = [pretrained(seed=s, lr=lr) for s in range(3) for lr in (0.01, 0.1)]
+    assert sizes(seeds_and_rates) == [6]
+    assert sizes([pretrained(trainable=("input",)), pretrained(trainable=("output",))]) == [2]
+    assert sizes([pretrained(patience=1), pretrained(patience=2), pretrained(clip=3.0)]) == [3]
+
+
+def test_a_random_body_is_one_seeds() -> None:
+    runs = [spec(seed=s, lr=lr) for s in range(3) for lr in (0.01, 0.1)]
+    assert sizes(runs) == [2, 2, 2]
+    assert all(len({run.seed for run in pack}) == 1 for pack in packs(runs))
+
+
+def test_a_trained_body_is_one_runs() -> None:
+    runs = [pretrained(trainable=FULL, seed=s, lr=lr) for s in range(2) for lr in (0.01, 0.1)]
+    lstms = {"backbone": "lstm-tiny", "trainable": ("input", "output", "recurrent")}
+    runs += [spec(lr=lr, **lstms) for lr in (0.01, 0.1)]
+    assert sizes(runs) == [1] * 6
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"backbone": "nano"},
+        {"init": "random"},
+        {"weights": "other"},
+        {"options": {"n": 3}},
+        {"batch": 9},
+        {"steps": 13},
+        {"eval_every": 4},
+        {"dropout": 0.0},
+        {"augment": True},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_what_keeps_two_runs_apart(other: dict[str, object]) -> None:
+    assert sizes([pretrained(seed=1), pretrained(seed=1, **other)]) == [1, 1]
+
+
+def test_packs_are_a_function_of_the_specs_and_their_order() -> None:
+    specs = [
+        maker(seed=s, lr=lr, batch=b)
+        for maker, s, lr, b in itertools.product(
+            (pretrained, spec), range(3), (0.01, 0.1), (4, 8)
+        )
+    ]
+    found = packs(specs)
+    assert found == packs(list(specs)) == packs(specs + specs)  # a spec named twice is one run
+    assert sorted(run.key for pack in found for run in pack) == sorted(run.key for run in specs)
+    order = {run: place for place, run in enumerate(specs)}
+    assert all(sorted(pack, key=order.__getitem__) == list(pack) for pack in found)
+
+
+def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:
+    assert sizes([pretrained(seed=seed) for seed in range(2 * MAX_RUNS + 1)]) == [1, 16, 16]
+    heavy = [pretrained(seed=seed, batch=MAX_TOKENS // (4 * 3)) for seed in range(4)]
+    assert sizes(heavy) == [1, 3]
+    assert sizes([replace(run, batch=MAX_TOKENS) for run in heavy]) == [1, 1, 1, 1]
+
+
+def test_work_is_counted_in_tokens() -> None:
+    pack = (pretrained(seed=0), pretrained(seed=1))
+    assert work(pack) == 2 * 12 * 8 * task_of(pack[0]).length
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 8])
+def test_shards_cover_everything_once(count: int) -> None:
+    found = packs([spec(seed=seed) for seed in range(7)])
+    parts = [shard(found, f"{index}/{count}") for index in range(1, count + 1)]
+    assert sorted(pack[0].seed for part in parts for pack in part) == list(range(7))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+    assert shard(found, None) == found
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b", "1/2/3", "-1/2", "1/0", ""])
+def test_a_wrong_shard_is_one_sentence(part: str, store: Store) -> None:
+    with pytest.raises(FptError, match=r"not I/N with 1 <= I <= N, such as 2/8\.$"):
+        sweep.run([spec()], store, device="cpu", part=part)
+    assert store.keys() == set()
+
+
+# ------------------------------------------------------------------------------------------ run
+
+
+def measured(store: Store, specs: list[RunSpec]) -> list[object]:
+    found = [store.read(run.key) for run in specs]
+    return [record.measured() if record else None for record in found]
+
+
+def test_a_sweep_trains_what_is_missing(store: Store, tmp_path: Path) -> None:
+    specs = [pretrained(seed=0), pretrained(seed=1), spec()]
+    threads = torch.get_num_threads()
+    assert sweep.run(specs[:1], store, device="cpu", workers=1) == 1
+    assert sweep.run(specs, store, device="cpu", workers=1) == 2
+    assert sweep.run(specs, store, device="cpu", workers=1) == 0
+    assert torch.get_num_threads() == threads
+    first = store.read(specs[1].key)
+    store.path(specs[1].key).unlink()
+    assert sweep.run(specs, store, device="cpu", workers=1) == 1
+    again = store.read(specs[1].key)
+    assert first is not None
+    assert again is not None
+    assert again.measured() == first.measured()
+
+
+def test_a_damaged_record_is_trained_again(store: Store) -> None:
+    sweep.run([spec()], store, device="cpu", workers=1)
+    before = measured(store, [spec()])
+    path = store.path(spec().key)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert sweep.run([spec()], store, device="cpu", workers=1) == 1
+    assert measured(store, [spec()]) == before
+
+
+def test_a_budget_that_is_spent_trains_nothing(store: Store) -> None:
+    assert sweep.run([spec(), pretrained()], store, device="cpu", workers=1, budget=0) == 0
+    assert store.keys() == set()
+
+
+def test_a_budget_in_the_middle_of_a_pack(store: Store, tmp_path: Path, monkeypatch) -> None:
+    """A clock that moves with the steps: 5 of 12 steps fit, then 5, then the rest."""
+    run = pretrained()
+    other = Store(tmp_path / "other" / "records")
+    assert sweep.run([run], other, device="cpu", workers=1) == 1
+    clock = [0.0]
+    begin = sweep.train.__globals__["Loop"].train_step
+
+    def step(self: object) -> None:
+        clock[0] += 1
+        begin(self)
+
+    monkeypatch.setattr("fpt.loop.Loop.train_step", step)
+    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: clock[0])
+    made = [sweep.run([run], store, device="cpu", workers=1, budget=4.5) for _ in range(3)]
+    assert made == [0, 0, 1]
+    assert clock[0] == 12
+    assert measured(store, [run]) == measured(other, [run])
+
+
+def test_shards_on_two_machines_merge_to_the_whole(store: Store, tmp_path: Path) -> None:
+    specs = [spec(seed=seed) for seed in range(3)]
+    parts = [Store(tmp_path / f"machine-{index}" / "records") for index in (1, 2)]
+    for index, part in enumerate(parts, 1):
+        sweep.run(specs, part, device="cpu", workers=1, part=f"{index}/2")
+    assert [len(part.keys()) for part in parts] == [2, 1]
+    assert [store.merge(part.folder) for part in parts] == [(2, 0), (1, 0)]
+    assert sweep.run(specs, store, device="cpu", workers=1) == 0
+
+
+def test_two_workers_give_the_bits_of_one(store: Store, tmp_path: Path, monkeypatch) -> None:
+    specs = [spec(backbone="nano", seed=seed, lr=lr, steps=4) for seed in (0, 1) for lr in (0.1, 1)]
+    alone = Store(tmp_path / "alone" / "records")
+    assert sweep.run(specs, alone, device="cpu", workers=1) == 4
+    monkeypatch.setenv("FPT_ROOT", str(tmp_path))  # of the workers: for their locks
+    assert sweep.run(specs, store, device="cpu", workers=2) == 4
+    assert measured(store, specs) == measured(alone, specs)
+
+
+TWO = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import torch
+import tiny, test_sweep
+from fpt import sweep
+from fpt.records import Store
+
+tiny.register()
+for _ in range(2):
+    if os.fork() == 0:
+        store = Store(Path({folder!r}) / "reports" / "smoke" / "records")
+        print(sweep.run(test_sweep.shared(), store, device="cpu", workers=1), flush=True)
+        os._exit(0)
+for _ in range(2):
+    assert os.wait()[1] == 0
+"""
+
+
+def shared() -> list[RunSpec]:
+    return [
+        maker(seed=seed, lr=lr)
+        for seed in range(4)
+        for maker, lr in ((spec, 0.1), (spec, 0.01), (pretrained, 0.01))
+    ]
+
+
+def test_two_sweeps_on_one_store_train_every_run_once(store: Store, tmp_path: Path) -> None:
+    """And in the packs in which one sweep alone would train them."""
+    script = tmp_path / "two.py"
+    script.write_text(TWO.format(tests=str(TESTS), folder=str(tmp_path)))
+    env = os.environ | {"PYTHONPATH": str(TESTS.parent), "FPT_ROOT": str(tmp_path)}
+    command = [sys.executable, str(script)]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
+    assert sum(map(int, done.stdout.split())) == len(shared())
+    alone = Store(tmp_path / "alone" / "records")
+    sweep.run(shared(), alone, device="cpu", workers=1)
+    assert measured(store, shared()) == measured(alone, shared())
+
+    def members(where: Store) -> list[list[str]]:
+        found = [where.read(run.key) for run in shared()]
+        return [record.pack for record in found if record]
+
+    assert members(store) == members(alone)
+
+
+def test_a_run_that_somebody_else_trains_is_left_to_them(store: Store, tmp_path: Path) -> None:
+    from fpt.files import lock
+
+    folder = tmp_path / "cache" / "locks" / "smoke"
+    with lock(folder / spec(seed=0).key, wait=False):
+        assert sweep.run([spec(seed=0), spec(seed=1)], store, device="cpu", workers=1) == 1
+    assert store.keys() == {spec(seed=1).key}
+
+
+def test_an_error_before_training_leaves_no_record(store: Store) -> None:
+    with pytest.raises(FptError, match="weights 'nowhere'"):
+        sweep.run([pretrained(weights="nowhere")], store, device="cpu", workers=1)
+    with pytest.raises(FptError, match="no device 'tpu'; choose one of auto, cpu, cuda"):
+        sweep.run([spec()], store, device="tpu")
+    assert store.keys() == set()
+
+
+def test_a_record_is_whole(store: Store) -> None:
+    sweep.run([spec()], store, device="cpu", workers=1)
+    record = store.read(spec().key)
+    assert isinstance(record, Record)
+    assert record.environment["threads"] == 1
+    assert math.isfinite(record.metrics["test_accuracy"])

@@ -1,0 +1,232 @@
+"""Tables and claims, on made-up records."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from made import LEVELS, fill, make_record, make_section, spread
+
+from fpt import claims, outputs, paper, protocol, tables
+from fpt.cells import CHOSEN, LAST, cells
+from fpt.section import Section
+from fpt.stats import Label, mean_interval
+
+FPT, RANDOM, LSTM = "FPT (frozen, language)", "Frozen random", "LSTM (layer norm)"
+
+
+@pytest.fixture
+def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
+    return make_section(tmp_path, monkeypatch)
+
+
+def remove(section: Section, arm: str, task: str, count: int) -> None:
+    mine = [run for run in section.runs if (run.arm, run.task) == (arm, task)]
+    for run in mine[:count]:
+        section.store.path(run.spec.key).unlink()
+
+
+def test_a_cell_is_mean_interval_and_runs(section: Section) -> None:
+    fill(section, spread)
+    table = tables.transfer_table(section)
+    values = [LEVELS["fpt"] + 0.002 * seed for seed in range(3)]
+    interval = mean_interval(values, 10_000)
+    half = max(interval.mean - interval.low, interval.high - interval.mean)
+    assert table.shown.loc[FPT, "mnist"] == f"{100 * interval.mean:.1f} ± {100 * half:.1f} (3)"
+    row = table.numbers.query("of == 'ours' and row == 'fpt' and task == 'mnist'").iloc[0]
+    assert row["mean"] == pytest.approx(interval.mean)
+    assert (row["low"], row["high"]) == pytest.approx((interval.low, interval.high))
+    assert "36 of 36 runs are present" in table.notes[0]
+    assert "a test CPU: 36" in table.notes[0]
+
+
+def test_a_removed_record_is_said(section: Section) -> None:
+    fill(section, spread)
+    remove(section, "fpt", "mnist", 1)
+    remove(section, "random", "mnist", 2)
+    remove(section, "lstm", "mnist", 3)
+    table = tables.transfer_table(section)
+    assert table.shown.loc[FPT, "mnist"].endswith("(2 of 3)")
+    assert table.shown.loc[RANDOM, "mnist"] == "80.4 (1 of 3)"  # one seed has no interval
+    assert table.shown.loc[LSTM, "mnist"] == "not run"
+    assert table.shown.loc[LSTM, "digits"].endswith("(3)")
+    assert "30 of 36 runs are present" in table.notes[0]
+    effects = tables.effects_table(section).shown
+    assert effects.loc[f"FPT minus {LSTM}", "mnist"] == "not run"
+    missing = tables.missing_table(section)
+    assert missing.shown.loc[LSTM, "mnist"] == "3"
+    assert missing.shown.loc[LSTM, "digits"] == "0"
+    assert "fpt run transfer --profile lab" in missing.notes[1]
+
+
+def test_without_records_every_cell_is_not_run(section: Section) -> None:
+    table = tables.transfer_table(section)
+    ours = table.shown.iloc[:4]
+    assert (ours == "not run").all().all()
+    assert (tables.effects_table(section).shown.iloc[::2] == "not run").all().all()
+    assert tables.cost_table(section).shown["runs"].tolist() == ["0 of 9"] * 4
+    assert {f.verdict.label for f in claims.section_findings(section)} == {"not run"}
+
+
+def test_a_diverged_run_is_counted_not_averaged(section: Section) -> None:
+    fill(section, spread)
+    first, *_ = runs = [r for r in section.runs if (r.arm, r.task) == ("lstm", "digits")]
+    section.store.write(make_record(first, 0.01, "diverged"))
+    table = tables.transfer_table(section)
+    text = table.shown.loc[LSTM, "digits"]
+    assert text.startswith("60.3 ±")
+    assert text.endswith("(2 of 3, 1 diverged)")
+    assert "1 diverged" in table.notes[0]
+    for run in runs:
+        section.store.write(make_record(run, 0.01, "diverged"))
+    shown = tables.transfer_table(section).shown
+    assert shown.loc[LSTM, "digits"] == "diverged (0 of 3, 3 diverged)"
+
+
+def test_the_last_parameters_have_a_table_and_a_sentence(section: Section) -> None:
+    fill(section, lambda run: 0.5)
+    chosen, last = (tables.transfer_table(section, metric) for metric in (CHOSEN, LAST))
+    assert chosen.shown.loc[FPT, "mnist"].startswith("50.0")
+    assert last.shown.loc[FPT, "mnist"].startswith("48.0")
+    assert any("−2.0 points" in note for note in chosen.notes)
+    assert chosen.name != last.name
+
+
+def test_floors_and_the_paper_stand_below(section: Section) -> None:
+    shown = tables.transfer_table(section).shown
+    assert shown.loc["floor: majority", "bit-xor"] == "50.0"
+    assert shown.loc["floor: linear classifier"].tolist()[0] == "–"
+    for arm, (source, name) in tables.PAPER_ROWS.items():
+        value = paper.cell(source, arm, "mnist").value
+        assert float(shown.loc[f"paper, {source}: {name}", "mnist"]) == value
+        assert shown.loc[f"paper, {source}: {name}", "digits"] == "–"
+    assert any("digits: a task of this project" in n for n in tables.transfer_table(section).notes)
+
+
+def test_an_effect_is_beside_the_papers(section: Section) -> None:
+    fill(section, spread)
+    table = tables.effects_table(section)
+    assert table.shown.loc[f"FPT minus {RANDOM}", "mnist"].startswith("+15.0 [+")
+    printed = paper.cell("T2", "fpt", "mnist").value - paper.cell("T2", "random", "mnist").value
+    assert float(table.shown.loc[f"paper: FPT minus {RANDOM}", "mnist"]) == pytest.approx(printed)
+    row = table.numbers.query("minus == 'full' and task == 'mnist'").iloc[0]
+    assert row["low"] < row["effect"] < row["high"]
+    assert row["effect"] == pytest.approx(-0.2)
+
+
+def test_cost_is_a_sum_over_runs(section: Section) -> None:
+    fill(section, lambda run: 0.5 if run.arm == "fpt" else None)
+    shown = tables.cost_table(section).shown
+    assert shown.loc[FPT].tolist() == ["9 of 9", "6 min", "9 M", "18 T", "3 GB", "a test CPU"]
+    assert shown.loc[RANDOM].tolist() == ["0 of 9", *["–"] * 5]
+
+
+def test_the_protocol_follows_the_specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = protocol.protocol_table(make_section(tmp_path, monkeypatch))
+    again = protocol.protocol_table(make_section(tmp_path, monkeypatch))
+    other = protocol.protocol_table(make_section(tmp_path, monkeypatch, lr=0.002))
+    assert repr(first) == repr(again)
+    assert (first.shown["first key"] != other.shown["first key"]).all()
+    assert first.shown.iloc[0]["task"] == "bit-xor"
+    # Input 2, output 2, positions 10, layer norms 2 * (2 * 4 + 1), of width 128, and output bias.
+    assert first.shown.iloc[0]["trained"] == f"{128 * (2 + 2 + 10 + 18) + 2:,}"
+    assert first.shown.loc["Full, from random", "share"].unique().tolist() == ["100%"]
+
+
+def test_a_printed_table_carries_its_remarks() -> None:
+    table = protocol.paper_table("T1")
+    assert table.shown.loc["fpt", "listops"] == f"{paper.cell('T1', 'fpt', 'listops').value:g}"
+    assert table.shown.loc["fpt", "cifar10"] == "72.1 (1)"
+    assert any(note.startswith("(1) 36-layer") for note in table.notes)
+
+
+def test_what_is_shown_is_the_same_every_time(section: Section) -> None:
+    fill(section, spread)
+    first, second = (tables.transfer_table(section) for _ in range(2))
+    assert first._repr_html_() == second._repr_html_()
+    assert repr(first) == repr(second) == first.markdown()
+    assert first._repr_html_().count("<tr>") == 1 + len(first.shown)
+    frame = pd.DataFrame([["a < b | c"]], index=["row"], columns=["column"])
+    table = tables.Table("t", "A <title>", frame, frame)
+    assert "a &lt; b" in table._repr_html_()
+    assert "A &lt;title&gt;" in table._repr_html_()
+    assert "a < b \\| c" in table.markdown()
+
+
+def test_outputs_lie_where_the_pipeline_looks(section: Section) -> None:
+    fill(section, spread)
+    table = outputs.save_table(section, tables.transfer_table(section))
+    outputs.save_numbers(section, {"extra": 1})
+    folder = section.folder
+    assert (folder / "tables/transfer/transfer.md").read_text() == table.markdown()
+    read = pd.read_csv(folder / "tables/transfer/transfer.csv")
+    assert read["mean"].tolist() == pytest.approx(table.numbers["mean"].tolist())
+    metrics = json.loads((folder / "metrics/transfer.json").read_text())
+    assert metrics["mnist"]["fpt"] == pytest.approx(95.2)
+    assert (metrics["present"], metrics["extra"]) == (36, 1)
+    curves = pd.read_csv(folder / "curves/transfer.csv")
+    assert list(curves.columns[:5]) == ["task", "arm", "seed", "step", "accuracy"]
+    assert len(curves) == 36 * 12
+    runs = json.loads((folder / "runs/transfer.json").read_text())
+    assert (runs["present"], runs["expected"]) == (36, 36)
+
+
+def verdicts(section: Section, claim: str) -> dict[str, Label]:
+    findings = claims.section_findings(section)
+    return {f.task: f.verdict.label for f in findings if f.claim.id == claim}
+
+
+BOTH: dict[str, Label] = {"mnist": "supported", "digits": "supported"}
+NEITHER: dict[str, Label] = {"mnist": "contradicted", "digits": "contradicted"}
+CONSTRUCTED: list[tuple[str, Callable[[str], float], dict[str, Label]]] = [
+    ("beats-random", lambda arm: 0.9 if arm == "fpt" else 0.7, BOTH),
+    ("beats-random", lambda arm: 0.7 if arm == "fpt" else 0.9, NEITHER),
+    ("matches-full", lambda arm: 0.9, {"mnist": "supported"}),
+    ("matches-full", lambda arm: 0.7 if arm == "fpt" else 0.9, {"mnist": "contradicted"}),
+    ("solves-bits", lambda arm: 1.0, {"bit-xor": "supported"}),
+    ("solves-bits", lambda arm: 0.9, {"bit-xor": "contradicted"}),
+    ("beats-lstm", lambda arm: 0.5 if arm == "lstm" else 0.9, {"bit-xor": "supported"}),
+    ("above-floor", lambda arm: 0.99, {"bit-xor": "supported", "mnist": "supported"}),
+    ("above-floor", lambda arm: 0.3, {"bit-xor": "contradicted", "mnist": "contradicted"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("claim", "level", "expected"), CONSTRUCTED)
+def test_a_verdict_follows_the_data(
+    section: Section, claim: str, level: Callable[[str], float], expected: dict[str, Label]
+) -> None:
+    fill(section, lambda run: level(run.arm) - 0.0005 * run.spec.seed)
+    found = verdicts(section, claim)
+    assert {task: found[task] for task in expected} == expected
+
+
+def test_noise_decides_nothing(section: Section) -> None:
+    fill(section, lambda run: 0.5 + 0.2 * (run.spec.seed - 1) + (0.02 if run.arm == "fpt" else 0))
+    assert set(verdicts(section, "beats-random").values()) == {"inconclusive"}
+    assert set(verdicts(section, "matches-full").values()) == {"inconclusive"}
+
+
+def test_claims_cover_what_the_paper_showed(section: Section) -> None:
+    # The paper has no lead over random on bit-xor, nor over the LSTM on mnist.
+    assert set(verdicts(section, "beats-random")) == {"mnist", "digits"}
+    assert set(verdicts(section, "beats-lstm")) == {"bit-xor"}
+
+
+def test_a_claim_falls_with_one_task_and_stands_with_all(section: Section) -> None:
+    fill(section, lambda run: 0.9 if (run.arm == "fpt") == (run.task == "mnist") else 0.6)
+    findings = [f for f in claims.section_findings(section) if f.claim.id == "beats-random"]
+    assert claims.overall(findings) == "contradicted"
+    by_task = {finding.task: finding for finding in findings}
+    assert claims.overall([by_task["mnist"]]) == "supported"
+    text = claims.in_words(findings, "lab")
+    assert "supported on mnist (FPT minus frozen random +30.0" in text
+    assert "contradicted on digits (FPT minus frozen random −30.0" in text
+    assert "analogue" in text
+    assert "analogue" not in claims.in_words(findings, "paper")
+
+
+def test_cells_of_a_section_keep_its_order(section: Section) -> None:
+    found = cells(section.frame())
+    assert list(found)[:2] == [("fpt", "bit-xor"), ("random", "bit-xor")]
+    assert {cell.expected for cell in found.values()} == {3}

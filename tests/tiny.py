@@ -1,0 +1,74 @@
+"""A body small enough to train in a test, and specs of runs on it."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from fpt.arms import FROZEN
+from fpt.backbones import BACKBONES, Backbone
+from fpt.spec import RunSpec, canonical
+from fpt.tasks import Task, get_task
+
+TINY = (
+    Backbone("tiny", "gpt2", 2, 16, 2, 64, 50),
+    Backbone("lstm-tiny", "lstm", 2, 16),
+    Backbone("lstm-released-tiny", "lstm-released", 2, 16),
+)
+WEIGHTS = "tiny-weights"
+
+
+def register() -> None:
+    """Make the bodies known by name; tests do it through the fixture `tiny`."""
+    BACKBONES.update({body.name: body for body in TINY})  # type: ignore[attr-defined]
+
+
+def spec(task: str = "bit-xor", options: dict[str, Any] | None = None, **changes: Any) -> RunSpec:
+    """A run of the frozen random arm on bit-xor with strings of two bits, changed as said."""
+    given = {"n": 2} if task == "bit-xor" and options is None else options or {}
+    values: dict[str, Any] = {
+        "data": canonical(get_task(task, **given).identity),
+        "backbone": "tiny",
+        "init": "random",
+        "weights": None,
+        "trainable": FROZEN,
+        "lr": 0.01,
+        "batch": 8,
+        "steps": 12,
+        "eval_every": 3,
+        "seed": 0,
+        "augment": False,
+    }
+    return RunSpec(**{**values, **changes})
+
+
+def task_of(run: RunSpec) -> Task:
+    return get_task(run.task, **run.options)
+
+
+def pretrained(**changes: Any) -> RunSpec:
+    return spec(**{"init": "pretrained", "weights": WEIGHTS, **changes})
+
+
+def save_weights(folder: Path) -> GPT2LMHeadModel:
+    """A GPT-2 with its head, as transformers stores one, in `folder`/WEIGHTS. Its values are far
+    from a fresh start, so that every parameter matters; they fit in bfloat16."""
+    body = TINY[0]
+    config = GPT2Config(
+        vocab_size=body.vocabulary,
+        n_positions=body.positions,
+        n_embd=body.width,
+        n_layer=body.layers,
+        n_head=body.heads,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    model = GPT2LMHeadModel(config)
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=draw) * 0.3
+            parameter.copy_((noise + float(".ln_" in name and "weight" in name)).bfloat16())
+    model.save_pretrained(folder / WEIGHTS)
+    return model.eval()
