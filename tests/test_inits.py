@@ -1,0 +1,182 @@
+"""Bodies that keep only part of a pretrained one: what stays, what goes, and who draws anew."""
+
+import pytest
+import torch
+from tiny import TINY, WEIGHTS, pretrained, task_of
+from torch import Tensor
+
+from fpt.backbones import Backbone, build
+from fpt.draws import Draws
+from fpt.errors import FptError
+from fpt.inits import is_end, layer_of, weight_stds
+from fpt.loop import Loop
+from fpt.model import body_identity
+from fpt.weights import INITS, State, body_depends_on_seed, body_state, reads_weights
+
+pytestmark = pytest.mark.usefixtures("tiny")
+BODY = TINY[0]
+WIDE = Backbone("wide", "gpt2", 2, 64, 2, 64, 50)  # enough entries to measure a std
+DERIVED = [name for name in INITS if name not in ("pretrained", "random", "random-scaled")]
+REDRAWN = [name for name in DERIVED if name.startswith("statistics") or name == "shuffled"]
+
+
+def state(init: str, seed: int = 0) -> State:
+    return body_state(BODY, build(BODY, Draws(), 0.0), init, WEIGHTS, seed)
+
+
+@pytest.fixture
+def known(monkeypatch: pytest.MonkeyPatch) -> State:
+    """Pretrained weights of `WIDE` whose every tensor has a mean and a std of its own."""
+    body = build(WIDE, Draws(), 0.0)
+    shapes = {name: tuple(p.shape) for name, p in body.named_parameters()}
+    shapes["positions"] = (WIDE.positions, WIDE.width)
+    draw = torch.Generator().manual_seed(1)
+    made = {
+        name: torch.randn(shape, generator=draw) * (0.5 + index / 8) + index / 4
+        for index, (name, shape) in enumerate(shapes.items())
+    }
+    monkeypatch.setattr("fpt.weights.pretrained", lambda *_: dict(made))
+    return made
+
+
+def derived(init: str, seed: int = 0) -> State:
+    """A start made from `known`, before it is rounded."""
+    return INITS[init](WIDE, build(WIDE, Draws(), 0.0), None, seed)
+
+
+def moments(tensors: list[Tensor]) -> tuple[float, float]:
+    values = torch.cat([tensor.flatten() for tensor in tensors]).double()
+    return values.mean().item(), values.std(correction=0).item()
+
+
+def kind_of(name: str, known: State) -> str:
+    if name == "positions":
+        return name
+    matrix = "matrix" if known[name].dim() == 2 else name.rpartition(".")[2]
+    return f"{matrix} {is_end(WIDE, name)}"
+
+
+@pytest.mark.parametrize("level", ["tensor", "layer", "global"])
+def test_statistics_are_those_of_the_pool_and_nothing_else(level: str, known: State) -> None:
+    drawn = derived(f"statistics-{level}")
+    assert set(drawn) == set(known)
+    for name, tensor in drawn.items():
+        pool = [
+            known[other]
+            for other in known
+            if other == name
+            or (level != "tensor" and kind_of(other, known) == kind_of(name, known))
+            and (level == "global" or layer_of(other) == layer_of(name))
+        ]
+        mean, std = moments(pool)
+        count = tensor.numel()
+        assert tensor.mean().item() == pytest.approx(mean, abs=4.5 * std / count**0.5)
+        assert tensor.std().item() == pytest.approx(std, rel=4.5 / (2 * count) ** 0.5)
+        both = torch.stack([tensor.flatten(), known[name].flatten()])
+        assert abs(torch.corrcoef(both)[0, 1].item()) < 4.5 / count**0.5
+
+
+def test_the_pools_of_the_test_above_differ(known: State) -> None:
+    """Else the three granularities would pass it as one."""
+    name = "gpt2.h.0.attn.c_attn.weight"
+    stds = [derived(f"statistics-{level}")[name].std() for level in ("tensor", "layer", "global")]
+    assert stds[0] < 0.8 * stds[1] < 0.8 * stds[2]
+
+
+def test_the_granularities_share_their_draws(known: State) -> None:
+    name = "gpt2.h.1.mlp.c_fc.weight"
+    normal = []
+    for level in ("tensor", "layer", "global"):
+        drawn = derived(f"statistics-{level}")[name].double()
+        normal.append((drawn - drawn.mean()) / drawn.std())
+    torch.testing.assert_close(normal[0], normal[1], rtol=0, atol=1e-5)
+    torch.testing.assert_close(normal[0], normal[2], rtol=0, atol=1e-5)
+
+
+def test_shuffled_keeps_every_histogram() -> None:
+    before, after = state("pretrained"), state("shuffled")
+    for name, tensor in before.items():
+        assert torch.equal(tensor.flatten().sort().values, after[name].flatten().sort().values)
+        assert not torch.equal(tensor, after[name]) or len(tensor.unique()) == 1
+
+
+def test_permuted_rows_keeps_each_matrix_but_for_the_order_of_its_inputs() -> None:
+    before, after = state("pretrained"), state("permuted-rows")
+    orders = []
+    for name, tensor in before.items():
+        if name == "positions" or tensor.dim() == 1:
+            assert torch.equal(tensor, after[name])
+            continue
+        # GPT-2 stores (inputs, outputs): rows move as wholes.
+        same = (after[name][:, None] == tensor[None]).all(-1)
+        assert same.sum(0).eq(1).all()
+        assert same.sum(1).eq(1).all()
+        assert not torch.equal(tensor, after[name])
+        torch.testing.assert_close(
+            torch.linalg.svdvals(tensor), torch.linalg.svdvals(after[name]), rtol=1e-4, atol=1e-5
+        )
+        orders.append(tuple(same.int().argmax(1).tolist()))
+    assert len(set(orders)) == len(orders) == 4 * BODY.layers
+
+
+def test_body_and_ends_are_separate_axes() -> None:
+    read, drawn = state("pretrained"), state("random", 3)
+    random_body, pretrained_body = state("random-body", 3), state("pretrained-body", 3)
+    ends = {name for name in read if is_end(BODY, name)}
+    assert ends == {name for name in read if ".ln_" in name or name == "positions"}
+    for name in read:
+        assert not torch.equal(read[name], drawn[name])
+        inside = name not in ends
+        assert torch.equal(random_body[name], (drawn if inside else read)[name])
+        assert torch.equal(pretrained_body[name], (read if inside else drawn)[name])
+
+
+@pytest.mark.parametrize("init", DERIVED)
+def test_each_seed_has_its_own_draw_and_only_one(init: str) -> None:
+    first, again, other = state(init, 0), state(init, 0), state(init, 1)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert any(not torch.equal(first[name], other[name]) for name in first)
+    assert body_depends_on_seed(init)
+    runs = [pretrained(init=init, seed=seed) for seed in (0, 1)]
+    assert body_identity(runs[0]) != body_identity(runs[1])
+    assert all(torch.equal(t, t.bfloat16().float()) for t in first.values())
+
+
+@pytest.mark.parametrize("init", REDRAWN)
+def test_equal_tensors_do_not_get_one_draw(init: str, known: State) -> None:
+    first, second = (f"gpt2.h.{layer}.mlp.c_fc.weight" for layer in (0, 1))
+    known[second] = known[first].clone()
+    drawn = derived(init)
+    both = torch.stack([drawn[first].flatten(), drawn[second].flatten()])
+    assert abs(torch.corrcoef(both)[0, 1].item()) < 4.5 / both.shape[1] ** 0.5
+
+
+@pytest.mark.parametrize("init", DERIVED)
+def test_runs_train_on_every_start(init: str) -> None:
+    run = pretrained(init=init)
+    loop = Loop([run], task_of(run), torch.device("cpu"))
+    before = loop.rows.values.clone()
+    loop.train_step()
+    assert loop.sums.isfinite().all()
+    assert not torch.equal(before, loop.rows.values)
+
+
+def test_starts_that_read_weights_say_so() -> None:
+    for init in INITS:
+        body = build(BODY, Draws(), 0.0)
+        if reads_weights(init):
+            with pytest.raises(FptError, match="weights"):
+                body_state(BODY, body, init, None, 0)
+        else:
+            body_state(BODY, body, init, None, 0)
+
+
+def test_weight_stds_is_the_table_of_the_figure() -> None:
+    read = state("pretrained")
+    table = weight_stds(read)
+    assert len(table) == 4 * BODY.layers
+    assert set(table["tensor"]) == {"attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"}
+    row = table[(table["layer"] == 1) & (table["tensor"] == "mlp.c_fc")].iloc[0]
+    values = read["gpt2.h.1.mlp.c_fc.weight"].double().numpy()
+    assert row["std"] == pytest.approx(values.std())
+    assert row["mean"] == pytest.approx(values.mean())

@@ -1,0 +1,185 @@
+"""The probe: features are the model's, the fit is the optimum, the record is like the others."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from tiny import TINY, pretrained, spec, task_of
+from torch import Tensor
+
+from fpt import sweep
+from fpt.errors import FptError
+from fpt.loop import Loop
+from fpt.probe import GRADIENT, PENALTIES, Head, cache, fit, probe, training_batches
+from fpt.records import Store
+from fpt.spec import PROBE, RunSpec, from_dict, probe_of
+from fpt.tasks import get_task
+from fpt.train import train
+
+CPU = torch.device("cpu")
+MEMORY = {"n": 8, "patterns": 2, "patch": 4, "valid": 50, "test": 60}
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROBE, "batch", 200)  # type: ignore[arg-type]
+    monkeypatch.setattr("fpt.probe.PENALTIES", (0.1, 1e-3))
+
+
+def blobs(classes: int, answers: int = 1) -> tuple[Tensor, Tensor]:
+    """Features (N, 5) of sizes from 0.01 to 100 with an offset, and targets (N, answers)."""
+    draw = torch.Generator().manual_seed(0)
+    targets = torch.randint(classes, (400, answers), generator=draw)
+    features = torch.randn(400, 5, generator=draw)
+    features[:, :answers] += targets
+    return features * torch.tensor([0.01, 1.0, 100.0, 3.0, 0.3]) + 7, targets
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1e-2, 1e-4])
+def test_the_fit_is_the_optimum_that_scikit_learn_finds(penalty: float) -> None:
+    features, targets = blobs(3)
+    head = Head(features, 3)
+    standardised = head.standardise(features)
+    found = fit(head, standardised, targets, penalty, 500)
+    assert found.gradient <= GRADIENT
+    assert found.passes > found.iterations > 3
+    theirs = LogisticRegression(C=1 / (400 * penalty), tol=1e-10, max_iter=5000)
+    theirs.fit(standardised.numpy(), targets[:, 0].numpy())
+    ours = head(features).softmax(-1).numpy()
+    np.testing.assert_allclose(ours, theirs.predict_proba(standardised.numpy()), atol=2e-4)
+    score = theirs.score(standardised.numpy(), targets[:, 0].numpy())
+    assert found.accuracy == pytest.approx(score)
+    assert found.accuracy > 0.4
+
+
+def test_several_answers_are_as_many_fits() -> None:
+    features, targets = blobs(2, answers=3)
+    together = Head(features, 6)
+    fit(together, together.standardise(features), targets, 1e-2, 500)
+    for answer in range(3):
+        alone = Head(features, 2)
+        fit(alone, alone.standardise(features), targets[:, answer : answer + 1], 1e-2, 500)
+        part = together(features)[:, 2 * answer : 2 * answer + 2]
+        torch.testing.assert_close(part, alone(features), rtol=0, atol=2e-3)
+
+
+def test_a_constant_feature_is_no_feature() -> None:
+    features, targets = blobs(2)
+    features[:, 4] = 1 + 1e-7 * features[:, 0]
+    head = Head(features, 2)
+    assert head.standardise(features)[:, 4].abs().max() < 1e-2
+    assert fit(head, head.standardise(features), targets, 1e-4, 500).gradient <= GRADIENT
+
+
+def test_features_are_what_the_untrained_model_gives_its_output_net() -> None:
+    run = probe_of(pretrained(task="bit-memory", options=MEMORY))
+    task = task_of(run)
+    loop = Loop([run], task, CPU)
+    cached = cache(loop, task.eval_batches("test", 7, CPU))
+    assert cached.features.shape == (60 * task.reads, 16)
+    assert cached.targets.shape == (60 * task.reads, 4)
+    weight, bias = loop.model.output.weight[0], loop.model.output.bias[0]
+    logits = (cached.features @ weight.T + bias).view(60, -1, 2)
+    with torch.no_grad():
+        (batch,) = task.eval_batches("test", 60, CPU)
+        torch.testing.assert_close(logits, loop.model.eval()(batch)[0], rtol=1e-4, atol=1e-5)
+    assert torch.equal(cached.targets.view(60, -1), batch.targets[0])
+
+
+def test_the_training_set_is_clean_and_whole() -> None:
+    digits = get_task("digits")
+    run = probe_of(spec(task="digits", augment=True))
+    batches = list(training_batches(digits, run, 500, CPU))
+    assert [batch.inputs.shape[1] for batch in batches] == [500, 500, 97]
+    again = list(training_batches(digits, replace(run, seed=1), 500, CPU))
+    assert all(torch.equal(a.inputs, b.inputs) for a, b in zip(batches, again, strict=True))
+    endless = probe_of(spec())
+    counts = [b.inputs.shape[1] for b in training_batches(task_of(endless), endless, 90, CPU)]
+    assert counts == [90, 90, 20]
+
+
+def test_a_probe_of_one_body_is_one_run() -> None:
+    one = probe_of(pretrained(lr=0.1, steps=7, batch=2, patience=3, trainable=("input",)))
+    other = probe_of(pretrained(lr=0.2, steps=9, dropout=0.3))
+    assert one == other
+    assert one.key not in (pretrained().key, pretrained(trainable=("output",)).key)
+    assert from_dict(one.to_dict()) == one
+    old = {k: v for k, v in pretrained().to_dict().items() if k != "procedure"}
+    assert from_dict(old) == pretrained()  # records that were made before there were probes
+
+
+@pytest.mark.parametrize("init", ["pretrained", "random"])
+def test_probe_finds_what_the_features_hold(init: str) -> None:
+    run = probe_of(pretrained(task="digits", options={}, init=init))
+    found = probe(run, task_of(run), CPU)
+    assert [point["penalty"] for point in found.curve] == [0.1, 1e-3]
+    assert found.curve[0]["train_loss"] > found.curve[1]["train_loss"]
+    best = max(found.curve, key=lambda p: (p["valid_accuracy"], -p["valid_loss"]))
+    for name in ("valid_accuracy", "penalty", "gradient"):
+        assert found.metrics[name] == best[name]
+    assert found.metrics["gradient"] <= GRADIENT
+    assert found.metrics["test_items"] == 500
+    assert found.metrics["test_accuracy"] > 0.4
+    assert found.metrics["test_loss"] < np.log(10)
+    tokens = (1097 + 200 + 500) * 16
+    assert found.cost["tokens"] == tokens
+    assert 0 < found.cost["cached_epoch_seconds"] < found.cost["first_epoch_seconds"]
+    again = probe(run, task_of(run), CPU)
+    assert again.metrics == found.metrics
+    assert again.curve == found.curve
+
+
+def test_the_chosen_head_is_the_one_that_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a hopeless last penalty the test score is that of the first."""
+    run = probe_of(pretrained(task="digits", options={}))
+    alone = {}
+    for penalties in ((1e-2,), (1e-2, 1e6)):
+        monkeypatch.setattr("fpt.probe.PENALTIES", penalties)
+        alone[penalties] = probe(run, task_of(run), CPU).metrics
+    first, both = alone.values()
+    assert both["penalty"] == 1e-2
+    assert both["test_accuracy"] == first["test_accuracy"]
+    assert both["test_loss"] == first["test_loss"]
+
+
+def test_scores_of_the_task_are_in_the_metrics() -> None:
+    run = probe_of(pretrained(task="bit-memory", options=MEMORY))
+    metrics = probe(run, task_of(run), CPU).metrics
+    assert 0.7 < metrics["test_accuracy"] < 1
+    assert 0.3 < metrics["test_masked"] < metrics["test_accuracy"]
+
+
+def test_lstms_are_probed_too() -> None:
+    run = probe_of(spec(backbone="lstm-released-tiny", trainable=("output",), task="digits"))
+    assert probe(run, task_of(run), CPU).metrics["test_accuracy"] > 0.1
+
+
+@pytest.mark.parametrize("change", [{"augment": True}, {"trainable": ("input", "output")}])
+def test_a_probe_by_half_is_refused(change: dict[str, object]) -> None:
+    run: RunSpec = replace(probe_of(pretrained()), **change)  # type: ignore[arg-type]
+    with pytest.raises(FptError, match="probe_of"):
+        probe(run, task_of(run), CPU)
+
+
+def test_probes_are_trained_and_swept_like_runs(tmp_path: Path) -> None:
+    store = Store(tmp_path / "records")
+    plain = [pretrained(seed=seed) for seed in (0, 1)]
+    probes = [probe_of(run) for run in plain]
+    found = sweep.packs([*plain, *probes])
+    assert {len({run.procedure for run in pack}) for pack in found} == {1}
+    records = train(probes, store, device=CPU, cache=tmp_path / "cache")
+    assert [record.key for record in records] == [run.key for run in probes]
+    for record in records:
+        assert store.read(record.key) == record
+        matrices = TINY[0].layers * 12 * 16 * 16
+        assert record.cost["flops"] == record.cost["tokens"] * 2 * matrices
+        assert record.environment["weights_digest"]
+    assert train(probes, store, device=CPU, cache=tmp_path / "cache") == []
+
+
+def test_the_grid_goes_from_strong_to_weak() -> None:
+    assert list(PENALTIES) == sorted(PENALTIES, reverse=True)
