@@ -33,7 +33,7 @@ setup: $(STAMP)  ## make .venv and install the pinned packages; nothing to do wh
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "fpt needs Python 3.11 or newer, $(PYTHON) is older: set PYTHON=..."; exit 2; }
-	@if [ ! -x $(PY) ]; then \
+	@if ! $(PY) -m pip --version > /dev/null 2>&1; then \
 	  echo "setup: making $(VENV) with $$($(PYTHON) --version)"; \
 	  $(PYTHON) -m venv --without-pip $(if $(filter keep,$(TORCH)),--system-site-packages) $(VENV) \
 	  && $(PYTHON) -m pip --python $(PY) install -q -c constraints.txt pip; \
@@ -57,9 +57,9 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m pytest
-	$(PY) -m pytest --nbval notebooks
+	$(PY) -m pytest --nbval --nbval-current-env notebooks
 
-notebooks: setup  ## execute notebooks/ in place in the smoke profile and store the outputs that nbval compares
+notebooks: setup  ## execute notebooks/ in place (smoke) and store the outputs that nbval compares
 	@$(PY) -m fpt.notebooks
 
 data: setup  ## fetch and prepare the data that the profile in params.yaml needs (reaches the hub)
@@ -70,4 +70,4 @@ constraints: setup  ## write constraints.txt anew from .venv (after changing pyp
 	  $(PY) -m pip freeze --all --exclude-editable | sed -E 's/^(torch==[^+]+)\+.*/\1/'; } > constraints.txt
 
 clean:  ## remove .venv and the tools' caches; records and reports stay
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis fpt.egg-info
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

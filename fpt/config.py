@@ -19,7 +19,7 @@ from .paths import PARAMS
 from .spec import RunSpec, canonical
 from .strict_yaml import read_yaml
 from .tasks import get_task
-from .weights import body_depends_on_seed
+from .weights import reads_weights
 
 PROFILES = ("smoke", "lab", "paper")
 SETTINGS: Mapping[str, type] = {
@@ -204,7 +204,7 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
         data=canonical(get_task(kind, **options).identity),
         backbone=name,
         init=arm.init,
-        weights=None if body_depends_on_seed(arm.init) else profile.weights,
+        weights=profile.weights if reads_weights(arm.init) else None,
         trainable=tuple(sorted(body.groups if arm.trainable is None else arm.trainable)),
         seed=seed,
         **values,

@@ -1,7 +1,5 @@
 """Tables of what is known before any run: the paper's numbers, the tasks, what is to be trained."""
 
-from collections.abc import Sequence
-
 import pandas as pd
 
 from . import paper
@@ -117,30 +115,3 @@ def floors_table(tasks: dict[str, Task]) -> Table:
     ]
     notes = ("Test accuracy, %. The linear classifier is a logistic regression.",)
     return Table("floors", "Trivial floors", shown, pd.DataFrame(numbers), notes)
-
-
-def budgets_table(sections: Sequence[Section]) -> Table:
-    """FPT's budget per task: the paper's steps to convergence beside each profile's settings."""
-    printed = paper.table("T6")
-    shown = {
-        "paper: steps to convergence": [
-            f"{printed.cells['fpt', c].value:,.0f}" for c in printed.columns
-        ]
-    }
-    numbers: list[dict[str, object]] = [
-        {"who": "paper", "task": c, "steps": printed.cells["fpt", c].value} for c in printed.columns
-    ]
-    for section in sections:
-        specs = {run.task: run.spec for run in reversed(section.runs) if run.arm == "fpt"}
-        name = section.profile.name
-        shown[f"{name}: steps × batch, lr"] = [
-            f"{specs[c].steps:,} × {specs[c].batch}, {specs[c].lr:g}" if c in specs else NONE
-            for c in printed.columns
-        ]
-        numbers += [
-            {"who": name, "task": c, "steps": s.steps, "batch": s.batch, "lr": s.lr}
-            for c, s in specs.items()
-        ]
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(printed.columns))
-    notes = ("The paper gives no criterion of convergence; ours are numbers of updates at most.",)
-    return Table("budgets", "Budgets", frame, pd.DataFrame(numbers), notes)

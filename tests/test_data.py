@@ -72,10 +72,13 @@ def test_images_are_decoded_exactly_and_split(hub, name, column, shape):
 def test_homology_tokens_and_truncation(hub):
     long = "ACDEFGHIKLMNPQRSTVWY" * 60
     for split in data.SOURCES["homology"].files:
-        table = pa.table({
-            "primary": ["MKV", long, "AJZ"], "fold_label": [5, 1194, 0],
-            "protein_length": [3, 1200, 3],
-        })
+        table = pa.table(
+            {
+                "primary": ["MKV", long, "AJZ"],
+                "fold_label": [5, 1194, 0],
+                "protein_length": [3, 1200, 3],
+            }
+        )
         pq.write_table(table, hub / f"homology-{split}.parquet")
     task = get_task("homology")
     (batch,) = task.eval_batches("family", 8, "cpu")
@@ -114,7 +117,9 @@ def test_a_damaged_file_is_moved_aside_and_redone(damage, caplog):
     data._prepared(dataset, path)
     good = path.read_bytes()
     bad = {
-        "truncated": good[:-3], "changed": good[:-1] + b"\x07", "empty": b"",
+        "truncated": good[:-3],
+        "changed": good[:-1] + b"\x07",
+        "empty": b"",
         "foreign": b"not safetensors at all",
     }[damage]
     path.write_bytes(bad)
@@ -135,8 +140,12 @@ def test_a_missing_source_is_one_clear_sentence(tmp_path, monkeypatch):
     with pytest.raises(FptError) as caught:
         data.fetch("mnist", "train")
     message = str(caught.value)
-    for part in ("mnist/train-00000-of-00001.parquet", "ylecun/mnist", "HF_HUB_OFFLINE",
-                 "HF_HUB_CACHE"):
+    for part in (
+        "mnist/train-00000-of-00001.parquet",
+        "ylecun/mnist",
+        "HF_HUB_OFFLINE",
+        "HF_HUB_CACHE",
+    ):
         assert part in message
     assert "\n" not in message
 
@@ -154,7 +163,7 @@ def test_manifest_notes_and_floors():
     assert data_note(task) is None
     floors = task.floors()
     assert floors["majority"] < 0.2
-    assert 0.9 < floors["linear classifier"] < 1
+    assert 0.6 < floors["linear classifier"] < 0.8
 
     entry["digest"] = "0" * 64
     (data.DATA / "manifest.json").write_text(json.dumps(manifest))
@@ -165,8 +174,16 @@ def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
     from fpt.paths import DATA
 
     monkeypatch.setattr(data, "DATA", DATA)
-    for name in ("listops", "mnist", "cifar10", "cifar10-lra", "homology", "digits", "shapes",
-                 "families"):
+    for name in (
+        "listops",
+        "mnist",
+        "cifar10",
+        "cifar10-lra",
+        "homology",
+        "digits",
+        "shapes",
+        "families",
+    ):
         task = get_task(name)
         entry = data.manifest_entry(task.dataset.key)
         assert entry["examples"] == task.sizes

@@ -59,9 +59,7 @@ def in_common(loop: Loop, names: Sequence[str], row: int) -> Tensor:
     ("task", "options"),
     [("bit-xor", {"n": 3}), ("bit-memory", {"n": 8, "patterns": 2, "patch": 4})],
 )
-def test_packed_runs_are_single_runs(
-    dropout: float, task: str, options: dict[str, int]
-) -> None:
+def test_packed_runs_are_single_runs(dropout: float, task: str, options: dict[str, int]) -> None:
     specs = mixed(task=task, options=options, dropout=dropout)
     packed = loop_of(*specs)
     loss, norm, _ = trace(packed, 6)
@@ -141,9 +139,7 @@ def test_a_run_that_leaves_does_not_disturb_the_others(why: str) -> None:
         alone = loop_of(run)
         alone.run()
         assert loop.progress[index].metrics["steps"] == 24
-        for packed, single in zip(
-            loop.progress[index].curve, alone.progress[0].curve, strict=True
-        ):
+        for packed, single in zip(loop.progress[index].curve, alone.progress[0].curve, strict=True):
             assert packed["train_loss"] == pytest.approx(single["train_loss"], rel=1e-3)
             assert packed["valid_loss"] == pytest.approx(single["valid_loss"], rel=1e-3)
 

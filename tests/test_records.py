@@ -128,9 +128,7 @@ def test_a_damaged_record_is_moved_aside_said_and_missing(store: Store, how: str
     assert store.read(record.key) == record
 
 
-def test_merging_takes_what_is_missing_and_keeps_what_is_here(
-    store: Store, tmp_path: Path
-) -> None:
+def test_merging_takes_what_is_missing_and_keeps_what_is_here(store: Store, tmp_path: Path) -> None:
     other = Store(tmp_path / "other")
     store.write(made(0, accuracy=0.5))
     for record in (made(0, accuracy=0.9), made(1), made(2)):

@@ -81,9 +81,7 @@ def test_what_keeps_two_runs_apart(other: dict[str, object]) -> None:
 def test_packs_are_a_function_of_the_specs_and_their_order() -> None:
     specs = [
         maker(seed=s, lr=lr, batch=b)
-        for maker, s, lr, b in itertools.product(
-            (pretrained, spec), range(3), (0.01, 0.1), (4, 8)
-        )
+        for maker, s, lr, b in itertools.product((pretrained, spec), range(3), (0.01, 0.1), (4, 8))
     ]
     found = packs(specs)
     assert found == packs(list(specs)) == packs(specs + specs)  # a spec named twice is one run

@@ -32,6 +32,7 @@ from .base import (
 from .shapes import SHAPES, draw_shapes
 
 PREPARATION = 1
+DIGITS_FIELD = 10  # pixels a side
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 CIFAR_CLASSES = (
     "airplane",
@@ -158,15 +159,25 @@ def _from_hub(name: str, valid: int) -> Arrays:
 
 
 def _digits() -> Arrays:
+    """Every digit at a random place of an empty field, training digits at four places each.
+
+    In the middle of an 8x8 image a linear classifier knows 97% of them; moved about, it does not.
+    """
     from sklearn.datasets import load_digits
 
     bundle = load_digits()
-    images, labels = bundle.images.astype(np.uint8)[..., None], bundle.target.astype(np.uint8)
+    images, labels = bundle.images.astype(np.uint8), bundle.target.astype(np.uint8)
+    rng = np.random.Generator(np.random.PCG64(fold("digits", "places")))
     arrays: Arrays = {}
     for split, rows in zip(
         ("train", "valid", "test"), split_rows("digits", len(labels), 200, 500), strict=True
     ):
-        arrays |= {f"{split}_images": images[rows], f"{split}_labels": labels[rows]}
+        rows = np.repeat(rows, 4) if split == "train" else rows
+        fields = np.zeros((len(rows), DIGITS_FIELD, DIGITS_FIELD, 1), np.uint8)
+        places = rng.integers(0, DIGITS_FIELD - 8 + 1, (len(rows), 2))
+        for field, image, (top, left) in zip(fields, images[rows], places, strict=True):
+            field[top : top + 8, left : left + 8, 0] = image
+        arrays |= {f"{split}_images": fields, f"{split}_labels": labels[rows]}
     return arrays
 
 
@@ -188,8 +199,8 @@ CIFAR_DATA = Dataset(
     lambda: _from_hub("cifar10", 5000),
 )
 DIGITS_DATA = Dataset(
-    f"digits-v{PREPARATION}",
-    {"source": "sklearn.datasets.load_digits", "preparation": PREPARATION},
+    "digits-v2",
+    {"source": "sklearn.datasets.load_digits", "preparation": 2},
     _digits,
 )
 SHAPES_DATA = Dataset(
@@ -251,17 +262,20 @@ def cifar10_lra(**given: Any) -> ImageTask:
 
 
 def digits(**given: Any) -> ImageTask:
-    """scikit-learn's 8x8 handwritten digits: 16 tokens of 2x2. A stand-in, not MNIST."""
+    """scikit-learn's 8x8 handwritten digits, each somewhere on a 10x10 field: 4 tokens of 5x5.
+
+    A stand-in, not MNIST.
+    """
     return ImageTask(
         name="digits",
         options=resolve("digits", given, {}),
         kind="vector",
-        dim=4,
-        length=16,
+        dim=25,
+        length=4,
         classes=10,
-        sizes={"train": 1097, "valid": 200, "test": 500},
+        sizes={"train": 4388, "valid": 200, "test": 500},
         dataset=DIGITS_DATA,
-        patch=2,
+        patch=5,
         levels=16,
     )
 
