@@ -202,7 +202,7 @@ def test_generated_data_have_the_digest_of_the_manifest(name, monkeypatch):
 
 def test_prepare_summarises():
     (row, bits) = prepare.prepare(["digits", get_task("bit-xor")])
-    assert (row.task, row.data, row.examples["test"]) == ("digits", "digits-v1", 500)
+    assert (row.task, row.data, row.examples["test"]) == ("digits", "digits-v2", 500)
     assert bits.data == "generated on the fly"
     assert bits.note is None
     task = prepare.parse_task("listops:variant=released,train=50")

@@ -94,7 +94,7 @@ def test_the_training_set_is_clean_and_whole() -> None:
     digits = get_task("digits")
     run = probe_of(spec(task="digits", augment=True))
     batches = list(training_batches(digits, run, 500, CPU))
-    assert [batch.inputs.shape[1] for batch in batches] == [500, 500, 97]
+    assert [batch.inputs.shape[1] for batch in batches] == [500] * 8 + [388]
     again = list(training_batches(digits, replace(run, seed=1), 500, CPU))
     assert all(torch.equal(a.inputs, b.inputs) for a, b in zip(batches, again, strict=True))
     endless = probe_of(spec())
@@ -123,9 +123,9 @@ def test_probe_finds_what_the_features_hold(init: str) -> None:
         assert found.metrics[name] == best[name]
     assert found.metrics["gradient"] <= GRADIENT
     assert found.metrics["test_items"] == 500
-    assert found.metrics["test_accuracy"] > 0.4
+    assert found.metrics["test_accuracy"] > 0.2
     assert found.metrics["test_loss"] < np.log(10)
-    tokens = (1097 + 200 + 500) * 16
+    tokens = (4388 + 200 + 500) * 4
     assert found.cost["tokens"] == tokens
     assert 0 < found.cost["cached_epoch_seconds"] < found.cost["first_epoch_seconds"]
     again = probe(run, task_of(run), CPU)
