@@ -36,14 +36,23 @@ def seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def chosen(runs: Sequence[config.Run], only: Sequence[str]) -> list[config.Run]:
-    """The runs whose arm or task is named in every `only` given: `--only fpt --only mnist`."""
+def chosen(
+    runs: Sequence[config.Run], only: Sequence[str], seeds: Sequence[int]
+) -> list[config.Run]:
+    """The runs whose arm or task is named in every `only` given, `--only fpt --only mnist`, and
+    that have one of `seeds`, or any where none is given."""
     known = {run.arm for run in runs} | {run.task for run in runs}
     for word in only:
         if word not in known:
             names = ", ".join(sorted(known))
             raise FptError(f"--only {word!r} names no arm or task here; choose from {names}.")
-    return [run for run in runs if all(word in (run.arm, run.task) for word in only)]
+    there = {run.spec.seed for run in runs}
+    for seed in seeds:
+        if seed not in there:
+            names = ", ".join(map(str, sorted(there)))
+            raise FptError(f"--seed {seed} is not a seed of these runs; choose from {names}.")
+    named = [run for run in runs if all(word in (run.arm, run.task) for word in only)]
+    return [run for run in named if not seeds or run.spec.seed in seeds]
 
 
 def cmd_data(args: argparse.Namespace) -> None:
@@ -72,7 +81,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     if args.workers is not None and args.workers < 1:
         raise FptError(f"--workers must be at least 1, not {args.workers}.")
     parts = sections_of(args.profile, args.section)
-    runs = chosen([run for part in parts for run in part.runs], args.only)
+    runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
     budget = seconds(args.budget) if args.budget else float("inf")
     if args.pipeline and not parts[0].may_train(args.device):
         allowed = " or ".join(parts[0].profile.train_on)
@@ -191,6 +200,7 @@ def parser() -> argparse.ArgumentParser:
     run = verb("run", cmd_run)
     run.add_argument("section", nargs="?", metavar="SECTION")
     run.add_argument("--all", action="store_true", help="every section of the profile")
+    run.add_argument("--seed", action="append", type=int, default=[], help="repeatable")
     run.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="an arm or a task; repeatable"
     )

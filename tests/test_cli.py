@@ -118,8 +118,13 @@ def test_only_and_shard_choose_runs(fpt: Cli, project: Path) -> None:
     assert fpt("run", "transfer", *chosen)[1].startswith("2 new")
     specs = [record.spec for record in read(store_of(project))]
     assert {(run.init, run.task) for run in specs} == {("pretrained", "bit-xor")}
+    random = ("--only", "random", "--only", "bit-xor")
+    assert fpt("run", "transfer", *random, "--seed", "1")[1].startswith("1 new")
+    assert fpt("run", "transfer", "--seed", "7")[2] == (
+        "fpt: --seed 7 is not a seed of these runs; choose from 0, 1.\n"
+    )
     made = [fpt("run", "transfer", "--shard", f"{part}/3")[1] for part in (1, 2, 3)]
-    assert sum(int(line.split()[0]) for line in made) == 10
+    assert sum(int(line.split()[0]) for line in made) == 9
     index = json.loads((project / "reports/smoke/index/transfer.json").read_text())
     assert len(index) == 12
     assert None not in index.values()
