@@ -36,8 +36,10 @@ def test_without_norms_the_standard_body_is_the_lstm_of_torch() -> None:
             layer.input_norm = layer.hidden_norm = layer.cell_norm = nn.Identity()
             getattr(reference, f"weight_ih_l{depth}").copy_(layer.from_input.weight[order])
             getattr(reference, f"weight_hh_l{depth}").copy_(layer.from_hidden.weight[order])
-            getattr(reference, f"bias_ih_l{depth}").copy_(layer.bias[order])
-            getattr(reference, f"bias_hh_l{depth}").zero_()
+            getattr(reference, f"bias_ih_l{depth}").copy_(
+                (layer.from_input.bias + layer.bias)[order]
+            )
+            getattr(reference, f"bias_hh_l{depth}").copy_(layer.from_hidden.bias[order])
     x = inputs()
     torch.testing.assert_close(body(x), reference(x)[0], atol=1e-5, rtol=0)
 
@@ -58,13 +60,20 @@ def test_the_standard_body_normalises_each_projection_and_the_leaving_cell_only(
     hidden = cell = torch.zeros(BATCH, WIDTH)
     expected = []
     for time in range(LENGTH):
-        gates = norm(layer.input_norm, x[:, time] @ layer.from_input.weight.T)
-        gates = gates + norm(layer.hidden_norm, hidden @ layer.from_hidden.weight.T) + layer.bias
+        gates = norm(layer.input_norm, layer.from_input(x[:, time]))
+        gates = gates + norm(layer.hidden_norm, layer.from_hidden(hidden)) + layer.bias
         keep, forget, out, new = gates.chunk(4, -1)
         cell = forget.sigmoid() * cell + keep.sigmoid() * new.tanh()
         hidden = out.sigmoid() * norm(layer.cell_norm, cell).tanh()
         expected.append(hidden)
     torch.testing.assert_close(body(x), torch.stack(expected, 1), atol=1e-5, rtol=0)
+
+
+def test_a_sequence_that_starts_with_zeros_has_an_ordinary_gradient() -> None:
+    body = make(LayerNormLSTM)
+    body(torch.zeros(BATCH, LENGTH, WIDTH)).square().mean().backward()
+    norm = torch.stack([p.grad.norm() for p in body.parameters() if p.grad is not None]).norm()
+    assert norm < 10
 
 
 def test_the_standard_body_drops_between_its_layers_only() -> None:
@@ -150,8 +159,8 @@ def test_every_parameter_is_in_one_group_and_gets_a_gradient(kind: type) -> None
         assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
         assert parameter.grad.abs().max() > 0, name
-    # per layer: three norms of 4w, 4w and w; two matrices of 4w * w; one bias, or two, of 4w
-    biases = 1 if kind is LayerNormLSTM else 2
+    # per layer: three norms of 4w, 4w and w; two matrices of 4w * w; three biases, or two, of 4w
+    biases = 3 if kind is LayerNormLSTM else 2
     recurrent = 2 * (8 * WIDTH**2 + 4 * WIDTH * biases)
     assert groups == {"layernorm": 2 * 18 * WIDTH, "recurrent": recurrent}
 

@@ -139,7 +139,14 @@ NAMES = {
             for part in ("input", "hidden", "cell")
             for kind in ("weight", "bias")
         ],
-        "recurrent": ["layers.#.from_input.weight", "layers.#.from_hidden.weight", "layers.#.bias"],
+        "recurrent": [
+            "layers.#.bias",
+            *(
+                f"layers.#.from_{part}.{k}"
+                for part in ("input", "hidden")
+                for k in ("weight", "bias")
+            ),
+        ],
     },
     "lstm-released": {
         "layernorm": [

@@ -43,7 +43,7 @@ class _Layer(nn.Module):
 
 class _StandardLayer(_Layer):
     def __init__(self, width: int) -> None:
-        super().__init__(width, bias=False)
+        super().__init__(width, bias=True)
         self.bias = nn.Parameter(torch.empty(4 * width))  # after the norms, so it shifts the gates
 
     def forward(self, x: Tensor) -> Tensor:
@@ -89,8 +89,10 @@ class LayerNormLSTM(nn.Module):
     """The standard layer-norm LSTM (Ba et al. 2016, arXiv:1607.06450), `layers` deep.
 
     Norms with gain 1 and bias 0 on both projections and on the cell where it leaves; the raw cell
-    is carried; zero initial state; dropout between layers. The bias of the forget gate starts at
-    1, the usual choice (Jozefowicz et al. 2015; TensorFlow's layer-norm LSTM), the others at 0.
+    is carried; zero initial state; dropout between layers. The projections have biases, as in
+    PyTorch's LSTM: a norm of a vector of zeros (a bit 0, the first hidden state) would multiply
+    gradients by 1 / sqrt(eps) in every layer and step, up to overflow. A further bias comes after
+    the norms; its forget gate starts at 1 (TensorFlow's layer-norm LSTM), the others at 0.
     """
 
     def __init__(self, layers: int, width: int, draws: Draws, dropout: float) -> None:
