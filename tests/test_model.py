@@ -217,7 +217,7 @@ def test_counts_of_a_small_body_by_hand(tiny) -> None:
     norms = 2 * 2 * (64 + 64 + 16)
     assert parameter_counts(backbone("lstm-tiny"), task) == outside | {
         "layernorm": norms,
-        "recurrent": 2 * (2 * 16 * 64 + 64),
+        "recurrent": 2 * (2 * 16 * 64 + 3 * 64),
     }
     assert parameter_counts(backbone("lstm-released-tiny"), task) == outside | {
         "layernorm": norms,
