@@ -20,7 +20,8 @@ from .errors import FptError
 from .paths import PREPARED
 from .records import store
 from .section import Section, section
-from .tasks import TASKS, get_task
+from .spec import canonical
+from .tasks import TASKS, get_task, shown_tasks
 
 
 def sections_of(profile: str, name: str | None = None) -> list[Section]:
@@ -62,14 +63,17 @@ def cmd_data(args: argparse.Namespace) -> None:
     wanted: list[Any] = [parse_task(text) for text in args.tasks]
     loaded = config.load(args.profile)
     PREPARED.mkdir(parents=True, exist_ok=True)
-    if args.pipeline and devices.choose().type not in loaded.train_on:
-        print(f"Profile {args.profile!r} trains nothing here, so its data are not fetched.")
-        return
     if not wanted:
-        specs = [run.spec for part in sections_of(args.profile) for run in part.runs]
-        pairs = {spec.data: (spec.task, spec.options) for spec in specs}
-        wanted = [get_task(name, **options) for name, options in pairs.values()]
-    for done in prepare(wanted):
+        # What the pictures of the tasks show, as far as it is generated; so the notebook adds
+        # nothing to the prepared data, which are an output of this stage.
+        wanted = [task for task in shown_tasks().values() if "revision" not in task.source()]
+        if args.pipeline and devices.choose().type not in loaded.train_on:
+            print(f"Profile {args.profile!r} trains nothing here, so its data are not fetched.")
+        else:
+            specs = [run.spec for part in sections_of(args.profile) for run in part.runs]
+            pairs = {spec.data: (spec.task, spec.options) for spec in specs}
+            wanted += [get_task(name, **options) for name, options in pairs.values()]
+    for done in prepare({canonical(task.identity): task for task in wanted}.values()):
         note = f" ({done.note})" if done.note else ""
         print(f"{done.task}: {done.data}, {done.digest[:12]}{note}")
 
