@@ -5,49 +5,28 @@ all claims of a section are adjusted together (Holm).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from . import paper
-from .cells import Cells, best_floor, cells, section_tasks
+from .cells import best_floor, cells, section_tasks
+from .claim import (
+    Claim,
+    Evidence,
+    Measured,
+    above,
+    known_to_paper,
+    leads,
+    paper_says,
+    versus,
+    where_seen,
+)
+from .comparisons import STATISTICS
 from .section import Section
-from .stats import Difference, Direction, Label, Verdict, ledger, verdict
+from .stats import Difference, Label, Verdict, ledger, verdict
+from .table import label
 
 LEVEL = 0.05
 LABELS: tuple[Label, ...] = ("supported", "contradicted", "inconclusive", "not run")
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """What a claim may look at: the cells of a section, and the best trivial floor per task."""
-
-    cells: Cells
-    floors: Mapping[str, float | None]
-
-
-@dataclass(frozen=True)
-class Measured:
-    """An effect, None where not run, and the number of runs behind each of its sides."""
-
-    effect: Difference | None
-    runs: tuple[int, ...]
-
-
-Test = Callable[[Evidence, str], Measured]
-
-
-@dataclass(frozen=True)
-class Claim:
-    """`text` says what is claimed, `effect` what is measured; `covers` the tasks it is made for."""
-
-    id: str
-    text: str
-    source: str
-    effect: str
-    test: Test
-    direction: Direction
-    margin: float = 0.0
-    covers: Callable[[str], bool] = lambda task: True
 
 
 @dataclass(frozen=True)
@@ -60,54 +39,7 @@ class Finding:
     measured: Measured
 
 
-def versus(a: str, b: str) -> Test:
-    """Arm `a` minus arm `b`."""
-
-    def test(seen: Evidence, task: str) -> Measured:
-        first, second = (seen.cells.get((arm, task)) for arm in (a, b))
-        runs = tuple(len(cell.values) if cell else 0 for cell in (first, second))
-        return Measured(first.minus(second) if first and second else None, runs)
-
-    return test
-
-
-def above(a: str, level: float | None) -> Test:
-    """Arm `a` minus a fixed accuracy, or minus the task's best floor where that is None."""
-
-    def test(seen: Evidence, task: str) -> Measured:
-        cell = seen.cells.get((a, task))
-        bound = seen.floors[task] if level is None else level
-        effect = cell.minus(bound) if cell and bound is not None else None
-        return Measured(effect, (len(cell.values) if cell else 0,))
-
-    return test
-
-
-PRINTED_AS = {"lstm-released": "lstm"}  # the paper's LSTM is the released code's
-
-
-def paper_effect(a: str, b: str, task: str) -> float | None:
-    """Arm `a` minus arm `b` in points as the paper printed them; None where it did not.
-
-    Table 2 has FPT and random on one model size, Table 1 all other arms.
-    """
-    table = paper.table("T2" if "random" in (a, b) else "T1")
-    names = [PRINTED_AS.get(arm, arm) for arm in (a, b)]
-    if task not in table.columns or any(name not in table.rows for name in names):
-        return None
-    first, second = (table.cells[name, task].value for name in names)
-    return None if first is None or second is None else first - second
-
-
-def paper_says(a: str, b: str, least: float) -> Callable[[str], bool]:
-    """The tasks on which the paper's own numbers differ by more than `least` points."""
-    return lambda task: (paper_effect(a, b, task) or 0.0) > least
-
-
-def known_to_paper(task: str) -> bool:
-    return task in paper.table("T1").columns
-
-
+OURS = "not claimed by the paper"
 # Within 5 points counts as a match: the paper itself calls gaps of up to 3.7 points one.
 MATCH = 0.05
 # The paper's cells rest on about 100 test images, so 5 points are the least it can claim.
@@ -132,7 +64,9 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
             versus("fpt", "random"),
             "greater",
             # On bit-xor the paper has 100 for both.
-            covers=lambda task: not known_to_paper(task) or paper_says("fpt", "random", 0.0)(task),
+            covers=lambda task: (
+                not known_to_paper(task) or paper_says("transfer", "fpt", "random", 0.0)(task)
+            ),
         ),
         Claim(
             "matches-full",
@@ -150,17 +84,137 @@ CLAIMS: Mapping[str, Sequence[Claim]] = {
             "FPT minus LSTM",
             versus("fpt", "lstm"),
             "greater",
-            covers=paper_says("fpt", "lstm", LEAD),
+            covers=paper_says("transfer", "fpt", "lstm", LEAD),
         ),
         Claim(
             "above-floor",
             "FPT is above the best trivial predictor",
-            "not claimed by the paper",
+            OURS,
             "FPT minus best floor",
             above("fpt", None),
             "greater",
         ),
-    )
+    ),
+    "initialization": (
+        *(
+            leads(
+                f"beats-{start}",
+                f"A better start does not recover language: {label(start).lower()}",
+                "T9, section 3.8",
+                "fpt",
+                start,
+                where_seen("initialization", "fpt", start),
+            )
+            for start in STATISTICS
+        ),
+        leads(
+            "statistics-help",
+            "Statistics alone beat the default start, where the paper saw it",
+            "T9",
+            "statistics-tensor",
+            "random",
+            where_seen("initialization", "statistics-tensor", "random"),
+        ),
+        leads(
+            "statistics-hurt",
+            "Statistics alone fall below the default start, where the paper saw it",
+            "T9",
+            "random",
+            "statistics-tensor",
+            paper_says("initialization", "random", "statistics-tensor", 0.0),
+        ),
+        leads(
+            "beats-shuffled",
+            "It is not the distribution of the weights: FPT beats shuffled weights",
+            OURS,
+            "fpt",
+            "shuffled",
+        ),
+        leads(
+            "beats-permuted-rows",
+            "It is how matrices fit each other: FPT beats permuted inputs",
+            OURS,
+            "fpt",
+            "permuted-rows",
+        ),
+        leads(
+            "matrices-help",
+            "Language matrices help without language norms and positions",
+            OURS,
+            "pretrained-body",
+            "random",
+        ),
+        leads(
+            "ends-help",
+            "Language norms and positions help without language matrices",
+            OURS,
+            "random-body",
+            "random",
+        ),
+        Claim(
+            "defaults-match",
+            f"Both default starts of GPT-2 are alike (within {100 * MATCH:.0f} points)",
+            OURS,
+            "scaled minus flat",
+            versus("random-scaled", "random"),
+            "equal",
+            margin=MATCH,
+        ),
+    ),
+    "finetuning": (
+        *(
+            leads(
+                f"{start}layernorm-over-{part}",
+                f"Of single parts, layer norms matter most: more than {part} ({body} body)",
+                source,
+                f"{start}output+layernorm",
+                f"{start}output+{part}",
+                where_seen(table, f"{start}output+layernorm", f"{start}output+{part}"),
+            )
+            for start, body, source, table in (
+                ("", "language", "T18", "individual"),
+                ("random-", "random", "T21", "random_individual"),
+            )
+            for part in ("input", "positions")
+        ),
+        *(
+            leads(
+                f"{arm}-needs-layernorm",
+                f"Training the layer norms is worth it ({body} body)",
+                "T16",
+                arm,
+                rest,
+            )
+            for arm, rest, body in (
+                ("fpt", "output+input+positions", "language"),
+                ("random", "random-output+input+positions", "random"),
+            )
+        ),
+        leads(
+            "feedforward-helps",
+            "Training the feedforward layers too helps, where the paper saw it",
+            "T13",
+            "fpt+feedforward",
+            "fpt",
+            where_seen("unfreezing", "fpt+feedforward", "fpt"),
+        ),
+        leads(
+            "attention-hurts",
+            "Training the attention too hurts, where the paper saw it",
+            "T13",
+            "fpt",
+            "fpt+attention",
+            where_seen("unfreezing", "fpt", "fpt+attention"),
+        ),
+        leads(
+            "last-attention-helps",
+            "With the feedforward layers, training the last attention layer helps",
+            "T14",
+            "fpt+feedforward+last-attention",
+            "fpt+feedforward",
+            where_seen("unfreezing", "fpt+feedforward+last-attention", "fpt+feedforward"),
+        ),
+    ),
 }
 
 
@@ -206,10 +260,10 @@ def in_words(findings: Sequence[Finding], profile: str) -> str:
     for claim in dict.fromkeys(finding.claim for finding in findings):
         mine = [finding for finding in findings if finding.claim == claim]
         lines.append(f"- **{claim.text}**: {overall(mine)}.")
-        for label in LABELS:
-            named = [_on_task(f) for f in mine if f.verdict.label == label]
+        for verdict_ in LABELS:
+            named = [_on_task(f) for f in mine if f.verdict.label == verdict_]
             if named:
-                lines.append(f"  - {label} on {'; '.join(named)}")
+                lines.append(f"  - {verdict_} on {'; '.join(named)}")
     scale = (
         "The bodies are the paper's own, so these verdicts are about its claims."
         if profile == "paper"

@@ -200,12 +200,15 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
     values = {**profile.defaults, **block, **profile.arms.get(arm.name, {}), **settings}
     name = profile.backbone if arm.body == "transformer" else f"{arm.body}-{profile.lstm}"
     body = backbone(name)
+    trainable = body.groups if arm.trainable is None else arm.trainable
+    if not body.positions:
+        trainable = tuple(group for group in trainable if group != "positions")
     return RunSpec(
         data=canonical(get_task(kind, **options).identity),
         backbone=name,
         init=arm.init,
         weights=profile.weights if reads_weights(arm.init) else None,
-        trainable=tuple(sorted(body.groups if arm.trainable is None else arm.trainable)),
+        trainable=tuple(sorted(trainable)),
         seed=seed,
         **values,
     )

@@ -1,6 +1,8 @@
 """How many parameters each trainable group has."""
 
-from .backbones import Backbone, build, group_of
+from collections.abc import Collection
+
+from .backbones import LAST_ATTENTION, Backbone, build, group_of, trained_group
 from .draws import Draws
 from .model import InputNet, OutputNet
 from .tasks import Task
@@ -24,6 +26,18 @@ def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
     for name, parameter in build(spec, Draws(), 0.0).named_parameters():
         counts[group_of(spec, name)] += parameter.numel()
     return counts
+
+
+def trained_count(spec: Backbone, task: Task, trainable: Collection[str]) -> int:
+    """Parameters that a run trains, by the groups or the part of one that it names."""
+    counts = parameter_counts(spec, task)
+    if LAST_ATTENTION in trainable and "attention" not in trainable:
+        counts[LAST_ATTENTION] = sum(
+            parameter.numel()
+            for name, parameter in build(spec, Draws(), 0.0).named_parameters()
+            if trained_group(spec, name, (LAST_ATTENTION,))
+        )
+    return sum(counts.get(group, 0) for group in trainable)
 
 
 def _size(shape: tuple[int, ...]) -> int:

@@ -14,11 +14,11 @@ from matplotlib.ticker import MaxNLocator
 
 from .arms import ARMS
 from .cells import Cell, best_floor, cells, section_arms, section_tasks
-from .claims import PRINTED_AS, known_to_paper, paper_effect
+from .claim import known_to_paper
+from .comparisons import COMPARISONS
 from .data import prepared_path
 from .section import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
-from .tables import PAPER_ROWS, printed
 from .tasks import Task
 from .tasks.base import FiniteTask
 from .tasks.bits import BitTask
@@ -42,7 +42,8 @@ def _floor_label() -> Line2D:
 
 def _legend(figure: Figure, handles: Sequence[Artist]) -> None:
     """Above the panels, in as many columns as fit."""
-    columns = max(1, int(figure.get_figwidth() / 2.1))
+    longest = max(len(line) for it in handles for line in str(it.get_label()).split("\n"))
+    columns = max(1, int(figure.get_figwidth() / max(2.1, 0.5 + 0.075 * longest)))
     figure.legend(handles=handles, loc="outside upper left", ncols=columns)
 
 
@@ -132,8 +133,8 @@ def _printed_for(arm: str, arms: Sequence[str], task: str) -> float | None:
     """The paper's number for an arm; its LSTM is the released code's, where both are drawn."""
     if arm == "lstm" and "lstm-released" in arms:
         return None
-    name = PRINTED_AS.get(arm, arm)
-    return printed(name, task) if name in PAPER_ROWS else None
+    value = COMPARISONS["transfer"].printed(arm, task)
+    return None if value is None else value / 100
 
 
 def _swatch(arm: str, text: str) -> Patch:
@@ -175,7 +176,7 @@ def effects(section: Section) -> Figure:
                     axes.plot(
                         100 * effect.effect, y - 0.16, look.marker, color=look.colour, mec=INK, ms=6
                     )
-                value = paper_effect("fpt", arm, task)
+                value = COMPARISONS["transfer"].effect("fpt", arm, task)
                 if value is not None:
                     axes.plot(value, y + 0.2, marker="D", ls="", mfc="white", mec=INK, ms=4.5)
             reach = max(LEAST_REACH, *map(abs, axes.get_xlim()))
@@ -198,9 +199,13 @@ def effects(section: Section) -> Figure:
     return figure
 
 
-def learning_curves(section: Section) -> Figure:
-    """Validation accuracy against steps, a panel per task: seeds thin, their mean thick."""
+def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figure:
+    """Validation accuracy against steps, a panel per task: seeds thin, their mean thick.
+
+    `only`: arms to draw, of those that the section has, where all would be too many.
+    """
     tasks, arms = section_tasks(section), section_arms(section)
+    arms = arms if only is None else [arm for arm in only if arm in arms]
     curves, found = section.curves(), cells(section.frame())
     columns = min(3, len(tasks))
     rows = -(-len(tasks) // columns)
@@ -224,8 +229,9 @@ def learning_curves(section: Section) -> Figure:
                 axes.set_xscale("log")
             if floor is not None:
                 axes.axhline(100 * floor, color=INK, lw=1.0, ls=(0, (2, 1)))
+        for axes in grid[:, 0]:
+            axes.set_ylabel("validation accuracy, %")
         figure.supxlabel("gradient steps", fontsize=9)
-        figure.supylabel("validation accuracy, %", fontsize=9)
         handles = [
             Line2D(
                 [], [], color=LOOKS[arm].colour, ls=LOOKS[arm].line, marker=LOOKS[arm].marker,

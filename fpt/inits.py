@@ -5,7 +5,6 @@ turns the state of a pretrained body into another one, drawn anew for every seed
 keyed by (seed, what for, name of the tensor).
 """
 
-import re
 from typing import Literal
 
 import pandas as pd
@@ -13,12 +12,11 @@ import torch
 from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
-from .backbones import Backbone, group_of
+from .backbones import LAYER, Backbone, group_of
 from .rng import generator
 
 State = dict[str, Tensor]  # the body's parameters by name, and "positions" (rows, width)
 Level = Literal["tensor", "layer", "global"]
-LAYER = re.compile(r"\.(\d+)\.")
 
 
 def is_end(spec: Backbone, name: str) -> bool:

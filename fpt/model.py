@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .backbones import Backbone, backbone, build, group_of
+from .backbones import Backbone, backbone, build, trained_group
 from .draws import Draws, Dropout
 from .errors import FptError
 from .pack import PACKED, Rows, Slot
@@ -179,8 +179,8 @@ def body_slots(body: nn.Module, spec: Backbone, trained: set[str]) -> list[Slot]
         owner = kind(module) if kind else module
         for name, parameter in module.named_parameters(recurse=False):
             full = f"{path}.{name}"
-            group = group_of(spec, full)
-            if group in trained:
+            group = trained_group(spec, full, trained)
+            if group is not None:
                 shape = tuple(parameter.shape)
                 slots.append(Slot(owner, name, shape, group, f"body.{full}", bool(kind)))
         if kind:
@@ -203,11 +203,11 @@ def initial_row(slots: Sequence[Slot], seed: int, initial: State) -> Tensor:
 
 
 def check_groups(spec: Backbone, groups: set[str]) -> None:
-    unknown = groups - set(spec.groups)
+    unknown = groups - set(spec.trainable)
     if unknown:
         raise FptError(
             f"Backbone {spec.name!r} has no trainable group {', '.join(sorted(unknown))}; "
-            f"its groups are {', '.join(spec.groups)}."
+            f"its groups are {', '.join(spec.trainable)}."
         )
 
 

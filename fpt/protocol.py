@@ -4,7 +4,7 @@ import pandas as pd
 
 from . import paper
 from .backbones import backbone
-from .counts import parameter_counts
+from .counts import parameter_counts, trained_count
 from .section import Section
 from .spec import RunSpec
 from .table import NONE, Table, label, percent
@@ -14,8 +14,8 @@ from .train import task_of
 
 def trained_parameters(spec: RunSpec) -> tuple[int, int]:
     """Trained parameters and all parameters of a run, on the position rows that it uses."""
-    counts = parameter_counts(backbone(spec.backbone), task_of(spec))
-    return sum(counts[group] for group in spec.trainable), sum(counts.values())
+    body, task = backbone(spec.backbone), task_of(spec)
+    return trained_count(body, task, spec.trainable), sum(parameter_counts(body, task).values())
 
 
 def protocol_table(section: Section) -> Table:

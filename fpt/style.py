@@ -10,14 +10,29 @@ import matplotlib
 
 @dataclass(frozen=True)
 class Look:
-    """Colours are Okabe and Ito's, which people with any colour vision can tell apart."""
+    """Colours are Okabe and Ito's and Paul Tol's muted ones, made to be told apart by people with
+    any colour vision. Where a part is trained on either body, the random one's marker is hollow."""
 
     colour: str
     marker: str
     hatch: str
     line: str | tuple[float, tuple[float, ...]]
+    hollow: bool = False
 
 
+def _part(colour: str, marker: str, line: str | tuple[float, tuple[float, ...]]) -> list[Look]:
+    """Pretrained and random body with the same parts trained."""
+    return [Look(colour, marker, "", line), Look(colour, marker, "....", line, hollow=True)]
+
+
+_PARTS = {
+    "output": _part("#555555", "*", ":"),
+    "output+layernorm": _part("#117733", "p", "-."),
+    "output+layernorm+input": _part("#44AA99", "H", (0, (5, 1, 1, 1, 1, 1))),
+    "output+input": _part("#CC6677", ">", "--"),
+    "output+positions": _part("#AA4499", "<", (0, (3, 1, 1, 1))),
+    "output+input+positions": _part("#332288", "8", (0, (1, 1))),
+}
 LOOKS: Mapping[str, Look] = {
     "fpt": Look("#0072B2", "o", "", "-"),
     "random": Look("#E69F00", "s", "////", "--"),
@@ -25,6 +40,20 @@ LOOKS: Mapping[str, Look] = {
     "full-pretrained": Look("#CC79A7", "D", "xxxx", (0, (5, 1, 1, 1, 1, 1))),
     "lstm": Look("#D55E00", "v", "\\\\\\\\", ":"),
     "lstm-released": Look("#56B4E9", "P", "++++", (0, (3, 1, 1, 1))),
+    "statistics-tensor": Look("#117733", "^", "oo", "-."),
+    "statistics-layer": Look("#44AA99", "v", "OO", ":"),
+    "statistics-global": Look("#999933", "<", "..", (0, (5, 1, 1, 1))),
+    "shuffled": Look("#CC6677", "X", "xx", "-."),
+    "permuted-rows": Look("#AA4499", "P", "++", ":"),
+    "pretrained-body": Look("#332288", "D", "--", "-."),
+    "random-body": Look("#882255", "d", "**", ":"),
+    "random-scaled": Look("#DDCC77", "h", "//", (0, (3, 1, 1, 1))),
+    **{name: looks[0] for name, looks in _PARTS.items()},
+    **{f"random-{name}": looks[1] for name, looks in _PARTS.items()},
+    "fpt+feedforward": Look("#117733", "s", "||", "-."),
+    "fpt+attention": Look("#882255", "X", "\\\\", "--"),
+    "fpt+feedforward+attention": Look("#DDCC77", "P", "xx", ":"),
+    "fpt+feedforward+last-attention": Look("#332288", "^", "OO", (0, (3, 1, 1, 1))),
 }
 INK, MUTED, GRID = "#222222", "#767676", "#dddddd"
 

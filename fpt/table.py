@@ -59,6 +59,11 @@ def label(arm: str) -> str:
     return ARMS[arm].label
 
 
+def short(arm: str) -> str:
+    """The label where space is short."""
+    return "FPT" if arm == "fpt" else ARMS[arm].label
+
+
 def percent(fraction: float) -> str:
     return f"{100 * fraction:.1f}"
 

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from . import paper
 from .cells import CHOSEN, LAST, Cell, cells, floors, section_arms, section_tasks
-from .claims import Finding, known_to_paper, p_text, paper_effect, points, signed
+from .claim import known_to_paper
+from .claims import Finding, p_text, points, signed
+from .comparisons import COMPARISONS, Comparison
 from .records import Record
 from .section import Section
 from .stats import Difference
-from .table import NONE, Table, duration, label, percent, si
+from .table import NONE, Table, duration, label, percent, short, si
 from .tasks.bits import BitXor
 
 
@@ -66,22 +67,20 @@ def remarks(section: Section) -> list[str]:
     return said + [f"Records say: {note}" for note in noted]
 
 
-# Rows of the paper that belong beside Table 1: where they were printed, and as what.
-PAPER_ROWS = {
-    "fpt": ("T1", "FPT"),
-    "random": ("T2", "frozen random"),
-    "full": ("T1", "full"),
-    "lstm": ("T1", "LSTM"),
-}
+def compared(section: Section, comparison: Comparison) -> list[str]:
+    """The arms of a comparison that the section has."""
+    there = section_arms(section)
+    return [arm for arm in comparison.arms if arm in there]
 
 
-def transfer_table(section: Section, metric: str = CHOSEN) -> Table:
-    """The paper's Table 1: arms by tasks, then trivial floors, then what the paper printed."""
-    found = cells(section.frame(), metric)
-    tasks = section_tasks(section)
+def results_table(section: Section, comparison: Comparison, metric: str = CHOSEN) -> Table:
+    """Arms by tasks, then trivial floors, then what the paper printed."""
+    arms, tasks = compared(section, comparison), section_tasks(section)
+    frame = section.frame()
+    found = cells(frame[frame["arm"].isin(arms)], metric)
     shown: dict[str, list[str]] = {}
     numbers = []
-    for arm in section_arms(section):
+    for arm in arms:
         shown[label(arm)] = [cell_text(found.get((arm, task))) for task in tasks]
         numbers += [_cell_numbers(found[arm, task]) for task in tasks if (arm, task) in found]
     known = {name: floors(task) for name, task in tasks.items()}
@@ -89,29 +88,45 @@ def transfer_table(section: Section, metric: str = CHOSEN) -> Table:
         values = [each.get(floor) for each in known.values()]
         shown[f"floor: {floor}"] = [NONE if v is None else percent(v) for v in values]
         numbers += _known_numbers("floor", floor, tasks, values)
-    for arm, (table, name) in PAPER_ROWS.items():
-        values = [printed(arm, task) for task in tasks]
-        shown[f"paper, {table}: {name}"] = [NONE if v is None else f"{100 * v:.3g}" for v in values]
-        numbers += _known_numbers("paper", arm, tasks, values)
+    for arm in comparison.arms:
+        values = [comparison.printed(arm, task) for task in tasks]
+        name = paper_name(comparison, arm)
+        if name is not None and name not in shown:
+            shown[name] = [NONE if v is None else f"{v:.3g}" for v in values]
+            fractions = [None if v is None else v / 100 for v in values]
+            numbers += _known_numbers("paper", arm, tasks, fractions)
     chosen = metric == CHOSEN
     notes = [
         coverage(section),
         "Test accuracy, %: mean ± half-width of the 95% interval over seeds and test items (runs). "
         + ("Parameters chosen on validation." if chosen else "Last parameters, as published.")
         + " Diverged runs are counted, not averaged.",
-        *([_shift(section)] if chosen and found else []),
+        *([_shift(frame, arms)] if chosen and found else []),
         "The paper's rows are GPT-2, one run each"
         + (
             "."
             if section.profile.name == "paper"
             else "; compare its effects with ours (next table), not its cells."
         ),
+        *comparison.notes,
         *remarks(section),
     ]
-    name = "transfer" if chosen else "transfer_last"
-    title = "FPT against other bodies" + ("" if chosen else ", last parameters")
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
-    return Table(name, title, frame, pd.DataFrame(numbers), tuple(notes))
+    name = comparison.name if chosen else f"{comparison.name}_last"
+    title = comparison.title + ("" if chosen else ", last parameters")
+    table = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
+    return Table(name, title, table, pd.DataFrame(numbers), tuple(notes))
+
+
+def transfer_table(section: Section, metric: str = CHOSEN) -> Table:
+    """The paper's Table 1."""
+    return results_table(section, COMPARISONS["transfer"], metric)
+
+
+def paper_name(comparison: Comparison, arm: str) -> str | None:
+    """`paper, T1: fpt`, where the paper has the arm."""
+    table = comparison.source(arm)
+    column = f", {comparison.columns[arm]}" if arm in comparison.columns else ""
+    return None if table is None else f"paper, {table}: {comparison.row(arm)}{column}"
 
 
 def _cell_numbers(cell: Cell) -> dict[str, object]:
@@ -133,15 +148,9 @@ def _known_numbers(
     ]
 
 
-def printed(arm: str, task: str) -> float | None:
-    """What the paper printed for an arm of PAPER_ROWS, as a fraction; None where nothing."""
-    value = paper.cell(PAPER_ROWS[arm][0], arm, task).value if known_to_paper(task) else None
-    return None if value is None else value / 100
-
-
-def _shift(section: Section) -> str:
+def _shift(frame: pd.DataFrame, arms: Sequence[str]) -> str:
     """How much the choice on validation matters: the largest change of a cell without it."""
-    frame = section.frame()
+    frame = frame[frame["arm"].isin(arms)]
     chosen, last = cells(frame, CHOSEN), cells(frame, LAST)
     shifts = {
         at: last[at].interval.mean - cell.interval.mean  # type: ignore[union-attr]
@@ -157,36 +166,47 @@ def _shift(section: Section) -> str:
     )
 
 
-def effects_table(section: Section) -> Table:
-    """FPT minus every other arm per task, ours above the paper's: comparable at any scale."""
-    found = cells(section.frame())
+def differences_table(section: Section, comparison: Comparison) -> Table:
+    """The differences of interest per task, ours above the paper's: comparable at any scale."""
+    found, arms = cells(section.frame()), compared(section, comparison)
     tasks = section_tasks(section)
     shown: dict[str, list[str]] = {}
     numbers: list[dict[str, object]] = []
-    others = [arm for arm in section_arms(section) if arm != "fpt"]
-    for arm in others if "fpt" in section_arms(section) else []:
-        ours = [found["fpt", task].minus(found[arm, task]) for task in tasks]
-        printed = [paper_effect("fpt", arm, task) for task in tasks]
-        shown[f"FPT minus {label(arm)}"] = [_effect_text(it) for it in ours]
+    sources: dict[str, None] = {}
+    for a, b in (pair for pair in comparison.pairs if set(pair) <= set(arms)):
+        ours = [found[a, task].minus(found[b, task]) for task in tasks]
+        printed = [comparison.effect(a, b, task) for task in tasks]
+        name = f"{short(a)} minus {short(b)}"
+        shown[name] = [_effect_text(it) for it in ours]
         if any(value is not None for value in printed):
-            shown[f"paper: FPT minus {label(arm)}"] = [
-                NONE if v is None else signed(v / 100) for v in printed
-            ]
+            source = comparison.source(a, b)
+            sources[f"{name.removeprefix('FPT ')} from {source}"] = None
+            shown[f"paper: {name}"] = [NONE if v is None else signed(v / 100) for v in printed]
         for task, effect, value in zip(tasks, ours, printed, strict=True):
-            row: dict[str, object] = {"task": task, "minus": arm, "paper": value}
+            row: dict[str, object] = {"task": task, "arm": a, "minus": b, "paper": value}
             if effect is not None:
                 row |= {n: 100 * getattr(effect, n) for n in ("effect", "low", "high")}
                 row["p"] = effect.p
             numbers.append(row)
     notes = [
-        "Points of test accuracy with the 95% interval (Welch, seeds and test items). The paper's "
-        "effects: minus frozen random from T2, the others from T1.",
+        "Points of test accuracy with the 95% interval (Welch, seeds and test items).",
+        *(
+            [f"The paper's: {'; '.join(sources)}."]
+            if len(comparison.tables) > 1 and sources
+            else []
+        ),
         _bodies(section),
-        *(["The paper's LSTM is the released code's."] if "lstm" in others else []),
+        *(["The paper's LSTM is the released code's."] if "lstm" in arms else []),
     ]
+    name = "effects" if comparison.name == section.name else f"{comparison.name}_effects"
+    title = f"{comparison.title}: differences"
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
-    title = "What the frozen language body is worth"
-    return Table("effects", title, frame, pd.DataFrame(numbers), tuple(notes))
+    return Table(name, title, frame, pd.DataFrame(numbers), tuple(notes))
+
+
+def effects_table(section: Section) -> Table:
+    """What the frozen language body is worth: FPT minus every other arm."""
+    return differences_table(section, COMPARISONS["transfer"])
 
 
 def _effect_text(effect: Difference | None) -> str:

@@ -1,7 +1,7 @@
 """Sections with made-up records, for the tests of tables, figures and claims."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,20 +22,27 @@ ARMS = ("fpt", "random", "full", "lstm")
 TASKS = ("bit-xor", "mnist", "digits")
 
 
-def make_section(folder: Path, monkeypatch: pytest.MonkeyPatch, **defaults: object) -> Section:
+def make_section(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str = "transfer",
+    arms: Sequence[str] = ARMS,
+    body: tuple[str, str] = ("nano", "nano-english-0"),
+    **defaults: object,
+) -> Section:
     """A section of 3 tasks, 4 arms and 3 seeds without records; reports go to `folder`."""
     monkeypatch.setattr(sys.modules["fpt.section"], "REPORTS", folder)
     monkeypatch.setattr("fpt.records.REPORTS", folder)
     block = {
-        "train_on": ["cuda"], "backbone": "nano", "lstm": "nano", "weights": "nano-english-0",
+        "train_on": ["cuda"], "backbone": body[0], "lstm": "nano", "weights": body[1],
         "seeds": [0, 1, 2], "defaults": SETTINGS | defaults,
         "tasks": {task: {} for task in TASKS}, "arms": {},
-        "sections": {"transfer": {"tasks": list(TASKS), "arms": list(ARMS)}},
+        "sections": {name: {"tasks": list(TASKS), "arms": list(arms)}},
     }  # fmt: skip
     params = folder / "params.yaml"
     params.write_text(yaml.safe_dump({"profile": "lab", "lab": block}))
     profile = config.load("lab", params)
-    return Section("transfer", profile, tuple(config.expand(profile, "transfer")))
+    return Section(name, profile, tuple(config.expand(profile, name)))
 
 
 def make_record(run: Run, accuracy: float, status: Status = "done") -> Record:

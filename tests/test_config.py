@@ -101,6 +101,39 @@ def test_a_spec_of_every_arm(tmp_path: Path) -> None:
         assert spec.options == {"n": 5, "valid": 1024, "test": 1024}
 
 
+def test_an_arm_trains_what_its_name_says(tmp_path: Path) -> None:
+    profile = load("smoke", written(tmp_path))
+
+    def trained(arm: str) -> str:
+        return " ".join(make_spec(profile, ARMS[arm], "bit-xor", 0).trainable)
+
+    assert trained("statistics-layer") == trained("permuted-rows") == " ".join(FROZEN)
+    assert trained("output") == trained("random-output") == "output"
+    assert trained("output+layernorm+input") == "input layernorm output"
+    assert trained("random-output+positions") == "output positions"
+    assert trained("output+input+positions") == "input output positions"
+    assert trained("fpt+feedforward") == "feedforward input layernorm output positions"
+    assert trained("fpt+feedforward+last-attention") == (
+        "feedforward input last-attention layernorm output positions"
+    )
+    starts = {arm: make_spec(profile, ARMS[arm], "bit-xor", 0).init for arm in ARMS}
+    assert all(
+        (init == "random") == (arm in ("random", "full", "lstm", "lstm-released"))
+        for arm, init in starts.items()
+        if not arm.startswith("random-")
+    )
+    assert starts["random-output"] == "random"
+    assert (starts["random-scaled"], starts["random-body"]) == ("random-scaled", "random-body")
+
+
+def test_a_body_without_positions_trains_none(tmp_path: Path) -> None:
+    profile = load("smoke", written(tmp_path, smoke__backbone="t5-encoder-nano"))
+    for arm in ARMS.values():
+        assert "positions" not in make_spec(profile, arm, "bit-xor", 0).trainable
+    spec = make_spec(profile, ARMS["fpt"], "bit-xor", 0)
+    assert spec.trainable == ("input", "layernorm", "output")
+
+
 def test_the_nearest_to_the_table_wins(tmp_path: Path) -> None:
     def lr_and_steps(arm: str, **changes: Any) -> tuple[float, int]:
         runs = expand(load("smoke", written(tmp_path, **changes)), "transfer")

@@ -12,6 +12,7 @@ from matplotlib.text import Text
 
 from fpt import figures, outputs
 from fpt.arms import ARMS
+from fpt.comparisons import COMPARISONS
 from fpt.section import Section
 from fpt.style import LOOKS, styled
 from fpt.tasks import get_task
@@ -41,8 +42,18 @@ def texts(section: Section, figure: Figure, name: str = "figure") -> list[str]:
 
 def test_every_arm_has_a_look_of_its_own() -> None:
     assert set(LOOKS) == set(ARMS)
+    looks = {(look.colour, look.marker, look.hollow) for look in LOOKS.values()}
+    assert len(looks) == len(LOOKS)
+    bars = COMPARISONS["transfer"].arms
     for trait in ("colour", "marker", "hatch", "line"):
-        assert len({getattr(look, trait) for look in LOOKS.values()}) == len(LOOKS)
+        assert len({getattr(LOOKS[arm], trait) for arm in bars}) == len(bars)
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_arms_that_are_compared_can_be_told_apart(name: str) -> None:
+    looks = [LOOKS[arm] for arm in COMPARISONS[name].arms]
+    for trait in ("colour", "marker"):
+        assert len({(getattr(look, trait), look.hollow) for look in looks}) == len(looks)
 
 
 @pytest.mark.parametrize("draw", DRAW)

@@ -10,11 +10,11 @@ from transformers import GPT2LMHeadModel
 
 from fpt.arms import FROZEN
 from fpt.backbones import BACKBONES, FAMILIES, backbone, build, group_of
-from fpt.counts import paper_count, parameter_counts
+from fpt.counts import paper_count, parameter_counts, trained_count
 from fpt.draws import Draws
 from fpt.errors import FptError
 from fpt.loop import Loop
-from fpt.model import INPUT_GAIN, assemble
+from fpt.model import INPUT_GAIN, assemble, packable
 from fpt.tasks import Batch, get_task
 
 CPU = torch.device("cpu")
@@ -268,11 +268,35 @@ def test_more_tokens_than_positions(tiny) -> None:
 
 def test_an_unknown_group(tiny) -> None:
     run = spec(trainable=("input", "norms"))
-    allowed = "output, layernorm, input, positions, attention, feedforward"
+    allowed = "output, layernorm, input, positions, attention, feedforward, last-attention"
     with pytest.raises(FptError, match=f"no trainable group norms; its groups are {allowed}"):
         assemble([run], task_of(run), CPU)
     lstm = spec(backbone="lstm-tiny")
     with pytest.raises(FptError, match="no trainable group positions"):
+        assemble([lstm], task_of(lstm), CPU)
+
+
+LAST = [
+    f"body.gpt2.h.1.attn.{part}.{kind}"
+    for part in ("c_attn", "c_proj")
+    for kind in ("weight", "bias")
+]
+
+
+def test_the_last_attention_layer_is_a_part_of_its_own(tiny) -> None:
+    run = spec(trainable=("feedforward", "last-attention", "output"))
+    model, rows, _ = assemble([run], task_of(run), CPU)
+    assert [slot.name for slot in rows.slots if slot.group == "last-attention"] == LAST
+    trained = {name for name, p in model.named_parameters() if p.requires_grad}
+    assert {name for name in trained if ".attn." in name} == set(LAST)
+    body, task = backbone("tiny"), task_of(run)
+    assert rows.width == trained_count(body, task, run.trainable)
+    all_attention = trained_count(body, task, ("attention",))
+    assert trained_count(body, task, ("last-attention",)) == all_attention // body.layers
+    assert not packable(run)
+    assert "last-attention" not in body.groups  # a part, so that no sum counts it twice
+    lstm = spec(backbone="lstm-tiny", trainable=("last-attention",))
+    with pytest.raises(FptError, match="no trainable group last-attention"):
         assemble([lstm], task_of(lstm), CPU)
 
 

@@ -8,7 +8,7 @@ from a download.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +17,9 @@ from torch import Tensor, nn
 from ..draws import Draws
 from ..errors import FptError
 from . import bert, common, encoder, gpt2, longformer, lstm, t5, vit
+
+LAST_ATTENTION = "last-attention"  # of group `attention`, what lies in the last layer
+LAYER = re.compile(r"\.(\d+)\.")  # the number of its layer, from 0, in a parameter's name
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,12 @@ class Backbone:
         inside = dict.fromkeys(group for _, group in FAMILIES[self.family].groups)
         first = ("output", "layernorm", "input", *(("positions",) if self.positions else ()))
         return (*first, *(group for group in inside if group not in first))
+
+    @property
+    def trainable(self) -> tuple[str, ...]:
+        """The groups, and the part of one that can be named instead: a run that trains all groups
+        names no part."""
+        return (*self.groups, *((LAST_ATTENTION,) if "attention" in self.groups else ()))
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -141,3 +150,13 @@ def group_of(spec: Backbone, name: str) -> str:
         if re.search(pattern, name):
             return group
     raise KeyError(f"no group for parameter {name!r} of family {spec.family!r}")
+
+
+def trained_group(spec: Backbone, name: str, trained: Collection[str]) -> str | None:
+    """The name in `trained` under which parameter `name` is trained; None where it is frozen."""
+    group = group_of(spec, name)
+    if group in trained:
+        return group
+    layer = LAYER.search(name)
+    last = group == "attention" and layer is not None and int(layer[1]) == spec.layers - 1
+    return LAST_ATTENTION if last and LAST_ATTENTION in trained else None

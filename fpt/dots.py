@@ -1,0 +1,130 @@
+"""Dot plots for sections with many arms: an arm or a difference per row, a task per panel."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from .cells import Cell, best_floor, cells, section_tasks
+from .comparisons import Comparison
+from .section import Section
+from .style import GRID, INK, LOOKS, MUTED, styled
+from .table import label, short
+from .tables import compared
+
+ROW = 0.3  # inches
+COLUMNS = 4  # panels side by side, at most
+LEAST_REACH = 5.0  # points around the values of a panel, so that small differences look small
+OURS, THEIRS = -0.14, 0.22  # places within a row
+
+
+def accuracies(section: Section, comparison: Comparison) -> Figure:
+    """Test accuracy: mean with 95% interval, each seed, the paper's number, the best floor."""
+    arms, found = compared(section, comparison), cells(section.frame())
+    tasks = section_tasks(section)
+
+    def draw(axes: Axes, task: str) -> None:
+        for y, arm in enumerate(arms):
+            cell = found.get((arm, task))
+            interval = cell.interval if cell else None
+            if cell is None or interval is None:
+                _absent(axes, y, cell)
+            else:
+                seeds = 100 * np.array(cell.values)
+                axes.plot(seeds, [y + OURS] * len(seeds), "|", color=INK, ms=6, mew=0.8, zorder=4)
+                _ours(axes, y, arm, interval.mean, interval.low, interval.high)
+            _theirs(axes, y, comparison.printed(arm, task))
+        floor = best_floor(tasks[task])
+        if floor is not None:
+            axes.axvline(100 * floor, color=INK, lw=1.2, ls=(0, (2, 1)))
+
+    floor = Line2D([], [], color=INK, lw=1.2, ls=(0, (2, 1)), label="best trivial floor")
+    seed = Line2D([], [], color=INK, ls="", marker="|", ms=6, label="each seed")
+    rows = [label(arm) for arm in arms]
+    return _figure(list(tasks), rows, draw, "test accuracy, %", [seed, floor])
+
+
+def differences(section: Section, comparison: Comparison) -> Figure:
+    """The differences of interest, with their 95% interval, and the paper's."""
+    arms, found = compared(section, comparison), cells(section.frame())
+    pairs = [pair for pair in comparison.pairs if set(pair) <= set(arms)]
+
+    def draw(axes: Axes, task: str) -> None:
+        axes.axvline(0, color=INK, lw=0.8)
+        for y, (a, b) in enumerate(pairs):
+            effect = found[a, task].minus(found[b, task])
+            shown = b if a == "fpt" else a
+            if effect is None:
+                _absent(axes, y, None)
+            else:
+                _ours(axes, y, shown, effect.effect, effect.low, effect.high)
+            value = comparison.effect(a, b, task)
+            _theirs(axes, y, value)
+
+    rows = [f"{short(a)}\nminus {short(b)}" for a, b in pairs]
+    return _figure(list(section_tasks(section)), rows, draw, "points of test accuracy", [], 1.35)
+
+
+def _figure(
+    tasks: Sequence[str],
+    rows: Sequence[str],
+    draw: Callable[[Axes, str], None],
+    what: str,
+    handles: Sequence[Line2D],
+    row: float = 1.0,
+) -> Figure:
+    """Panels with the same rows; `draw` fills the panel of a task."""
+    columns = min(COLUMNS, len(tasks))
+    lines = -(-len(tasks) // columns)
+    height = 0.9 + lines * (0.5 + ROW * row * len(rows))
+    with styled():
+        figure = Figure(figsize=(max(6.4, 2.6 + 2.0 * columns), height))
+        grid = figure.subplots(lines, columns, squeeze=False, sharey=True)
+        for axes in grid.flat[len(tasks) :]:
+            axes.set_visible(False)
+        for axes, task in zip(grid.flat, tasks, strict=False):
+            draw(axes, task)
+            axes.set_title(task)
+            axes.set_yticks(range(len(rows)), rows, fontsize=8)
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            axes.grid(axis="x")
+            axes.grid(axis="y", visible=False)
+            axes.tick_params(axis="y", length=0)
+            for border in range(1, len(rows)):
+                axes.axhline(border - 0.5, color=GRID, lw=0.6)
+            axes.xaxis.set_major_locator(MaxNLocator(4, prune="both"))
+            low, high = axes.get_xlim()
+            axes.set_xlim(low - LEAST_REACH, high + LEAST_REACH)
+        figure.supxlabel(what, fontsize=9)
+        ours = Line2D([], [], color=MUTED, marker="o", mec=INK, lw=2, label="ours, 95% interval")
+        paper = Line2D([], [], ls="", marker="D", mfc="white", mec=INK, ms=4.5, label="the paper")
+        figure.legend(
+            handles=[ours, *handles, paper], loc="outside upper left", ncols=2 + len(handles)
+        )
+    return figure
+
+
+def _ours(axes: Axes, y: float, arm: str, mean: float, low: float, high: float) -> None:
+    look = LOOKS[arm]
+    if np.isfinite(low):
+        axes.plot(
+            [100 * low, 100 * high], [y + OURS] * 2, color=look.colour, lw=2, solid_capstyle="butt"
+        )
+    face = "white" if look.hollow else look.colour
+    edge = look.colour if look.hollow else INK
+    axes.plot(100 * mean, y + OURS, look.marker, mfc=face, mec=edge, ms=6.5, zorder=5)
+
+
+def _theirs(axes: Axes, y: float, value: float | None) -> None:
+    if value is not None:
+        axes.plot(value, y + THEIRS, "D", mfc="white", mec=INK, ms=4.5, zorder=5)
+
+
+def _absent(axes: Axes, y: float, cell: Cell | None) -> None:
+    word = "diverged" if cell is not None and cell.diverged else "not run"
+    text = axes.text(0.02, y + OURS, word, va="center", color=MUTED, fontsize=7, zorder=7)
+    text.set_transform(axes.get_yaxis_transform())
+    text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.6})

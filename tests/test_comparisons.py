@@ -1,0 +1,246 @@
+"""Which arms stand beside which numbers of the paper; tables, claims and dot plots of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from made import fill, make_section
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+from fpt import claims, config, dots, outputs, paper, tables
+from fpt.arms import ARMS
+from fpt.cells import Cell
+from fpt.claim import Evidence
+from fpt.comparisons import COMPARISONS, Comparison
+from fpt.config import PROFILES, Run
+from fpt.section import Section
+from fpt.style import styled
+from fpt.table import label
+
+SECTIONS = {
+    "initialization": ("initialization",),
+    "finetuning": (
+        "successive", "individual", "random_successive", "random_individual", "layernorm",
+        "unfreezing",
+    ),
+}  # fmt: skip
+ALL = [(section, COMPARISONS[name]) for section, names in SECTIONS.items() for name in names]
+IDS = [comparison.name for _, comparison in ALL]
+
+
+def make(
+    name: str, comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Section:
+    return make_section(tmp_path, monkeypatch, name, comparison.arms)
+
+
+def level(run: Run) -> float:
+    """Arms a point apart, in the order of ARMS."""
+    return 0.9 - 0.01 * list(ARMS).index(run.arm) + 0.001 * run.spec.seed
+
+
+# ---------------------------------------------------------------------------------------- the data
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS.values(), ids=COMPARISONS)
+def test_a_comparison_names_what_there_is(comparison: Comparison) -> None:
+    assert set(comparison.arms) <= set(ARMS)
+    assert {arm for pair in comparison.pairs for arm in pair} == set(comparison.arms)
+    assert set(comparison.rows) <= set(comparison.arms)
+    rows = {row for table in comparison.tables for row in paper.table(table).rows}
+    assert {comparison.row(arm) for arm in comparison.arms} & rows
+    assert set(comparison.rows.values()) <= rows
+    printed = [name for name in comparison.arms if comparison.source(name) is not None]
+    if comparison.name not in ("transfer", "initialization"):
+        assert printed == list(comparison.arms)
+
+
+@pytest.mark.parametrize("comparison", COMPARISONS.values(), ids=COMPARISONS)
+def test_every_row_of_the_papers_tables_has_an_arm(comparison: Comparison) -> None:
+    named = {comparison.row(arm) for arm in comparison.arms}
+    for table in comparison.tables:
+        others = {"bit", "vit"}  # of T2: other pretrained bodies
+        assert set(paper.table(table).rows) - others <= named
+
+
+@pytest.mark.parametrize(
+    ("name", "arm", "task", "source", "row", "column"),
+    [
+        ("initialization", "statistics-global", "cifar10", "T9", "statistics", "cifar10"),
+        ("successive", "fpt", "cifar10", "T15", "output+layernorm+input+positions", "cifar10"),
+        ("individual", "output+positions", "mnist", "T18", "output+positions", "mnist"),
+        ("random_successive", "random", "listops", "T20", "output+layernorm+input+positions",
+         "listops"),
+        ("random_individual", "random-output", "mnist", "T21", "output", "mnist"),
+        ("layernorm", "fpt", "cifar10", "T16", "fpt", "trained-layernorm"),
+        ("layernorm", "random-output+input+positions", "cifar10", "T16", "random",
+         "frozen-layernorm"),
+        ("unfreezing", "fpt+attention", "listops", "T13", "fpt+attention", "listops"),
+        ("unfreezing", "fpt+feedforward+last-attention", "cifar10", "T14",
+         "fpt+feedforward+last-attention", "cifar10"),
+        ("transfer", "lstm-released", "mnist", "T1", "lstm", "mnist"),
+    ],
+)  # fmt: skip
+def test_what_stands_beside_an_arm(
+    name: str, arm: str, task: str, source: str, row: str, column: str
+) -> None:
+    assert COMPARISONS[name].printed(arm, task) == paper.cell(source, row, column).value
+
+
+def test_where_the_paper_has_nothing() -> None:
+    assert COMPARISONS["initialization"].printed("shuffled", "mnist") is None
+    assert COMPARISONS["initialization"].printed("fpt", "digits") is None
+    assert COMPARISONS["layernorm"].printed("fpt", "mnist") is None
+    assert COMPARISONS["unfreezing"].printed("fpt+feedforward+last-attention", "mnist") is None
+    assert COMPARISONS["initialization"].effect("fpt", "shuffled", "mnist") is None
+
+
+def test_an_effect_is_within_one_table() -> None:
+    # T1's cifar10 is a larger model: beside random it must be T2's.
+    transfer = COMPARISONS["transfer"]
+    assert transfer.effect("fpt", "random", "cifar10") == pytest.approx(68.2 - 61.7)
+    assert transfer.effect("fpt", "full", "cifar10") == pytest.approx(72.1 - 70.3)
+    unfreezing = COMPARISONS["unfreezing"]
+    last, feedforward = "fpt+feedforward+last-attention", "fpt+feedforward"
+    assert unfreezing.effect(last, feedforward, "cifar10") == pytest.approx(80.0 - 76.6)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", SECTIONS)
+def test_sections_of_the_project_have_the_arms_of_their_tables(name: str, profile: str) -> None:
+    runs = config.expand(config.load(profile), name)
+    wanted = {arm for part in SECTIONS[name] for arm in COMPARISONS[part].arms}
+    assert {run.arm for run in runs} == wanted
+    tasks = {run.task for run in runs}
+    assert len(tasks) <= 2 if profile == "smoke" else len(tasks) == 7
+
+
+# ------------------------------------------------------------------------------- tables and claims
+
+
+@pytest.mark.parametrize(("name", "comparison"), ALL, ids=IDS)
+def test_a_table_has_our_arms_then_the_papers(
+    name: str, comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = make(name, comparison, tmp_path, monkeypatch)
+    fill(section, level)
+    table = tables.results_table(section, comparison)
+    assert list(table.shown.index[: len(comparison.arms)]) == [label(a) for a in comparison.arms]
+    for arm in comparison.arms:
+        mine = 100 * (0.9 - 0.01 * list(ARMS).index(arm) + 0.001)
+        assert table.shown.loc[label(arm), "mnist"].startswith(f"{mine:.1f} ±")
+        line, value = tables.paper_name(comparison, arm), comparison.printed(arm, "mnist")
+        if line is not None:
+            expected = "–" if value is None else f"{value:.3g}"
+            assert table.shown.loc[line, "mnist"] == expected
+    assert table.shown.index.is_unique
+    assert set(comparison.notes) <= set(table.notes)
+    of_paper = table.numbers.query("of == 'paper' and task == 'mnist'")
+    assert (of_paper["mean"] <= 1).all()
+
+
+@pytest.mark.parametrize(("name", "comparison"), ALL, ids=IDS)
+def test_differences_are_first_minus_second(
+    name: str, comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = make(name, comparison, tmp_path, monkeypatch)
+    fill(section, level)
+    table = tables.differences_table(section, comparison)
+    numbers = table.numbers.query("task == 'mnist'")
+    assert list(zip(numbers["arm"], numbers["minus"], strict=True)) == list(comparison.pairs)
+    places = list(ARMS)
+    expected = [places.index(b) - places.index(a) for a, b in comparison.pairs]
+    assert list(numbers["effect"]) == pytest.approx(expected)
+    printed = [comparison.effect(a, b, "mnist") for a, b in comparison.pairs]
+    assert [None if v != v else v for v in numbers["paper"].astype(float)] == printed
+
+
+def verdicts(name: str, levels: dict[str, float], task: str) -> dict[str, str]:
+    """Verdicts on one task where every arm's three runs lie close around its level."""
+    cells = {
+        (arm, task): Cell(arm, task, (at - 0.001, at, at + 0.001), 3, items=10_000)
+        for arm, at in levels.items()
+    }
+    found = claims.examine(claims.CLAIMS[name], Evidence(cells, {task: 0.1}), [task])
+    return {finding.claim.id: finding.verdict.label for finding in found}
+
+
+def test_verdicts_on_initialization_follow_the_data() -> None:
+    arms = COMPARISONS["initialization"].arms
+    papers = dict.fromkeys(arms, 0.8) | {"fpt": 0.98, "random": 0.70, "random-scaled": 0.70}
+    found = verdicts("initialization", papers, "mnist")
+    assert set(found) == {claim.id for claim in claims.CLAIMS["initialization"]} - {
+        "statistics-hurt"
+    }
+    assert set(found.values()) == {"supported"}
+    assert verdicts("initialization", papers, "cifar10")["statistics-hurt"] == "contradicted"
+    turned = {arm: 1.5 - level for arm, level in papers.items()}
+    found = verdicts("initialization", turned, "mnist")
+    assert found.pop("defaults-match") == "supported"
+    assert set(found.values()) == {"contradicted"}
+    # The paper's rows are equal on bit-xor.
+    assert "beats-statistics-tensor" not in verdicts("initialization", papers, "bit-xor")
+
+
+def test_verdicts_on_finetuning_follow_the_data() -> None:
+    arms = COMPARISONS["successive"].arms
+    levels = {arm: 0.5 for name in SECTIONS["finetuning"] for arm in COMPARISONS[name].arms}
+    levels |= {"output+layernorm": 0.7, "random-output+layernorm": 0.7, "fpt": 0.8, "random": 0.8}
+    levels |= {"fpt+feedforward": 0.85, "fpt+feedforward+last-attention": 0.9}
+    levels |= {"fpt+attention": 0.6}
+    assert set(arms) <= set(levels)
+    found = verdicts("finetuning", levels, "cifar10")
+    assert set(found) == {claim.id for claim in claims.CLAIMS["finetuning"]}
+    assert set(found.values()) == {"supported"}
+    found = verdicts("finetuning", {arm: 1.3 - at for arm, at in levels.items()}, "cifar10")
+    assert set(found.values()) == {"contradicted"}
+    # On bit-memory the paper's input net does more than its layer norms; T14 has one task.
+    found = verdicts("finetuning", levels, "bit-memory")
+    assert "layernorm-over-input" not in found
+    assert "last-attention-helps" not in found
+
+
+# --------------------------------------------------------------------------------------- dot plots
+
+DRAW = [dots.accuracies, dots.differences]
+
+
+def texts(figure: Figure) -> list[Text]:
+    with styled():
+        FigureCanvasAgg(figure).draw()
+    return [
+        text
+        for text in dict.fromkeys(figure.findobj(Text))
+        if text.get_text().strip() and text.get_visible()
+    ]
+
+
+@pytest.mark.parametrize("draw", DRAW)
+@pytest.mark.parametrize(("name", "comparison"), ALL, ids=IDS)
+def test_no_text_lies_on_another(
+    name: str,
+    comparison: Comparison,
+    draw: Callable[[Section, Comparison], Figure],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    section = make(name, comparison, tmp_path, monkeypatch)
+    fill(section, lambda run: level(run) if run.task != "mnist" else None)
+    found = texts(draw(section, comparison))
+    boxes = [text.get_window_extent().shrunk(0.9, 0.8) for text in found]
+    assert not [(a, b) for i, a in enumerate(boxes) for b in boxes[:i] if a.overlaps(b)]
+    rows = comparison.arms if draw is dots.accuracies else comparison.pairs
+    assert sum(text.get_text() == "not run" for text in found) == len(rows)  # all of mnist
+
+
+@pytest.mark.parametrize("draw", DRAW)
+def test_equal_records_give_equal_files(
+    draw: Callable[[Section, Comparison], Figure], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = COMPARISONS["layernorm"]
+    section = make("finetuning", comparison, tmp_path, monkeypatch)
+    fill(section, level)
+    pictures = [outputs.save_figure(section, "f", draw(section, comparison)) for _ in range(2)]
+    assert pictures[0].png == pictures[1].png
