@@ -20,7 +20,7 @@ from fpt.notebooks import clean
 from fpt.paths import NOTEBOOKS, PARAMS, ROOT
 
 PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text())
-SECTIONS = PIPELINE["vars"][0]["sections"]
+SECTIONS = {k: v for block in PIPELINE["vars"] for k, v in block.items()}["sections"]
 NOTEBOOK_PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 STAND_IN = """
