@@ -4,8 +4,6 @@ fp32, a transformers GPT-2 with trainable norms and positions, host-side batches
 a list of parameters, `.item()` at every step. Same task, body, dropout and steps as ours.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -83,8 +81,3 @@ class PlainRun(nn.Module):
         self.optimizer.step()
         self.count += 1
         return loss.item()
-
-
-def plain_losses(spec: RunSpec, task: Task, device: torch.device, steps: int) -> list[float]:
-    run: Any = PlainRun(spec, task, device)
-    return [run.step() for _ in range(steps)]

@@ -1,6 +1,5 @@
 """Which device and precision a training uses, and what it says of them in a record."""
 
-import os
 import platform
 import resource
 from contextlib import AbstractContextManager, nullcontext
@@ -69,8 +68,3 @@ def peak_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def default_threads() -> int:
-    """Threads of a process that trains alone; `OMP_NUM_THREADS` wins."""
-    return int(os.environ.get("OMP_NUM_THREADS", 0)) or torch.get_num_threads()
