@@ -1,6 +1,9 @@
-"""How many parameters each trainable group has."""
+"""How many parameters each trainable group has, and what the frozen body computes."""
 
 from collections.abc import Collection
+
+from torch import nn
+from transformers.pytorch_utils import Conv1D
 
 from .backbones import LAST_ATTENTION, Backbone, build, group_of, trained_group
 from .draws import Draws
@@ -54,3 +57,29 @@ def paper_count(layers: int, width: int, tokens: int = 64, dim: int = 16, classe
     width * classes + (dim + 1) * width + 4 * layers * width + tokens * width.
     """
     return width * (classes + dim + 1 + 4 * layers + tokens)
+
+
+def matrix_parameters(spec: Backbone) -> int:
+    """Parameters of the body's matrices, which every token is multiplied by.
+
+    Left out are biases, norms, positions, BERT's token type, T5's relative bias and the Linformer's
+    mixing over positions.
+    """
+    modules = build(spec, Draws(), 0.0).modules()
+    return sum(m.weight.numel() for m in modules if isinstance(m, nn.Linear | Conv1D))
+
+
+def forward_flops(spec: Backbone, length: int) -> int:
+    """FLOPs of the body's forward pass per token, in a sequence of `length` tokens.
+
+    Two FLOPs per multiply-add, matrix products only: 2 for each of `matrix_parameters`, and in each
+    layer with attention 4 * width * keys for the scores and the values they weigh. Every query
+    meets all `length` keys, whether a mask hides them or not, as in a kernel that skips none; the
+    `rank` keys of a Linformer cost 4 * width * rank more to mix, keys and values. That only
+    the positions that are read need a last layer is not counted.
+    """
+    attention = 0
+    if spec.heads:
+        keys = spec.rank or length
+        attention = spec.layers * 4 * spec.width * (keys + spec.rank)
+    return 2 * matrix_parameters(spec) + attention

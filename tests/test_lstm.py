@@ -1,13 +1,16 @@
-"""The two LSTM bodies: what they compute, what they remember, and that packing changes nothing."""
+"""The LSTM bodies: what they compute, their variants, and that packing changes nothing."""
 
 import math
 import re
 
 import pytest
 import torch
+from test_pack import loop_of, trace
+from tiny import spec
 from torch import Tensor, nn
 
-from fpt.backbones.lstm import GROUPS, LayerNormLSTM, ReleasedLSTM, init_, memory
+from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build, group_of
+from fpt.backbones.lstm import GROUPS, LayerNormLSTM, ReleasedLSTM, init_
 from fpt.draws import Draws
 
 WIDTH, LENGTH, BATCH = 16, 7, 3
@@ -202,13 +205,104 @@ def test_what_follows_does_not_change_what_was_read(kind: type) -> None:
     assert not torch.allclose(before[:, -1], after[:, -1], atol=1e-6)
 
 
-def test_the_standard_body_remembers_and_the_released_one_forgets() -> None:
-    """At the released size, 3 x 768, 4e-4, 3e-6 and 6e-9 were measured 8, 32 and 63 steps back."""
-    lags = [0, 8, 32, 63]
-    released = memory(make(ReleasedLSTM, layers=3, width=128), lags)
-    assert 1e-5 < released[1] < 1e-2
-    assert released[2] < released[0] / 10
-    assert released[3] < released[0] / 100
-    standard = memory(make(LayerNormLSTM, layers=3, width=128), lags)
-    assert min(standard) > 0.1
-    assert standard[3] > standard[0]
+# ------------------------------------------------------- made more like a transformer
+
+
+def residual_body(layers: int = 3, dropout: float = 0.0) -> LayerNormLSTM:
+    body = LayerNormLSTM(layers, WIDTH, Draws(), dropout, residual=True)
+    init_(body, torch.Generator().manual_seed(1))
+    return body
+
+
+def test_layers_that_say_nothing_leave_a_residual_body_the_identity() -> None:
+    body = residual_body()
+    with torch.no_grad():
+        for layer in body.layers:
+            layer.cell_norm.weight.zero_()  # what leaves a cell is tanh(0)
+    x = inputs()
+    assert body(x).equal(x)
+    body.residual = False
+    assert body(x).eq(0).all()
+
+
+def test_a_residual_body_adds_what_each_layer_was_given() -> None:
+    """The dropout falls on what a layer hears, as in the plain body, not on what is added."""
+    body, x = residual_body(2, dropout=0.5), inputs()
+    body.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), x)
+    masks = body.draws.masks
+    assert masks is not None
+    assert masks.shape[1] == 1
+    lower, upper = body.layers
+    y = x + lower(x)
+    assert body(x).equal(y + upper(y * masks[0, 0]))
+
+
+@pytest.mark.parametrize("size", [size for size, (layers, _, _) in SIZES.items() if layers > 3])
+def test_the_steps_from_the_lstm_to_the_transformer(size: str) -> None:
+    """Each has what the one before has and one thing more; the last has the transformer's."""
+    transformer = backbone(size)
+    plain, deep, residual, positions, matched = (
+        backbone(f"lstm-{step}{size}")
+        for step in ("", "deep-", "residual-", "positions-", "matched-")
+    )
+    assert {body.width for body in (plain, deep, residual, positions, matched)} == {
+        transformer.width
+    }
+    assert (plain.layers, plain.residual, plain.positions) == (3, False, 0)
+    assert (deep.layers, deep.residual, deep.positions) == (transformer.layers, False, 0)
+    assert (residual.layers, residual.residual, residual.positions) == (deep.layers, True, 0)
+    assert (positions.layers, positions.residual) == (deep.layers, True)
+    assert positions.positions == transformer.positions
+    assert (matched.residual, matched.positions) == (False, 0)
+    assert set(positions.groups) - set(residual.groups) == {"positions"}
+    for body in (deep, residual, positions, matched):
+        made = build(body, Draws(), 0.1)
+        assert isinstance(made, LayerNormLSTM)
+        assert (len(made.layers), made.residual) == (body.layers, body.residual)
+
+
+def test_the_transformer_of_the_paper_gives_twelve_layers() -> None:
+    assert backbone("lstm-deep-small").layers == backbone("gpt2").layers == 12
+    assert backbone("lstm-matched-small").layers == 18
+
+
+@pytest.mark.parametrize("kind", ["deep", "residual", "matched"])
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_deep_bodies_have_finite_states_and_gradients(kind: str, value: float) -> None:
+    """12 and 18 layers as at the paper's size, narrower and on constant input: bits that stay."""
+    layers = backbone(f"lstm-{kind}-small").layers
+    body = LayerNormLSTM(layers, WIDTH, Draws(), 0.0, kind == "residual")
+    init_(body, torch.Generator().manual_seed(1))
+    x = torch.full((2, 40, WIDTH), value, requires_grad=True)
+    hidden = body(x)
+    assert hidden.isfinite().all()
+    hidden[:, -1].sum().backward()
+    for parameter in (x, *body.parameters()):
+        assert parameter.grad is not None
+        assert parameter.grad.isfinite().all()
+    assert x.grad is not None
+    assert x.grad[:, -1].abs().max() > 0
+
+
+def test_a_table_of_positions_is_trained_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs in a pack get what they get alone, and their tables part."""
+    body = Backbone("lstm-with-positions", "lstm", 2, WIDTH, positions=64, residual=True)
+    monkeypatch.setitem(BACKBONES, body.name, body)
+    assert body.groups == ("output", "layernorm", "input", "positions", "recurrent")
+    names = [name for name, _ in build(body, Draws(), 0.0).named_parameters()]
+    assert {group_of(body, name) for name in names} == {"layernorm", "recurrent"}
+    common = {"backbone": body.name, "trainable": ("input", "output", "positions"), "seed": 3}
+    specs = [spec(lr=0.01, **common), spec(lr=0.03, **common)]
+    loop = loop_of(*specs)
+    columns = loop.rows.columns()["positions"]
+    start = loop.rows.values[:, columns].clone()
+    assert start[0].equal(start[1])
+    assert start.shape[1] == 4 * WIDTH  # the four tokens of the task
+    assert 0.015 < start.std() < 0.025
+    loss, _, values = trace(loop, 4)
+    table = values[:, columns]
+    for row, run in enumerate(specs):
+        assert (table[row] - start[row]).abs().max() > run.lr / 10
+        alone, _, single = trace(loop_of(run), 4)
+        torch.testing.assert_close(loss[:, row], alone[:, 0], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(values[row], single[0], rtol=0, atol=3e-2 * run.lr)

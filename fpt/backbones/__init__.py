@@ -9,7 +9,7 @@ from a download.
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +28,6 @@ class Family:
 
     build: Callable[["Backbone", Draws, float], nn.Module]
     groups: tuple[tuple[str, str], ...]  # regular expression of the name -> trainable group
-    positions: bool  # has a learned table of positions
     causal: bool
     init_: Callable[[nn.Module, torch.Generator], None]  # default start of the body
     position_std: float = 0.02  # default start of the table
@@ -50,6 +49,13 @@ class Backbone:
     hub: str | None = None
     window: int = 0  # Longformer: how many tokens around it one token sees
     rank: int = 0  # Linformer: how many keys are left of a sequence
+    bidirectional: bool = False  # GPT-2: without its causal mask
+    residual: bool = False  # LSTM: with a residual connection around each layer
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token hears only of those before it."""
+        return FAMILIES[self.family].causal and not self.bidirectional
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -66,21 +72,22 @@ class Backbone:
 
 
 FAMILIES: Mapping[str, Family] = {
-    "gpt2": Family(gpt2.build, gpt2.GROUPS, True, True, gpt2.init_, load=gpt2.load),
-    "lstm": Family(lstm.build_standard, lstm.GROUPS, False, True, lstm.init_),
-    "lstm-released": Family(lstm.build_released, lstm.GROUPS, False, True, lstm.init_),
-    "bert": Family(bert.build, bert.GROUPS, True, False, common.init_, load=bert.load),
+    "gpt2": Family(gpt2.build, gpt2.GROUPS, True, gpt2.init_, load=gpt2.load),
+    "lstm": Family(lstm.build_standard, lstm.GROUPS, True, lstm.init_),
+    "lstm-released": Family(lstm.build_released, lstm.GROUPS, True, lstm.init_),
+    "bert": Family(bert.build, bert.GROUPS, False, common.init_, load=bert.load),
     "longformer": Family(
-        longformer.build, longformer.GROUPS, True, False, common.init_, load=longformer.load
+        longformer.build, longformer.GROUPS, False, common.init_, load=longformer.load
     ),
-    "t5-encoder": Family(t5.build, t5.GROUPS, False, False, t5.init_, load=t5.load),
-    "vit": Family(vit.build, vit.GROUPS, True, False, common.init_, 0.0, vit.load),
-    "vanilla": Family(encoder.build, encoder.GROUPS, True, False, encoder.init_),
-    "linformer": Family(encoder.build, encoder.GROUPS, True, False, encoder.init_),
+    "t5-encoder": Family(t5.build, t5.GROUPS, False, t5.init_, load=t5.load),
+    "vit": Family(vit.build, vit.GROUPS, False, common.init_, 0.0, vit.load),
+    "vanilla": Family(encoder.build, encoder.GROUPS, False, encoder.init_),
+    "linformer": Family(encoder.build, encoder.GROUPS, False, encoder.init_),
 }
 
 # Layers, width and heads of the local sizes.
 SIZES = {
+    "pico": (2, 64, 2),
     "nano": (4, 128, 4),
     "micro": (6, 256, 4),
     "mini": (8, 512, 8),
@@ -94,6 +101,24 @@ def _gpt2(name: str, layers: int, width: int, heads: int, hub: str | None = None
     return Backbone(name, "gpt2", layers, width, heads, 1024, vocabulary, hub)
 
 
+LSTM_LAYERS = 3  # the paper's, of GPT-2's width; the local ones follow the local widths
+
+
+def _lstms(size: str, layers: int, width: int) -> tuple[Backbone, ...]:
+    """The LSTM made more like the transformer of a size, one step after another (section 3.3, of
+    the paper's second version): as deep, with residual connections, with a table of positions. And
+    `matched`, which has as many frozen matrix parameters: 8 width^2 per layer where the
+    transformer has 12. None at a size where that would not be deeper."""
+    if layers <= LSTM_LAYERS:
+        return ()
+    return (
+        Backbone(f"lstm-deep-{size}", "lstm", layers, width),
+        Backbone(f"lstm-residual-{size}", "lstm", layers, width, residual=True),
+        Backbone(f"lstm-positions-{size}", "lstm", layers, width, positions=1024, residual=True),
+        Backbone(f"lstm-matched-{size}", "lstm", 3 * layers // 2, width),
+    )
+
+
 BACKBONES: Mapping[str, Backbone] = {
     backbone.name: backbone
     for backbone in (
@@ -102,11 +127,21 @@ BACKBONES: Mapping[str, Backbone] = {
         _gpt2("gpt2-medium", 24, 1024, 16, "openai-community/gpt2-medium"),
         _gpt2("gpt2-large", 36, 1280, 20, "openai-community/gpt2-large"),
         _gpt2("gpt2-xl", 48, 1600, 25, "openai-community/gpt2-xl"),
-        # The paper's LSTM has 3 layers of GPT-2's width; the local ones follow the local widths.
+        # The control of causality: the same weights, a token sees those after it too.
         *(
-            Backbone(f"{family}-{size}", family, 3, width)
+            replace(_gpt2(f"bidirectional-{size}", *shape), bidirectional=True)
+            for size, shape in SIZES.items()
+        ),
+        replace(_gpt2("bidirectional", *BASE, "openai-community/gpt2"), bidirectional=True),
+        *(
+            Backbone(f"{family}-{size}", family, LSTM_LAYERS, width)
             for family in ("lstm", "lstm-released")
             for size, (_, width, _) in SIZES.items()
+        ),
+        *(
+            body
+            for size, (layers, width, _) in SIZES.items()
+            for body in _lstms(size, layers, width)
         ),
         # Table 17's architectures, as published and in the local sizes.
         *(
@@ -133,9 +168,19 @@ BACKBONES: Mapping[str, Backbone] = {
 
 
 def backbone(name: str) -> Backbone:
-    if name not in BACKBONES:
+    """The backbone `name`; `NAME@L` is the first L layers of NAME, with its weights."""
+    whole, at, layers = name.partition("@")
+    if whole not in BACKBONES:
         raise FptError(f"There is no backbone {name!r}; choose one of {', '.join(BACKBONES)}.")
-    return BACKBONES[name]
+    found = BACKBONES[whole]
+    if not at:
+        return found
+    if not layers.isdecimal() or not 1 <= int(layers) <= found.layers:
+        raise FptError(
+            f"There is no backbone {name!r}: {whole} has {found.layers} layers, so write "
+            f"{whole}@L with L from 1 to {found.layers}."
+        )
+    return replace(found, name=name, layers=int(layers))
 
 
 def build(spec: Backbone, draws: Draws, dropout: float) -> nn.Module:

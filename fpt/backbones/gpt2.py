@@ -1,4 +1,7 @@
-"""GPT-2 through transformers: the body alone, fed with vectors instead of token ids."""
+"""GPT-2 through transformers: the body alone, fed with vectors instead of token ids.
+
+A `bidirectional` one is the same body of the same weights without the causal mask.
+"""
 
 import math
 from collections.abc import Mapping
@@ -10,6 +13,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2Model
 
 from ..draws import Draws, Dropout
+from .common import keys_seen
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -42,30 +46,35 @@ class GPT2Body(nn.Module):
         gpt2: Any = GPT2Model(config)
         del gpt2.wte, gpt2.wpe  # positions are added before the body
         gpt2.drop = Dropout(dropout, draws)
+        self.causal = spec.causal
         for block in gpt2.h:
+            block.attn.is_causal = spec.causal
             block.attn.resid_dropout = Dropout(dropout, draws)
             block.mlp.dropout = Dropout(dropout, draws)
         self.gpt2 = gpt2
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
         """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R).
-
-        Causal: padding on the right cannot reach what is read, so `mask` is not needed.
-        """
-        del mask
+        `mask` (N, T): True = a real token. A causal body does not need it, since padding on the
+        right cannot reach what is read."""
         gpt2 = self.gpt2
+        seen = None if self.causal else keys_seen(mask)
         x = gpt2.drop(x)
         if read is None:
             for block in gpt2.h:
-                x = block(x, use_cache=False)
+                x = block(x, attention_mask=seen, use_cache=False)
             return gpt2.ln_f(x)
         for block in gpt2.h[:-1]:
-            x = block(x, use_cache=False)
-        return gpt2.ln_f(last_block(gpt2.h[-1], x, read))
+            x = block(x, attention_mask=seen, use_cache=False)
+        if self.causal:
+            places = torch.arange(x.shape[1], device=x.device)
+            seen = (places <= read[..., None])[:, None]
+        return gpt2.ln_f(last_block(gpt2.h[-1], x, read, seen))
 
 
-def last_block(block: Any, x: Tensor, read: Tensor) -> Tensor:
-    """A GPT-2 block computed only where it is read: queries, output and MLP of those positions."""
+def last_block(block: Any, x: Tensor, read: Tensor, seen: Tensor | None) -> Tensor:
+    """A GPT-2 block computed only where it is read: queries, output and MLP of those positions.
+    `seen` (N, 1, R or 1, T): the keys that each query sees; None: all."""
     rows, length, width = x.shape
     index = read[..., None].expand(-1, -1, width)
     attention = block.attn
@@ -75,12 +84,11 @@ def last_block(block: Any, x: Tensor, read: Tensor) -> Tensor:
     queries = torch.addmm(bias[:width], normal.gather(1, index).view(-1, width), weight[:, :width])
     heads = (rows, -1, attention.num_heads, attention.head_dim)
     key, value = keys.view(rows, length, -1).split(width, dim=-1)
-    visible = torch.arange(length, device=x.device) <= read[..., None]  # (N, R, T)
     y = F.scaled_dot_product_attention(
         queries.view(heads).transpose(1, 2),
         key.reshape(heads).transpose(1, 2),
         value.reshape(heads).transpose(1, 2),
-        attn_mask=visible[:, None],
+        attn_mask=seen,
     )
     y = attention.c_proj(y.transpose(1, 2).reshape(rows, -1, width))
     x = x.gather(1, index) + attention.resid_dropout(y, read)

@@ -1,23 +1,21 @@
 """Two LSTM bodies: the layer-norm LSTM of Ba et al. (2016), and the one of the released code.
 
 The paper sets its transformers against an LSTM (Tables 1 and 3, sections 3.1 and 3.3). The LSTM of
-its released code [C: models/lstm.py] forgets within a few dozen steps whatever it reads (`memory`
-measures it), so the comparison needs a standard one beside it. Both bodies map (N, T, width) to
-(N, T, width), where the N = K * B rows are the batches of K packed runs, one run after the other.
-Neither has a position table: order is in the recurrence, and there is no `positions` group.
-Both are causal, so a padding mask changes nothing while padding follows the tokens: it is ignored.
+its released code [C: models/lstm.py] forgets within a few dozen steps whatever it reads
+(`fpt.memory` measures it), so the comparison needs a standard one beside it. Both bodies map
+(N, T, width) to (N, T, width), where the N = K * B rows are the batches of K packed runs, one run
+after the other. Order is in the recurrence: only the backbones `lstm-positions-*`, made like a
+transformer, have a position table too. Both are causal, so a padding mask changes nothing while
+padding follows the tokens: it is ignored.
 """
 
-import copy
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from ..draws import Draws, Dropout
-from ..rng import generator
 from .common import at
 
 if TYPE_CHECKING:
@@ -93,19 +91,23 @@ class LayerNormLSTM(nn.Module):
     PyTorch's LSTM: a norm of a vector of zeros (a bit 0, the first hidden state) would multiply
     gradients by 1 / sqrt(eps) in every layer and step, up to overflow. A further bias comes after
     the norms; its forget gate starts at 1 (TensorFlow's layer-norm LSTM), the others at 0.
+
+    `residual` adds the input of each layer, before dropout, to its output.
     """
 
-    def __init__(self, layers: int, width: int, draws: Draws, dropout: float) -> None:
+    def __init__(
+        self, layers: int, width: int, draws: Draws, dropout: float, residual: bool = False
+    ) -> None:
         super().__init__()
-        self.width, self.draws = width, draws
+        self.width, self.draws, self.residual = width, draws, residual
         self.layers = nn.ModuleList(_StandardLayer(width) for _ in range(layers))
         self.dropouts = nn.ModuleList(Dropout(dropout, draws) for _ in range(layers - 1))
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
         """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R)."""
-        x = self.layers[0](x)
-        for dropout, layer in zip(self.dropouts, self.layers[1:], strict=True):
-            x = layer(dropout(x))
+        for depth, layer in enumerate(self.layers):
+            y = layer(self.dropouts[depth - 1](x) if depth else x)
+            x = x + y if self.residual else y
         return at(x, read)
 
 
@@ -141,7 +143,7 @@ class ReleasedLSTM(nn.Module):
 
 
 def build_standard(spec: "Backbone", draws: Draws, dropout: float) -> LayerNormLSTM:
-    return LayerNormLSTM(spec.layers, spec.width, draws, dropout)
+    return LayerNormLSTM(spec.layers, spec.width, draws, dropout, spec.residual)
 
 
 def build_released(spec: "Backbone", draws: Draws, dropout: float) -> ReleasedLSTM:
@@ -171,28 +173,3 @@ def init_(body: nn.Module, draw: torch.Generator) -> None:
         if isinstance(layer, _StandardLayer):
             layer.bias.zero_()
             layer.bias[body.width : 2 * body.width] = 1.0
-
-
-@torch.no_grad()
-def memory(body: LayerNormLSTM | ReleasedLSTM, lags: Sequence[int]) -> list[float]:
-    """How far the last hidden state moves when the input `lag` steps back is replaced, per lag.
-
-    Euclidean distance in the last layer, root mean square over 16 sequences of standard normal
-    vectors, max(lags) + 1 long, without dropout. In double precision, since the released LSTM's
-    influences fall below the resolution of single precision. Compare a lag with lag 0, since the
-    hidden states of the two bodies differ in size. That an early input still moves the state does
-    not say that it can be read out; that it does not move it says that it cannot.
-    """
-    body = copy.deepcopy(body).double().eval()
-    body.draws.seeds = (0,)
-    draw = generator("cpu", "memory")
-    device = next(body.parameters()).device
-    shape = (16, max(lags) + 1, body.width)
-    inputs, others = torch.randn((2, *shape), dtype=torch.double, generator=draw).to(device)
-    before = body(inputs)[:, -1]
-    influences = []
-    for lag in lags:
-        replaced = inputs.clone()
-        replaced[:, -1 - lag] = others[:, -1 - lag]
-        influences.append((body(replaced)[:, -1] - before).square().sum(1).mean().sqrt().item())
-    return influences

@@ -35,7 +35,7 @@ class T5Body(nn.Module):
     def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
         super().__init__()
         config = T5Config(
-            vocab_size=1,
+            vocab_size=2,  # never embedded; the default end symbol must be one of them
             d_model=spec.width,
             d_kv=spec.width // spec.heads,
             d_ff=4 * spec.width,

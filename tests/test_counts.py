@@ -1,0 +1,58 @@
+"""What the frozen body has and computes, by hand and by counting what runs."""
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from fpt.backbones import SIZES, backbone, build
+from fpt.counts import forward_flops, matrix_parameters
+from fpt.draws import Draws
+
+DEEPER = [size for size, (layers, _, _) in SIZES.items() if layers > 3]
+
+
+def test_matrices_by_hand() -> None:
+    """12 width^2 per layer of a transformer, 8 per layer of an LSTM."""
+    assert matrix_parameters(backbone("nano")) == 4 * 12 * 128**2 == 786_432
+    assert matrix_parameters(backbone("gpt2")) == 12 * 12 * 768**2 == 84_934_656
+    assert matrix_parameters(backbone("lstm-nano")) == 3 * 8 * 128**2
+    assert matrix_parameters(backbone("lstm-released-small")) == 3 * 8 * 768**2
+    assert matrix_parameters(backbone("lstm-positions-nano")) == 4 * 8 * 128**2
+    assert matrix_parameters(backbone("linformer")) == 3 * 8 * 64**2
+    for family in ("bidirectional", "bert", "t5-encoder", "longformer", "vit"):
+        assert matrix_parameters(backbone(f"{family}-nano")) == 786_432
+
+
+@pytest.mark.parametrize("size", DEEPER)
+def test_the_matched_lstm_has_the_matrices_of_the_transformer(size: str) -> None:
+    lstm, transformer = backbone(f"lstm-matched-{size}"), backbone(size)
+    assert matrix_parameters(lstm) == matrix_parameters(transformer)
+    attention = 4 * transformer.layers * transformer.width * 100
+    assert forward_flops(transformer, 100) - forward_flops(lstm, 100) == attention
+
+
+def test_flops_by_hand() -> None:
+    # 2 * 786,432 for the matrices; 4 layers * 4 * 128 * 64 tokens for scores and values
+    assert forward_flops(backbone("nano"), 64) == 1_572_864 + 131_072
+    assert forward_flops(backbone("lstm-nano"), 64) == forward_flops(backbone("lstm-nano"), 1024)
+    # 3 layers of 64: 2 * 8 * 64^2 each; 16 keys whatever the length, mixed from keys and values
+    assert forward_flops(backbone("linformer"), 1024) == 3 * (2 * 8 * 64**2 + 2 * 4 * 64 * 16)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # transformers on its own tokens
+@pytest.mark.parametrize(
+    "name",
+    ["nano", "bidirectional-nano", "lstm-matched-nano", "lstm-residual-nano", "bert-nano"]
+    + ["t5-encoder-nano", "longformer-nano", "vit-nano", "vanilla", "linformer"],
+)
+@torch.no_grad()
+def test_flops_are_those_that_pytorch_counts(name: str) -> None:
+    spec, length = backbone(name), 24
+    body = build(spec, Draws(), 0.0).to_empty(device="cpu").eval()
+    for parameter in body.parameters():
+        parameter.zero_()
+    # This kernel is made of matrix products, which is what the counter sees.
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        body(torch.zeros(1, length, spec.width))
+    assert counter.get_total_flops() == length * forward_flops(spec, length)
