@@ -94,6 +94,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         made = sweep.run(
             [run.spec for run in runs],
             store(args.profile),
+            keep={run.spec.key for run in runs if run.keep},
             device=args.device,
             budget=budget,
             part=args.shard,
@@ -112,11 +113,16 @@ def cmd_merge(args: argparse.Namespace) -> None:
 
 def cmd_status(args: argparse.Namespace) -> None:
     """Expected, present and missing runs of every section, and the estimated cost of the rest."""
+    from dataclasses import asdict
+
+    from .coverage import by_row, coverage
+    from .paper import missing
     from .status import status
 
-    rows = status(sections_of(args.profile))
+    sections = sections_of(args.profile)
+    rows, cells = status(sections), coverage(sections)
     if args.json:
-        print(json.dumps(rows, indent=1))
+        print(json.dumps({"sections": rows, "cells": [asdict(cell) for cell in cells]}, indent=1))
         return
     print(f"profile {args.profile}")
     for row in rows:
@@ -126,6 +132,11 @@ def cmd_status(args: argparse.Namespace) -> None:
         elif row["missing"]:
             line += f", {row['hours_left']:.1f} h left at the rate measured on {row['basis']}"
         print(line)
+    print("cells of the paper's tables: runs present/expected")
+    for (table, name), found in by_row(cells).items():
+        print(f"  {table:4} {name:32} " + ", ".join(f"{it.column} {it.text}" for it in found))
+    for table, why in missing().items():
+        print(f"  {table:4} no printed number: {why}")
 
 
 def cmd_tasks(args: argparse.Namespace) -> None:
@@ -163,16 +174,26 @@ def cmd_index(args: argparse.Namespace) -> None:
     index(args.profile)
 
 
+def cmd_sheet(args: argparse.Namespace) -> None:
+    """Lay all figures of a profile on contact sheets, in colour and in grey."""
+    from .sheet import contact_sheet
+
+    for path in contact_sheet(args.profile):
+        print(path)
+
+
 def cmd_pretrain(args: argparse.Namespace) -> None:
-    """Pretrain a backbone on a corpus; without CORPUS, provide what the profile freezes."""
-    from .pretrain.language import Pretraining, pretrain
-    from .pretrain.provide import provide
+    """Pretrain a backbone on a corpus or task; without OBJECTIVE, what the profile reads."""
+    from .pretrain.provide import make_plan, pretrain, provide
     from .weights import local_folder
 
-    if args.corpus is None:
-        print(provide(config.load(args.profile)))
+    if args.objective is None:
+        loaded = config.load(args.profile)
+        runs = [run for part in sections_of(args.profile) for run in part.runs]
+        read = sorted({run.spec.weights for run in runs if run.spec.weights is not None})
+        print(*provide(read, devices.choose().type in loaded.train_on), sep="\n")
         return
-    plan = Pretraining(args.corpus, args.backbone, args.tokens, args.seed)
+    plan = make_plan(args.objective, args.backbone, args.seed, args.tokens)
     budget = seconds(args.budget) if args.budget else float("inf")
     folder = local_folder() / plan.name
     done = pretrain(plan, folder, budget=budget, compiled=args.compile)
@@ -223,10 +244,13 @@ def parser() -> argparse.ArgumentParser:
     params.add_argument("--task", default="cifar10", help=f"one of {', '.join(TASKS)}")
     verb("render", cmd_render).add_argument("section", metavar="SECTION")
     verb("index", cmd_index)
+    verb("sheet", cmd_sheet)
     pretrain = verb("pretrain", cmd_pretrain)
-    pretrain.add_argument("corpus", nargs="?", metavar="CORPUS")
+    pretrain.add_argument(
+        "objective", nargs="?", metavar="OBJECTIVE", help="such as english, bit-memory or shapes"
+    )
     pretrain.add_argument("--backbone", default="nano")
-    pretrain.add_argument("--tokens", type=int, default=21_000_000)
+    pretrain.add_argument("--tokens", type=int, help="by default those of the shipped weights")
     pretrain.add_argument("--seed", type=int, default=0)
     pretrain.add_argument("--budget", metavar="TIME")
     pretrain.add_argument("--compile", action="store_true", help="needs a C++ compiler")

@@ -1,15 +1,15 @@
 """Arms: what is compared, each with one name used everywhere.
 
-An arm says which kind of body a run has, how the body starts and what is trained. Its size and its
-weights come from the profile (`fpt.config`).
+An arm says which kind of body a run has, how the body starts and what is trained. The kinds of body
+and the sources of weights are roles; which backbone and which weights play them is the profile's to
+say (`fpt.config`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 FROZEN = ("input", "layernorm", "output", "positions")  # what the paper trains around the body
-SOME = (  # a part of it: in succession, one beside the output net, all but the norms
+SOME = (  # a part of it: in succession, one beside the output net, all but the norms or the input
     "output",
     "output+layernorm",
     "output+layernorm+input",
@@ -23,6 +23,14 @@ MORE = (  # and parts of the body itself
     "feedforward+attention",
     "feedforward+last-attention",
 )
+DEPTHS = (1, 2, 3, 6)  # layers of tables 11 and 12, beside the whole body
+SIZES = ("smaller", "larger", "largest")  # beside the profile's own
+LSTMS = {  # the LSTM made more like a transformer, one step after another; and one of its size
+    "deep": "as deep",
+    "residual": "and residual",
+    "positions": "and positions",
+    "matched": "same size",
+}
 
 
 @dataclass(frozen=True)
@@ -32,27 +40,70 @@ class Arm:
 
     name: str
     label: str
-    body: Literal["transformer", "lstm", "lstm-released"]
+    body: str  # role of the backbone
     init: str
-    trainable: tuple[str, ...] | None
+    trainable: tuple[str, ...] | None = FROZEN
+    weights: str = "language"  # role of the weights, for inits that read any
+    input_init: str = "orthogonal"
+    procedure: str = "sgd"
 
 
 def _parts(text: str) -> tuple[str, ...]:
     return tuple(sorted(text.split("+")))
 
 
+def _both(name: str, label: str, body: str, weights: str) -> tuple[Arm, Arm]:
+    """A frozen body with published or local weights, and the same body at random."""
+    return (
+        Arm(f"fpt-{name}", f"Frozen {label}", body, "pretrained", FROZEN, weights),
+        Arm(f"random-{name}", f"Frozen random {label}", body, "random"),
+    )
+
+
 ARMS: Mapping[str, Arm] = {
     arm.name: arm
     for arm in (
-        Arm("fpt", "FPT (frozen, language)", "transformer", "pretrained", FROZEN),
-        Arm("random", "Frozen random", "transformer", "random", FROZEN),
+        Arm("fpt", "FPT (frozen, language)", "transformer", "pretrained"),
+        Arm("random", "Frozen random", "transformer", "random"),
         Arm("full", "Full, from random", "transformer", "random", None),
         Arm("full-pretrained", "Full, from language", "transformer", "pretrained", None),
         Arm("lstm", "LSTM (layer norm)", "lstm", "random", None),
         Arm("lstm-released", "LSTM (released code)", "lstm-released", "random", None),
+        Arm("full@3", "Full, 3 layers", "depth-3", "random", None),  # as on CIFAR-10 in table 1
+        # What the frozen body was pretrained on (section 3.2).
+        Arm("fpt-bits", "Frozen, bit memory", "transformer", "pretrained", weights="bit-memory"),
+        *_both("vit", "ViT", "vit", "image"),
+        # What the frozen body is (sections 3.3 and 3.14).
+        *_both("lstm", "LSTM", "lstm", "language-lstm"),
+        Arm("random-lstm-released", "Frozen random LSTM (released)", "lstm-released", "random"),
+        *(
+            Arm(f"random-lstm-{kind}", f"Frozen random LSTM, {text}", f"lstm-{kind}", "random")
+            for kind, text in LSTMS.items()
+        ),
+        *_both("bert", "BERT", "bert", "bert"),
+        *_both("t5", "T5 encoder", "t5", "t5"),
+        *_both("longformer", "Longformer", "longformer", "longformer"),
+        *_both("bidirectional", "GPT-2, bidirectional", "bidirectional", "language"),
+        # The output net on cached clean features, to convergence (section 3.9).
+        Arm("probe", "Output, converged", "transformer", "pretrained", procedure="probe"),
+        Arm(
+            "random-probe", "random: output, converged", "transformer", "random", procedure="probe"
+        ),
+        # Trained from nothing (section 3.6).
+        Arm("vanilla", "Vanilla transformer", "vanilla", "random", None),
+        Arm("linformer", "Linformer", "linformer", "random", None),
+        # How large the body is (section 3.7).
+        *(
+            arm
+            for size in SIZES
+            for arm in (
+                Arm(f"fpt-{size}", f"FPT, {size}", size, "pretrained", weights=f"language-{size}"),
+                Arm(f"random-{size}", f"Frozen random, {size}", size, "random"),
+            )
+        ),
         # How the frozen body starts (section 3.8).
         *(
-            Arm(init, text, "transformer", init, FROZEN)
+            Arm(init, text, "transformer", init)
             for init, text in (
                 ("statistics-tensor", "Statistics, per tensor"),
                 ("statistics-layer", "Statistics, per layer"),
@@ -63,6 +114,37 @@ ARMS: Mapping[str, Arm] = {
                 ("random-body", "Random matrices only"),
                 ("pretrained-body", "Language matrices only"),
             )
+        ),
+        # How many layers there are to mix tokens, with few parts trained (section 3.10).
+        *(
+            Arm(
+                f"{start}{parts}@{depth}",
+                f"{text}{parts}, {depth} layers",
+                f"depth-{depth}",
+                init,
+                _parts(parts),
+            )
+            for start, text, init in (("", "", "pretrained"), ("random-", "random: ", "random"))
+            for parts in ("output", "output+layernorm")
+            for depth in DEPTHS
+        ),
+        Arm("random-output@24", "random: output, 24 layers", "depth-24", "random", ("output",)),
+        # How the input net starts, trained and not (section 3.1; the released code: orthogonal).
+        *(
+            Arm(
+                f"{name}-{input_init}",
+                f"{text}, {input_init}",
+                "transformer",
+                "pretrained",
+                groups,
+                input_init=input_init,
+            )
+            for name, text, groups in (
+                ("input", "FPT", FROZEN),
+                ("frozen-input", "FPT, input frozen", _parts("output+layernorm+positions")),
+            )
+            for input_init in ("orthogonal", "default", "normal")
+            if (name, input_init) != ("input", "orthogonal")  # which is fpt
         ),
         # What is trained around a frozen body, and of it (sections 3.10 to 3.13).
         *(Arm(parts, parts, "transformer", "pretrained", _parts(parts)) for parts in SOME),

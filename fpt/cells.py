@@ -1,7 +1,7 @@
 """Cells: what the runs of one arm on one task gave. Tables, figures and claims share them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import pandas as pd
@@ -50,6 +50,12 @@ class Cell:
 Cells = Mapping[tuple[str, str], Cell]
 
 
+def effect(found: Cells, a: str, b: str, task: str) -> Difference | None:
+    """Arm `a` minus arm `b`; None where a side has no run, or is not expected to have one."""
+    first, second = found.get((a, task)), found.get((b, task))
+    return None if first is None or second is None else first.minus(second)
+
+
 def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
     """The cells of a section's frame by (arm, task), in its order."""
     if frame.empty:
@@ -71,9 +77,10 @@ def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
     return found
 
 
-def section_tasks(section: Section) -> dict[str, Task]:
-    """The tasks of a section by the name that its columns have. Reads no data."""
-    return {run.task: task_of(run.spec) for run in section.runs}
+def section_tasks(section: Section, arms: Collection[str] | None = None) -> dict[str, Task]:
+    """The tasks of a section, or of some arms of it, by the name that its columns have. Reads no
+    data."""
+    return {run.task: task_of(run.spec) for run in section.runs if arms is None or run.arm in arms}
 
 
 def section_arms(section: Section) -> list[str]:

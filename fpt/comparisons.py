@@ -28,6 +28,12 @@ class Comparison:
     task: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    section: str = ""  # whose runs are compared, where it is not called like the comparison
+
+    @property
+    def of(self) -> str:
+        """The section whose runs are compared."""
+        return self.section or self.name
 
     def row(self, arm: str) -> str:
         return self.rows.get(arm, arm)
@@ -59,6 +65,12 @@ class Comparison:
         return None if first is None or second is None else first - second
 
 
+LSTM_KINDS = ("", "-released", "-deep", "-residual", "-positions", "-matched")
+RANDOM_LSTMS = tuple(f"random-lstm{kind}" for kind in LSTM_KINDS)
+ARCHITECTURES = ("bidirectional", "bert", "t5", "longformer")
+SCALES = {"": "small", "-larger": "medium", "-largest": "large"}  # as the paper calls them
+SCALED = ("-smaller", *SCALES)
+FROZEN_INPUTS = tuple(f"frozen-input-{start}" for start in ("orthogonal", "default", "normal"))
 FULL = "output+layernorm+input+positions"  # the whole recipe, in the tables of its parts
 STATISTICS = ("statistics-tensor", "statistics-layer", "statistics-global")
 STARTS = (*STATISTICS, "shuffled", "permuted-rows", "pretrained-body", "random-body")
@@ -91,6 +103,22 @@ def _individual(start: str) -> tuple[str, ...]:
     return tuple(start + part for part in parts)
 
 
+def _depths(parts: str, *depths: int) -> tuple[str, ...]:
+    """Rows of tables 11 and 12: some layers of the body and the whole, pretrained and random."""
+    arms = (*(f"{parts}@{depth}" for depth in depths), parts)
+    return (*arms, *(f"random-{arm}" for arm in arms))
+
+
+def _starts(arms: tuple[str, ...]) -> dict[str, str]:
+    """The rows of tables 11 and 12."""
+    return {arm: "random" if arm.startswith("random-") else "fpt" for arm in arms}
+
+
+def _depth_columns(parts: str, *depths: int) -> dict[str, str]:
+    columns = {f"{parts}@{depth}": f"layers-{depth}" for depth in depths} | {parts: "layers-12"}
+    return columns | {f"random-{arm}": column for arm, column in columns.items()}
+
+
 def _without(start: str, arms: tuple[str, ...]) -> dict[str, str]:
     return {arm: arm.removeprefix(start) for arm in arms}
 
@@ -105,6 +133,101 @@ COMPARISONS: Mapping[str, Comparison] = {
             ("T1", "T2"),
             _minus("fpt", "random", "full", "full-pretrained", "lstm", "lstm-released"),
             rows={"lstm-released": "lstm"},  # the paper's LSTM is the released code's
+        ),
+        Comparison(
+            "cifar10_cells",
+            "What two cells of the paper's table are",
+            ("fpt", "fpt-largest", "full", "full@3"),
+            ("T1",),
+            (("fpt-largest", "fpt"), ("full@3", "full"), ("fpt-largest", "full@3")),
+            rows={"fpt-largest": "fpt", "full@3": "full"},
+            task="cifar10",
+            columns=dict.fromkeys(("fpt-largest", "full@3"), "cifar10"),
+            notes=(
+                "The paper's FPT on CIFAR-10 has the 36 layers of its largest body (conflict A), "
+                "its full transformer has 3 (conflict B).",
+            ),
+            section="transfer",
+        ),
+        Comparison(
+            "modality",
+            "What the frozen body was pretrained on",
+            ("fpt", "random", "fpt-bits", "fpt-vit", "random-vit"),
+            ("T2",),
+            (
+                *_minus("fpt", "random", "fpt-bits", "fpt-vit"),
+                ("fpt-bits", "random"),
+                ("fpt-vit", "random-vit"),
+            ),
+            rows={"fpt-bits": "bit", "fpt-vit": "vit"},
+        ),
+        Comparison(
+            "lstm",
+            "Frozen random transformer against frozen LSTMs",
+            ("random", *RANDOM_LSTMS, "fpt", "fpt-lstm"),
+            ("T3",),
+            (*_minus("random", *RANDOM_LSTMS), ("fpt-lstm", "random-lstm"), ("fpt", "fpt-lstm")),
+            rows={"random-lstm-released": "random-lstm"},
+            notes=(
+                "The paper's LSTM is the released code's; its number stands beside the standard "
+                "one too.",
+            ),
+            section="architecture",
+        ),
+        Comparison(
+            "architectures",
+            "Other frozen architectures",
+            tuple(
+                f"{start}{name}"
+                for start in ("fpt", "random")
+                for name in ("", *(f"-{kind}" for kind in ARCHITECTURES))
+            ),
+            ("T17",),
+            (
+                *_minus("fpt", *(f"fpt-{kind}" for kind in ARCHITECTURES)),
+                *_minus("random", *(f"random-{kind}" for kind in ARCHITECTURES)),
+                *((f"fpt-{kind}", f"random-{kind}") for kind in ARCHITECTURES),
+            ),
+            rows={f"fpt-{kind}": kind for kind in ARCHITECTURES[1:]},
+            section="architecture",
+        ),
+        Comparison(
+            "output_only",
+            "The output net alone, on a budget and to convergence",
+            ("output", "probe", "fpt", "full", "random-output", "random-probe", "random"),
+            ("T10", "T15"),
+            (
+                ("probe", "output"),
+                *_minus("fpt", "probe", "output"),
+                ("random-probe", "random-output"),
+                ("probe", "random-probe"),
+            ),
+            rows={"probe": "output"},
+            section="efficiency",
+        ),
+        Comparison(
+            "overfitting",
+            "Frozen and fully trained transformers",
+            ("fpt", "random", "full", "vanilla", "linformer"),
+            ("T7",),
+            _minus("fpt", "random", "full", "vanilla", "linformer"),
+            rows={"vanilla": "vanilla-transformer"},
+            task="cifar10-lra",
+            columns=dict.fromkeys(("fpt", "vanilla", "linformer"), "test"),
+        ),
+        Comparison(
+            "scaling",
+            "Size of the frozen body",
+            tuple(f"{start}{size}" for size in SCALED for start in ("fpt", "random")),
+            ("T8",),
+            (
+                *((f"fpt{size}", f"random{size}") for size in SCALED),
+                *_steps(tuple(f"fpt{size}" for size in SCALED)),
+                *_steps(tuple(f"random{size}" for size in SCALED)),
+            ),
+            rows={f"{arm}{size}": row for size, row in SCALES.items() for arm in ("fpt", "random")},
+            task="cifar10",
+            columns={f"{start}{size}": start for size in SCALES for start in ("fpt", "random")},
         ),
         Comparison(
             "initialization",
@@ -130,6 +253,7 @@ COMPARISONS: Mapping[str, Comparison] = {
             ("T15",),
             _steps((*_successive(""), "fpt")),
             rows={"fpt": FULL},
+            section="finetuning",
         ),
         Comparison(
             "individual",
@@ -137,6 +261,7 @@ COMPARISONS: Mapping[str, Comparison] = {
             _individual(""),
             ("T18",),
             _beside(_individual("")),
+            section="finetuning",
         ),
         Comparison(
             "random_successive",
@@ -145,6 +270,7 @@ COMPARISONS: Mapping[str, Comparison] = {
             ("T20",),
             _steps((*_successive("random-"), "random")),
             rows={**_without("random-", _successive("random-")), "random": FULL},
+            section="finetuning",
         ),
         Comparison(
             "random_individual",
@@ -153,6 +279,7 @@ COMPARISONS: Mapping[str, Comparison] = {
             ("T21",),
             _beside(_individual("random-")),
             rows=_without("random-", _individual("random-")),
+            section="finetuning",
         ),
         Comparison(
             "layernorm",
@@ -167,6 +294,43 @@ COMPARISONS: Mapping[str, Comparison] = {
                 "The paper's caption says that input and output alone are trained beside frozen "
                 "norms; its numbers fit only with the positions trained too, as here.",
             ),
+            section="finetuning",
+        ),
+        Comparison(
+            "depth_layernorm",
+            "Layers of the body, output net and layer norms trained",
+            _depths("output+layernorm", 1, 2, 3, 6),
+            ("T11",),
+            tuple((arm, f"random-{arm}") for arm in _depths("output+layernorm", 1, 2, 3, 6)[:5]),
+            rows=_starts(_depths("output+layernorm", 1, 2, 3, 6)),
+            task="listops",
+            columns=_depth_columns("output+layernorm", 1, 2, 6),
+            section="finetuning",
+        ),
+        Comparison(
+            "depth_output",
+            "Layers of the body, output net alone trained",
+            (*_depths("output", 1, 2, 3, 6), "random-output@24"),
+            ("T12",),
+            tuple((arm, f"random-{arm}") for arm in _depths("output", 1, 2, 3, 6)[:5]),
+            rows=_starts((*_depths("output", 1, 2, 3, 6), "random-output@24")),
+            task="listops",
+            columns=_depth_columns("output", 1, 3, 6, 24),
+            section="finetuning",
+        ),
+        Comparison(
+            "input",
+            "How the input net starts, trained and frozen",
+            ("fpt", "input-default", "input-normal", *FROZEN_INPUTS),
+            (),
+            (
+                *_minus("fpt", "input-default", "input-normal", FROZEN_INPUTS[0]),
+                *_beside(FROZEN_INPUTS),
+            ),
+            notes=(
+                "The paper calls the start of the input net very important where it stays frozen.",
+            ),
+            section="finetuning",
         ),
         Comparison(
             "unfreezing",
@@ -181,6 +345,7 @@ COMPARISONS: Mapping[str, Comparison] = {
                 "T13 uses one learning rate, 0.001, with two runs that diverged; ours are in the "
                 "protocol.",
             ),
+            section="finetuning",
         ),
     )
 }  # fmt: skip

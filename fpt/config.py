@@ -8,15 +8,14 @@ is allowed.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from .arms import ARMS, Arm
-from .backbones import Backbone, backbone
+from .backbones import backbone
 from .errors import FptError
 from .paths import PARAMS
-from .spec import RunSpec, canonical
+from .spec import RunSpec, canonical, probe_of
 from .strict_yaml import read_yaml
 from .tasks import get_task
 from .weights import reads_weights
@@ -42,6 +41,7 @@ class Run:
     arm: str
     task: str
     spec: RunSpec
+    keep: bool = False  # the trained parameters, beside the record
 
 
 @dataclass(frozen=True)
@@ -50,18 +50,18 @@ class Profile:
 
     name: str
     train_on: tuple[str, ...]  # devices on which the pipeline may train: cpu, cuda
-    backbone: str  # the transformer of every arm
-    lstm: str  # width of the LSTM arms, by the size whose width it shares
-    weights: str  # identity of the language-pretrained weights
+    bodies: Mapping[str, str]  # the backbone behind each kind of body that the arms name
+    weights: Mapping[str, str]  # the identity of the weights from each source that the arms name
     seeds: tuple[int, ...]
     defaults: Mapping[str, Any]
     tasks: Mapping[str, Mapping[str, Any]]
     arms: Mapping[str, Mapping[str, Any]]
-    sections: Mapping[str, Mapping[str, Any]]
+    sections: Mapping[str, tuple[Mapping[str, Any], ...]]  # blocks of tasks by arms
 
-    @cached_property
-    def body(self) -> Backbone:
-        return backbone(self.backbone)
+    @property
+    def backbone(self) -> str:
+        """The transformer that most arms share."""
+        return self.bodies["transformer"]
 
 
 def check_names(what: str, given: Iterable[Any], allowed: Iterable[str]) -> None:
@@ -84,9 +84,37 @@ def check_list(where: str, given: Any, allowed: Iterable[str]) -> None:
     check_names(where, given, allowed)
 
 
+def check_roles(where: str, block: Any, allowed: Iterable[str]) -> None:
+    check_names(where, check_block(where, block), sorted(allowed))
+    for name, value in block.items():
+        if not isinstance(value, str):
+            raise FptError(f"{where}.{name}: expected a name, found {value!r}.")
+
+
+def check_arm(where: str, arm: Arm, bodies: Iterable[str], weights: Iterable[str]) -> None:
+    """FptError where the profile has no body or no weights for an arm of one of its sections."""
+    if arm.body not in bodies:
+        raise FptError(
+            f"{where}: {arm.name!r} needs a body {arm.body!r}; there are {', '.join(bodies)}."
+        )
+    if reads_weights(arm.init) and arm.weights not in weights:
+        raise FptError(
+            f"{where}: {arm.name!r} needs weights {arm.weights!r}; there are {', '.join(weights)}."
+        )
+
+
 def check_seeds(where: str, seeds: Any) -> None:
     if not isinstance(seeds, list) or not seeds or not all(type(s) is int for s in seeds):
         raise FptError(f"{where}: expected a list of whole numbers, found {seeds!r}.")
+
+
+def check_keep(where: str, block: Mapping[str, Any]) -> None:
+    keep = block.get("keep", False)
+    if type(keep) is not bool:
+        raise FptError(f"{where}: expected true or false, found {keep!r}.")
+    probes = [arm for arm in block.get("arms", []) if ARMS[arm].procedure == "probe"]
+    if keep and probes:
+        raise FptError(f"{where}: a probe keeps no parameters; leave {', '.join(probes)} out.")
 
 
 def check_task(where: str, task: str, settings: Mapping[str, Any]) -> None:
@@ -151,9 +179,13 @@ def load(name: str, path: Path | None = None) -> Profile:
     if missing:
         raise FptError(f"{name}: {', '.join(missing)} missing; it needs {', '.join(names)}.")
     check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda"))
-    for which in ("backbone", "lstm", "weights"):
-        if not isinstance(block[which], str):
-            raise FptError(f"{name}.{which}: expected a name, found {block[which]!r}.")
+    check_roles(f"{name}.bodies", block["bodies"], {arm.body for arm in ARMS.values()})
+    check_roles(f"{name}.weights", block["weights"], {arm.weights for arm in ARMS.values()})
+    for role, body in block["bodies"].items():
+        try:
+            backbone(body)
+        except FptError as error:
+            raise FptError(f"{name}.bodies.{role}: {error}") from error
     defaults = check_settings(f"{name}.defaults", block["defaults"])
     absent = [setting for setting in SETTINGS if setting not in defaults]
     if absent:
@@ -164,31 +196,35 @@ def load(name: str, path: Path | None = None) -> Profile:
         tasks[task] = check_settings(where, settings or {}, ("name", "options"))
         check_task(where, task, tasks[task])
     check_names(f"{name}.arms", check_block(f"{name}.arms", block["arms"]), ARMS)
-    arms = {arm: check_settings(f"{name}.arms.{arm}", s) for arm, s in block["arms"].items()}
+    settings_of = {arm: check_settings(f"{name}.arms.{arm}", s) for arm, s in block["arms"].items()}
     check_seeds(f"{name}.seeds", block["seeds"])
     sections = {}
-    for section, settings in check_block(f"{name}.sections", block["sections"]).items():
+    for section, given in check_block(f"{name}.sections", block["sections"]).items():
         where = f"{name}.sections.{section}"
-        checked = check_settings(where, settings or {}, ("tasks", "arms", "seeds"))
-        check_list(f"{where}.tasks", checked.get("tasks", []), tasks)
-        check_list(f"{where}.arms", checked.get("arms", []), ARMS)
-        check_seeds(f"{where}.seeds", checked.get("seeds", block["seeds"]))
-        sections[section] = checked
-    for which, body in (("backbone", block["backbone"]), ("lstm", f"lstm-{block['lstm']}")):
-        try:
-            backbone(body)
-        except FptError as error:
-            raise FptError(f"{name}.{which}: {error}") from error
+        if not isinstance(given, list):
+            raise FptError(
+                f"{where}: expected a list of blocks of tasks and arms, found {given!r}."
+            )
+        checked = [
+            check_settings(where, part, ("tasks", "arms", "seeds", "keep")) for part in given
+        ]
+        for part in checked:
+            check_list(f"{where}.tasks", part.get("tasks", []), tasks)
+            check_list(f"{where}.arms", part.get("arms", []), ARMS)
+            for arm in part.get("arms", []):
+                check_arm(f"{where}.arms", ARMS[arm], block["bodies"], block["weights"])
+            check_seeds(f"{where}.seeds", part.get("seeds", block["seeds"]))
+            check_keep(f"{where}.keep", part)
+        sections[section] = tuple(checked)
     return Profile(
         name=name,
         train_on=tuple(block["train_on"]),
-        backbone=block["backbone"],
-        lstm=block["lstm"],
+        bodies=block["bodies"],
         weights=block["weights"],
         seeds=tuple(block["seeds"]),
         defaults=defaults,
         tasks=tasks,
-        arms=arms,
+        arms=settings_of,
         sections=sections,
     )
 
@@ -198,31 +234,36 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
     block = dict(profile.tasks[task])
     kind, options = block.pop("name", task), block.pop("options", {})
     values = {**profile.defaults, **block, **profile.arms.get(arm.name, {}), **settings}
-    name = profile.backbone if arm.body == "transformer" else f"{arm.body}-{profile.lstm}"
+    name = profile.bodies[arm.body]
     body = backbone(name)
     trainable = body.groups if arm.trainable is None else arm.trainable
     if not body.positions:
         trainable = tuple(group for group in trainable if group != "positions")
-    return RunSpec(
+    spec = RunSpec(
         data=canonical(get_task(kind, **options).identity),
         backbone=name,
         init=arm.init,
-        weights=profile.weights if reads_weights(arm.init) else None,
+        weights=profile.weights[arm.weights] if reads_weights(arm.init) else None,
         trainable=tuple(sorted(trainable)),
         seed=seed,
+        input_init=arm.input_init,
         **values,
     )
+    return probe_of(spec) if arm.procedure == "probe" else spec
 
 
 def expand(profile: Profile, section: str) -> list[Run]:
-    """Every run of a section's tables, in the order of its tasks, arms and seeds."""
+    """Every run of a section's tables, in the order of its blocks, tasks, arms and seeds."""
     check_names("section", [section], profile.sections)
-    block = dict(profile.sections[section])
-    tasks, arms = block.pop("tasks", []), block.pop("arms", [])
-    seeds = block.pop("seeds", profile.seeds)
-    return [
-        Run(arm, task, make_spec(profile, ARMS[arm], task, seed, **block))
-        for task in tasks
-        for arm in arms
-        for seed in seeds
-    ]
+    runs = []
+    for part in profile.sections[section]:
+        block = dict(part)
+        tasks, arms = block.pop("tasks", []), block.pop("arms", [])
+        seeds, keep = block.pop("seeds", profile.seeds), block.pop("keep", False)
+        runs += [
+            Run(arm, task, make_spec(profile, ARMS[arm], task, seed, **block), keep)
+            for task in tasks
+            for arm in arms
+            for seed in seeds
+        ]
+    return runs

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from .cells import Cell, best_floor, cells, section_tasks
+from .cells import Cell, best_floor, cells, effect, section_tasks
 from .comparisons import Comparison
 from .section import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
@@ -24,7 +24,7 @@ OURS, THEIRS = -0.14, 0.22  # places within a row
 def accuracies(section: Section, comparison: Comparison) -> Figure:
     """Test accuracy: mean with 95% interval, each seed, the paper's number, the best floor."""
     arms, found = compared(section, comparison), cells(section.frame())
-    tasks = section_tasks(section)
+    tasks = section_tasks(section, arms)
 
     def draw(axes: Axes, task: str) -> None:
         for y, arm in enumerate(arms):
@@ -55,17 +55,18 @@ def differences(section: Section, comparison: Comparison) -> Figure:
     def draw(axes: Axes, task: str) -> None:
         axes.axvline(0, color=INK, lw=0.8)
         for y, (a, b) in enumerate(pairs):
-            effect = found[a, task].minus(found[b, task])
+            seen = effect(found, a, b, task)
             shown = b if a == "fpt" else a
-            if effect is None:
+            if seen is None:
                 _absent(axes, y, None)
             else:
-                _ours(axes, y, shown, effect.effect, effect.low, effect.high)
+                _ours(axes, y, shown, seen.effect, seen.low, seen.high)
             value = comparison.effect(a, b, task)
             _theirs(axes, y, value)
 
     rows = [f"{short(a)}\nminus {short(b)}" for a, b in pairs]
-    return _figure(list(section_tasks(section)), rows, draw, "points of test accuracy", [], 1.35)
+    tasks = list(section_tasks(section, arms))
+    return _figure(tasks, rows, draw, "points of test accuracy", [], 1.35)
 
 
 def _figure(

@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from .arms import ARMS
-from .cells import Cell, best_floor, cells, section_arms, section_tasks
+from .cells import Cell, best_floor, cells, effect, section_arms, section_tasks
 from .claim import known_to_paper
 from .comparisons import COMPARISONS
 from .data import prepared_path
@@ -26,6 +26,7 @@ from .tasks.images import ImageTask
 from .tasks.sequences import SequenceTask
 
 GAP = 1.0  # between the groups of two tasks, in bars
+LEGEND_ROW = 0.36  # inches: an arm and its runs
 LEAST_REACH = 10.0  # points on each side of zero, so that small effects look small
 
 
@@ -42,9 +43,13 @@ def _floor_label() -> Line2D:
 
 def _legend(figure: Figure, handles: Sequence[Artist]) -> None:
     """Above the panels, in as many columns as fit."""
-    longest = max(len(line) for it in handles for line in str(it.get_label()).split("\n"))
-    columns = max(1, int(figure.get_figwidth() / max(2.1, 0.5 + 0.075 * longest)))
+    columns = _legend_columns(figure.get_figwidth(), handles)
     figure.legend(handles=handles, loc="outside upper left", ncols=columns)
+
+
+def _legend_columns(width: float, handles: Sequence[Artist]) -> int:
+    longest = max(len(line) for it in handles for line in str(it.get_label()).split("\n"))
+    return max(1, int(width / max(2.1, 0.5 + 0.075 * longest)))
 
 
 def _note(axes: Axes, x: float, text: str, rotation: float = 0) -> None:
@@ -54,12 +59,17 @@ def _note(axes: Axes, x: float, text: str, rotation: float = 0) -> None:
     word.set(rotation=rotation, bbox=box)
 
 
+def _transfer_arms(section: Section) -> list[str]:
+    arms = section_arms(section)
+    return [arm for arm in COMPARISONS["transfer"].arms if arm in arms]
+
+
 def transfer_bars(section: Section) -> Figure:
     """The paper's bar figure: test accuracy per task and arm, ours above the paper's.
 
     A bar is a mean with its 95% interval, a dot one seed, a dashed tick the best trivial floor.
     """
-    arms, tasks = section_arms(section), section_tasks(section)
+    arms, tasks = _transfer_arms(section), section_tasks(section)
     found = cells(section.frame())
     with styled():
         figure = _figure(max(6.4, min(11.0, 0.6 + 0.3 * (len(arms) + 1) * len(tasks))), 6.6)
@@ -157,24 +167,24 @@ def _runs_label(section: Section, found: Mapping[tuple[str, str], Cell], arm: st
 def effects(section: Section) -> Figure:
     """FPT minus each other arm, per task: ours with its 95% interval, the paper's as a diamond."""
     tasks, found = section_tasks(section), cells(section.frame())
-    others = [arm for arm in section_arms(section) if arm != "fpt"]
+    others = [arm for arm in _transfer_arms(section) if arm != "fpt"]
     with styled():
         figure = _figure(1.4 + 1.95 * len(others), 1.5 + 0.45 * len(tasks))
         panels = figure.subplots(1, len(others), sharey=True, squeeze=False)[0]
         for axes, arm in zip(panels, others, strict=True):
             look = LOOKS[arm]
             for y, task in enumerate(tasks):
-                effect = found["fpt", task].minus(found[arm, task]) if found else None
-                if effect is None:
+                seen = effect(found, "fpt", arm, task)
+                if seen is None:
                     axes.text(0, y - 0.16, "  not run", va="center", color=MUTED, fontsize=7)
                 else:
-                    if np.isfinite(effect.low):
-                        ends = [100 * effect.low, 100 * effect.high]
+                    if np.isfinite(seen.low):
+                        ends = [100 * seen.low, 100 * seen.high]
                         axes.plot(
                             ends, [y - 0.16] * 2, color=look.colour, lw=2, solid_capstyle="butt"
                         )
                     axes.plot(
-                        100 * effect.effect, y - 0.16, look.marker, color=look.colour, mec=INK, ms=6
+                        100 * seen.effect, y - 0.16, look.marker, color=look.colour, mec=INK, ms=6
                     )
                 value = COMPARISONS["transfer"].effect("fpt", arm, task)
                 if value is not None:
@@ -204,13 +214,24 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
 
     `only`: arms to draw, of those that the section has, where all would be too many.
     """
-    tasks, arms = section_tasks(section), section_arms(section)
+    arms = section_arms(section)
     arms = arms if only is None else [arm for arm in only if arm in arms]
+    tasks = section_tasks(section, arms)
     curves, found = section.curves(), cells(section.frame())
     columns = min(3, len(tasks))
     rows = -(-len(tasks) // columns)
+    handles = [
+        Line2D(
+            [], [], color=LOOKS[arm].colour, ls=LOOKS[arm].line, marker=LOOKS[arm].marker, ms=4,
+            mfc=_face(arm), lw=1.8, label=_runs_label(section, found, arm),
+        )
+        for arm in arms
+    ]  # fmt: skip
+    handles.append(_floor_label())
     with styled():
-        figure = _figure(max(6.4, 3.2 * columns), 1.0 + 2.2 * rows)
+        width = max(6.4, 3.2 * columns)
+        above = LEGEND_ROW * -(-len(handles) // _legend_columns(width, handles))
+        figure = _figure(width, 0.4 + above + 2.2 * rows)
         grid = figure.subplots(rows, columns, squeeze=False)
         for axes in grid.flat[len(tasks) :]:
             axes.set_visible(False)
@@ -232,15 +253,12 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
         for axes in grid[:, 0]:
             axes.set_ylabel("validation accuracy, %")
         figure.supxlabel("gradient steps", fontsize=9)
-        handles = [
-            Line2D(
-                [], [], color=LOOKS[arm].colour, ls=LOOKS[arm].line, marker=LOOKS[arm].marker,
-                ms=4, lw=1.8, label=_runs_label(section, found, arm),
-            )
-            for arm in arms
-        ]  # fmt: skip
-        _legend(figure, [*handles, _floor_label()])
+        _legend(figure, handles)
     return figure
+
+
+def _face(arm: str) -> str:
+    return "white" if LOOKS[arm].hollow else LOOKS[arm].colour
 
 
 def _curves(axes: Axes, arm: str, points: pd.DataFrame) -> None:
@@ -255,7 +273,7 @@ def _curves(axes: Axes, arm: str, points: pd.DataFrame) -> None:
     every = max(1, len(mean) // 6)
     axes.plot(
         mean.index, mean, color=look.colour, ls=look.line, lw=1.8, marker=look.marker, ms=4,
-        markevery=every,
+        mfc=_face(arm), markevery=every,
     )  # fmt: skip
 
 

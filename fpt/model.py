@@ -20,6 +20,7 @@ from .spec import RunSpec
 from .tasks import Batch, Task
 from .weights import State, body_depends_on_seed, body_state
 
+INPUT_INITS = ("orthogonal", "default", "normal")
 INPUT_GAIN = 1.41  # orthogonal start of the released code
 
 
@@ -39,13 +40,24 @@ class InputNet(nn.Module):
             else {"weight": (width, dim), "bias": (width,)}
         )
 
-    def initial(self, name: str, draw: torch.Generator) -> Tensor:
-        """Initial values of one run, as in the released code: N(0, 1) embeddings (the library's
-        default), orthogonal matrix, no bias."""
+    def initial(self, name: str, init: str, draw: torch.Generator) -> Tensor:
+        """Initial values of one run. Embeddings are N(0, 1), the library's default. A matrix is
+        `orthogonal` as in the released code, the library's `default`, or `normal`, N(0, 1); its
+        bias is zero but by default."""
+        if init not in INPUT_INITS:
+            known = ", ".join(INPUT_INITS)
+            raise FptError(f"There is no start {init!r} of the input net; choose one of {known}.")
         value = torch.zeros(self.shapes[name])
         if self.kind == "token":
             return value.normal_(generator=draw)
-        return nn.init.orthogonal_(value, INPUT_GAIN, draw) if name == "weight" else value
+        if init == "default":
+            bound = 1 / math.sqrt(self.shapes["weight"][1])
+            return value.uniform_(-bound, bound, generator=draw)
+        if name == "bias":
+            return value
+        if init == "normal":
+            return value.normal_(generator=draw)
+        return nn.init.orthogonal_(value, INPUT_GAIN, draw)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(K, B, T, dim) or (K, B, T) ids -> (K, B, T, width)."""
@@ -165,7 +177,7 @@ def assemble(
     rows = []
     for chosen in (True, False):
         part = Rows([slot for slot in slots if (slot.group in trained) == chosen], trained=chosen)
-        values = torch.stack([initial_row(part.slots, spec.seed, initial) for spec in specs])
+        values = torch.stack([initial_row(part.slots, spec, initial) for spec in specs])
         part.bind(values.to(device))
         rows.append(part)
     return model, rows[0], rows[1]
@@ -189,15 +201,18 @@ def body_slots(body: nn.Module, spec: Backbone, trained: set[str]) -> list[Slot]
     return slots
 
 
-def initial_row(slots: Sequence[Slot], seed: int, initial: State) -> Tensor:
-    """Initial values of one run, (P,): from the body's state, or drawn for the nets by `seed`."""
+def initial_row(slots: Sequence[Slot], spec: RunSpec, initial: State) -> Tensor:
+    """Initial values of one run, (P,): from the body's state, or drawn for the nets by its seed."""
     parts = []
     for slot in slots:
         value = initial.get(slot.name)
         if value is None:
-            assert isinstance(slot.owner, InputNet | OutputNet)
-            draw = generator("cpu", seed, "init", slot.name)
-            value = slot.owner.initial(slot.attribute, draw)
+            draw = generator("cpu", spec.seed, "init", slot.name)
+            if isinstance(slot.owner, InputNet):
+                value = slot.owner.initial(slot.attribute, spec.input_init, draw)
+            else:
+                assert isinstance(slot.owner, OutputNet)
+                value = slot.owner.initial(slot.attribute, draw)
         parts.append(value.flatten())
     return torch.cat(parts) if parts else torch.empty(0)
 

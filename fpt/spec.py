@@ -39,6 +39,7 @@ class RunSpec:
     dropout: float = 0.1  # after the input net and inside the body (not on attention weights)
     augment: bool = True  # the task's augmentation, where it has one
     procedure: str = "sgd"  # or "probe": see `probe_of`
+    input_init: str = "orthogonal"  # how the input net starts, a name of fpt.model.INPUT_INITS
     semantics: int = SEMANTICS
 
     @property

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from .arms import ARMS
-from .backbones import build
+from .backbones import backbone, build
 from .cells import section_arms
 from .draws import Draws
 from .errors import FptError
@@ -21,14 +21,14 @@ DRAWN = ("fpt", "statistics-global", "random", "random-scaled")
 
 def start(section: Section, arm: str, seed: int = 0) -> State:
     """The frozen body of an arm as it starts; FptError where its weights are not here."""
-    spec = section.profile.body
-    weights = section.profile.weights
+    spec = backbone(section.profile.backbone)
+    weights = section.profile.weights["language"]
     return body_state(spec, build(spec, Draws(), 0.0), ARMS[arm].init, weights, seed)
 
 
 def starts_table(section: Section) -> Table:
     """What each start keeps of the language body, on its first matrix and on its norms."""
-    spec = section.profile.body
+    spec = backbone(section.profile.backbone)
     language = start(section, "fpt")
     name = next(n for n, tensor in language.items() if LAYER.search(n) and tensor.dim() > 1)
     values = language[name]
@@ -51,7 +51,7 @@ def starts_table(section: Section) -> Table:
         }
     shown = pd.DataFrame.from_dict(rows, orient="index")
     notes = (
-        f"The matrix {name} of {spec.name} ({section.profile.weights}), seed 0.",
+        f"The matrix {name} of {spec.name} ({section.profile.weights['language']}), seed 0.",
         "Bodies are redrawn for every seed, except the language body.",
     )
     return Table("starts", "What a start keeps of the language body", shown, shown, notes)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from .cells import CHOSEN, LAST, Cell, cells, floors, section_arms, section_tasks
+from .cells import CHOSEN, LAST, Cell, cells, effect, floors, section_arms, section_tasks
 from .claim import known_to_paper
 from .claims import Finding, p_text, points, signed
 from .comparisons import COMPARISONS, Comparison
@@ -41,8 +41,12 @@ def coverage(section: Section) -> str:
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.spec.seed for run in section.runs))
     ran = "; ".join(f"{name}: {count}" for name, count in summary["devices"].items())
     odd = "".join(f", {n} {name}" for name, n in summary["status"].items() if name != "done")
+    bodies = ", ".join(dict.fromkeys(run.spec.backbone for run in section.runs))
+    weights = ", ".join(
+        dict.fromkeys(run.spec.weights for run in section.runs if run.spec.weights is not None)
+    )
     return (
-        f"Profile {profile.name}, body {profile.backbone} ({profile.weights}), seeds {seeds}: "
+        f"Profile {profile.name}, bodies {bodies} ({weights or 'no weights'}), seeds {seeds}: "
         f"{summary['present']} of {summary['expected']} runs are present{odd}"
         + (f". Runs by device: {ran}." if ran else ".")
     )
@@ -75,13 +79,16 @@ def compared(section: Section, comparison: Comparison) -> list[str]:
 
 def results_table(section: Section, comparison: Comparison, metric: str = CHOSEN) -> Table:
     """Arms by tasks, then trivial floors, then what the paper printed."""
-    arms, tasks = compared(section, comparison), section_tasks(section)
+    arms = compared(section, comparison)
+    tasks = section_tasks(section, arms)
     frame = section.frame()
     found = cells(frame[frame["arm"].isin(arms)], metric)
     shown: dict[str, list[str]] = {}
     numbers = []
     for arm in arms:
-        shown[label(arm)] = [cell_text(found.get((arm, task))) for task in tasks]
+        shown[label(arm)] = [
+            cell_text(found[arm, task]) if (arm, task) in found else NONE for task in tasks
+        ]
         numbers += [_cell_numbers(found[arm, task]) for task in tasks if (arm, task) in found]
     known = {name: floors(task) for name, task in tasks.items()}
     for floor in dict.fromkeys(name for each in known.values() for name in each):
@@ -102,12 +109,7 @@ def results_table(section: Section, comparison: Comparison, metric: str = CHOSEN
         + ("Parameters chosen on validation." if chosen else "Last parameters, as published.")
         + " Diverged runs are counted, not averaged.",
         *([_shift(frame, arms)] if chosen and found else []),
-        "The paper's rows are GPT-2, one run each"
-        + (
-            "."
-            if section.profile.name == "paper"
-            else "; compare its effects with ours (next table), not its cells."
-        ),
+        *([_theirs(section)] if comparison.tables else []),
         *comparison.notes,
         *remarks(section),
     ]
@@ -115,6 +117,13 @@ def results_table(section: Section, comparison: Comparison, metric: str = CHOSEN
     title = comparison.title + ("" if chosen else ", last parameters")
     table = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
     return Table(name, title, table, pd.DataFrame(numbers), tuple(notes))
+
+
+def _theirs(section: Section) -> str:
+    said = "The paper's rows are GPT-2, one run each"
+    if section.profile.name == "paper":
+        return said + "."
+    return said + "; compare its effects with ours (next table), not its cells."
 
 
 def transfer_table(section: Section, metric: str = CHOSEN) -> Table:
@@ -169,12 +178,12 @@ def _shift(frame: pd.DataFrame, arms: Sequence[str]) -> str:
 def differences_table(section: Section, comparison: Comparison) -> Table:
     """The differences of interest per task, ours above the paper's: comparable at any scale."""
     found, arms = cells(section.frame()), compared(section, comparison)
-    tasks = section_tasks(section)
+    tasks = section_tasks(section, arms)
     shown: dict[str, list[str]] = {}
     numbers: list[dict[str, object]] = []
     sources: dict[str, None] = {}
     for a, b in (pair for pair in comparison.pairs if set(pair) <= set(arms)):
-        ours = [found[a, task].minus(found[b, task]) for task in tasks]
+        ours = [effect(found, a, b, task) for task in tasks]
         printed = [comparison.effect(a, b, task) for task in tasks]
         name = f"{short(a)} minus {short(b)}"
         shown[name] = [_effect_text(it) for it in ours]
@@ -182,11 +191,11 @@ def differences_table(section: Section, comparison: Comparison) -> Table:
             source = comparison.source(a, b)
             sources[f"{name.removeprefix('FPT ')} from {source}"] = None
             shown[f"paper: {name}"] = [NONE if v is None else signed(v / 100) for v in printed]
-        for task, effect, value in zip(tasks, ours, printed, strict=True):
+        for task, it, value in zip(tasks, ours, printed, strict=True):
             row: dict[str, object] = {"task": task, "arm": a, "minus": b, "paper": value}
-            if effect is not None:
-                row |= {n: 100 * getattr(effect, n) for n in ("effect", "low", "high")}
-                row["p"] = effect.p
+            if it is not None:
+                row |= {n: 100 * getattr(it, n) for n in ("effect", "low", "high")}
+                row["p"] = it.p
             numbers.append(row)
     notes = [
         "Points of test accuracy with the 95% interval (Welch, seeds and test items).",
@@ -209,8 +218,8 @@ def effects_table(section: Section) -> Table:
     return differences_table(section, COMPARISONS["transfer"])
 
 
-def _effect_text(effect: Difference | None) -> str:
-    return "not run" if effect is None else points(effect)
+def _effect_text(found: Difference | None) -> str:
+    return "not run" if found is None else points(found)
 
 
 def _bodies(section: Section) -> str:
@@ -266,14 +275,14 @@ def verdict_table(findings: Sequence[Finding]) -> Table:
     rows, names = [], []
     numbers: list[dict[str, object]] = []
     for it in findings:
-        effect = it.measured.effect
+        seen = it.measured.effect
         names.append(it.claim.text)
         rows.append(
             {
                 "task": it.task,
                 "verdict": it.verdict.label,
                 "measured": it.claim.effect,
-                "effect, points": _effect_text(effect),
+                "effect, points": _effect_text(seen),
                 "runs": " and ".join(map(str, it.measured.runs)),
                 "p (Holm)": NONE
                 if math.isnan(it.verdict.p)
@@ -283,8 +292,8 @@ def verdict_table(findings: Sequence[Finding]) -> Table:
         )
         numbers.append({"claim": it.claim.id, "task": it.task, "verdict": it.verdict.label})
         numbers[-1] |= {"p_holm": it.verdict.p, "margin": it.claim.margin}
-        if effect is not None:
-            numbers[-1] |= {n: getattr(effect, n) for n in ("effect", "low", "high", "p")}
+        if seen is not None:
+            numbers[-1] |= {n: getattr(seen, n) for n in ("effect", "low", "high", "p")}
     notes = (
         "Verdicts at 5% after Holm's adjustment over this table. A claim of equality is supported "
         "when the effect lies within its margin, not when no difference was found.",

@@ -1,7 +1,7 @@
 """Sections with made-up records, for the tests of tables, figures and claims."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,6 +9,7 @@ import yaml
 
 import fpt.section  # noqa: F401  (the module; the package's attribute is the function)
 from fpt import config
+from fpt.arms import ARMS as ALL
 from fpt.config import Run
 from fpt.records import Record, Status
 from fpt.section import Section
@@ -22,22 +23,38 @@ ARMS = ("fpt", "random", "full", "lstm")
 TASKS = ("bit-xor", "mnist", "digits")
 
 
+def bodies(transformer: str) -> dict[str, str]:
+    """A small body for every kind that an arm names."""
+    small = config.load("smoke").bodies | {f"depth-{depth}": "nano@1" for depth in (6, 24)}
+    return {**small, "transformer": transformer}
+
+
+def weights(language: str) -> dict[str, str]:
+    """Weights from every source that an arm names."""
+    return {arm.weights: f"{arm.weights}-0" for arm in ALL.values()} | {"language": language}
+
+
 def make_section(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str = "transfer",
     arms: Sequence[str] = ARMS,
     body: tuple[str, str] = ("nano", "nano-english-0"),
+    tasks: Mapping[str, Mapping[str, object]] | Sequence[str] = TASKS,
     **defaults: object,
 ) -> Section:
-    """A section of 3 tasks, 4 arms and 3 seeds without records; reports go to `folder`."""
+    """A section of 3 tasks, 4 arms and 3 seeds without records; reports go to `folder`.
+
+    `tasks`: their names, or their blocks in params.yaml by name.
+    """
     monkeypatch.setattr(sys.modules["fpt.section"], "REPORTS", folder)
     monkeypatch.setattr("fpt.records.REPORTS", folder)
     block = {
-        "train_on": ["cuda"], "backbone": body[0], "lstm": "nano", "weights": body[1],
+        "train_on": ["cuda"], "bodies": bodies(body[0]), "weights": weights(body[1]),
         "seeds": [0, 1, 2], "defaults": SETTINGS | defaults,
-        "tasks": {task: {} for task in TASKS}, "arms": {},
-        "sections": {name: {"tasks": list(TASKS), "arms": list(arms)}},
+        "tasks": {task: dict(tasks[task]) if isinstance(tasks, Mapping) else {} for task in tasks},
+        "arms": {},
+        "sections": {name: [{"tasks": list(tasks), "arms": list(arms)}]},
     }  # fmt: skip
     params = folder / "params.yaml"
     params.write_text(yaml.safe_dump({"profile": "lab", "lab": block}))
@@ -45,7 +62,9 @@ def make_section(
     return Section(name, profile, tuple(config.expand(profile, name)))
 
 
-def make_record(run: Run, accuracy: float, status: Status = "done") -> Record:
+def make_record(
+    run: Run, accuracy: float, status: Status = "done", train: float | None = None
+) -> Record:
     curve = [
         {
             "step": step, "train_loss": 1.0, "valid_loss": 1.0, "gradient_norm": 1.0,
@@ -53,15 +72,18 @@ def make_record(run: Run, accuracy: float, status: Status = "done") -> Record:
         }
         for step in range(10, 130, 10)
     ]  # fmt: skip
+    sizes = task_of(run.spec).sizes
+    scored = {"train_accuracy": min(1.0, accuracy + 0.03) if train is None else train}
     return Record(
         spec=run.spec,
         status=status,
         metrics={
             "test_accuracy": accuracy,
-            "test_items": task_of(run.spec).sizes["test"],
+            "test_items": sizes["test"],
             "last_test_accuracy": accuracy - 0.02,
             "steps": 120,
-        },
+        }
+        | (scored if sizes["train"] else {}),
         curve=curve,
         cost={"seconds": 40.0, "tokens": 1e6, "flops": 2e12, "peak_bytes": 3e9},
         environment={"device": "a test CPU", "kind": "cpu"},

@@ -25,9 +25,8 @@ PARAMETERS = {
     "profile": "smoke",
     "smoke": {
         "train_on": ["cpu", "cuda"],
-        "backbone": "tiny",
-        "lstm": "tiny",
-        "weights": WEIGHTS,
+        "bodies": {"transformer": "tiny", "lstm": "lstm-tiny"},
+        "weights": {"language": WEIGHTS},
         "seeds": [0, 1],
         "defaults": {
             "lr": 0.01,
@@ -45,8 +44,8 @@ PARAMETERS = {
         },
         "arms": {},
         "sections": {
-            "transfer": {"tasks": ["bit-xor", "bit-memory"], "arms": ["fpt", "random", "lstm"]},
-            "tasks": {},
+            "transfer": [{"tasks": ["bit-xor", "bit-memory"], "arms": ["fpt", "random", "lstm"]}],
+            "tasks": [],
         },
     },
 }
@@ -169,21 +168,22 @@ def test_status(fpt: Cli, project: Path) -> None:
     runs = expand(load("smoke"), "transfer")
     code, out, _ = fpt("status", "--json")
     assert code == 0
-    rows = {row["section"]: row for row in json.loads(out)}
+    rows = {row["section"]: row for row in json.loads(out)["sections"]}
     assert set(rows) == {"transfer", "tasks"}
     assert rows["transfer"]["missing"] == [run.spec.key for run in runs]
     assert rows["transfer"]["hours_left"] is None  # nothing was measured yet
     fpt("run", "transfer", "--only", "random")
-    rows = {row["section"]: row for row in json.loads(fpt("status", "--json")[1])}
+    rows = {row["section"]: row for row in json.loads(fpt("status", "--json")[1])["sections"]}
     assert (rows["transfer"]["expected"], rows["transfer"]["present"]) == (12, 4)
     assert rows["transfer"]["hours_left"] is None  # the LSTM's rate is not known
     fpt("run", "transfer", "--only", "lstm")
-    (row,) = [row for row in json.loads(fpt("status", "--json")[1]) if row["missing"]]
+    (row,) = [row for row in json.loads(fpt("status", "--json")[1])["sections"] if row["missing"]]
     assert 0 < row["hours_left"] < 1
     assert row["basis"] == "cpu"
     text = fpt("status")[1]
     assert re.search(r"transfer +8 of 12 runs, 0\.0 h left .*cpu", text)
     assert re.search(r"tasks +0 of 0 runs$", text, re.MULTILINE)
+    assert re.search(r"T2 +random +bit-memory 2/2, bit-xor 2/2, listops no runs,", text)
 
 
 def test_tasks_and_params(fpt: Cli) -> None:

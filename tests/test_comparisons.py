@@ -30,6 +30,9 @@ ALL = [(section, COMPARISONS[name]) for section, names in SECTIONS.items() for n
 IDS = [comparison.name for _, comparison in ALL]
 
 
+LOCAL = {"fpt-smaller", "random-smaller"}  # smaller than any published body
+
+
 def make(
     name: str, comparison: Comparison, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Section:
@@ -47,22 +50,13 @@ def level(run: Run) -> float:
 @pytest.mark.parametrize("comparison", COMPARISONS.values(), ids=COMPARISONS)
 def test_a_comparison_names_what_there_is(comparison: Comparison) -> None:
     assert set(comparison.arms) <= set(ARMS)
-    assert {arm for pair in comparison.pairs for arm in pair} == set(comparison.arms)
+    assert {arm for pair in comparison.pairs for arm in pair} <= set(comparison.arms)
+    assert all(a != b for a, b in comparison.pairs)
     assert set(comparison.rows) <= set(comparison.arms)
     rows = {row for table in comparison.tables for row in paper.table(table).rows}
-    assert {comparison.row(arm) for arm in comparison.arms} & rows
+    assert bool({comparison.row(arm) for arm in comparison.arms} & rows) == bool(comparison.tables)
     assert set(comparison.rows.values()) <= rows
-    printed = [name for name in comparison.arms if comparison.source(name) is not None]
-    if comparison.name not in ("transfer", "initialization"):
-        assert printed == list(comparison.arms)
-
-
-@pytest.mark.parametrize("comparison", COMPARISONS.values(), ids=COMPARISONS)
-def test_every_row_of_the_papers_tables_has_an_arm(comparison: Comparison) -> None:
-    named = {comparison.row(arm) for arm in comparison.arms}
-    for table in comparison.tables:
-        others = {"bit", "vit"}  # of T2: other pretrained bodies
-        assert set(paper.table(table).rows) - others <= named
+    assert comparison.of in config.load("paper").sections
 
 
 @pytest.mark.parametrize(
@@ -108,13 +102,17 @@ def test_an_effect_is_within_one_table() -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", SECTIONS)
-def test_sections_of_the_project_have_the_arms_of_their_tables(name: str, profile: str) -> None:
-    runs = config.expand(config.load(profile), name)
-    wanted = {arm for part in SECTIONS[name] for arm in COMPARISONS[part].arms}
-    assert {run.arm for run in runs} == wanted
-    tasks = {run.task for run in runs}
-    assert len(tasks) <= 2 if profile == "smoke" else len(tasks) == 7
+def test_sections_of_the_project_have_the_arms_of_their_tables(profile: str) -> None:
+    loaded = config.load(profile)
+    for name in loaded.sections:
+        runs = config.expand(loaded, name)
+        wanted = {arm for it in COMPARISONS.values() if it.of == name for arm in it.arms}
+        if wanted:  # the other sections have tables of their own
+            assert {run.arm for run in runs} <= wanted, name
+        if profile == "smoke":
+            assert len({run.task for run in runs}) <= 3, name
+        if profile == "paper":
+            assert {run.arm for run in runs} >= wanted - LOCAL, name
 
 
 # ------------------------------------------------------------------------------- tables and claims
@@ -192,10 +190,16 @@ def test_verdicts_on_finetuning_follow_the_data() -> None:
     levels |= {"fpt+attention": 0.6}
     assert set(arms) <= set(levels)
     found = verdicts("finetuning", levels, "cifar10")
-    assert set(found) == {claim.id for claim in claims.CLAIMS["finetuning"]}
+    parts = {
+        claim.id
+        for claim in claims.CLAIMS["finetuning"]
+        if claim.covers("cifar10") and "input-" not in claim.id
+    }
+    assert set(found) >= parts
+    found = {claim: label for claim, label in found.items() if claim in parts}
     assert set(found.values()) == {"supported"}
     found = verdicts("finetuning", {arm: 1.3 - at for arm, at in levels.items()}, "cifar10")
-    assert set(found.values()) == {"contradicted"}
+    assert {found[claim] for claim in parts} == {"contradicted"}
     # On bit-memory the paper's input net does more than its layer norms; T14 has one task.
     found = verdicts("finetuning", levels, "bit-memory")
     assert "layernorm-over-input" not in found

@@ -38,7 +38,8 @@ def write(path, content):
 
 
 def record(section):
-    return report / "records" / f"{section}-{block['sections'][section].get('lr')}.json"
+    rates = [part.get("lr") for part in block["sections"][section]]
+    return report / "records" / f"{section}-{rates}.json"
 
 
 if verb == "data":
@@ -149,7 +150,7 @@ def test_a_merged_record_is_noticed(checkout: Checkout) -> None:
 
 def test_a_learning_rate_reaches_its_section_only(checkout: Checkout) -> None:
     params = yaml.safe_load((checkout.root / "params.yaml").read_text())
-    params["smoke"]["sections"]["transfer"]["lr"] = 0.5
+    params["smoke"]["sections"]["transfer"][0]["lr"] = 0.5
     (checkout.root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
     assert checkout.dvc("repro") == ({"train", "section@transfer", "index"}, {"transfer"})
 

@@ -35,6 +35,7 @@ OTHER = {
     "dropout": 0.0,
     "augment": False,
     "procedure": "probe",
+    "input_init": "normal",
     "semantics": 2,
 }
 

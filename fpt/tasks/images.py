@@ -7,6 +7,7 @@ row by row, a token's values in the order (row, column, channel).
 import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ..data import Arrays, Dataset, fetch, hub_identity, load
-from ..rng import fold
+from ..errors import FptError
+from ..rng import fold, generator
 from . import augment as augmentation
 from .base import (
     Batch,
@@ -57,6 +59,7 @@ class ImageTask(FiniteTask):
     """
 
     patch: int
+    available: int  # training examples of the data set; option `train` may use fewer
     pad: int = 0
     grey: bool = False
     levels: int = 255  # the pixel value that means 1
@@ -68,7 +71,9 @@ class ImageTask(FiniteTask):
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
         arrays = load(self.dataset, device)
-        rows = order(len(arrays["train_labels"]), seeds, step, size, device)
+        rows = order(self.sizes["train"], seeds, step, size, device)
+        if self.part is not None:
+            rows = self.part.to(device)[rows]
         images = arrays["train_images"][rows]
         if augment:
             numbers = augmentation.draw(seeds, step, size, device)
@@ -79,9 +84,27 @@ class ImageTask(FiniteTask):
         self.check_split(split)
         arrays = load(self.dataset, device)
         images, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"]
+        if split == "train" and self.part is not None:
+            images, labels = images[self.part.to(device)], labels[self.part.to(device)]
         for start in range(0, len(labels), size):
             part = slice(start, start + size)
             yield Batch(self.tokens(images[part])[None], labels[part].long()[None, :, None])
+
+    @cached_property
+    def part(self) -> Tensor | None:
+        """The training examples that are used, (N,) int64; None where all are. Of two parts of one
+        data set, the larger contains the smaller."""
+        used = self.sizes["train"]
+        if used == self.available:
+            return None
+        shuffled = torch.randperm(self.available, generator=generator("cpu", self.name, "part"))
+        return shuffled[:used].sort()[0]
+
+    def floors(self) -> dict[str, float]:
+        """Measured with all training examples; with a part of them, only what needs no fit."""
+        if self.part is None:
+            return super().floors()
+        return self.measure_floors()
 
     def pixels(self, images: Tensor) -> Tensor:
         """(..., H, W, C) uint8 -> float32 in [0, 1], grey where the task is."""
@@ -100,15 +123,18 @@ class ImageTask(FiniteTask):
         return values.transpose(-4, -3).flatten(-3).flatten(-3, -2)
 
     def measure_floors(self) -> dict[str, float]:
-        arrays = load(self.dataset)
-        best = majority(arrays["train_labels"], arrays["test_labels"], self.classes)
+        best = majority(self.labels("train"), self.labels("test"), self.classes)
         return {"majority": best}
 
     def labels(self, split: str) -> Tensor:
-        return load(self.dataset)[f"{split}_labels"].long()
+        labels = load(self.dataset)[f"{split}_labels"].long()
+        return labels if split != "train" or self.part is None else labels[self.part]
 
     def features(self, split: str) -> Tensor | None:
-        return self.pixels(load(self.dataset)[f"{split}_images"]).flatten(1)
+        images = load(self.dataset)[f"{split}_images"]
+        if split == "train" and self.part is not None:
+            images = images[self.part]
+        return self.pixels(images).flatten(1)
 
     def example(self, split: str, index: int) -> Example:
         self.check_split(split)
@@ -208,9 +234,17 @@ SHAPES_DATA = Dataset(
 )
 
 
+def _sizes(name: str, options: dict[str, Any], train: int, valid: int, test: int) -> dict[str, int]:
+    if options["train"] > train:
+        raise FptError(
+            f"option 'train' of task {name!r} must be at most {train}, not {options['train']}."
+        )
+    return {"train": options["train"], "valid": valid, "test": test}
+
+
 def mnist(**given: Any) -> ImageTask:
     """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
-    options = resolve("mnist", given, {"size": 32})
+    options = resolve("mnist", given, {"size": 32, "train": 55_000})
     choice("mnist", "size", options["size"], (32, 28))
     return ImageTask(
         name="mnist",
@@ -219,7 +253,8 @@ def mnist(**given: Any) -> ImageTask:
         dim=16,
         length=(options["size"] // 4) ** 2,
         classes=10,
-        sizes={"train": 55_000, "valid": 5_000, "test": 10_000},
+        sizes=_sizes("mnist", options, 55_000, 5_000, 10_000),
+        available=55_000,
         dataset=MNIST_DATA,
         patch=4,
         pad=(options["size"] - 28) // 2,
@@ -228,14 +263,16 @@ def mnist(**given: Any) -> ImageTask:
 
 def cifar10(**given: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as the released code does."""
+    options = resolve("cifar10", given, {"train": 45_000})
     return ImageTask(
         name="cifar10",
-        options=resolve("cifar10", given, {}),
+        options=options,
         kind="vector",
         dim=48,
         length=64,
         classes=10,
-        sizes={"train": 45_000, "valid": 5_000, "test": 10_000},
+        sizes=_sizes("cifar10", options, 45_000, 5_000, 10_000),
+        available=45_000,
         augmented=True,
         dataset=CIFAR_DATA,
         patch=4,
@@ -247,11 +284,12 @@ def cifar10(**given: Any) -> ImageTask:
 
 def cifar10_lra(**given: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    options = resolve("cifar10-lra", given, {})
+    options = resolve("cifar10-lra", given, {"train": 45_000})
     return replace(
         cifar10(),
         name="cifar10-lra",
         options=options,
+        sizes=_sizes("cifar10-lra", options, 45_000, 5_000, 10_000),
         dim=1,
         length=1024,
         patch=1,
@@ -266,14 +304,16 @@ def digits(**given: Any) -> ImageTask:
 
     A stand-in, not MNIST.
     """
+    options = resolve("digits", given, {"train": 4388})
     return ImageTask(
         name="digits",
-        options=resolve("digits", given, {}),
+        options=options,
         kind="vector",
         dim=25,
         length=4,
         classes=10,
-        sizes={"train": 4388, "valid": 200, "test": 500},
+        sizes=_sizes("digits", options, 4388, 200, 500),
+        available=4388,
         dataset=DIGITS_DATA,
         patch=5,
         levels=16,
@@ -282,14 +322,16 @@ def digits(**given: Any) -> ImageTask:
 
 def shapes(**given: Any) -> ImageTask:
     """Generated 32x32 colour images of ten shapes, tokens like cifar10. A stand-in."""
+    options = resolve("shapes", given, {"train": SHAPES_SIZES["train"]})
     return ImageTask(
         name="shapes",
-        options=resolve("shapes", given, {}),
+        options=options,
         kind="vector",
         dim=48,
         length=64,
         classes=len(SHAPES),
-        sizes=dict(SHAPES_SIZES),
+        sizes=_sizes("shapes", options, *SHAPES_SIZES.values()),
+        available=SHAPES_SIZES["train"],
         augmented=True,
         dataset=SHAPES_DATA,
         patch=4,
