@@ -1,21 +1,26 @@
 """A claim: what is measured on a task, and where the paper makes it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from . import paper
 from .cells import Cells
 from .comparisons import COMPARISONS
-from .stats import Difference, Direction
+from .fit import Fits, whole_task
+from .section import Section
+from .stats import Difference, Direction, contrast
 from .table import short
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a claim may look at: the cells of a section, and the best trivial floor per task."""
+    """What a claim may look at: the cells of a section, the best trivial floor per task, training
+    beside test accuracy, and the section itself for what is no accuracy."""
 
     cells: Cells
     floors: Mapping[str, float | None]
+    fits: Fits = field(default_factory=dict)
+    section: Section | None = None
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,8 @@ Test = Callable[[Evidence, str], Measured]
 
 @dataclass(frozen=True)
 class Claim:
-    """`text` says what is claimed, `effect` what is measured; `covers` the tasks it is made for."""
+    """`text` says what is claimed, `effect` what is measured; `covers` the tasks it is made for,
+    `arms` the arms whose pretraining must not give it away (`fpt.origins`)."""
 
     id: str
     text: str
@@ -41,6 +47,7 @@ class Claim:
     direction: Direction
     margin: float = 0.0
     covers: Callable[[str], bool] = lambda task: True
+    arms: tuple[str, ...] = ()
 
 
 def versus(a: str, b: str) -> Test:
@@ -66,9 +73,46 @@ def above(a: str, level: float | None) -> Test:
     return test
 
 
+def gap(a: str) -> Test:
+    """Training minus test accuracy of arm `a`."""
+
+    def test(seen: Evidence, task: str) -> Measured:
+        fit = seen.fits.get((a, task))
+        return Measured(fit.gap() if fit else None, (len(fit.test.values) if fit else 0,))
+
+    return test
+
+
+def wider_gap(a: str, b: str) -> Test:
+    """How much more of its training than of its test arm `a` knows, minus the same of arm `b`."""
+
+    def test(seen: Evidence, task: str) -> Measured:
+        first, second = gap(a)(seen, task), gap(b)(seen, task)
+        both = first.effect and second.effect and contrast(first.effect, second.effect)
+        return Measured(both, first.runs + second.runs)
+
+    return test
+
+
+def fades(a: str, b: str) -> Test:
+    """Arm `a` minus arm `b` with the training examples of the task, minus the same with all."""
+
+    def test(seen: Evidence, task: str) -> Measured:
+        few, all_ = versus(a, b)(seen, task), versus(a, b)(seen, whole_task(task) or task)
+        both = few.effect and all_.effect and contrast(few.effect, all_.effect)
+        return Measured(both, few.runs + all_.runs)
+
+    return test
+
+
 def paper_says(comparison: str, a: str, b: str, least: float) -> Callable[[str], bool]:
     """The tasks on which the paper's own numbers, arm `a` minus arm `b`, exceed `least` points."""
     return lambda task: (COMPARISONS[comparison].effect(a, b, task) or 0.0) > least
+
+
+def among(*tasks: str) -> Callable[[str], bool]:
+    """These tasks."""
+    return lambda task: task in tasks
 
 
 def known_to_paper(task: str) -> bool:
@@ -87,4 +131,4 @@ def leads(
     """Arm `a` is better than arm `b`."""
     effect = f"{short(a)} minus {short(b)}"
     covers = covers or (lambda task: True)
-    return Claim(id, text, source, effect, versus(a, b), "greater", covers=covers)
+    return Claim(id, text, source, effect, versus(a, b), "greater", covers=covers, arms=(a, b))

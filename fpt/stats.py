@@ -124,19 +124,30 @@ def paired_difference(
     a: Sequence[float],
     b: Sequence[float],
     level: float = 0.95,
-    test_items: int | None = None,
+    items: tuple[int | None, int | None] = (None, None),
 ) -> Difference:
-    """Mean of a[i] - b[i], for arms whose i-th runs share seed, data order or body.
+    """Mean of a[i] - b[i], for values that share a run, or runs that share seed, data order, body.
 
-    Pairing pays where it correlates the arms; otherwise it only loses degrees of freedom.
+    Pairing pays where it correlates the two; otherwise it only loses degrees of freedom. `items`:
+    the size of the test set behind each side, None where a side is no sample of items.
     """
     if len(a) != len(b):
         raise FptError(f"{len(a)} and {len(b)} values cannot be paired; give equally many.")
     arms = [_finite(a), _finite(b)]
     gaps = arms[0] - arms[1]
     seeds = _sd(gaps) / math.sqrt(len(gaps))
-    items = _items_se(arms, test_items, level)
-    return _difference(float(gaps.mean()), seeds, len(gaps) - 1, items, level)
+    items_se = math.hypot(*(_items_se([x], n, level) for x, n in zip(arms, items, strict=True)))
+    return _difference(float(gaps.mean()), seeds, len(gaps) - 1, items_se, level)
+
+
+def contrast(a: Difference, b: Difference, level: float = 0.95) -> Difference:
+    """Effect `a` minus effect `b` of other runs: whether one difference is larger than another."""
+    parts = [(it.seeds_se**2, it.df) for it in (a, b)]
+    seeds = sum(variance for variance, _ in parts)
+    spread = sum(variance**2 / df for variance, df in parts if df)
+    df = seeds**2 / spread if spread > 0 else math.inf
+    items = math.hypot(a.items_se, b.items_se)
+    return _difference(a.effect - b.effect, math.sqrt(seeds), df, items, level)
 
 
 def verdict(

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from fpt.convergence import Convergence, median_steps, steps_to_convergence
+from fpt.convergence import Convergence, median_steps, speedup, steps_to_convergence
 from fpt.errors import FptError
 from fpt.stats import (
     Interval,
     Verdict,
+    contrast,
     difference,
     equivalence,
     holm,
@@ -110,6 +111,29 @@ def test_paired_difference_is_students_on_the_gaps() -> None:
     assert found.p < difference(a, b).p  # these arms are correlated
     with pytest.raises(FptError, match="cannot be paired"):
         paired_difference(a, b[:3])
+
+
+def test_sides_of_a_pair_may_be_samples_of_their_own() -> None:
+    a, b = [0.91, 0.93, 0.96], [0.85, 0.90, 0.91]
+    both, one = (paired_difference(a, b, items=it) for it in ((400, 900), (None, 900)))
+    assert paired_difference(a, b).items_se == 0
+    assert one.items_se == difference(b, 0.5, test_items=900).items_se
+    assert both.items_se == pytest.approx(
+        math.hypot(one.items_se, difference(a, 0.5, test_items=400).items_se)
+    )
+    assert both.low < one.low < one.effect == both.effect
+
+
+def test_a_contrast_is_welchs_test_on_two_differences() -> None:
+    """Of constants, it is the plain difference of the two samples."""
+    a, b = [0.31, 0.33, 0.36, 0.32], [0.15, 0.20, 0.10]
+    found, plain = contrast(difference(a, 0.2), difference(b, 0.1)), difference(a, b)
+    assert found.effect == pytest.approx(plain.effect - 0.1)
+    assert (found.seeds_se, found.df) == (pytest.approx(plain.seeds_se), pytest.approx(plain.df))
+    assert found.high - found.low == pytest.approx(plain.high - plain.low)
+    items = contrast(difference(a, 0.2, test_items=100), difference(b, 0.1, test_items=100))
+    assert items.items_se == pytest.approx(difference(a, b, test_items=100).items_se)
+    assert math.isnan(contrast(difference([0.3], 0.2), difference(b, 0.1)).low)
 
 
 def test_interval_and_p_agree_where_seeds_and_items_mix() -> None:
@@ -291,13 +315,16 @@ def test_converged_at_the_first_trailing_mean_within_the_slack() -> None:
 def test_a_common_target_moves_and_censors() -> None:
     curve = [0.5, 0.6, 0.7, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75]
     assert steps_to_convergence(STEPS, curve, 0.0) == Convergence(600.0, False)
-    assert steps_to_convergence(STEPS, curve, 0.0, target=0.6) == Convergence(300.0, False)
+    assert steps_to_convergence(STEPS, curve, 0.0, target=0.6) == Convergence(
+        300.0, False, first=True
+    )
     assert steps_to_convergence(STEPS, curve, 0.0, target=0.99) == Convergence(1200.0, True)
 
 
 def test_a_run_that_still_rises_is_censored_and_a_diverged_one_never_arrives() -> None:
     rising = list(np.linspace(0.1, 0.9, 12))
     assert steps_to_convergence(STEPS, rising, 0.0) == Convergence(1200.0, True)
+    assert steps_to_convergence(STEPS, rising, 0.0, plateau=True) == Convergence(1200.0, False)
     diverged = [0.5] * 11 + [math.nan]
     assert steps_to_convergence(STEPS, diverged, 0.0) == Convergence(math.inf, True)
     with pytest.raises(FptError, match="at least 6"):
@@ -341,3 +368,53 @@ def test_median_interval_covers_as_it_says_under_censoring(n: int) -> None:
         hits += covered(found, truth)
         level = found.level
     assert hits / RUNS == pytest.approx(level, abs=NOISE)
+
+
+# --- speed-ups
+
+
+def test_a_speed_up_is_the_median_ratio_of_all_pairs() -> None:
+    found = speedup(runs(400, 800, 1600), runs(100, 100, 200))
+    # ratios 2 4 4 4 8 8 8 16 16
+    assert found.least == found.most == pytest.approx(8)
+    assert (found.low, found.high) == pytest.approx((2, 16))
+    assert found.level == pytest.approx(0.9)  # 1 - 2 / (6 over 3)
+    assert found.runs == (3, 3)
+    back = speedup(runs(100, 100, 200), runs(400, 800, 1600))
+    assert (back.least, back.low, back.high) == pytest.approx((1 / 8, 1 / 16, 1 / 2))
+    two = speedup(runs(400, 800), runs(100, 200))
+    assert two.least == two.most == pytest.approx(4)  # the geometric mean of the middle two
+    with pytest.raises(FptError, match="each side"):
+        speedup(runs(1), [])
+
+
+def test_censored_runs_bound_a_speed_up() -> None:
+    fast = runs(100, 100, 200)
+    some = speedup(runs(400, 800, censored=(1600,)), fast)
+    assert some.least == some.most == pytest.approx(8)  # the median is known all the same
+    assert (some.low, some.high) == (pytest.approx(2), math.inf)
+    most = speedup(runs(400, censored=(1600, 1600)), fast)
+    assert (most.least, most.most) == (pytest.approx(8), math.inf)
+    never = speedup(runs(censored=(math.inf,) * 3), fast)
+    assert never.least == never.most == math.inf
+    slower = speedup(runs(400, 400, 400), runs(censored=(800, 800, 800)))
+    assert (slower.least, slower.most) == (0, pytest.approx(0.5))
+    neither = speedup(runs(censored=(math.inf,)), runs(censored=(math.inf, 5)))
+    assert (neither.least, neither.most) == (0, math.inf)
+    early = speedup(runs(400), [Convergence(100.0, False, first=True)])
+    assert (early.least, early.most) == (pytest.approx(4), math.inf)
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 4), (5, 5), (8, 6)])
+def test_the_interval_of_a_speed_up_covers_as_it_says(n: int, m: int) -> None:
+    rng = np.random.default_rng(n)
+    factor, budget, hits, level = 3.0, 4000.0, 0, 0.0
+    for _ in range(RUNS):
+        slow, fast = (
+            [Convergence(min(t, budget), bool(t > budget)) for t in rng.lognormal(7, 0.5, k) * f]
+            for k, f in ((n, factor), (m, 1.0))
+        )
+        found = speedup(slow, fast)
+        hits += found.low <= factor <= found.high
+        level = found.level
+    assert hits / RUNS >= level - 3 * math.sqrt(level * (1 - level) / RUNS)

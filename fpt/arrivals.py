@@ -1,0 +1,146 @@
+"""When runs arrive: steps to convergence from the learning curves of a section's records.
+
+A level is reached at the first look whose trailing mean over `WINDOW` looks at the validation set
+is at most one standard error, or 1% of it, below. «Converged» has a run reached its own final
+level; two arms race to one target, the lower of the accuracies at which they end, since steps to
+unequal ends say nothing of speed.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from . import paper
+from .cells import floors, section_tasks
+from .claim import Evidence, Measured, Test
+from .convergence import Convergence, Speedup, speedup, steps_to_convergence
+from .records import Record
+from .section import Section
+from .stats import Difference, contrast, difference
+from .tasks import Task
+
+WINDOW = 3  # looks; fewer for a run with less than two windows
+LINEAR = "linear classifier"  # the one floor that is learned
+
+Histories = Mapping[tuple[str, str], Sequence[Record]]  # records by arm and task
+
+
+def histories(section: Section) -> Histories:
+    """The records with a learning curve, by arm and task, for every arm that is trained by steps.
+
+    Empty where nothing is recorded. A run that failed is as one that is missing.
+    """
+    present = section.records()
+    found: dict[tuple[str, str], list[Record]] = {}
+    for run in section.runs:
+        if run.spec.procedure != "sgd":
+            continue
+        mine = found.setdefault((run.arm, run.task), [])
+        record = present.get(run.spec.key)
+        if record is not None and record.status != "failed":
+            mine.append(record)
+    return found
+
+
+def stopped_early(record: Record) -> bool:
+    """Whether a run was ended because it no longer got better."""
+    return record.status == "done" and record.metrics["steps"] < record.spec.steps
+
+
+def end(record: Record) -> float:
+    """The accuracy at which a run ends: the mean over its last looks."""
+    last = [point["valid_accuracy"] for point in record.curve[-_window(record) :]]
+    return math.fsum(last) / len(last)
+
+
+def end_level(records: Sequence[Record]) -> float | None:
+    """The median accuracy at which the runs of an arm end; None where none is done."""
+    ends = sorted(end(record) for record in records if record.status == "done")
+    n = len(ends)
+    return (ends[(n - 1) // 2] + ends[n // 2]) / 2 if ends else None
+
+
+def arrival(record: Record, items: int, target: float | None = None) -> Convergence:
+    """When a run reached `target`, or its own final level; `items` in the validation set.
+
+    A run that was stopped because it no longer got better never reaches a target that it has not.
+    """
+    if record.status == "diverged":
+        return Convergence(math.inf, True)
+    steps = [int(point["step"]) for point in record.curve]
+    if len(steps) < 2:
+        return Convergence(float(steps[-1]), True)
+    values = [point["valid_accuracy"] for point in record.curve]
+    level, stopped = end(record), stopped_early(record)
+    se = math.sqrt(max(0.0, level * (1 - level)) / items)
+    window = _window(record)
+    found = steps_to_convergence(steps, values, se, target, window, plateau=stopped)
+    return Convergence(math.inf, True) if found.censored and stopped else found
+
+
+def _window(record: Record) -> int:
+    return max(1, min(WINDOW, len(record.curve) // 2))
+
+
+@dataclass(frozen=True)
+class Race:
+    """Steps of two arms to one accuracy. `at_floor`: it is no better than what a predictor reaches
+    that fits nothing to its input, so an arm has not learned the task."""
+
+    target: float
+    slow: tuple[Convergence, ...]
+    fast: tuple[Convergence, ...]
+    at_floor: bool
+
+    @property
+    def speedup(self) -> Speedup:
+        return speedup(self.slow, self.fast)
+
+
+def race(found: Histories, task: Task, name: str, slow: str, fast: str) -> Race | None:
+    """Arm `slow` against arm `fast` on the task called `name`; None where one has no run done."""
+    sides = [found.get((arm, name), ()) for arm in (slow, fast)]
+    levels = [end_level(side) for side in sides]
+    if None in levels:
+        return None
+    target = min(level for level in levels if level is not None)
+    items = task.sizes["valid"]
+    arrived = [tuple(arrival(record, items, target) for record in side) for side in sides]
+    slack = math.sqrt(target * (1 - target) / items)
+    at_floor = any(target - slack <= it for name, it in floors(task).items() if name != LINEAR)
+    return Race(target, arrived[0], arrived[1], at_floor)
+
+
+def sooner(fast: str, slow: str) -> Test:
+    """Steps of arm `slow` to the common accuracy minus those of `fast`, as a share of the budget.
+
+    A run that does not arrive counts with the whole budget, the least that it can need.
+    """
+
+    def test(seen: Evidence, name: str) -> Measured:
+        if seen.section is None:
+            return Measured(None, (0, 0))
+        found = histories(seen.section)
+        ran = race(found, section_tasks(seen.section)[name], name, slow, fast)
+        runs = tuple(len(found.get((arm, name), ())) for arm in (slow, fast))
+        if ran is None:
+            return Measured(None, runs)
+        spec = found[fast, name][0].spec
+        late, soon = (
+            [1.0 if run.censored else run.step / spec.steps for run in side]
+            for side in (ran.slow, ran.fast)
+        )
+        # Steps are known to the look. The error of a difference of two such numbers is shared by
+        # runs that arrive at one look, so it does not average out.
+        look = spec.eval_every / spec.steps / math.sqrt(6)
+        reading = Difference(0.0, math.nan, math.nan, math.nan, 0.0, math.inf, look)
+        return Measured(contrast(difference(late, soon), reading), runs)
+
+    return test
+
+
+def speeds_up(task: str) -> bool:
+    """Whether the paper saw FPT converge sooner than a random body (Table 6), or has not the
+    task."""
+    cell = paper.table("T6").cells.get(("speed-up", task))
+    return cell is None or (cell.value or 0.0) > 1

@@ -1,0 +1,64 @@
+"""Fit: how much better a run is on what it was trained on than on what it was not (section 3.6).
+
+Both accuracies are of the parameters chosen on validation, on clean inputs, without dropout. The
+paper's training accuracy of FPT is of augmented images with dropout, and its baselines' are another
+paper's; a gap needs both sides measured alike.
+"""
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from .cells import CHOSEN, Cell, cells, section_tasks
+from .loop import TRAIN_ITEMS
+from .section import Section
+from .stats import Difference, paired_difference
+
+TRAIN = "train_accuracy"
+PART = re.compile(r"(.+)-(\d+)")  # `digits-100`: the task `digits` with 100 training examples
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Training and test accuracy of the same runs of one arm on one task, in the same order.
+
+    `train.items` is None where all training examples were scored: nothing was sampled then.
+    """
+
+    train: Cell
+    test: Cell
+
+    def gap(self) -> Difference | None:
+        """Training minus test accuracy, paired by run; None where no run is done."""
+        if not self.test.values:
+            return None
+        items = (self.train.items, self.test.items)
+        return paired_difference(self.train.values, self.test.values, items=items)
+
+
+Fits = Mapping[tuple[str, str], Fit]
+
+
+def fits(section: Section) -> Fits:
+    """The fits of a section by (arm, task), in its order. A run that is done without training
+    accuracy (its task has endless examples, or its record is older) counts as not present."""
+    frame = section.frame()
+    if TRAIN not in frame:
+        frame[TRAIN] = math.nan
+    frame["status"] = frame["status"].where(frame["status"].ne("done") | frame[TRAIN].notna(), "")
+    train, test = cells(frame, TRAIN), cells(frame, CHOSEN)
+    sizes = {name: task.sizes["train"] for name, task in section_tasks(section).items()}
+    return {
+        at: Fit(_scored(cell, sizes[at[1]]), test[at]) for at, cell in train.items() if at in test
+    }
+
+
+def _scored(cell: Cell, size: int) -> Cell:
+    return replace(cell, items=TRAIN_ITEMS if size > TRAIN_ITEMS else None)
+
+
+def whole_task(task: str) -> str | None:
+    """`digits` for `digits-100`, the same task with fewer training examples; None for `digits`."""
+    found = PART.fullmatch(task)
+    return None if found is None else found[1]
