@@ -30,9 +30,9 @@ def maps(model: Model, batch: Batch, keep: Callable[[Tensor], Tensor] = torch.cl
     its eager one on the same packed vectors.
     """
     body = model.body
-    if not isinstance(body, GPT2Body):
+    if not isinstance(body, GPT2Body) or not body.causal:
         raise FptError(
-            f"Attention maps are read from GPT-2 bodies, not from {type(body).__name__}; "
+            f"Attention maps are read from causal GPT-2 bodies, not from {type(body).__name__}; "
             "choose a GPT-2 backbone."
         )
     given: list[Tensor] = []

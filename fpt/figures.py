@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, NullFormatter
 
 from .arms import ARMS
 from .cells import Cell, best_floor, cells, effect, section_arms, section_tasks
@@ -248,6 +248,7 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
                 _curves(axes, arm, mine[mine["arm"] == arm])
             if not mine.empty and mine["step"].max() >= 30 * mine["step"].min():
                 axes.set_xscale("log")
+                axes.xaxis.set_minor_formatter(NullFormatter())  # labels would overlap
             if floor is not None:
                 axes.axhline(100 * floor, color=INK, lw=1.0, ls=(0, (2, 1)))
         for axes in grid[:, 0]:

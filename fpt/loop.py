@@ -26,6 +26,7 @@ from .spec import RunSpec
 from .tasks import Task
 
 EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
+TRAIN_ITEMS = 5000  # training examples, as clean as those of the test, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
 
 
@@ -66,6 +67,7 @@ class Loop:
             self._mask(),
         )
         self.best = self.rows.values.clone()
+        self.chosen: dict[int, Tensor] = {}  # rows of the runs that have left, on the CPU
         self.progress = [Progress() for _ in specs]
         self.step = 0
         self._reset_sums()
@@ -147,8 +149,11 @@ class Loop:
     # -------------------------------------------------------------------------------- evaluation
 
     @torch.no_grad()
-    def evaluate(self, split: str, indices: Sequence[int]) -> list[dict[str, float]]:
-        """Accuracy, loss and the task's own scores on the whole of `split`; `indices` are bound."""
+    def evaluate(
+        self, split: str, indices: Sequence[int], items_at_most: int | None = None
+    ) -> list[dict[str, float]]:
+        """Accuracy, loss and the task's own scores on `split`, the whole or its first examples;
+        `indices` are bound. No dropout, no augmentation."""
         runs = len(indices)
         self.model.eval()
         self.model.draws.seeds = tuple(self.specs[index].seed for index in indices)
@@ -177,6 +182,8 @@ class Loop:
             for name, values in self.task.scores(logits, batch).items():
                 add(name, values, ~values.isnan())
             items += targets.shape[1]
+            if items_at_most is not None and items >= items_at_most:
+                break
         applied = [name for name in totals if bool(counts[name].all())]  # some depths have no item
         means = {name: (totals[name] / counts[name]).tolist() for name in applied}
         rows = [{name: values[run] for name, values in means.items()} for run in range(runs)]
@@ -228,11 +235,16 @@ class Loop:
         last = self.evaluate("test", indices)
         self.rows.bind(self.best[index])
         chosen = self.evaluate("test", indices)
-        for row, at_best, at_last in zip(leaving, chosen, last, strict=True):
+        endless = not self.task.sizes["train"]  # then training and test examples are of one kind
+        seen = [{}] * len(indices) if endless else self.evaluate("train", indices, TRAIN_ITEMS)
+        for row, at_best, at_last, at_train in zip(leaving, chosen, last, seen, strict=True):
             progress = self.progress[self.alive[row]]
+            self.chosen[self.alive[row]] = self.best[row].to("cpu", copy=True)
             if progress.status == "running":
                 progress.status = "done"
             progress.metrics = {f"test_{name}": value for name, value in at_best.items()}
+            if "accuracy" in at_train:
+                progress.metrics["train_accuracy"] = at_train["accuracy"]
             if all(map(math.isfinite, (at_last["accuracy"], at_last["loss"]))):
                 progress.metrics["last_test_accuracy"] = at_last["accuracy"]
             progress.metrics |= {
@@ -264,6 +276,7 @@ class Loop:
             "first": self.adam.first,
             "second": self.adam.second,
             "sums": self.sums,
+            **{f"chosen.{index}": row for index, row in self.chosen.items()},
         }
         history: dict[str, Any] = {
             "keys": [spec.key for spec in self.specs],
@@ -280,6 +293,11 @@ class Loop:
         if found is None or found[1]["keys"] != [spec.key for spec in self.specs]:
             return
         tensors, history = found
+        self.chosen = {
+            index: tensors.pop(name)
+            for index in range(len(self.specs))
+            if (name := f"chosen.{index}") in tensors
+        }
         # Copied even on a CPU: as aligned in memory as they were before.
         tensors = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
         self.alive, self.step = history["alive"], history["step"]

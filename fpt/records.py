@@ -1,19 +1,20 @@
 """The store of records: one small JSON file per finished run, named by the run's key.
 
 Records are the truth; tables, figures and prose are derived from them. The store is shared by all
-sections of a profile and by any number of processes.
+sections of a profile and by any number of processes. Where a section asks for it, the trained
+parameters of a run are kept beside its record, in KEY.safetensors.
 """
 
 import hashlib
 import json
 import warnings
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Container, Iterable
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from .errors import FptError
-from .files import set_aside, write_json
+from .files import set_aside, write_atomic, write_json
 from .paths import REPORTS
 from .spec import RunSpec, from_dict
 
@@ -37,6 +38,7 @@ class Record:
     environment: dict[str, Any]
     pack: list[str]  # keys of the runs that were trained together
     notes: list[str] = field(default_factory=list)
+    parameters: str | None = None  # SHA-256 of the file of parameters, None where none are kept
 
     @property
     def key(self) -> str:
@@ -56,6 +58,8 @@ def digest(content: dict[str, Any]) -> str:
 
 def to_content(record: Record) -> dict[str, Any]:
     content = asdict(record) | {"spec": record.spec.to_dict(), "key": record.key}
+    if record.parameters is None:  # the field came later: records without it stay what they were
+        del content["parameters"]
     content = json.loads(json.dumps(content, allow_nan=False))
     return content | {"digest": digest(content)}
 
@@ -66,8 +70,9 @@ def from_content(content: dict[str, Any]) -> Record:
         raise ValueError("its digest does not fit its content")
     try:
         spec = from_dict(content["spec"])
-        names = [f.name for f in fields(Record) if f.name != "spec"]
-        record = Record(spec, **{name: content[name] for name in names})
+        names = [f.name for f in fields(Record) if f.name not in ("spec", "parameters")]
+        values = {name: content[name] for name in names}
+        record = Record(spec, **values, parameters=content.get("parameters"))
     except (KeyError, TypeError) as error:
         raise ValueError(f"a field is missing or unknown ({error})") from error
     if record.key != content.get("key"):
@@ -84,12 +89,18 @@ class Store:
     def path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
 
+    def parameters_path(self, key: str) -> Path:
+        return self.folder / f"{key}.safetensors"
+
     def keys(self) -> set[str]:
         """Keys that have a file; the files are not read."""
         return {path.stem for path in self.folder.glob("[0-9a-f]*.json")}
 
-    def read(self, key: str) -> Record | None:
-        """The record of `key`, or None. A damaged one is moved aside, and that is said."""
+    def read(self, key: str, keep: bool = False) -> Record | None:
+        """The record of `key`, or None. A damaged one is moved aside, and that is said.
+
+        `keep`: without its parameters, whole, a record counts as missing.
+        """
         path = self.path(key)
         try:
             record = from_content(json.loads(path.read_bytes()))
@@ -105,45 +116,88 @@ class Store:
                 stacklevel=2,
             )
             return None
-        return record
+        return None if keep and self.parameters(record) is None else record
 
-    def read_all(self, keys: Iterable[str]) -> dict[str, Record]:
-        found = {key: self.read(key) for key in keys}
+    def parameters(self, record: Record) -> bytes | None:
+        """The safetensors file of a record's parameters, or None. A damaged one is moved aside,
+        and that is said."""
+        path = self.parameters_path(record.key)
+        if record.parameters is None or not path.exists():
+            return None
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() == record.parameters:
+            return content
+        aside = set_aside(path)
+        warnings.warn(
+            f"The parameters {path.name} are damaged (their digest is not the one in their "
+            f"record); they were moved to {aside.name}, and their run counts as missing where "
+            "they are asked for.",
+            stacklevel=2,
+        )
+        return None
+
+    def read_all(self, keys: Iterable[str], keep: Container[str] = ()) -> dict[str, Record]:
+        """The records that are here; those of `keep` only with their parameters."""
+        found = {key: self.read(key, key in keep) for key in keys}
         return {key: record for key, record in found.items() if record is not None}
 
-    def write(self, record: Record) -> None:
+    def write(self, record: Record, parameters: bytes | None = None) -> Record:
+        """Write the record, and before it the file of the parameters that it then names; returns
+        what was written."""
+        named = None
+        if parameters is not None:
+            named = hashlib.sha256(parameters).hexdigest()
+            write_atomic(self.parameters_path(record.key), parameters)
+        record = replace(record, parameters=named)
         write_json(self.path(record.key), to_content(record))
+        return record
 
-    def digests(self, keys: Iterable[str]) -> dict[str, str | None]:
+    def digests(self, keys: Iterable[str], keep: Container[str] = ()) -> dict[str, str | None]:
         """Content digest of each key's record, None where it is missing."""
-        return {
-            key: digest(to_content(record)) if (record := self.read(key)) else None for key in keys
-        }
+        keys = list(keys)
+        found = self.read_all(keys, keep)
+        return {key: digest(to_content(found[key])) if key in found else None for key in keys}
 
     def merge(self, folder: Path) -> tuple[int, int]:
         """Take over the records of another store; returns (taken, already here).
 
         A record that is here already stays as it is: two machines may both have run a spec, and
-        the first one has been shown in tables. Damaged files in `folder` raise FptError.
+        the first one has been shown in tables. Only one that comes with parameters takes the place
+        of one without. Damaged files in `folder` raise FptError.
         """
         if not folder.is_dir():
             raise FptError(f"There is no folder {folder} to merge; name one that holds records.")
         taken = present = 0
-        incoming = []
+        incoming: list[tuple[Record, bytes | None]] = []
         for path in sorted(folder.glob("[0-9a-f]*.json")):
             try:
-                incoming.append(from_content(json.loads(path.read_bytes())))
+                record = from_content(json.loads(path.read_bytes()))
             except ValueError as error:
                 raise FptError(
                     f"{path} is not a record ({error}); remove it and merge again."
                 ) from error
-        for record in incoming:
-            if self.read(record.key) is not None:
+            incoming.append((record, _parameters_beside(path, record)))
+        for record, parameters in incoming:
+            if self.read(record.key, keep=parameters is not None) is not None:
                 present += 1
                 continue
-            self.write(record)
+            self.write(record, parameters)
             taken += 1
         return taken, present
+
+
+def _parameters_beside(path: Path, record: Record) -> bytes | None:
+    """The parameters that a record of another store names; FptError where they are not whole."""
+    if record.parameters is None:
+        return None
+    file = path.with_suffix(".safetensors")
+    content = file.read_bytes() if file.exists() else b""
+    if hashlib.sha256(content).hexdigest() != record.parameters:
+        raise FptError(
+            f"{file} does not hold the parameters that {path.name} names; copy it again, or remove "
+            "both and merge again."
+        )
+    return content
 
 
 def store(profile: str) -> Store:

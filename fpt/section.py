@@ -5,7 +5,8 @@
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -41,8 +42,18 @@ class Section:
         """The keys of exactly this section's runs; no other record can enter its tables."""
         return list(dict.fromkeys(run.spec.key for run in self.runs))
 
+    @cached_property
+    def keep(self) -> frozenset[str]:
+        """The keys of runs whose parameters are kept; without them, such a run is missing."""
+        return frozenset(run.spec.key for run in self.runs if run.keep)
+
+    def part(self, tasks: Collection[str], arms: Collection[str] | None = None) -> "Section":
+        """The section with the runs on some tasks, or of some arms on them, and no others."""
+        runs = [run for run in self.runs if run.task in tasks and (arms is None or run.arm in arms)]
+        return replace(self, runs=tuple(runs))
+
     def records(self) -> dict[str, Record]:
-        return self.store.read_all(self.keys)
+        return self.store.read_all(self.keys, self.keep)
 
     def missing(self) -> list[Run]:
         present = self.records()
@@ -56,7 +67,8 @@ class Section:
         """Train what is missing, where the profile allows it; returns the number of new records."""
         if not self.may_train():
             return 0
-        return sweep.run([run.spec for run in self.missing()], self.store, **options)
+        missing = [run.spec for run in self.missing()]
+        return sweep.run(missing, self.store, keep=self.keep, **options)
 
     def frame(self) -> pd.DataFrame:
         """One row per expected run: arm, task, seed, key, status and, where it is recorded, its
@@ -123,12 +135,13 @@ class Section:
             "status": dict(Counter(record.status for record in present.values())),
             "devices": dict(Counter(r.environment["device"] for r in present.values())),
             "seconds": math.fsum(record.cost["seconds"] for record in present.values()),
-            "runs": self.store.digests(self.keys),
+            "runs": self.store.digests(self.keys, self.keep),
         }
 
     def write_index(self) -> None:
         """The small file that stands for this section's records in the pipeline."""
-        write_json(self.folder / "index" / f"{self.name}.json", self.store.digests(self.keys))
+        listed = self.store.digests(self.keys, self.keep)
+        write_json(self.folder / "index" / f"{self.name}.json", listed)
 
 
 def section(name: str, profile: str | None = None) -> Section:

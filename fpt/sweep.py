@@ -8,7 +8,7 @@ import math
 import multiprocessing
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import torch
@@ -60,7 +60,12 @@ def shard(found: Sequence[tuple[RunSpec, ...]], part: str | None) -> list[tuple[
 
 
 def _train_pack(
-    pack: Sequence[RunSpec], store: Store, device: str, deadline: float, position: int
+    pack: Sequence[RunSpec],
+    store: Store,
+    device: str,
+    deadline: float,
+    keep: Container[str],
+    position: int,
 ) -> int:
     """Train one pack in this process; returns how many records it wrote."""
     if device == "cpu":
@@ -70,13 +75,15 @@ def _train_pack(
     first = pack[0]
     title = f"{first.task} {first.init} {first.backbone} x{len(pack)}"
     with tqdm(total=first.steps, desc=title, disable=None, position=position, leave=False) as bar:
-        return len(train(pack, store, device=torch.device(device), deadline=deadline, bar=bar))
+        where = torch.device(device)
+        return len(train(pack, store, device=where, deadline=deadline, keep=keep, bar=bar))
 
 
 def run(
     specs: Iterable[RunSpec],
     store: Store,
     *,
+    keep: Container[str] = (),
     device: str = "auto",
     budget: float = math.inf,
     part: str | None = None,
@@ -84,11 +91,12 @@ def run(
 ) -> int:
     """Train what `store` misses of `specs`; returns the number of new records.
 
-    `budget` is in seconds: packs that are not finished by then go on in a later call.
+    `keep`: keys of runs whose parameters are kept; without them a run is missing. `budget` is in
+    seconds: packs that are not finished by then go on in a later call.
     """
     chosen = devices.choose(device)
     specs = list(specs)
-    present = store.read_all(spec.key for spec in specs)  # damaged ones are missing
+    present = store.read_all((spec.key for spec in specs), keep)  # damaged ones are missing
     todo = [
         pack for pack in shard(packs(specs), part) if any(spec.key not in present for spec in pack)
     ]
@@ -102,7 +110,7 @@ def run(
     if workers == 1:
         threads = torch.get_num_threads()
         try:
-            return sum(_train_pack(pack, store, chosen.type, deadline, 0) for pack in todo)
+            return sum(_train_pack(pack, store, chosen.type, deadline, keep, 0) for pack in todo)
         finally:
             torch.set_num_threads(threads)
     made = 0
@@ -112,7 +120,9 @@ def run(
         tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar,
     ):
         futures = {
-            pool.submit(_train_pack, pack, store, chosen.type, deadline, 1 + index % workers): pack
+            pool.submit(
+                _train_pack, pack, store, chosen.type, deadline, keep, 1 + index % workers
+            ): pack
             for index, pack in enumerate(todo)
         }
         for future in as_completed(futures):

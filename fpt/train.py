@@ -2,19 +2,20 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from tqdm import tqdm
 
 from . import checkpoint
 from . import device as devices
-from .backbones import backbone, build
+from .backbones import backbone
+from .counts import matrix_parameters
 from .data import data_note
-from .draws import Draws
 from .files import lock
 from .loop import CHECKPOINT_SECONDS, Loop
 from .paths import ROOT
@@ -43,6 +44,7 @@ def train(
     *,
     device: torch.device,
     deadline: float = math.inf,
+    keep: Container[str] = (),
     bar: tqdm | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     cache: Path = CACHE,
@@ -51,7 +53,8 @@ def train(
 
     Runs that are recorded already, or that another process is training, are left out. A pack that
     was stopped goes on with the members it had, so that its packing is the same; what is recorded
-    of them is not written again.
+    of them is not written again. `keep`: keys of runs whose parameters are kept with the record;
+    one that is recorded without them is trained again.
     """
     with ExitStack() as locks:
         folder = cache / "locks" / store.folder.parent.name
@@ -60,7 +63,9 @@ def train(
         mine = []
         for spec in specs:
             path = folder / spec.key
-            if locks.enter_context(lock(path, wait=False)) and store.read(spec.key) is None:
+            if not locks.enter_context(lock(path, wait=False)):
+                continue
+            if store.read(spec.key, spec.key in keep) is None:
                 mine.append(spec)
         if not mine:
             return []
@@ -77,19 +82,22 @@ def train(
         loop = Loop(members, task, device, path, checkpoint_seconds)
         if not loop.run(deadline, bar):
             return []
-        records = [record(loop, i, task) for i, spec in enumerate(members) if spec in mine]
-        for made in records:
-            store.write(made)
+        records = [
+            store.write(record(loop, i, task), parameters(loop, i) if spec.key in keep else None)
+            for i, spec in enumerate(members)
+            if spec in mine
+        ]
         path.unlink(missing_ok=True)
         return records
 
 
 def flops_per_token(spec: RunSpec) -> int:
-    """Two FLOPs per multiply-add, matrices of the body only: forward and gradient by the input
-    cost 2 P each per token; the gradient by the weights another 2 P where the body is trained."""
-    body = build(backbone(spec.backbone), Draws(), spec.dropout)
-    matrices = sum(p.numel() for p in body.parameters() if p.dim() == 2)
-    return (4 if set(spec.trainable) <= FREEZABLE else 6) * matrices
+    """Two FLOPs per multiply-add, matrices of the body only: the forward pass costs 2 P per token,
+    the gradient by the input another 2 P where anything before the output net is trained, and the
+    gradient by the weights another 2 P where the body is."""
+    trained = set(spec.trainable)
+    passes = 1 if trained == {"output"} else 2 if trained <= FREEZABLE else 3
+    return 2 * passes * matrix_parameters(backbone(spec.backbone))
 
 
 def record(loop: Loop, index: int, task: Task) -> Record:
@@ -115,12 +123,26 @@ def record(loop: Loop, index: int, task: Task) -> Record:
     )
 
 
+def parameters(loop: Loop, index: int) -> bytes | None:
+    """What run `index` of a finished loop has trained, as chosen on validation: float32 tensors by
+    the names of their slots, in a safetensors file. None where it had left its pack before the
+    checkpoint of an earlier version, without such rows, from which the pack went on."""
+    row, spec = loop.chosen.get(index), loop.specs[index]
+    if row is None:
+        return None
+    columns = loop.rows.columns()
+    trained = [slot for slot in loop.rows.slots if slot.group in spec.trainable]
+    return save({s.name: row[columns[s.name]].view(s.shape).clone() for s in trained})
+
+
 def probe_run(spec: RunSpec, store: Store, device: torch.device) -> Record:
     """Probe the untrained model of `spec` and write the record."""
     task = task_of(spec)
     found = probe(spec, task, device)
-    forward = flops_per_token(spec) // 2  # no gradient passes through the body
-    cost = {"flops": found.cost["tokens"] * forward, "peak_bytes": devices.peak_memory(device)}
+    cost = {
+        "flops": found.cost["tokens"] * flops_per_token(spec),
+        "peak_bytes": devices.peak_memory(device),
+    }
     note = data_note(task)
     made = Record(
         spec=spec,

@@ -220,10 +220,10 @@ def test_killed_between_two_records_the_rest_is_written_as_it_was(
     whole = trained(specs, Store(tmp_path / "a" / "records"), tmp_path / "other")
     write = Store.write
 
-    def killed(self: Store, record: Record) -> None:
+    def killed(self: Store, record: Record, parameters: bytes | None = None) -> Record:
         if self.keys():
             raise KeyboardInterrupt
-        write(self, record)
+        return write(self, record, parameters)
 
     with monkeypatch.context() as patch:
         patch.setattr(Store, "write", killed)
@@ -345,6 +345,9 @@ def test_what_a_record_says(store: Store, tmp_path: Path) -> None:
         assert store.read(run.key) == record
     (full,) = trained([spec(trainable=FULL)], store, tmp_path)
     assert full.cost["flops"] == 6 * matrices * full.cost["tokens"]
+    # No gradient passes the body where the output net alone is trained.
+    (output,) = trained([spec(trainable=("output",))], store, tmp_path)
+    assert output.cost["flops"] == 2 * matrices * output.cost["tokens"]
     assert "weights_digest" not in full.environment
 
 

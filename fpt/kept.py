@@ -1,0 +1,37 @@
+"""The model of a recorded run, with the parameters that were kept beside its record."""
+
+import torch
+from safetensors.torch import load
+
+from .backbones import backbone
+from .errors import FptError
+from .model import Model, assemble
+from .records import Record, Store
+from .tasks import get_task
+from .weights import file_digest, find
+
+
+def trained_model(record: Record, store: Store, device: torch.device | str = "cpu") -> Model:
+    """The run's model as it was chosen on validation, in evaluation mode.
+
+    FptError where the parameters were not kept, or where the weights of the body are not here or
+    not those that the run saw.
+    """
+    spec = record.spec
+    content = store.parameters(record)
+    if content is None:
+        raise FptError(
+            f"The parameters of run {spec.key} are not in {store.folder}: give the block of its "
+            "section `keep: true` in params.yaml and train it (fpt run), or merge them."
+        )
+    if spec.weights is not None:
+        path = find(backbone(spec.backbone), spec.weights)
+        if file_digest(path) != record.environment.get("weights_digest"):
+            raise FptError(
+                f"The weights {spec.weights!r} in {path} are not those that run {spec.key} was "
+                "trained on; fetch those, or train it again."
+            )
+    model, rows, _ = assemble([spec], get_task(spec.task, **spec.options), device)
+    kept = load(content)
+    rows.bind(torch.cat([kept[slot.name].flatten() for slot in rows.slots])[None].to(device))
+    return model.eval()

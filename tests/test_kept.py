@@ -1,0 +1,287 @@
+"""Kept parameters: those that were tested, beside their record, whole or missing."""
+
+import hashlib
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from made import SETTINGS
+from safetensors.torch import load
+from tiny import TINY, WEIGHTS, pretrained, spec, task_of
+
+from fpt import config, sweep
+from fpt.config import expand
+from fpt.errors import FptError
+from fpt.kept import trained_model
+from fpt.model import Model
+from fpt.pack import losses
+from fpt.records import Record, Store, from_content, to_content
+from fpt.section import Section
+from fpt.spec import RunSpec
+from fpt.status import status
+from fpt.train import train
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def folder(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the test, with locks and checkpoints."""
+    assert train.__kwdefaults__ is not None
+    monkeypatch.setitem(train.__kwdefaults__, "cache", tiny / "cache")
+    return tiny
+
+
+@pytest.fixture
+def store(folder: Path) -> Store:
+    return Store(folder / "reports" / "smoke" / "records")
+
+
+def kept(specs: list[RunSpec], store: Store, **options) -> list[Record]:
+    """Trained, with the parameters of all."""
+    return train(specs, store, device=CPU, keep={run.key for run in specs}, **options)
+
+
+def scores(model: Model, run: RunSpec) -> tuple[float, float]:
+    """Test accuracy and loss."""
+    right, loss, count = 0.0, 0.0, 0
+    for batch in task_of(run).eval_batches("test", 1000, CPU):
+        with torch.no_grad():
+            logits = model(batch)
+        right += (logits.argmax(-1) == batch.targets).double().sum().item()
+        loss += losses(logits, batch.targets).item() * batch.targets.numel()
+        count += batch.targets.numel()
+    return right / count, loss / count
+
+
+# ----------------------------------------------------------------------------------- what is kept
+
+
+def test_a_kept_model_is_the_one_that_was_tested(store: Store) -> None:
+    """Runs of one pack that train different parts, and a run on a body of its own."""
+    pack = [
+        pretrained(lr=0.05),
+        pretrained(seed=1, trainable=("output",)),
+        pretrained(trainable=("input", "layernorm", "output")),
+    ]
+    full = spec(trainable=("attention", "feedforward", *pack[0].trainable))
+    for record in kept(pack, store) + kept([full], store):
+        assert store.read(record.key, keep=True) == record
+        content = store.parameters_path(record.key).read_bytes()
+        assert record.parameters == hashlib.sha256(content).hexdigest()
+        tensors = load(content)
+        assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
+        assert "output.weight" in tensors
+        assert ("input.weight" in tensors) == ("input" in record.spec.trainable)
+        found = scores(trained_model(record, store), record.spec)
+        expected = [record.metrics[f"test_{name}"] for name in ("accuracy", "loss")]
+        assert found == pytest.approx(tuple(expected), rel=1e-5)
+
+
+def test_only_what_is_asked_for_is_kept(store: Store) -> None:
+    specs = [pretrained(), pretrained(seed=1)]
+    train(specs, store, device=CPU, keep={specs[1].key})
+    first, second = (store.read(run.key) for run in specs)
+    assert first is not None
+    assert second is not None
+    assert "parameters" not in to_content(first)
+    assert to_content(second)["parameters"] == second.parameters
+    assert from_content(to_content(first)) == first
+    assert [path.name for path in store.folder.glob("*.safetensors")] == [
+        f"{second.key}.safetensors"
+    ]
+    with pytest.raises(FptError, match=rf"parameters of run {first.key} .*`keep: true`"):
+        trained_model(first, store)
+
+
+def test_a_pack_that_was_stopped_keeps_the_same(
+    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One run leaves after six steps; the pack is stopped after nine, by a clock of steps."""
+    specs = [pretrained(lr=1e-9, patience=1), pretrained(seed=1)]
+    whole = Store(folder / "whole" / "records")
+    assert [record.metrics["steps"] for record in kept(specs, whole)] == [6, 12]
+    clock = [0.0]
+    begin = sweep.train.__globals__["Loop"].train_step
+
+    def step(self: object) -> None:
+        clock[0] += 1
+        begin(self)
+
+    monkeypatch.setattr("fpt.loop.Loop.train_step", step)
+    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: clock[0])
+    assert kept(specs, store, deadline=8.5) == []
+    assert clock == [9.0]
+    assert len(kept(specs, store)) == 2
+    assert clock == [12.0]
+    for run in specs:
+        ours, theirs = (it.parameters_path(run.key).read_bytes() for it in (store, whole))
+        assert ours == theirs
+
+
+# ------------------------------------------------------------------------------ what is missing
+
+
+def test_a_record_without_the_parameters_asked_for_is_missing(store: Store) -> None:
+    run = pretrained()
+    assert sweep.run([run], store, device="cpu", workers=1) == 1
+    before = store.read(run.key)
+    assert before is not None
+    assert store.read(run.key, keep=True) is None
+    assert store.read_all([run.key], keep={run.key}) == {}
+    assert store.digests([run.key], keep={run.key}) == {run.key: None}
+    assert sweep.run([run], store, keep={run.key}, device="cpu", workers=1) == 1
+    after = store.read(run.key, keep=True)
+    assert after is not None
+    assert after.measured() == before.measured()
+    assert sweep.run([run], store, keep={run.key}, device="cpu", workers=1) == 0
+    assert sweep.run([run], store, device="cpu", workers=1) == 0  # and it serves where none asks
+
+
+@pytest.mark.parametrize("how", ["truncated", "flipped", "empty", "another's"])
+def test_damaged_parameters_are_moved_aside_and_trained_again(store: Store, how: str) -> None:
+    run, other = pretrained(), pretrained(seed=1)
+    (record, _) = kept([run, other], store)
+    path = store.parameters_path(run.key)
+    whole = path.read_bytes()
+    damaged = {
+        "truncated": whole[:-1],
+        "flipped": whole[:-1] + bytes([whole[-1] ^ 1]),
+        "empty": b"",
+        "another's": store.parameters_path(other.key).read_bytes(),
+    }[how]
+    path.write_bytes(damaged)
+    with pytest.warns(UserWarning, match=rf"{path.name} are damaged .*moved to {path.name}.corr"):
+        assert store.read(run.key, keep=True) is None
+    assert path.with_name(f"{path.name}.corrupt").read_bytes() == damaged
+    assert not path.exists()
+    assert store.read(run.key) == record  # where no parameters are asked for
+    assert store.read(run.key, keep=True) is None  # said once
+    assert len(kept([run, other], store)) == 1
+    assert store.read(run.key, keep=True) is not None
+
+
+def test_a_model_needs_the_weights_that_its_run_saw(store: Store, folder: Path) -> None:
+    (record,) = kept([pretrained()], store)
+    path = folder / "backbones" / WEIGHTS / "model.safetensors"
+    other = replace(record, environment=record.environment | {"weights_digest": "0" * 64})
+    with pytest.raises(FptError, match=rf"'{WEIGHTS}' .*are not those that run {record.key}"):
+        trained_model(other, store)
+    path.unlink()
+    with pytest.raises(FptError, match=rf"weights '{WEIGHTS}' of backbone 'tiny' are in none of"):
+        trained_model(record, store)
+
+
+# ------------------------------------------------------------------------------------------ merge
+
+
+def test_merging_takes_the_parameters_along(store: Store, folder: Path) -> None:
+    runs = [pretrained(seed=seed) for seed in range(3)]
+    there = Store(folder / "there")
+    kept(runs[:2], there)
+    train(runs[2:], there, device=CPU)
+    (plain,) = train(runs[:1], store, device=CPU)
+    kept(runs[1:2], store)
+    first = store.path(runs[1].key).read_bytes()
+    assert store.merge(there.folder) == (2, 1)  # one with parameters in the place of one without
+    assert store.read(runs[0].key, keep=True) == there.read(runs[0].key)
+    assert store.read(runs[0].key) != plain
+    assert store.path(runs[1].key).read_bytes() == first
+    assert store.read(runs[2].key) == there.read(runs[2].key)
+    assert store.merge(there.folder) == (0, 3)
+
+
+@pytest.mark.parametrize("how", ["damaged", "missing"])
+def test_parameters_that_are_not_whole_are_not_merged(store: Store, folder: Path, how: str) -> None:
+    there = Store(folder / "there")
+    for record in kept([pretrained(), pretrained(seed=1)], there):
+        path = there.parameters_path(record.key)
+    shutil.copytree(there.folder, folder / "copy")
+    if how == "damaged":
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        path.unlink()
+    with pytest.raises(FptError, match=rf"{path.name} does not hold the parameters"):
+        store.merge(there.folder)
+    assert store.keys() == set()
+    assert store.merge(folder / "copy") == (2, 0)
+
+
+# ---------------------------------------------------------------------------------------- sections
+
+
+def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Section, Section]:
+    """Two sections that share their runs; the second asks for parameters."""
+    monkeypatch.setattr(sys.modules["fpt.section"], "REPORTS", folder / "reports")
+    monkeypatch.setattr("fpt.records.REPORTS", folder / "reports")
+    block = {"tasks": ["bit-xor"], "arms": ["fpt", "random"]}
+    parameters = {
+        "train_on": ["cpu", "cuda"], "bodies": {"transformer": TINY[0].name},
+        "weights": {"language": WEIGHTS}, "seeds": [0],
+        "defaults": SETTINGS | {"steps": 4, "eval_every": 2},
+        "tasks": {"bit-xor": {"options": {"n": 2}}}, "arms": {},
+        "sections": {"transfer": [block], "attention": [block | {"keep": True}]},
+    }  # fmt: skip
+    path = folder / "params.yaml"
+    path.write_text(yaml.safe_dump({"profile": "smoke", "smoke": parameters}, sort_keys=False))
+    monkeypatch.setattr(config, "PARAMS", path)
+    profile = config.load("smoke")
+    made = [Section(name, profile, tuple(expand(profile, name))) for name in profile.sections]
+    return made[0], made[1]
+
+
+def test_sections_agree_on_what_is_missing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fpt.__main__ import main
+
+    plain, keeping = sections(folder, monkeypatch)
+    assert plain.keys == keeping.keys  # what is kept is no part of a run
+
+    def counts() -> list[list[int]]:
+        rows = status([plain, keeping])
+        found = [[len(row["missing"]) for row in rows]]
+        found += [[len(part.missing()) for part in (plain, keeping)]]
+        found += [[2 - part.summary()["present"] for part in (plain, keeping)]]
+        for part in (plain, keeping):
+            part.write_index()
+        return found
+
+    assert counts() == [[2, 2]] * 3
+    assert plain.train(device="cpu", workers=1) == 2
+    assert counts() == [[0, 2]] * 3
+    assert keeping.train(device="cpu", workers=1) == 2
+    assert counts() == [[0, 0]] * 3
+    keeping.store.parameters_path(keeping.keys[0]).unlink()
+    assert counts() == [[0, 1]] * 3
+    run = ["run", "--all", "--profile", "smoke", "--device", "cpu", "--workers", "1"]
+    for new in (1, 0):
+        assert main(run) == 0
+        assert capsys.readouterr().out.startswith(f"{new} new records")
+    assert counts() == [[0, 0]] * 3
+    keeping.store.path(keeping.keys[0]).unlink()
+    assert main(["run", "attention", *run[2:]]) == 0
+    assert counts() == [[0, 0]] * 3
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"keep": "yes"}, "attention.keep: expected true or false, found 'yes'"),
+        ({"keep": 1}, "attention.keep: expected true or false, found 1"),
+        ({"arms": ["fpt", "probe"]}, "attention.keep: a probe keeps no parameters; leave probe"),
+    ],
+)
+def test_a_wrong_keep_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], said: str
+) -> None:
+    sections(folder, monkeypatch)
+    content = yaml.safe_load(config.PARAMS.read_text())
+    content["smoke"]["sections"]["attention"][0].update(change)
+    config.PARAMS.write_text(yaml.safe_dump(content))
+    with pytest.raises(FptError, match=said):
+        config.load("smoke")
