@@ -1,23 +1,31 @@
 """Corpora, tokenizer and language-model pretraining on a corpus made here."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from transformers import GPT2LMHeadModel, GPT2Model
+from safetensors.torch import load_file
+from transformers import GPT2Model
 
 from fpt import backbones
 from fpt.backbones import Backbone
 from fpt.draws import Draws
 from fpt.errors import FptError
-from fpt.pretrain import corpus, language
+from fpt.pretrain import corpus, language, models
 from fpt.pretrain.language import Pretraining, pretrain
+from fpt.pretrain.models import language_model
 from fpt.weights import body_state
 
-TINY = Backbone("micro", "gpt2", 2, 16, 2, 1024, 4096)  # under a local size's name
+# Under the names of local backbones.
+TINY = Backbone("micro", "gpt2", 2, 16, 2, 1024, 4096)
+TINY_LSTM = Backbone("lstm-nano", "lstm", 2, 16)
+TINY_LSTM_POSITIONS = Backbone("lstm-positions-nano", "lstm", 2, 16, positions=1024, residual=True)
+BODIES = (TINY, TINY_LSTM, TINY_LSTM_POSITIONS)
 PLAN = Pretraining("javascript", "micro", 4096, context=64, batch=4, warmup=4)
+every_body = pytest.mark.parametrize("body", BODIES, ids=lambda body: body.name)
 
 
 @pytest.fixture
@@ -28,7 +36,8 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "javascript.txt").write_text("<|endoftext|>\n".join(documents))
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
     monkeypatch.setattr(corpus, "PREPARED", tmp_path / "prepared")
-    monkeypatch.setitem(backbones.BACKBONES, "micro", TINY)
+    for body in BODIES:
+        monkeypatch.setitem(backbones.BACKBONES, body.name, body)
     return tmp_path
 
 
@@ -55,8 +64,12 @@ def test_missing_and_unknown_corpora(tmp_path: Path, monkeypatch: pytest.MonkeyP
         next(corpus.documents(corpus.corpus("kannada"), ("kannada.txt",)))
     with pytest.raises(FptError, match="english, kannada"):
         corpus.corpus("klingon")
-    with pytest.raises(FptError, match="nano, micro"):
-        language.gpt2_config("gpt2")
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bidirectional-nano", "vit-nano", "lstm-released-nano"])
+def test_a_body_that_is_not_a_language_model_here(name: str, tmp_path: Path) -> None:
+    with pytest.raises(FptError, match=f"'{name}' is not pretrained as a .*; choose from pico, "):
+        pretrain(Pretraining("english", name, 1000), tmp_path)
 
 
 def test_every_position_is_trained() -> None:
@@ -67,41 +80,97 @@ def test_every_position_is_trained() -> None:
     assert set(seen.tolist()) == set(range(language.POSITIONS))
 
 
-def test_loss_falls_and_the_body_is_the_one_that_transformers_loads(text: Path) -> None:
-    out = text / "backbones" / "tiny-body"
-    assert pretrain(PLAN, out, evaluations=4)
+def test_the_loss_and_its_gradients_are_those_of_the_whole_matrix(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(models, "ROWS", 4)  # 11 rows: two whole parts and a rest
+    hidden = torch.randn(11, 8, dtype=torch.double).mul(3).requires_grad_()
+    words = torch.randn(30, 8, dtype=torch.double).requires_grad_()
+    targets = torch.randint(30, (11,))
+    plain = torch.nn.functional.cross_entropy(hidden @ words.T, targets)
+    ours = models.surprise(hidden, words, targets)
+    assert ours.item() == pytest.approx(plain.item())
+    expected = torch.autograd.grad(2 * plain, (hidden, words))
+    for got, want in zip(torch.autograd.grad(2 * ours, (hidden, words)), expected, strict=True):
+        assert torch.allclose(got, want)
+    with torch.no_grad():
+        assert models.surprise(hidden, words, targets).item() == pytest.approx(ours.item())
+
+
+@every_body
+def test_loss_falls_and_the_body_is_the_one_that_was_trained(
+    body: Backbone, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hidden states of the trained model, rounded to bf16, and of the body that is read back."""
+    made = []
+    monkeypatch.setattr(
+        language, "language_model", lambda *args: made.append(language_model(*args)) or made[0]
+    )
+    plan = replace(PLAN, backbone=body.name)
+    out = text / "backbones" / plan.name
+    assert pretrain(plan, out, evaluations=4)
     record = json.loads((out / "pretraining.json").read_text())
     losses = [point["valid_loss"] for point in record["curve"]]
     assert len(losses) == 4
     assert losses[-1] < losses[0] < np.log(4096)
     assert record["tokens"] == 4096
+    assert record["positions_seen"] == body.positions
     assert not (out / "checkpoint.safetensors").exists()
 
-    theirs = GPT2Model.from_pretrained(out, dtype=torch.float32).eval()
-    body = backbones.build(TINY, Draws(), 0.0)
+    state, ours = read_back(body, out)
+    ids, places = torch.randint(4096, (3, 20)), torch.arange(500, 520).expand(3, -1)
+    trained = made[0].bfloat16().float().eval()
+    x = torch.nn.functional.embedding(ids, trained.words)
+    if body.positions:
+        x = x + state["positions"][places]
+    with torch.no_grad():
+        assert torch.allclose(ours(x), trained(ids, places), atol=1e-5)
+
+
+def read_back(body: Backbone, out: Path) -> tuple[dict[str, torch.Tensor], torch.nn.Module]:
+    """State and module of a body, found by the name of its folder."""
+    built = backbones.build(body, Draws(), 0.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FPT_BACKBONES", str(out.parent))
-        state = body_state(TINY, body, "pretrained", "tiny-body", 0)
-    positions = state.pop("positions")
-    body.load_state_dict(state, assign=True)
+        state = body_state(body, built, "pretrained", out.name, 0)
+    inside = {name: value for name, value in state.items() if name != "positions"}
+    built.load_state_dict(inside, assign=True)
+    return state, built.eval()
+
+
+def test_gpt2_is_the_one_that_transformers_loads(text: Path) -> None:
+    out = text / "backbones" / "tiny-body"
+    assert pretrain(PLAN, out, evaluations=1)
+    theirs = GPT2Model.from_pretrained(out, dtype=torch.float32).eval()
+    state, ours = read_back(TINY, out)
     x = torch.randn(3, 20, TINY.width)
     with torch.no_grad():
-        ours = body.eval()(x + positions[:20])
-        assert torch.allclose(ours, theirs(inputs_embeds=x).last_hidden_state, atol=1e-5)
+        expected = theirs(inputs_embeds=x).last_hidden_state
+        assert torch.allclose(ours(x + state["positions"][:20]), expected, atol=1e-5)
 
 
-def test_interrupted_equals_uninterrupted(text: Path) -> None:
-    assert pretrain(PLAN, text / "whole", evaluations=2)
+@every_body
+def test_interrupted_equals_uninterrupted(body: Backbone, text: Path) -> None:
+    plan = replace(PLAN, backbone=body.name)
+    assert pretrain(plan, text / "whole", evaluations=2)
     calls = 0
-    while not pretrain(PLAN, text / "parts", evaluations=2, budget=0.0):
+    while not pretrain(plan, text / "parts", evaluations=2, budget=0.0):
         calls += 1
-        assert calls < 50
-    assert calls > 5
-    whole = GPT2LMHeadModel.from_pretrained(text / "whole").state_dict()
-    parts = GPT2LMHeadModel.from_pretrained(text / "parts").state_dict()
-    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+        assert calls < plan.steps
+    assert calls == plan.steps - 1
+    whole, parts = (load_file(text / name / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(whole[name], parts[name]) for name in whole | parts)
     curves = [
         json.loads((text / name / "pretraining.json").read_text())["curve"]
         for name in ("whole", "parts")
     ]
     assert curves[0] == curves[1]
+
+
+def test_a_checkpoint_of_another_plan_is_not_continued(text: Path) -> None:
+    assert not pretrain(PLAN, text / "body", budget=0.0)
+    longer = replace(PLAN, tokens=2048)
+    assert pretrain(longer, text / "body", evaluations=1)
+    assert pretrain(longer, text / "fresh", evaluations=1)
+    files = [(text / name / "model.safetensors").read_bytes() for name in ("body", "fresh")]
+    assert files[0] == files[1]

@@ -1,17 +1,20 @@
 """The bodies of a profile: listed, made where training is allowed, or said to be missing."""
 
 import json
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from fpt import config, weights
+from fpt import weights
+from fpt.__main__ import main
 from fpt.errors import FptError
 from fpt.pretrain import provide as module
 from fpt.pretrain.language import Pretraining
-from fpt.pretrain.provide import plan_of, provide
+from fpt.pretrain.provide import OBJECTIVES, Plan, backbone_of, make_plan, plan_of, provide
+from fpt.pretrain.supervised import TaskPretraining
+
+NAMES = ["nano-english-7", "lstm-nano-english-7"]
 
 
 @pytest.fixture
@@ -23,43 +26,113 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def profile(train_on: str, name: str) -> config.Profile:
-    return replace(config.load("smoke"), train_on=(train_on,), weights=name)
+def put(data: Path, name: str, content: bytes) -> str:
+    """A weights file; returns its digest."""
+    (data / "backbones" / name).mkdir(parents=True)
+    (data / "backbones" / name / "model.safetensors").write_bytes(content)
+    return sha256(content).hexdigest()
 
 
 def listed(data: Path) -> dict[str, str | None]:
     return json.loads((data / "backbones/manifest.json").read_text())
 
 
-def test_a_body_is_listed_with_its_digest(data: Path) -> None:
-    (data / "backbones/mine").mkdir(parents=True)
-    (data / "backbones/mine/model.safetensors").write_bytes(b"weights")
-    assert "present" in provide(profile("cpu", "mine"))
-    assert listed(data) == {"mine": sha256(b"weights").hexdigest()}
+def test_bodies_are_listed_with_their_digests(data: Path) -> None:
+    digests = {name: put(data, name, name.encode()) for name in ("nano-mine", *NAMES)}
+    said = provide(digests, train_here=True)
+    assert said == [f"{name}: present" for name in digests]
+    assert listed(data) == digests
 
 
-def test_a_missing_body_does_not_stop_rendering(data: Path) -> None:
-    assert "not here" in provide(profile("cuda", "nano-english-7"))
-    assert listed(data) == {"nano-english-7": None}
+def test_missing_bodies_do_not_stop_rendering(data: Path) -> None:
+    digest = put(data, NAMES[0], b"weights")
+    hub = "hub:somebody/something@main"
+    said = provide([*NAMES, hub], train_here=False)
+    assert ["not here" in sentence for sentence in said] == [False, True, True]
+    assert listed(data) == {NAMES[0]: digest, NAMES[1]: None, hub: None}
 
 
-def test_a_missing_body_is_pretrained_where_training_is_allowed(
+def test_missing_bodies_are_pretrained_where_training_is_allowed(
     data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[Pretraining] = []
+    asked: list[Plan] = []
 
-    def pretrain(plan: Pretraining, out: Path) -> None:
+    def pretrain(plan: Plan, out: Path) -> None:
         asked.append(plan)
-        out.mkdir(parents=True)
-        (out / "model.safetensors").write_bytes(b"made")
+        put(data, out.name, plan.name.encode())
 
     monkeypatch.setattr(module, "pretrain", pretrain)
-    assert "pretrained" in provide(profile("cpu", "nano-english-7"))
-    assert [(plan.size, plan.corpus, plan.seed) for plan in asked] == [("nano", "english", 7)]
-    assert listed(data) == {"nano-english-7": sha256(b"made").hexdigest()}
+    names = [*NAMES, "vit-nano-shapes-3", NAMES[0]]
+    said = provide(names, train_here=True)
+    assert said == [f"{name}: pretrained" for name in names[:3]]
+    assert [plan.name for plan in asked] == names[:3]
+    assert listed(data) == {name: sha256(name.encode()).hexdigest() for name in names[:3]}
 
 
-@pytest.mark.parametrize("name", ["english-0", "nano-english", "huge-english-0"])
+def test_published_weights_are_only_looked_for(data: Path) -> None:
+    with pytest.raises(FptError, match="neither in the hub cache nor reachable"):
+        provide(["hub:openai-community/gpt2@main"], train_here=True)
+
+
+@pytest.mark.parametrize(
+    ("identity", "body", "objective", "seed"),
+    [
+        ("nano-english-0", "nano", "english", 0),
+        ("pico-english-12", "pico", "english", 12),
+        ("nano-bit-memory-0", "nano", "bit-memory", 0),
+        ("micro-amino-acids-1", "micro", "amino-acids", 1),
+        ("vit-nano-shapes-0", "vit-nano", "shapes", 0),
+        ("vit-nano-cifar10-0", "vit-nano", "cifar10", 0),
+        ("lstm-nano-english-0", "lstm-nano", "english", 0),
+        ("lstm-positions-nano-english-0", "lstm-positions-nano", "english", 0),
+    ],
+)
+def test_an_identity_names_its_plan(identity: str, body: str, objective: str, seed: int) -> None:
+    plan = plan_of(identity)
+    assert plan.name == identity
+    assert (plan.backbone, plan.seed) == (body, seed)
+    assert (plan.corpus if isinstance(plan, Pretraining) else plan.task) == objective
+    assert plan == make_plan(objective, body, seed)
+    assert backbone_of(identity).name == body
+
+
+def test_tokens_are_what_was_asked_for() -> None:
+    for objective in OBJECTIVES:
+        assert make_plan(objective, "nano", tokens=100_000).tokens == 100_000
+    assert plan_of("nano-english-0").tokens == plan_of("pico-english-0").tokens == 21_000_000
+    assert isinstance(make_plan("mnist", "vit-nano"), TaskPretraining)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["english-0", "nano-english", "nano-english-x", "huge-english-0", "nano-klingon-0", "", "-0"],
+)
 def test_a_name_without_a_plan_is_refused(name: str) -> None:
-    with pytest.raises(FptError, match="SIZE-CORPUS-SEED"):
+    with pytest.raises(FptError, match="BACKBONE-OBJECTIVE-SEED") as caught:
         plan_of(name)
+    assert repr(name) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_without_a_backbone_is_refused() -> None:
+    with pytest.raises(FptError, match="'huge-english-0' do not begin with .* a backbone"):
+        backbone_of("huge-english-0")
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["klingon"], "'klingon' here; choose from english, "),
+        (["english", "--backbone", "vit-nano"], "'vit-nano' is not pretrained as a language model"),
+        (["bit-memory", "--backbone", "huge"], "no backbone 'huge'"),
+        (["english", "--tokens", "0"], "tokens"),
+    ],
+)
+def test_wrong_words_on_the_command_line(
+    words: list[str], problem: str, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pretrain", *words]) == 2
+    said = capsys.readouterr().err
+    assert problem in said
+    assert said.count("\n") == 1
+    assert not list(data.iterdir())

@@ -1,1 +1,1 @@
-"""Local backbones: corpora, tokenizers and language modelling, from text to a GPT-2 directory."""
+"""Bodies pretrained here on text or on a task, from data to a folder of weights."""

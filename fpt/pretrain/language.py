@@ -1,8 +1,8 @@
-"""Causal language modelling of a GPT-2 body, from a token stream to a backbone directory.
+"""Causal language modelling of a body, from a token stream to a backbone directory.
 
-The architecture is GPT-2 exactly, so the result loads with `transformers`. Sequences are shorter
-than the 1,024 positions; each starts at a random offset, so that every position is trained. Data
-order is a permutation keyed by the seed: a resumed run repeats an uninterrupted one.
+Sequences are shorter than the 1,024 positions; each starts at a random offset, so that every
+position is trained (a recurrent body has none). Data order is a permutation keyed by the seed: a
+resumed run repeats an uninterrupted one.
 """
 
 import math
@@ -14,10 +14,8 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from tqdm import tqdm
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from .. import checkpoint
 from ..backbones import backbone
@@ -25,10 +23,10 @@ from ..errors import FptError
 from ..files import write_json
 from ..rng import generator
 from .corpus import VOCABULARY, Stream, token_stream
+from .models import LanguageModel, language_model, surprise
 
 POSITIONS = 1024
 OFFSET = 64  # sequences start at multiples of this position
-LOCAL = ("nano", "micro", "mini", "small")  # sizes that are pretrained here
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Pretraining:
     """What is estimated when a body is pretrained; all of it is written beside the weights."""
 
     corpus: str
-    size: str
+    backbone: str
     tokens: int
     seed: int = 0
     context: int = 256  # tokens per sequence
@@ -53,28 +51,7 @@ class Pretraining:
     @property
     def name(self) -> str:
         """The identity of the resulting weights."""
-        return f"{self.size}-{self.corpus}-{self.seed}"
-
-
-def gpt2_config(size: str) -> GPT2Config:
-    """GPT-2 at a local size, without dropout (one pass over the data does not overfit)."""
-    if size not in LOCAL:
-        raise FptError(
-            f"There is no local size {size!r} to pretrain; choose from {', '.join(LOCAL)}."
-        )
-    spec = backbone(size)
-    return GPT2Config(
-        vocab_size=VOCABULARY,
-        n_positions=spec.positions,
-        n_embd=spec.width,
-        n_layer=spec.layers,
-        n_head=spec.heads,
-        resid_pdrop=0.0,
-        embd_pdrop=0.0,
-        attn_pdrop=0.0,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
+        return f"{self.backbone}-{self.corpus}-{self.seed}"
 
 
 def learning_rate(plan: Pretraining, step: int) -> float:
@@ -84,7 +61,7 @@ def learning_rate(plan: Pretraining, step: int) -> float:
     return plan.lr * 0.5 * (1 + math.cos(math.pi * done))
 
 
-def optimizer_of(plan: Pretraining, model: GPT2LMHeadModel) -> torch.optim.AdamW:
+def optimizer_of(plan: Pretraining, model: LanguageModel) -> torch.optim.AdamW:
     """AdamW; matrices decay, norms and biases do not."""
     matrices = [p for p in model.parameters() if p.dim() >= 2]
     others = [p for p in model.parameters() if p.dim() < 2]
@@ -106,11 +83,10 @@ def batch_at(plan: Pretraining, tokens: np.ndarray, step: int, order: Tensor) ->
     return torch.from_numpy(ids), offsets + torch.arange(plan.context)
 
 
-def loss_of(model: GPT2LMHeadModel, ids: Tensor, positions: Tensor) -> Tensor:
+def loss_of(model: Callable[..., Tensor], words: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
     """Mean cross-entropy in nats of every token but the first of each sequence."""
-    hidden = model.transformer(ids, position_ids=positions, use_cache=False).last_hidden_state
-    logits = model.lm_head(hidden[:, :-1])
-    return F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
+    hidden = model(ids, positions)[:, :-1]
+    return surprise(hidden.flatten(0, 1), words, ids[:, 1:].flatten())
 
 
 @torch.no_grad()
@@ -140,17 +116,25 @@ class Log:
     running: list[float] = field(default_factory=list)  # losses since the last look
 
 
-def save(path: Path, model: GPT2LMHeadModel, optimizer: torch.optim.AdamW, log: Log) -> None:
+def save(
+    path: Path,
+    plan: Pretraining,
+    model: LanguageModel,
+    optimizer: torch.optim.AdamW,
+    log: Log,
+) -> None:
     tensors = {f"model.{name}": p for name, p in model.named_parameters()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"adam.{index}.{name}": value for name, value in state.items()}
-    checkpoint.write(path, tensors, asdict(log))
+    checkpoint.write(path, tensors, {"plan": asdict(plan), "log": asdict(log)})
 
 
-def resume(path: Path, model: GPT2LMHeadModel, optimizer: torch.optim.AdamW) -> Log:
-    """The state of an unfinished pretraining, put into model and optimizer; a new Log if none."""
+def resume(
+    path: Path, plan: Pretraining, model: LanguageModel, optimizer: torch.optim.AdamW
+) -> Log:
+    """The state of this very plan, unfinished, put into model and optimizer; a new Log if none."""
     found = checkpoint.read(path)
-    if found is None:
+    if found is None or found[1]["plan"] != asdict(plan):
         return Log()
     tensors, history = found
     state: dict[int, dict[str, Tensor]] = {}
@@ -163,7 +147,7 @@ def resume(path: Path, model: GPT2LMHeadModel, optimizer: torch.optim.AdamW) -> 
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
     optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
-    return Log(**history)
+    return Log(**history["log"])
 
 
 def pretrain(
@@ -180,20 +164,20 @@ def pretrain(
     Writes config.json, model.safetensors (bf16), tokenizer.json and pretraining.json (plan, curve,
     cost, corpus digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there.
     """
+    model = language_model(backbone(plan.backbone), plan.seed).train()
     stream = stream or token_stream(plan.corpus, plan.tokens)
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(plan.seed)
-    model = GPT2LMHeadModel(gpt2_config(plan.size)).train()
     optimizer = optimizer_of(plan, model)
     path = out / "checkpoint.safetensors"
-    log = resume(path, model, optimizer)
+    log = resume(path, plan, model, optimizer)
     before = log.seconds
 
-    def plain(ids: Tensor, positions: Tensor) -> Tensor:
-        return loss_of(model, ids, positions)
+    body = torch.compile(model) if compiled else model
 
-    loss = torch.compile(plain) if compiled else plain
+    def loss(ids: Tensor, positions: Tensor) -> Tensor:
+        return loss_of(body, model.words, ids, positions)
+
     windows = len(stream.train) // plan.context
     order = torch.randperm(windows, generator=generator("cpu", plan.seed, "order"))
     every = max(1, plan.steps // evaluations)
@@ -212,7 +196,9 @@ def pretrain(
             log.step += 1
             log.seconds = before + time.monotonic() - began
             bar.update()
-            if log.step % every == 0 or log.step == plan.steps:
+            look = log.step % every == 0 or log.step == plan.steps
+            over = log.step < plan.steps and time.monotonic() - began > budget
+            if look:
                 point = {
                     "step": log.step,
                     "tokens": log.step * plan.batch * plan.context,
@@ -222,9 +208,9 @@ def pretrain(
                 log.curve.append(point)
                 log.running = []
                 bar.set_postfix(valid=f"{point['valid_loss']:.3f}")
-                save(path, model, optimizer, log)
-            elif time.monotonic() - began > budget:
-                save(path, model, optimizer, log)
+            if look or over:
+                save(path, plan, model, optimizer, log)
+            if over:
                 return False
     finish(plan, out, model, stream, log, held_out_loss(loss, plan, stream.valid))
     path.unlink(missing_ok=True)
@@ -234,7 +220,7 @@ def pretrain(
 def finish(
     plan: Pretraining,
     out: Path,
-    model: GPT2LMHeadModel,
+    model: LanguageModel,
     stream: Stream,
     log: Log,
     valid_loss: float,
@@ -242,8 +228,7 @@ def finish(
     """Write the backbone directory. Weights are rounded to bf16, as every frozen body is."""
     counts = np.bincount(stream.valid, minlength=VOCABULARY) / len(stream.valid)
     seen = counts[counts > 0]
-    model = model.bfloat16()
-    model.save_pretrained(out)
+    model.write(out)
     stream.tokenizer.save(str(out / "tokenizer.json"))
     nats_to_bits_per_byte = len(stream.valid) / stream.valid_bytes / math.log(2)
     record: dict[str, Any] = {
@@ -253,6 +238,7 @@ def finish(
         "bits_per_byte": valid_loss * nats_to_bits_per_byte,
         "unigram_entropy": float(-(seen * np.log(seen)).sum()),
         "corpus_digest": stream.digest,
+        "positions_seen": backbone(plan.backbone).positions,
         "seconds": log.seconds,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

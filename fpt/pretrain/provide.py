@@ -1,47 +1,118 @@
-"""The bodies that a profile freezes: found, or pretrained where the profile allows it."""
+"""Identities of local weights, the plan behind each, and the bodies that a profile freezes: found,
+or pretrained where the profile allows it.
 
-from .. import device as devices
-from ..config import Profile
+An identity is BACKBONE-OBJECTIVE-SEED, such as nano-english-0 or vit-nano-shapes-0; names of
+backbones and objectives may hold dashes themselves.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..backbones import BACKBONES, Backbone, backbone
 from ..errors import FptError
 from ..files import write_json
 from ..paths import DATA
 from ..weights import file_digest, find, local_folder
-from .language import Pretraining, pretrain
+from . import language, supervised
+from .corpus import CORPORA
+from .language import Pretraining
+from .supervised import TaskPretraining
 
-TOKENS = {"nano": 21_000_000}  # of the bodies that ship with the package
+Plan = Pretraining | TaskPretraining
+
+# What differs from the plans' own settings, for the weights that ship with the package: as much as
+# one CPU thread does in tens of minutes. An LSTM is slower per token than a transformer of its
+# width, so it gets fewer.
+LANGUAGE: Mapping[str, Any] = {"tokens": 21_000_000}
+LSTM_LANGUAGE: Mapping[str, Any] = {"tokens": 4_000_000, "warmup": 100}
+SUPERVISED: Mapping[str, Mapping[str, Any]] = {
+    "bit-memory": {"tokens": 1_920_000},
+    "shapes": {"tokens": 20_000_000, "batch": 32},
+    "cifar10": {"tokens": 3_000_000, "batch": 32},
+    "mnist": {"tokens": 3_000_000, "batch": 32},
+}
+OBJECTIVES = (*CORPORA, *SUPERVISED)
 
 
-def plan_of(weights: str) -> Pretraining:
-    """The plan behind a local identity SIZE-CORPUS-SEED, such as nano-english-0."""
-    size, _, rest = weights.partition("-")
-    corpus, _, seed = rest.rpartition("-")
-    if size not in TOKENS or not corpus or not seed.isdigit():
+def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = None) -> Plan:
+    """The plan for `objective`, a corpus or a task, on the backbone `body`; `tokens` by default
+    those of the weights that ship with the package."""
+    spec = backbone(body)
+    if objective not in OBJECTIVES:
         raise FptError(
-            f"The weights {weights!r} are not SIZE-CORPUS-SEED with SIZE of {', '.join(TOKENS)}; "
-            "pretrain them by hand (fpt pretrain CORPUS) or name others in params.yaml."
+            f"Nothing is pretrained on {objective!r} here; choose from {', '.join(OBJECTIVES)}."
         )
-    return Pretraining(corpus, size, TOKENS[size], int(seed))
+    if tokens is not None and tokens < 1:
+        raise FptError(f"The number of tokens must be at least 1, not {tokens}.")
+    chosen = {} if tokens is None else {"tokens": tokens}
+    if objective in SUPERVISED:
+        return TaskPretraining(objective, body, seed=seed, **{**SUPERVISED[objective], **chosen})
+    settings = LSTM_LANGUAGE if spec.family == "lstm" else LANGUAGE
+    return Pretraining(objective, body, seed=seed, **{**settings, **chosen})
 
 
-def provide(profile: Profile) -> str:
-    """Make sure of the profile's weights, and list them in data/backbones/manifest.json by digest.
+def plan_of(identity: str) -> Plan:
+    """The plan behind a local identity BACKBONE-OBJECTIVE-SEED."""
+    rest, _, seed = identity.rpartition("-")
+    for objective in OBJECTIVES:
+        body = rest.removesuffix(f"-{objective}")
+        if body != rest and body in BACKBONES and seed.isdecimal():
+            return make_plan(objective, body, int(seed))
+    raise FptError(
+        f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED with "
+        f"a backbone and one of {', '.join(OBJECTIVES)}, such as nano-english-0."
+    )
+
+
+def backbone_of(identity: str) -> Backbone:
+    """The backbone whose name a local identity begins with, the longest if there are several."""
+    names = [name for name in BACKBONES if identity.startswith(f"{name}-")]
+    if not names:
+        raise FptError(
+            f"The weights {identity!r} do not begin with the name of a backbone; local weights are "
+            "called BACKBONE-OBJECTIVE-SEED, such as nano-english-0."
+        )
+    return BACKBONES[max(names, key=len)]
+
+
+def pretrain(plan: Plan, out: Path, *, budget: float = math.inf, compiled: bool = False) -> bool:
+    """Train `plan` into `out`; True when finished, False when `budget` seconds ran out."""
+    if isinstance(plan, Pretraining):
+        return language.pretrain(plan, out, budget=budget, compiled=compiled)
+    return supervised.pretrain(plan, out, budget=budget)
+
+
+def digest_of(identity: str) -> str:
+    """SHA-256 of the weights file; FptError where it is not here."""
+    published = identity.startswith("hub:")  # which are looked for by repository, whoever asks
+    spec = backbone("gpt2") if published else backbone_of(identity)
+    return file_digest(find(spec, identity))
+
+
+def provide(weights: Iterable[str], train_here: bool) -> list[str]:
+    """Make sure of `weights`, and list them in data/backbones/manifest.json by digest.
 
     Missing weights stop training, not rendering: where they cannot be made here, the list says
-    null. Returns a sentence.
+    null. Returns a sentence for each.
     """
-    name = profile.weights
-    local = not name.startswith("hub:")
-    trains_here = devices.choose().type in profile.train_on
-    try:
-        digest, said = file_digest(find(profile.body, name)), f"{name}: present"
-    except FptError as error:
-        if not trains_here:
-            digest, said = None, f"{name}: not here, and nothing is trained here. {error}"
-        elif not local:
-            raise
-        else:
-            plan = plan_of(name)
+    digests: dict[str, str | None] = {}
+    said = []
+    for identity in dict.fromkeys(weights):
+        try:
+            digests[identity] = digest_of(identity)
+            said.append(f"{identity}: present")
+        except FptError as error:
+            if not train_here:
+                digests[identity] = None
+                said.append(f"{identity}: not here, and nothing is trained here. {error}")
+                continue
+            if identity.startswith("hub:"):
+                raise
+            plan = plan_of(identity)
             pretrain(plan, local_folder() / plan.name)
-            digest, said = file_digest(find(profile.body, name)), f"{name}: pretrained"
-    write_json(DATA / "backbones" / "manifest.json", {name: digest})
+            digests[identity] = digest_of(identity)
+            said.append(f"{identity}: pretrained")
+    write_json(DATA / "backbones" / "manifest.json", digests)
     return said

@@ -1,0 +1,48 @@
+"""The weights that ship with the package: what they say of themselves, and that they fit."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+
+from fpt.backbones import build
+from fpt.draws import Draws
+from fpt.paths import PACKAGE
+from fpt.pretrain.provide import backbone_of, plan_of
+from fpt.weights import body_state
+
+SHIPPED = sorted((PACKAGE / "shipped").glob("*/"))
+
+
+@pytest.fixture(params=SHIPPED, ids=lambda folder: folder.name)
+def folder(request: pytest.FixtureRequest) -> Path:
+    return request.param
+
+
+def test_they_are_what_would_be_made_under_their_name(folder: Path) -> None:
+    plan = json.loads((folder / "pretraining.json").read_text())["plan"]
+    if "size" in plan:  # so it was called when the first of them was made
+        plan["backbone"] = plan.pop("size")
+    assert plan == asdict(plan_of(folder.name))
+
+
+def test_they_are_small_and_fit_their_backbone(folder: Path) -> None:
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 4_000_000
+    spec = backbone_of(folder.name)
+    state = body_state(spec, build(spec, Draws(), 0.0), "pretrained", folder.name, 0)
+    start = body_state(spec, build(spec, Draws(), 0.0), "random", None, 0)
+    assert all(value.isfinite().all() for value in state.values())
+    assert {name for name in start if torch.equal(start[name], state[name])} == set()
+
+
+def test_they_learned(folder: Path) -> None:
+    """Below the entropy of single words, or above what can be had without a body."""
+    record = json.loads((folder / "pretraining.json").read_text())
+    if "valid_loss" in record:
+        assert record["valid_loss"] < record["unigram_entropy"] - 1
+    elif record["plan"]["task"] == "bit-memory":
+        assert record["test_masked"] > 0.99
+    else:
+        assert record["test_accuracy"] > record["floors"]["majority"] + 0.1

@@ -1,0 +1,172 @@
+"""Bodies that are pretrained on a task: what is kept, what is said of it, and how it goes on."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import GPT2Model
+
+from fpt.backbones import BACKBONES, Backbone, backbone, build
+from fpt.draws import Draws
+from fpt.errors import FptError
+from fpt.pretrain import supervised
+from fpt.pretrain.supervised import KeepingLoop, TaskPretraining, pretrain
+from fpt.tasks import get_task
+from fpt.weights import State, body_state
+
+# Under the names of local backbones.
+BODIES = (
+    Backbone("micro", "gpt2", 2, 16, 2, 64),
+    Backbone("vit-micro", "vit", 2, 16, 2, 64),
+    Backbone("lstm-micro", "lstm", 2, 16),
+)
+SMALL: dict[str, dict[str, Any]] = {
+    "bit-memory": {"n": 20, "patterns": 2, "patch": 5, "valid": 20, "test": 40},
+    "digits": {},
+}
+PLANS = (
+    TaskPretraining("bit-memory", "micro", 10 * 4 * 12, batch=4, lr=0.01),
+    TaskPretraining("digits", "vit-micro", 10 * 16 * 4, batch=16, lr=0.01, dropout=0.1),
+    TaskPretraining("bit-memory", "lstm-micro", 10 * 4 * 12, batch=4, lr=0.01),
+)
+every_plan = pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of backbones; tiny bodies and small tasks under the names of larger ones."""
+    for body in BODIES:
+        monkeypatch.setitem(BACKBONES, body.name, body)
+    monkeypatch.setattr(supervised, "get_task", lambda name: get_task(name, **SMALL[name]))
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def loops(monkeypatch: pytest.MonkeyPatch) -> list[KeepingLoop]:
+    """Every loop that is made."""
+    made: list[KeepingLoop] = []
+
+    class Recorded(KeepingLoop):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            made.append(self)
+
+    monkeypatch.setattr(supervised, "KeepingLoop", Recorded)
+    return made
+
+
+def read_back(name: str, identity: str) -> tuple[State, Callable[..., torch.Tensor]]:
+    """State and module of a body, found by its identity."""
+    spec = backbone(name)
+    body = build(spec, Draws(), 0.0)
+    state = body_state(spec, body, "pretrained", identity, 0)
+    inside = {name: value for name, value in state.items() if name != "positions"}
+    body.load_state_dict(inside, assign=True)
+    return state, body.eval()
+
+
+def random_start(plan: TaskPretraining) -> State:
+    spec = backbone(plan.backbone)
+    return body_state(spec, build(spec, Draws(), 0.0), "random", None, plan.seed)
+
+
+@every_plan
+def test_the_body_is_the_one_that_was_trained(
+    plan: TaskPretraining, folder: Path, loops: list[KeepingLoop]
+) -> None:
+    """Hidden states of the trained model, rounded to bf16, and of the body that is read back."""
+    assert pretrain(plan, folder / plan.name)
+    (loop,) = loops
+    model, length = loop.model.eval(), loop.task.length
+    start = random_start(plan)
+    loop.rows.bind(loop.kept.bfloat16().float())
+    state, body = read_back(plan.backbone, plan.name)
+    assert any(not torch.equal(state[name], start[name]) for name in start)
+    x = torch.randn(3, length, 16)
+    with torch.no_grad():
+        moved = x if model.positions is None else x + model.positions[0]
+        theirs = x if model.positions is None else x + state["positions"][:length]
+        assert torch.allclose(body(theirs), model.body(moved), atol=1e-5)
+
+
+@pytest.mark.parametrize("plan", PLANS[:2], ids=lambda plan: plan.name)
+def test_positions_are_trained_where_tokens_were(plan: TaskPretraining, folder: Path) -> None:
+    assert pretrain(plan, folder / plan.name)
+    spec = backbone(plan.backbone)
+    start = random_start(plan)["positions"]
+    stored = read_back(plan.backbone, plan.name)[0]["positions"]
+    seen = json.loads((folder / plan.name / "pretraining.json").read_text())["positions_seen"]
+    assert 0 < seen < spec.positions
+    assert torch.equal(stored[seen:], start[seen:])
+    assert (stored[:seen] != start[:seen]).any(1).all()
+
+
+def test_gpt2_is_the_one_that_transformers_loads(folder: Path) -> None:
+    plan = PLANS[0]
+    assert pretrain(plan, folder / plan.name)
+    theirs = GPT2Model.from_pretrained(folder / plan.name, dtype=torch.float32).eval()
+    state, ours = read_back(plan.backbone, plan.name)
+    x = torch.randn(3, 64, 16)
+    with torch.no_grad():
+        expected = theirs(inputs_embeds=x).last_hidden_state
+        assert torch.allclose(ours(x + state["positions"]), expected, atol=1e-5)
+
+
+@every_plan
+def test_interrupted_equals_uninterrupted(plan: TaskPretraining, folder: Path) -> None:
+    assert pretrain(plan, folder / "whole")
+    calls = 0
+    while not pretrain(plan, folder / "parts", budget=0.0):
+        assert (folder / "parts/checkpoint.safetensors").exists()
+        calls += 1
+        assert calls < 20
+    assert calls == plan.steps - 1
+    whole, parts = (load_file(folder / name / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(whole[name], parts[name]) for name in whole | parts)
+    records = [
+        json.loads((folder / name / "pretraining.json").read_text()) for name in ("whole", "parts")
+    ]
+    assert records[0] | {"seconds": 0} == records[1] | {"seconds": 0}
+    assert not (folder / "parts/checkpoint.safetensors").exists()
+
+
+def test_killed_before_the_body_was_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of training alone leaves nothing that looks finished."""
+    plan = PLANS[0]
+    assert not pretrain(plan, folder / "killed", budget=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(supervised, "write_body", lambda *args: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            pretrain(plan, folder / "killed")
+    assert pretrain(plan, folder / "killed")
+    assert pretrain(plan, folder / "whole")
+    whole, killed = (folder / name / "model.safetensors" for name in ("whole", "killed"))
+    assert whole.read_bytes() == killed.read_bytes()
+
+
+def test_a_diverging_run_leaves_no_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = replace(PLANS[0], lr=1e30)
+    with pytest.raises(FptError, match="diverged by step .* learning rate 1e\\+30"):
+        pretrain(plan, folder / plan.name)
+    assert not (folder / plan.name / "model.safetensors").exists()
+
+
+def test_what_is_said_of_it(folder: Path) -> None:
+    plan = PLANS[0]
+    assert pretrain(plan, folder / plan.name)
+    record = json.loads((folder / plan.name / "pretraining.json").read_text())
+    assert record["plan"]["task"] == "bit-memory"
+    assert record["tokens"] == 480
+    assert [point["step"] for point in record["curve"]] == list(range(1, 11))
+    best = max(point["valid_accuracy"] for point in record["curve"])
+    assert record["valid_accuracy"] == best
+    assert 0 <= record["test_masked"] <= 1
+    assert record["floors"] == {"copy visible bits": 0.75, "masked bits: guess": 0.5}
+    assert record["data_digest"] == get_task("bit-memory", **SMALL["bit-memory"]).digest()
+    assert record["seconds"] > 0
