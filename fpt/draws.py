@@ -35,9 +35,9 @@ class Draws:
         full = (len(self.seeds), len(self.sites), *shape)
         if self.masks is None or self.masks.shape != full or self.masks.device != like.device:
             self.masks = torch.empty(full, device=like.device, dtype=like.dtype)
-        keep = torch.tensor([1 - p for p in self.sites], device=like.device).view(-1, 1, 1, 1)
+        draw = _draw_on_cpu if like.device.type == "cpu" else _draw
         for row, seed in zip(self.masks, self.seeds, strict=True):
-            torch.div(_uniform(row, seed, step) < keep, keep, out=row)
+            draw(row, seed, step, self.sites)
 
     def normal(self, purpose: str, shape: tuple[int, ...], like: Tensor, training: bool) -> Tensor:
         """Standard normal noise (K, *shape), keyed by run and step; fixed outside training."""
@@ -54,14 +54,21 @@ class Draws:
         return torch.stack(rows)
 
 
-def _uniform(like: Tensor, seed: int, step: int) -> Tensor:
-    """Numbers in [0, 1) shaped as `like`, in steps of 1 / 65,536: fine enough for dropout."""
-    if like.device.type == "cpu":  # NumPy draws these ten times faster than torch does
-        noise = np.random.Generator(np.random.SFC64(fold(seed, "dropout", step)))
-        words = np.frombuffer(noise.bytes(2 * like.numel()), dtype="<u2").reshape(like.shape)
-        return torch.from_numpy(words.astype(np.float32)).mul_(2.0**-16)
-    draw = generator(like.device, seed, "dropout", step)
-    return torch.empty_like(like).uniform_(generator=draw)
+def _draw(out: Tensor, seed: int, step: int, drops: Sequence[float]) -> None:
+    """Fill `out` (sites, ...): 0 with the site's drop probability p, else 1 / (1 - p)."""
+    keep = torch.tensor([1 - p for p in drops], device=out.device).view(-1, 1, 1, 1)
+    noise = torch.empty_like(out).uniform_(generator=generator(out.device, seed, "dropout", step))
+    torch.div(noise < keep, keep, out=out)
+
+
+def _draw_on_cpu(out: Tensor, seed: int, step: int, drops: Sequence[float]) -> None:
+    """The same in steps of 1 / 65,536, fine enough for dropout: NumPy draws 16 bits per number ten
+    times faster than torch draws floats."""
+    keep = np.array([1 - p for p in drops], np.float32)[:, None]
+    limits = np.ceil(keep.astype(float) * 65536) - 1  # 1 - p may be 1, that is 65,536
+    noise = np.random.Generator(np.random.SFC64(fold(seed, "dropout", step)))
+    words = np.frombuffer(noise.bytes(2 * out.numel()), "<u2").reshape(len(keep), -1)
+    np.multiply(words <= limits.astype(np.uint16), 1 / keep, out=out.view(len(keep), -1).numpy())
 
 
 class Dropout(nn.Module):

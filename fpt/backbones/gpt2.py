@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2Model
 
 from ..draws import Draws, Dropout
+from .common import Gelu
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -34,7 +35,6 @@ class GPT2Body(nn.Module):
             n_embd=spec.width,
             n_layer=spec.layers,
             n_head=spec.heads,
-            activation_function="gelu_pytorch_tanh",  # gelu_new in one kernel
             attn_pdrop=0.0,  # attention dropout is 0: a named deviation from the released code
             bos_token_id=0,
             eos_token_id=0,
@@ -45,6 +45,7 @@ class GPT2Body(nn.Module):
         for block in gpt2.h:
             block.attn.resid_dropout = Dropout(dropout, draws)
             block.mlp.dropout = Dropout(dropout, draws)
+            block.mlp.act = Gelu()
         self.gpt2 = gpt2
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
