@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2Model
 
 from ..draws import Draws, Dropout
-from .common import Gelu
+from .common import Gelu, at
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -61,33 +61,42 @@ class GPT2Body(nn.Module):
                 x = block(x, use_cache=False)
             return gpt2.ln_f(x)
         for block in gpt2.h[:-1]:
-            x = block(x, use_cache=False)
-        return gpt2.ln_f(last_block(gpt2.h[-1], x, read))
+            x = run_block(block, x)
+        return gpt2.ln_f(run_block(gpt2.h[-1], x, read))
 
 
-def last_block(block: Any, x: Tensor, read: Tensor) -> Tensor:
-    """A GPT-2 block computed only where it is read: queries, output and MLP of those positions."""
-    rows, length, width = x.shape
-    index = read[..., None].expand(-1, -1, width)
-    attention = block.attn
+def run_block(block: Any, x: Tensor, read: Tensor | None = None) -> Tensor:
+    """What the block gives, without transformers' way around it, which costs a small step much.
+
+    With `read` (N, R), queries, output and MLP are computed there only.
+    """
+    attention, mlp, width = block.attn, block.mlp, x.shape[-1]
     normal = block.ln_1(x)
     weight, bias = attention.c_attn.weight, attention.c_attn.bias
-    keys = torch.addmm(bias[width:], normal.view(-1, width), weight[:, width:])
-    queries = torch.addmm(bias[:width], normal.gather(1, index).view(-1, width), weight[:, :width])
-    heads = (rows, -1, attention.num_heads, attention.head_dim)
-    key, value = keys.view(rows, length, -1).split(width, dim=-1)
-    visible = torch.arange(length, device=x.device) <= read[..., None]  # (N, R, T)
+    visible = None
+    if read is None:
+        query, key, value = _project(normal, weight, bias).split(width, -1)
+    else:
+        visible = torch.arange(x.shape[1], device=x.device) <= read[..., None]  # (N, R, T)
+        query = _project(at(normal, read), weight[:, :width], bias[:width])
+        key, value = _project(normal, weight[:, width:], bias[width:]).split(width, -1)
+        x = at(x, read)
+    heads = (len(x), -1, attention.num_heads, attention.head_dim)
     y = F.scaled_dot_product_attention(
-        queries.view(heads).transpose(1, 2),
-        key.reshape(heads).transpose(1, 2),
-        value.reshape(heads).transpose(1, 2),
-        attn_mask=visible[:, None],
+        *(part.view(heads).transpose(1, 2) for part in (query, key, value)),
+        attn_mask=None if visible is None else visible[:, None],
+        is_causal=read is None,
     )
-    y = attention.c_proj(y.transpose(1, 2).reshape(rows, -1, width))
-    x = x.gather(1, index) + attention.resid_dropout(y, read)
-    mlp = block.mlp
-    y = mlp.c_proj(mlp.act(mlp.c_fc(block.ln_2(x))))
-    return x + mlp.dropout(y, read)
+    y = _project(y.transpose(1, 2).flatten(2), attention.c_proj.weight, attention.c_proj.bias)
+    x = attention.resid_dropout.add(x, y, read)
+    y = mlp.act(_project(block.ln_2(x), mlp.c_fc.weight, mlp.c_fc.bias))
+    y = _project(y, mlp.c_proj.weight, mlp.c_proj.bias)
+    return mlp.dropout.add(x, y, read)
+
+
+def _project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """(N, T, in) -> (N, T, out); GPT-2 keeps `weight` as (in, out)."""
+    return torch.addmm(bias, x.view(-1, x.shape[-1]), weight).view(*x.shape[:2], -1)
 
 
 def init_(body: nn.Module, draw: torch.Generator, residual_scaled: bool = False) -> None:
