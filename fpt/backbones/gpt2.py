@@ -82,11 +82,9 @@ def run_block(block: Any, x: Tensor, read: Tensor | None = None) -> Tensor:
         key, value = _project(normal, weight[:, width:], bias[width:]).split(width, -1)
         x = at(x, read)
     heads = (len(x), -1, attention.num_heads, attention.head_dim)
-    y = F.scaled_dot_product_attention(
-        *(part.view(heads).transpose(1, 2) for part in (query, key, value)),
-        attn_mask=None if visible is None else visible[:, None],
-        is_causal=read is None,
-    )
+    query, key, value = (part.view(heads).transpose(1, 2) for part in (query, key, value))
+    seen = None if visible is None else visible[:, None]
+    y = F.scaled_dot_product_attention(query, key, value, seen, is_causal=read is None)
     y = _project(y.transpose(1, 2).flatten(2), attention.c_proj.weight, attention.c_proj.bias)
     x = attention.resid_dropout.add(x, y, read)
     y = mlp.act(_project(block.ln_2(x), mlp.c_fc.weight, mlp.c_fc.bias))
