@@ -1,7 +1,7 @@
 """Runs per hour: a pack, one run of ours and the plain loop, in turn in one process.
 
-Everything is timed in short rounds, each of all parts, and compared within its round: what else the
-machine does then falls on all of them alike. Ratios are medians over the rounds.
+Everything is timed in short rounds, each of all parts, and compared within its round, so that what
+else the machine does falls on all of them alike. Ratios are medians over the rounds.
 """
 
 import time
@@ -100,14 +100,18 @@ def specs_of(case: Case) -> list[RunSpec]:
 
 
 def seconds_per_step(step: Callable[[], Any], count: int, device: torch.device) -> float:
-    """Mean wall time of `count` calls, until the device has done them."""
-    if device.type == "cuda":
-        torch.cuda.synchronize()
+    """Mean time of `count` calls: wall time until a GPU has done them; on a CPU this process's own,
+    which is wall time where nobody else wants the core."""
+    if device.type == "cpu":
+        began = time.process_time()
+        for _ in range(count):
+            step()
+        return (time.process_time() - began) / count
+    torch.cuda.synchronize()
     began = time.perf_counter()
     for _ in range(count):
         step()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
+    torch.cuda.synchronize()
     return (time.perf_counter() - began) / count
 
 
