@@ -42,7 +42,7 @@ def plot(found: list[Measured], path: Path) -> None:
 def main() -> None:
     device = devices.choose()
     found = []
-    for one in bench.run(device.type, 25, 0.2):
+    for one in bench.run(device.type, 25, 0.3):
         print(*bench.lines(one), sep="\n", flush=True)
         found.append(one)
     content = {

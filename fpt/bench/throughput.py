@@ -139,7 +139,8 @@ def step_products(loop: Loop, tokens: int) -> Callable[[], Any]:
 
 
 def measure(case: Case, rounds: int, seconds: float) -> Measured:
-    """Time a case in `rounds` rounds of about `seconds` for each of its parts.
+    """Time a case in `rounds` rounds; the packed steps of one take about `seconds`, and the other
+    loops make as many steps.
 
     The products are those of all layers on all tokens, though the last layer is computed only
     where it is read: their share of a step is a little too high.
@@ -162,6 +163,7 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     for name, part in parts.items():
         seconds_per_step(part, 5, device)  # warm up
         counts[name] = max(1, round(seconds / seconds_per_step(part, 3, device)))
+    counts |= dict.fromkeys(("plain", "single"), counts["packed"])  # the same steps on all sides
     times: dict[str, list[float]] = {name: [] for name in parts}
     losses: dict[str, list[float]] = {"plain": [], "packed": []}
     for _ in range(rounds):
