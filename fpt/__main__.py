@@ -139,6 +139,14 @@ def cmd_status(args: argparse.Namespace) -> None:
         print(f"  {table:4} no printed number: {why}")
 
 
+def cmd_bench(args: argparse.Namespace) -> None:
+    """Measure in a minute how fast this machine trains packs, against a plain loop."""
+    from . import bench
+
+    for found in bench.run(devices.choose().type, args.rounds, args.seconds):
+        print(*bench.lines(found), sep="\n", flush=True)
+
+
 def cmd_tasks(args: argparse.Namespace) -> None:
     """The tasks: token form, positions read, classes, examples, floors."""
     for name in TASKS:
@@ -238,6 +246,9 @@ def parser() -> argparse.ArgumentParser:
     merge.add_argument("folder", metavar="DIR")
     status = verb("status", cmd_status)
     status.add_argument("--json", action="store_true")
+    bench = verb("bench", cmd_bench, profile=False)
+    bench.add_argument("--rounds", type=int, default=8, help="medians are over these")
+    bench.add_argument("--seconds", type=float, default=0.3, help="of each part in a round")
     verb("tasks", cmd_tasks, profile=False)
     params = verb("params", cmd_params, profile=False)
     params.add_argument("--backbone", default="gpt2", help=f"one of {', '.join(BACKBONES)}")

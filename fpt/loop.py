@@ -19,7 +19,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from . import checkpoint
-from .device import autocast
+from .device import autocast, keep_memory
 from .model import assemble
 from .pack import Adam, losses
 from .spec import RunSpec
@@ -54,6 +54,7 @@ class Loop:
         path: Path | None = None,
         checkpoint_seconds: float = CHECKPOINT_SECONDS,
     ) -> None:
+        keep_memory()
         self.specs, self.task, self.device, self.path = list(specs), task, device, path
         self.checkpoint_seconds = checkpoint_seconds
         first = specs[0]
@@ -124,7 +125,8 @@ class Loop:
         seeds = [self.specs[i].seed for i in self.alive]
         augment = self.specs[0].augment
         batch = self.task.train_batch(seeds, self.step, self.batch, self.device, augment)
-        self.model.train()
+        if not self.model.training:  # to say so to every module takes as long as a block
+            self.model.train()
         # Masks as long as the task allows, however far this batch is padded: that depends on the
         # neighbours in the pack.
         shape = (self.batch, self.task.length, self.model.width)

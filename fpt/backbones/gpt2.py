@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2Model
 
 from ..draws import Draws, Dropout
-from .common import keys_seen
+from .common import Gelu, at, keys_seen
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -38,7 +38,6 @@ class GPT2Body(nn.Module):
             n_embd=spec.width,
             n_layer=spec.layers,
             n_head=spec.heads,
-            activation_function="gelu_pytorch_tanh",  # gelu_new in one kernel
             attn_pdrop=0.0,  # attention dropout is 0: a named deviation from the released code
             bos_token_id=0,
             eos_token_id=0,
@@ -51,6 +50,7 @@ class GPT2Body(nn.Module):
             block.attn.is_causal = spec.causal
             block.attn.resid_dropout = Dropout(dropout, draws)
             block.mlp.dropout = Dropout(dropout, draws)
+            block.mlp.act = Gelu()
         self.gpt2 = gpt2
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
@@ -65,36 +65,43 @@ class GPT2Body(nn.Module):
                 x = block(x, attention_mask=seen, use_cache=False)
             return gpt2.ln_f(x)
         for block in gpt2.h[:-1]:
-            x = block(x, attention_mask=seen, use_cache=False)
+            x = run_block(block, x, seen, self.causal)
         if self.causal:
             places = torch.arange(x.shape[1], device=x.device)
             seen = (places <= read[..., None])[:, None]
-        return gpt2.ln_f(last_block(gpt2.h[-1], x, read, seen))
+        return gpt2.ln_f(run_block(gpt2.h[-1], x, seen, False, read))
 
 
-def last_block(block: Any, x: Tensor, read: Tensor, seen: Tensor | None) -> Tensor:
-    """A GPT-2 block computed only where it is read: queries, output and MLP of those positions.
-    `seen` (N, 1, R or 1, T): the keys that each query sees; None: all."""
-    rows, length, width = x.shape
-    index = read[..., None].expand(-1, -1, width)
-    attention = block.attn
+def run_block(
+    block: Any, x: Tensor, seen: Tensor | None, causal: bool, read: Tensor | None = None
+) -> Tensor:
+    """What the block gives, without transformers' way around it, which costs a small step much.
+
+    `seen` (N, 1, queries or 1, T): the keys that each query sees; None: all, or with `causal` those
+    before it. With `read` (N, R), queries, output and MLP are computed there only.
+    """
+    attention, mlp, width = block.attn, block.mlp, x.shape[-1]
     normal = block.ln_1(x)
     weight, bias = attention.c_attn.weight, attention.c_attn.bias
-    keys = torch.addmm(bias[width:], normal.view(-1, width), weight[:, width:])
-    queries = torch.addmm(bias[:width], normal.gather(1, index).view(-1, width), weight[:, :width])
-    heads = (rows, -1, attention.num_heads, attention.head_dim)
-    key, value = keys.view(rows, length, -1).split(width, dim=-1)
-    y = F.scaled_dot_product_attention(
-        queries.view(heads).transpose(1, 2),
-        key.reshape(heads).transpose(1, 2),
-        value.reshape(heads).transpose(1, 2),
-        attn_mask=seen,
-    )
-    y = attention.c_proj(y.transpose(1, 2).reshape(rows, -1, width))
-    x = x.gather(1, index) + attention.resid_dropout(y, read)
-    mlp = block.mlp
-    y = mlp.c_proj(mlp.act(mlp.c_fc(block.ln_2(x))))
-    return x + mlp.dropout(y, read)
+    if read is None:
+        query, key, value = _project(normal, weight, bias).split(width, -1)
+    else:
+        query = _project(at(normal, read), weight[:, :width], bias[:width])
+        key, value = _project(normal, weight[:, width:], bias[width:]).split(width, -1)
+        x = at(x, read)
+    heads = (len(x), -1, attention.num_heads, attention.head_dim)
+    query, key, value = (part.view(heads).transpose(1, 2) for part in (query, key, value))
+    y = F.scaled_dot_product_attention(query, key, value, seen, is_causal=causal)
+    y = _project(y.transpose(1, 2).flatten(2), attention.c_proj.weight, attention.c_proj.bias)
+    x = attention.resid_dropout.add(x, y, read)
+    y = mlp.act(_project(block.ln_2(x), mlp.c_fc.weight, mlp.c_fc.bias))
+    y = _project(y, mlp.c_proj.weight, mlp.c_proj.bias)
+    return mlp.dropout.add(x, y, read)
+
+
+def _project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """(N, T, in) -> (N, T, out); GPT-2 keeps `weight` as (in, out)."""
+    return torch.addmm(bias, x.view(-1, x.shape[-1]), weight).view(*x.shape[:2], -1)
 
 
 def init_(body: nn.Module, draw: torch.Generator, residual_scaled: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The loop that `throughput.py` compares with: one run at a time, as such code is usually written.
+"""The loop that packs are compared with: one run at a time, as such code is usually written.
 
 fp32, a transformers GPT-2 with trainable norms and positions, host-side batches, torch's Adam over
 a list of parameters, `.item()` at every step. Same task, body, dropout and steps as ours.
@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2Model
 
-from fpt.backbones import Backbone, backbone, build
-from fpt.draws import Draws
-from fpt.spec import RunSpec
-from fpt.tasks import Task
-from fpt.weights import body_state
+from ..backbones import Backbone, backbone, build
+from ..draws import Draws
+from ..spec import RunSpec
+from ..tasks import Task
+from ..weights import body_state
 
 
 def plain_body(spec: RunSpec, body: Backbone) -> GPT2Model:
@@ -73,7 +73,6 @@ class PlainRun(nn.Module):
             [self.spec.seed], self.count, self.spec.batch, "cpu", self.spec.augment
         )
         inputs, targets = batch.inputs[0].to(self.device), batch.targets[0].to(self.device)
-        self.train()
         self.optimizer.zero_grad()
         loss = F.cross_entropy(self(inputs).flatten(0, 1), targets.flatten())
         loss.backward()

@@ -1,0 +1,24 @@
+"""How fast training is here: `fpt bench` in a minute, `benchmarks/throughput.py` with care."""
+
+from collections.abc import Iterator
+
+import torch
+
+from .cached import CACHED, OutputOnly, output_only
+from .throughput import CASES, Measured, measure
+
+
+def run(kind: str, rounds: int, seconds: float) -> Iterator[Measured | OutputOnly]:
+    """Every case for devices of `kind`, in `rounds` rounds of about `seconds` for each part; on a
+    CPU with one thread, as packs are trained."""
+    torch.set_num_threads(1)
+    for case in CASES:
+        if case.kind == kind:
+            yield measure(case, rounds, seconds)
+    if CACHED.kind == kind:
+        yield output_only(CACHED, rounds, seconds)
+
+
+def lines(found: Measured | OutputOnly) -> list[str]:
+    """What a case gave, as text."""
+    return [found.case, *(f"  {value:10,.2f}  {name}" for name, value in found.summary.items())]

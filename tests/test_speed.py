@@ -1,0 +1,97 @@
+"""What was made quick computes what the slow way computes, and the benchmark runs."""
+
+import json
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from fpt import bench
+from fpt.__main__ import main
+from fpt.backbones.common import GeluOnCPU
+from fpt.bench.throughput import Case, Measured
+from fpt.draws import Draws
+from fpt.rng import fold
+
+
+def test_gelu_is_the_kernels_and_its_gradient_is_its_own() -> None:
+    x = torch.linspace(-12, 12, 4801, requires_grad=True)
+    exact = x.detach().double().requires_grad_()
+    ours, theirs = GeluOnCPU.apply(x), F.gelu(exact, approximate="tanh")
+    torch.testing.assert_close(ours, theirs.float(), rtol=1e-6, atol=2e-6)
+    (slope,) = torch.autograd.grad(ours.sum(), x)
+    (expected,) = torch.autograd.grad(theirs.sum(), exact)
+    torch.testing.assert_close(slope, expected.float(), rtol=1e-6, atol=5e-6)
+    few = torch.linspace(-4, 4, 30, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(GeluOnCPU.apply, few)
+    with torch.no_grad():
+        assert torch.equal(GeluOnCPU.apply(x), ours)
+
+
+def test_masks_are_the_words_of_a_keyed_generator() -> None:
+    """Site by site what comparing each 16-bit number with the probability says; 105 numbers are
+    not a multiple of the four in a word."""
+    draws = Draws()
+    draws.sites += [0.1, 0.5, 0.0]
+    draws.begin([3, 4], 7, (1, 5, 7), torch.empty(0))
+    assert draws.masks is not None
+    assert draws.masks.shape == (3, 2, 1, 5, 7)
+    for row, seed in enumerate((3, 4)):
+        noise = np.random.Generator(np.random.SFC64(fold(seed, "dropout", 7)))
+        words = np.frombuffer(noise.bytes(2 * 105), "<u2").reshape(3, 35)
+        for site, p in enumerate(draws.sites):
+            keep = np.float32(1 - p)
+            expected = np.where(words[site] / 65536 < keep, 1 / keep, np.float32(0))
+            found = draws.masks[site, row].flatten().numpy()
+            np.testing.assert_array_equal(found, expected)
+    assert 0 < (draws.masks[1] == 0).float().mean() < 1
+
+
+@pytest.fixture
+def small(tiny, monkeypatch: pytest.MonkeyPatch) -> Case:
+    """The benchmark with cases of a tiny body."""
+    monkeypatch.setattr("fpt.device.torch.cuda.is_available", lambda: False)
+    case = Case("3 runs", "bit-xor", {"n": 2}, "tiny", 4, 3, "cpu")
+    monkeypatch.setattr(bench, "CASES", (case, replace(case, kind="cuda")))
+    monkeypatch.setattr(bench, "CACHED", replace(case, name="output net alone"))
+    return case
+
+
+def test_the_benchmark_says_what_it_measured(small: Case, capsys) -> None:
+    assert main(["bench", "--rounds", "2", "--seconds", "0.001"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "3 runs"
+    assert [line.split(maxsplit=1)[1] for line in out[1:4]] == [
+        "packed / plain",
+        "packed / single",
+        "single / plain",
+    ]
+    assert "output net alone" in out
+    for line in out:
+        if line.startswith(" "):
+            assert float(line.split()[0].replace(",", "")) >= 0
+
+
+def test_ratios_are_medians_of_rounds() -> None:
+    steps = {"plain": [2.0, 4.0, 9.0], "single": [1.0, 2.0, 3.0], "packed": [1.0, 2.0, 6.0]}
+    one = Measured("c", 3, 10, 400, steps, [0.5, 1.0, 1.0], [2400.0] * 3, {}, 0)
+    summary = one.summary
+    assert summary["packed / plain"] == 6.0  # of 6, 6 and 4.5
+    assert summary["packed / single"] == 3.0
+    assert summary["single / plain"] == 2.0
+    assert summary["share of the matrix ceiling"] == 0.25
+    assert summary["share of the step in its products"] == 0.5
+    assert summary["tokens per second"] == 15.0
+    assert json.loads(json.dumps(asdict(one)))["runs"] == 3
+    slower = replace(one, steps=steps | {"packed": [2.0, 4.0, 12.0]})
+    assert slower.summary["packed / plain"] == 3.0
+
+
+def test_both_loops_learn_alike(small: Case) -> None:
+    """Same task, body, dropout and steps: the plain loop's losses are near those of the pack."""
+    found = bench.measure(small, 4, 0.05)
+    plain, packed = (np.mean(found.losses[name]) for name in ("plain", "packed"))
+    assert found.losses["plain"][0] == pytest.approx(np.log(2), abs=0.3)
+    assert plain == pytest.approx(packed, abs=0.3)
