@@ -71,7 +71,7 @@ def load(spec: "Backbone", stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
         for theirs, ours in RENAMED:
             name = re.sub(theirs, ours, name)
         found[name] = tensor
-    return found | {"positions": torch.zeros(spec.positions, spec.width)}
+    return {"positions": torch.zeros(spec.positions, spec.width)} | found
 
 
 def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
