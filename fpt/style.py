@@ -42,7 +42,7 @@ _BODIES = {  # with weights and at random
     "longformer": _part("#AA4499", "D", (0, (5, 1, 1, 1))),
     "smaller": _part("#56B4E9", ">", ":"),
     "larger": _part("#117733", "X", "-."),
-    "largest": _part("#882255", "^", (0, (3, 1, 1, 1))),
+    "largest": _part("#882255", "p", (0, (3, 1, 1, 1))),
 }
 _DEPTHS = {  # with weights and at random
     "output@1": _part("#56B4E9", "<", ":"),
@@ -82,7 +82,7 @@ LOOKS: Mapping[str, Look] = {
     "random-lstm-residual": Look("#44AA99", "D", "xx", "--", hollow=True),
     "random-lstm-positions": Look("#332288", "p", "oo", (0, (5, 1, 1, 1)), hollow=True),
     "random-lstm-matched": Look("#882255", "X", "\\\\", (0, (1, 1)), hollow=True),
-    "full@3": Look("#117733", "v", "|||", ":"),
+    "full@3": Look("#117733", "D", "|||", ":"),
     "vanilla": Look("#882255", "P", "xx", "--"),
     "linformer": Look("#332288", "v", "\\\\", ":"),
     "input-default": Look("#CC79A7", "v", "xx", "-."),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from profiled import clashes, fill, section_of, texts, verdicts
 
-from fpt import claims, dots, origins, tables
+from fpt import claims, dots, origins, tables, weights
 from fpt.comparisons import COMPARISONS
 from fpt.pretrain.provide import plan_of
 from fpt.section import Section
@@ -72,7 +72,11 @@ def test_the_cells_of_a_profile_that_are_given_away(
     )
 
 
-def test_numbers_come_from_beside_the_weights(section: Section, tmp_path: Path) -> None:
+def test_numbers_come_from_beside_the_weights(
+    section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert origins.origins_table(section).shown.loc[label("fpt"), "tokens"] == "21 M"  # it ships
+    monkeypatch.setattr(weights, "folders", lambda: (tmp_path / "backbones",))
     shown = origins.origins_table(section).shown
     assert shown.loc[VIT, "tokens"] == f"{si(plan_of('vit-nano-cifar10-0').tokens)} planned"
     assert shown.loc[VIT, "held out"] == "weights not here"
@@ -88,8 +92,7 @@ def test_numbers_come_from_beside_the_weights(section: Section, tmp_path: Path) 
     assert table.shown.loc[VIT, "data"] == "cifar10"
     row = table.numbers.set_index("arm").loc["fpt-vit"]
     assert (row["tokens"], row["test_accuracy"]) == (61_000_000, 0.6543)
-    # The body that ships with the package.
-    assert table.shown.loc[label("fpt"), "tokens"] == "21 M"
+    assert table.shown.loc[label("fpt"), "tokens"] == "21 M planned"
 
 
 def test_marks_are_where_answers_were_given(section: Section) -> None:

@@ -9,6 +9,7 @@ from profiled import clashes, fill, section_of, texts, verdicts
 
 from fpt import claims, outputs, paper, sizes
 from fpt.backbones import backbone
+from fpt.cells import section_arms
 from fpt.comparisons import COMPARISONS, SCALED
 from fpt.style import LOOKS
 
@@ -129,7 +130,7 @@ def test_without_records_every_size_is_not_run(
 ) -> None:
     section = section_of("scaling", "smoke", tmp_path, monkeypatch)
     found = texts(sizes.sizes_figure(section))
-    assert sum(text.get_text() == "not run" for text in found) == 4
+    assert sum(text.get_text() == "not run" for text in found) == len(section_arms(section)) > 1
     assert not any("the paper" in text.get_text() for text in found)  # it has no digits
     assert not clashes(found)
 
