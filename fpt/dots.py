@@ -12,7 +12,7 @@ from .cells import Cell, best_floor, cells, effect, section_tasks
 from .comparisons import Comparison
 from .section import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
-from .table import label, short
+from .table import NONE, label, short
 from .tables import compared
 
 ROW = 0.3  # inches
@@ -31,7 +31,7 @@ def accuracies(section: Section, comparison: Comparison) -> Figure:
             cell = found.get((arm, task))
             interval = cell.interval if cell else None
             if cell is None or interval is None:
-                _absent(axes, y, cell)
+                _absent(axes, y, _why(cell))
             else:
                 seeds = 100 * np.array(cell.values)
                 axes.plot(seeds, [y + OURS] * len(seeds), "|", color=INK, ms=6, mew=0.8, zorder=4)
@@ -58,7 +58,8 @@ def differences(section: Section, comparison: Comparison) -> Figure:
             seen = effect(found, a, b, task)
             shown = b if a == "fpt" else a
             if seen is None:
-                _absent(axes, y, None)
+                planned = (a, task) in found and (b, task) in found
+                _absent(axes, y, "not run" if planned else NONE)
             else:
                 _ours(axes, y, shown, seen.effect, seen.low, seen.high)
             value = comparison.effect(a, b, task)
@@ -124,8 +125,14 @@ def _theirs(axes: Axes, y: float, value: float | None) -> None:
         axes.plot(value, y + THEIRS, "D", mfc="white", mec=INK, ms=4.5, zorder=5)
 
 
-def _absent(axes: Axes, y: float, cell: Cell | None) -> None:
-    word = "diverged" if cell is not None and cell.diverged else "not run"
+def _why(cell: Cell | None) -> str:
+    """Why there is no point: no run is planned, none was made, or all of them diverged."""
+    if cell is None:
+        return NONE
+    return "diverged" if cell.diverged else "not run"
+
+
+def _absent(axes: Axes, y: float, word: str) -> None:
     text = axes.text(0.02, y + OURS, word, va="center", color=MUTED, fontsize=7, zorder=7)
     text.set_transform(axes.get_yaxis_transform())
     text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.6})

@@ -4,6 +4,7 @@
 """
 
 import math
+import os
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -64,9 +65,14 @@ class Section:
         return devices.choose(device).type in self.profile.train_on
 
     def train(self, **options: Any) -> int:
-        """Train what is missing, where the profile allows it; returns the number of new records."""
+        """Train what is missing, where the profile allows it; returns the number of new records.
+
+        FPT_TRAIN_SECONDS bounds the time, as a check of the notebooks does: what is then missing is
+        shown as such, and goes on from its checkpoint in the next call.
+        """
         if not self.may_train():
             return 0
+        options.setdefault("budget", float(os.environ.get("FPT_TRAIN_SECONDS", "inf")))
         missing = [run.spec for run in self.missing()]
         return sweep.run(missing, self.store, keep=self.keep, **options)
 
