@@ -57,7 +57,7 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m pytest
-	FPT_TRAIN_SECONDS=25 $(PY) -m pytest --nbval --nbval-current-env notebooks
+	FPT_TRAIN_SECONDS=15 $(PY) -m pytest --nbval --nbval-current-env notebooks
 
 notebooks: setup  ## execute notebooks/ in place (smoke) and store the outputs that nbval compares
 	@$(PY) -m fpt.notebooks

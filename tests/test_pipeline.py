@@ -21,6 +21,7 @@ from fpt.paths import NOTEBOOKS, PARAMS, ROOT
 
 PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text())
 SECTIONS = {k: v for block in PIPELINE["vars"] for k, v in block.items()}["sections"]
+PARTS = {name: SECTIONS[name] for name in ("tasks", "transfer", "finetuning")}  # DVC is slow
 NOTEBOOK_PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 STAND_IN = """
@@ -79,6 +80,7 @@ class Checkout:
         for name in ("dvc.yaml", "params.yaml", ".gitignore", ".dvcignore", ".dvc/config"):
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, root / name)
+        self.keep_parts()
         for name in {"fpt"} | self.sources():
             path = root / name if Path(name).suffix else root / name / "__init__.py"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +88,17 @@ class Checkout:
         (root / "fpt/__main__.py").write_text(STAND_IN)
         for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "pipeline"]):
             self.run("git", *command)
+
+    def keep_parts(self) -> None:
+        """Leave only the sections of PARTS in the pipeline and in its parameters."""
+        pipeline = yaml.safe_load((self.root / "dvc.yaml").read_text())
+        next(block for block in pipeline["vars"] if "sections" in block)["sections"] = PARTS
+        params = yaml.safe_load((self.root / "params.yaml").read_text())
+        for profile in ("smoke", "lab", "paper"):
+            sections = params[profile]["sections"]
+            params[profile]["sections"] = {name: sections[name] for name in PARTS}
+        for name, content in (("dvc.yaml", pipeline), ("params.yaml", params)):
+            (self.root / name).write_text(yaml.safe_dump(content, sort_keys=False))
 
     def sources(self) -> set[str]:
         stages = [stage.get("do", stage) for stage in PIPELINE["stages"].values()]
@@ -126,9 +139,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """Reproduced once, from nothing."""
     made = Checkout(tmp_path_factory.mktemp("checkout"))
     ran, trained = made.dvc("repro")
-    rendered = {f"section@{section}" for section in SECTIONS}
+    rendered = {f"section@{section}" for section in PARTS}
     assert ran == {"data", "pretrain", "train", "index"} | rendered
-    assert trained == set(SECTIONS)
+    assert trained == set(PARTS)
     return made
 
 
@@ -156,11 +169,11 @@ def test_a_learning_rate_reaches_its_section_only(checkout: Checkout) -> None:
 
 
 def test_a_failed_section_leaves_the_others(checkout: Checkout) -> None:
-    first, *others = [checkout.root / "notebooks" / f"{name}.ipynb" for name in SECTIONS.values()]
+    first, *others = [checkout.root / "notebooks" / f"{name}.ipynb" for name in PARTS.values()]
     for path in (first, *others):
         path.write_text("FAIL" if path == first else "changed")
     ran, _ = checkout.dvc("repro", "--keep-going", expect=255)
-    assert ran == {f"section@{section}" for section in SECTIONS}
+    assert ran == {f"section@{section}" for section in PARTS}
     first.write_text("mended")
     ran, _ = checkout.dvc("repro")
     assert f"section@{first.stem[3:]}" in ran
@@ -170,7 +183,7 @@ def test_switching_profiles_trains_nothing(checkout: Checkout) -> None:
     checkout.run("git", "add", "-A")
     checkout.run("git", "commit", "-qm", "smoke")
     before = {path.name: path.stat().st_mtime_ns for path in checkout.records("smoke")}
-    committed = checkout.root / f"reports/lab/records/{next(iter(SECTIONS))}-None.json"
+    committed = checkout.root / f"reports/lab/records/{next(iter(PARTS))}-None.json"
     committed.parent.mkdir(parents=True)
     committed.write_text("0")
     checkout.run("git", "add", "-A")
@@ -179,7 +192,7 @@ def test_switching_profiles_trains_nothing(checkout: Checkout) -> None:
     by_hand.write_text("not known to dvc.lock")
 
     ran, trained = checkout.dvc("exp", "run", "-S", "profile=lab")
-    assert ran >= {f"section@{section}" for section in SECTIONS}
+    assert ran >= {f"section@{section}" for section in PARTS}
     assert trained == set()
     assert checkout.records("lab") == [committed]
     assert checkout.dvc("exp", "run", "-S", "profile=smoke")[1] == set()
