@@ -7,6 +7,7 @@ unequal ends say nothing of speed.
 """
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,9 +56,8 @@ def end(record: Record) -> float:
 
 def end_level(records: Sequence[Record]) -> float | None:
     """The median accuracy at which the runs of an arm end; None where none is done."""
-    ends = sorted(end(record) for record in records if record.status == "done")
-    n = len(ends)
-    return (ends[(n - 1) // 2] + ends[n // 2]) / 2 if ends else None
+    ends = [end(record) for record in records if record.status == "done"]
+    return statistics.median(ends) if ends else None
 
 
 def arrival(record: Record, items: int, target: float | None = None) -> Convergence:

@@ -11,6 +11,12 @@ from .section import Section
 from .stats import Difference, Direction, contrast
 from .table import short
 
+OURS = "not claimed by the paper"
+# Within 5 points counts as a match: the paper itself calls gaps of up to 3.7 points one.
+MATCH = 0.05
+# The paper's cells rest on about 100 test images, so 5 points are the least it can claim.
+LEAD = 5.0
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -108,6 +114,16 @@ def fades(a: str, b: str) -> Test:
 def paper_says(comparison: str, a: str, b: str, least: float) -> Callable[[str], bool]:
     """The tasks on which the paper's own numbers, arm `a` minus arm `b`, exceed `least` points."""
     return lambda task: (COMPARISONS[comparison].effect(a, b, task) or 0.0) > least
+
+
+def alike_in_paper(comparison: str, a: str, b: str) -> Callable[[str], bool]:
+    """The tasks on which the paper's own numbers differ by no more than a match."""
+
+    def covers(task: str) -> bool:
+        printed = COMPARISONS[comparison].effect(a, b, task)
+        return printed is not None and abs(printed) <= 100 * MATCH
+
+    return covers
 
 
 def among(*tasks: str) -> Callable[[str], bool]:

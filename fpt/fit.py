@@ -5,17 +5,15 @@ paper's training accuracy of FPT is of augmented images with dropout, and its ba
 paper's; a gap needs both sides measured alike.
 """
 
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .cells import CHOSEN, Cell, cells, section_tasks
-from .loop import TRAIN_ITEMS
 from .section import Section
 from .stats import Difference, paired_difference
 
-TRAIN = "train_accuracy"
+TRAIN, SCORED = "train_accuracy", "train_items"
 PART = re.compile(r"(.+)-(\d+)")  # `digits-100`: the task `digits` with 100 training examples
 
 
@@ -44,18 +42,22 @@ def fits(section: Section) -> Fits:
     """The fits of a section by (arm, task), in its order. A run that is done without training
     accuracy (its task has endless examples, or its record is older) counts as not present."""
     frame = section.frame()
-    if TRAIN not in frame:
-        frame[TRAIN] = math.nan
-    frame["status"] = frame["status"].where(frame["status"].ne("done") | frame[TRAIN].notna(), "")
+    frame = frame.reindex(columns=frame.columns.union([TRAIN, SCORED], sort=False))
+    whole = frame[[TRAIN, SCORED]].notna().all(axis=1)
+    frame["status"] = frame["status"].where(frame["status"].ne("done") | whole, "")
     train, test = cells(frame, TRAIN), cells(frame, CHOSEN)
+    scored = frame.groupby(["arm", "task"])[SCORED].max()
     sizes = {name: task.sizes["train"] for name, task in section_tasks(section).items()}
     return {
-        at: Fit(_scored(cell, sizes[at[1]]), test[at]) for at, cell in train.items() if at in test
+        at: Fit(replace(cell, items=_sampled(scored[at], sizes[at[1]])), test[at])
+        for at, cell in train.items()
+        if at in test
     }
 
 
-def _scored(cell: Cell, size: int) -> Cell:
-    return replace(cell, items=TRAIN_ITEMS if size > TRAIN_ITEMS else None)
+def _sampled(scored: float, size: int) -> int | None:
+    """The number of training examples scored, where that is not all of them."""
+    return int(scored) if scored < size else None
 
 
 def whole_task(task: str) -> str | None:

@@ -247,6 +247,7 @@ class Loop:
             progress.metrics = {f"test_{name}": value for name, value in at_best.items()}
             if "accuracy" in at_train:
                 progress.metrics["train_accuracy"] = at_train["accuracy"]
+                progress.metrics["train_items"] = at_train["items"]
             if all(map(math.isfinite, (at_last["accuracy"], at_last["loss"]))):
                 progress.metrics["last_test_accuracy"] = at_last["accuracy"]
             progress.metrics |= {

@@ -1,7 +1,7 @@
 """Tables of section 3.9: the output net alone, on cached features and on a budget of steps."""
 
 import math
-from collections.abc import Sequence
+import statistics
 
 import pandas as pd
 
@@ -31,7 +31,7 @@ def epochs_table(section: Section) -> Table:
         if made:
             ratios = [it.speedup for it in made]
             median = {
-                name: _median([getattr(it, name) for it in made])
+                name: statistics.median(getattr(it, name) for it in made)
                 for name in ("first", "cached", "count", "speedup")
             }
             row |= median | {"least": min(ratios), "most": max(ratios), "runs": len(made)}
@@ -59,10 +59,6 @@ def epochs_table(section: Section) -> Table:
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=columns)
     title = "Speed-up per epoch after the first, output net alone"
     return Table("epochs", title, frame, pd.DataFrame(numbers), notes)
-
-
-def _median(values: Sequence[float]) -> float:
-    return float(pd.Series(list(values)).median())
 
 
 def conflict_table(section: Section) -> Table:

@@ -18,7 +18,8 @@ from .trends import Series, trends
 
 ALIKE = (
     "Both accuracies are of the parameters chosen on validation, on clean inputs without dropout; "
-    f"training accuracy is of the first {TRAIN_ITEMS:,} training examples, or all that there are.",
+    f"training accuracy is of about the first {TRAIN_ITEMS:,} training examples (whole batches), "
+    "or all that there are.",
     "Gap: training minus test in points, paired by run, with the 95% interval over seeds and "
     "items.",
 )

@@ -44,10 +44,12 @@ def protocol_table(section: Section) -> Table:
     specs = [run.spec for run in section.runs]
     settings = "; ".join(
         f"{name} {', '.join(sorted({str(getattr(spec, name)) for spec in specs}))}"
-        for name in ("clip", "dropout", "augment")
+        for name in ("clip", "dropout")
     )
+    augmented = {r.task for r in section.runs if r.spec.augment and task_of(r.spec).augmented}
     notes = (
-        f"Adam at a constant learning rate; {settings}.",
+        f"Adam at a constant learning rate; {settings}; augmented training images: "
+        f"{', '.join(sorted(augmented)) or 'none'}.",
         "Steps at most: a run stops after `patience` looks without a better validation accuracy.",
         "Trained and total parameters count the position rows that the task uses.",
     )

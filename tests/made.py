@@ -11,6 +11,7 @@ import fpt.section  # noqa: F401  (the module; the package's attribute is the fu
 from fpt import config
 from fpt.arms import ARMS as ALL
 from fpt.config import Run
+from fpt.loop import TRAIN_ITEMS
 from fpt.records import Record, Status
 from fpt.section import Section
 from fpt.train import task_of
@@ -73,7 +74,10 @@ def make_record(
         for step in range(10, 130, 10)
     ]  # fmt: skip
     sizes = task_of(run.spec).sizes
-    scored = {"train_accuracy": min(1.0, accuracy + 0.03) if train is None else train}
+    scored = {
+        "train_accuracy": min(1.0, accuracy + 0.03) if train is None else train,
+        "train_items": min(sizes["train"], TRAIN_ITEMS),
+    }
     return Record(
         spec=run.spec,
         status=status,

@@ -97,6 +97,14 @@ def test_augmentation_is_switched_and_changes_inputs_only(tmp_path, monkeypatch)
     assert (plain.inputs != changed.inputs).flatten(2).any(-1).all()
 
 
+def test_a_task_that_the_paper_does_not_augment_is_never_augmented():
+    task = get_task("digits")  # a mirrored digit is another sign
+    plain, asked = (task.train_batch([0], 0, 16, "cpu", augment) for augment in (False, True))
+    assert torch.equal(plain.inputs, asked.inputs)
+    assert not get_task("mnist").augmented
+    assert get_task("cifar10").augmented
+
+
 def test_a_pack_transforms_each_image_by_its_own_numbers(images):
     draws = augment.draw([1, 2], 0, 6, "cpu")
     packed = augment.transform(images.view(2, 6, 32, 32, 3), draws)

@@ -10,6 +10,7 @@ from profiled import clashes, fill, section_of, texts, verdicts
 from fpt import claims, outputs, paper, sizes
 from fpt.backbones import backbone
 from fpt.cells import section_arms
+from fpt.claim import OURS
 from fpt.comparisons import COMPARISONS, SCALED
 from fpt.style import LOOKS
 
@@ -145,5 +146,5 @@ def test_verdicts_on_scaling_follow_the_data() -> None:
         turned = verdicts(judged, {arm: 1 - level for arm, level in LEVELS.items()}, task)
         assert set(turned.values()) == {"contradicted"}
     # What the paper claims of sizes it claims on cifar10.
-    ours = {claim.id for claim in judged if claim.source == claims.OURS}
+    ours = {claim.id for claim in judged if claim.source == OURS}
     assert set(verdicts(judged, LEVELS, "mnist")) == ours

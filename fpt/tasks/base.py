@@ -68,7 +68,8 @@ class Task(ABC):
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
-        """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size."""
+        """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size;
+        with `augment` its images are transformed, if the task is one that is `augmented`."""
 
     @abstractmethod
     def eval_batches(self, split: str, size: int, device: Device) -> Iterator[Batch]:

@@ -75,7 +75,7 @@ class ImageTask(FiniteTask):
         if self.part is not None:
             rows = self.part.to(device)[rows]
         images = arrays["train_images"][rows]
-        if augment:
+        if augment and self.augmented:
             numbers = augmentation.draw(seeds, step, size, device)
             images = augmentation.transform(images, numbers)
         return Batch(self.tokens(images), arrays["train_labels"][rows].long()[..., None])

@@ -1,0 +1,28 @@
+"""What the paper claims, and what it leaves open: the claims of every section."""
+
+from collections.abc import Mapping
+
+from ..claim import Claim
+from . import (
+    architecture,
+    attention,
+    efficiency,
+    finetuning,
+    initialization,
+    modality,
+    overfitting,
+    scaling,
+    transfer,
+)
+
+CLAIMS: Mapping[str, tuple[Claim, ...]] = {
+    "transfer": transfer.CLAIMS,
+    "architecture": architecture.CLAIMS,
+    "overfitting": overfitting.CLAIMS,
+    "modality": modality.CLAIMS,
+    "scaling": scaling.CLAIMS,
+    "efficiency": efficiency.CLAIMS,
+    "initialization": initialization.CLAIMS,
+    "finetuning": finetuning.CLAIMS,
+    "attention": attention.CLAIMS,
+}
