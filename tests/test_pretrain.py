@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from fpt.errors import FptError
 from fpt.pretrain import corpus, language, models
 from fpt.pretrain.language import Pretraining, pretrain
 from fpt.pretrain.models import language_model
+from fpt.pretrain.plan import offsets_at, positions_seen
+from fpt.pretrain.streams import open_stream
 from fpt.weights import body_state
 
 # Under the names of local backbones.
@@ -174,3 +177,146 @@ def test_a_checkpoint_of_another_plan_is_not_continued(text: Path) -> None:
     assert pretrain(longer, text / "fresh", evaluations=1)
     files = [(text / name / "model.safetensors").read_bytes() for name in ("body", "fresh")]
     assert files[0] == files[1]
+
+
+# ------------------------------------------------------------------------------ corpora of any kind
+
+DYCK = replace(PLAN, corpus="dyck-64")
+
+
+@pytest.fixture
+def short(text: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With little held out."""
+    monkeypatch.setattr(language, "open_stream", lambda *args: open_stream(*args, 2048))
+    return text
+
+
+def record_of(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "pretraining.json").read_text())
+
+
+@pytest.mark.parametrize("name", ["dyck-64", "rule-110-3", "dyck-64+uniform"])
+def test_a_body_of_any_corpus_is_read_by_transformers_and_by_name(name: str, short: Path) -> None:
+    plan = replace(PLAN, corpus=name)
+    out = short / "backbones" / plan.name
+    assert pretrain(plan, out, evaluations=1)
+    theirs = GPT2Model.from_pretrained(out, dtype=torch.float32).eval()
+    state, ours = read_back(TINY, out)
+    x = torch.randn(3, 20, TINY.width)
+    with torch.no_grad():
+        expected = theirs(inputs_embeds=x).last_hidden_state
+        assert torch.allclose(ours(x + state["positions"][:20]), expected, atol=1e-5)
+    assert not (out / "tokenizer.json").exists()
+    assert "bits_per_byte" not in record_of(out)
+
+
+def test_the_statistics_alone_of_a_body_that_was_trained_here(
+    short: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pretrain(DYCK, short / "backbones" / DYCK.name, evaluations=1)
+    monkeypatch.setenv("FPT_BACKBONES", str(short / "backbones"))
+    trained, control = (
+        body_state(TINY, backbones.build(TINY, Draws(), 0.0), init, DYCK.name, 0)
+        for init in ("pretrained", "statistics-tensor")
+    )
+    name = next(name for name in trained if name.endswith("mlp.c_fc.weight"))
+    assert not torch.equal(trained[name], control[name])
+    assert control[name].std().item() == pytest.approx(trained[name].std().item(), rel=0.1)
+
+
+def test_what_is_said_of_a_synthetic_corpus(short: Path) -> None:
+    assert pretrain(DYCK, short / "dyck", evaluations=1)
+    record = record_of(short / "dyck")
+    stream = open_stream("dyck-64", 4096, 2048)
+    assert record["corpus_digest"] == stream.digest
+    assert record["corpus_tokens"] == record["tokens"] == 4096
+    assert record["entropy"] == stream.entropy
+    assert (record["entropy_exact"], record["below_entropy"], record["sparse"]) == (
+        True,
+        False,
+        False,
+    )
+    shares = np.bincount(stream.valid) / 2048
+    alone = -(shares[shares > 0] * np.log(shares[shares > 0])).sum()
+    assert record["entropy"] < record["unigram_entropy"] == pytest.approx(alone)
+    assert record["entropy"] < record["valid_loss"] < np.log(4096)
+
+
+def test_a_loss_below_the_entropy_is_an_error_somewhere(
+    text: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = open_stream("dyck-64", 4096, 2048)
+    assert pretrain(DYCK, text / "fine", evaluations=1, stream=stream)
+    assert not caplog.messages
+    assert pretrain(DYCK, text / "wrong", evaluations=1, stream=replace(stream, entropy=9.5))
+    assert record_of(text / "wrong")["below_entropy"]
+    assert len(caplog.messages) == 1
+    assert "micro-dyck-64-0 is below the 9.500 nats" in caplog.messages[0]
+
+
+def test_one_loss_per_sequence_is_that_of_the_last_token() -> None:
+    model = language_model(TINY, 0).eval()
+    ids, places = torch.randint(4096, (3, 12)), torch.arange(12).expand(3, -1)
+    with torch.no_grad():
+        logits = model(ids, places) @ model.words.T
+        each = torch.nn.functional.cross_entropy(
+            logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten(), reduction="none"
+        ).view(3, 11)
+        for sparse, expected in ((False, each.mean()), (True, each[:, -1].mean())):
+            found = language.loss_of(model, model.words, ids, places, sparse)
+            assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_one_loss_per_sequence_is_what_is_learned(short: Path) -> None:
+    for name in ("dyck-64", "dyck-64-last"):
+        assert pretrain(replace(PLAN, corpus=name), short / name, evaluations=1)
+    dense, last = (record_of(short / name) for name in ("dyck-64", "dyck-64-last"))
+    assert last["sparse"]
+    assert last["corpus_digest"] == dense["corpus_digest"]
+    files = [
+        (short / name / "model.safetensors").read_bytes() for name in ("dyck-64", "dyck-64-last")
+    ]
+    assert files[0] != files[1]
+
+
+def test_the_order_of_the_data_is_the_same_bytes(short: Path) -> None:
+    """Every batch of a plan, made twice; and that of another seed is another one."""
+    stream = open_stream("dyck-64", 4096, 2048)
+
+    def batches(plan: Pretraining) -> bytes:
+        draws = language.generator("cpu", plan.seed, "order")
+        order = torch.randperm(len(stream.train) // plan.context, generator=draws)
+        parts = [language.batch_at(plan, stream.train, s, order) for s in range(plan.steps)]
+        return b"".join(tensor.numpy().tobytes() for part in parts for tensor in part)
+
+    assert batches(DYCK) == batches(DYCK)
+    assert batches(DYCK) != batches(replace(DYCK, seed=1))
+    for name in ("one", "two"):
+        assert pretrain(DYCK, short / name, evaluations=1)
+    one, two = ((short / name / "model.safetensors").read_bytes() for name in ("one", "two"))
+    assert one == two
+
+
+def test_a_checkpoint_on_another_text_is_not_continued(text: Path) -> None:
+    stream, other = (open_stream(name, 4096, 2048) for name in ("dyck-64", "rule-110"))
+    assert not pretrain(DYCK, text / "body", budget=0.0, stream=stream)
+    assert pretrain(DYCK, text / "body", evaluations=1, stream=other)
+    assert pretrain(DYCK, text / "fresh", evaluations=1, stream=other)
+    files = [(text / name / "model.safetensors").read_bytes() for name in ("body", "fresh")]
+    assert files[0] == files[1]
+
+
+def test_a_corpus_shorter_than_a_sequence(text: Path) -> None:
+    stream = open_stream("dyck-64", 63, 2048)
+    with pytest.raises(FptError, match="'dyck-64' has 63 tokens to train on; one sequence of 64"):
+        pretrain(DYCK, text / "body", stream=stream)
+    assert not (text / "body").exists()
+
+
+def test_positions_that_a_plan_trains() -> None:
+    plan = replace(PLAN, tokens=PLAN.context * PLAN.batch)  # one step
+    assert plan.steps == 1
+    starts = {int(start) for start in offsets_at(plan, 0)}
+    assert positions_seen(plan) == 64 * len(starts)
+    assert positions_seen(Pretraining("english", "nano", 1_000_000)) == 1024
+    assert positions_seen(Pretraining("english", "lstm-nano", 1_000_000)) == 0

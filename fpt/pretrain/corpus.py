@@ -1,16 +1,20 @@
 """Text corpora as streams of token ids, with one vocabulary size for all of them.
 
 A corpus is one or more text files in `FPT_CORPORA` (default `data/corpora`), plain or `.xz`, in
-which a line `<|endoftext|>` (or, for corpora of sentences, every line end) separates documents.
-The tokenizer is byte-level BPE, trained on the corpus itself.
+which a line `<|endoftext|>` (or, for corpora of sentences, every line end) separates documents. A
+NAME.txt of the reader's own there is a corpus too, whose documents are its lines where it has no
+`<|endoftext|>`. The tokenizer is byte-level BPE, trained on the corpus itself.
 """
 
 import hashlib
 import lzma
 import os
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
@@ -21,7 +25,9 @@ from ..errors import FptError
 from ..paths import DATA, PREPARED
 
 END = "<|endoftext|>"
-VOCABULARY = 4096
+VOCABULARY = 4096  # words in the table of every language model; no corpus has more
+VALID_TOKENS = 400_000
+HELD_OUT = 50  # of documents or images without a held-out file, every how manieth is held out
 TOKENIZER_SAMPLE = 24_000_000  # characters; more changes no merge that matters at 4,096 entries
 
 
@@ -34,34 +40,59 @@ class Corpus:
     valid: str | None  # None: the last 2% of the documents are held out
     by_line: bool  # every line is a document
     licence: str
+    vocabulary: int = VOCABULARY
 
 
+ENGLISH = Corpus(
+    "english",
+    tuple(f"english-train-{part}.txt" for part in range(4)),
+    "english-valid.txt",
+    by_line=False,
+    licence="public domain in the US (Project Gutenberg)",
+)
 CORPORA = {
     corpus.name: corpus
     for corpus in (
-        Corpus(
-            "english",
-            tuple(f"english-train-{part}.txt" for part in range(4)),
-            "english-valid.txt",
-            by_line=False,
-            licence="public domain in the US (Project Gutenberg)",
-        ),
+        ENGLISH,
         Corpus("kannada", ("kannada.txt",), None, by_line=True, licence="see source"),
         Corpus("javascript", ("javascript.txt",), None, by_line=False, licence="MIT, Apache-2.0"),
         Corpus("amino-acids", ("amino-acids.txt",), None, by_line=True, licence="see source"),
+        # The same text in shorter words: its 256 bytes and `END`, and the commonest pairs of them.
+        replace(ENGLISH, name="english-bytes", vocabulary=257),
+        replace(ENGLISH, name="english-512", vocabulary=512),
     )
 }
 
 
+def own_text(name: str) -> Path | None:
+    """The reader's own text NAME.txt or NAME.txt.xz in the corpora folder, if it is there."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        return None  # neither a path nor a mixture
+    found = (corpora_folder() / f"{name}.txt{end}" for end in ("", ".xz"))
+    return next((path for path in found if path.is_file()), None)
+
+
 def corpus(name: str) -> Corpus:
-    if name not in CORPORA:
-        raise FptError(f"There is no corpus {name!r}; choose one of {', '.join(CORPORA)}.")
-    return CORPORA[name]
+    if name in CORPORA:
+        return CORPORA[name]
+    path = own_text(name)
+    if path is None:
+        raise FptError(
+            f"There is no corpus {name!r}; choose one of {', '.join(CORPORA)}, or put {name}.txt "
+            f"into {corpora_folder()}."
+        )
+    with opened(path) as lines:
+        by_line = all(line.strip() != END for line in lines)
+    return Corpus(name, (f"{name}.txt",), None, by_line, licence="the reader's own")
+
+
+def corpora_folder() -> Path:
+    return Path(os.environ.get("FPT_CORPORA", DATA / "corpora"))
 
 
 def corpus_file(name: str) -> Path:
     """The file `name` or `name.xz` in the corpora folder."""
-    folder = Path(os.environ.get("FPT_CORPORA", DATA / "corpora"))
+    folder = corpora_folder()
     for path in (folder / name, folder / f"{name}.xz"):
         if path.is_file():
             return path
@@ -71,12 +102,17 @@ def corpus_file(name: str) -> Path:
     )
 
 
+def opened(path: Path) -> IO[str]:
+    """A text file, packed or not, to be read line by line."""
+    if path.suffix == ".xz":
+        return lzma.open(path, "rt", encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
 def documents(source: Corpus, files: tuple[str, ...]) -> Iterator[str]:
     """The documents of `files`, one string each."""
     for name in files:
-        path = corpus_file(name)
-        opener = lzma.open if path.suffix == ".xz" else open
-        with opener(path, "rt", encoding="utf-8") as lines:
+        with opened(corpus_file(name)) as lines:
             if source.by_line:
                 yield from (line.rstrip("\n") for line in lines if line.strip())
                 continue
@@ -95,16 +131,20 @@ def split(source: Corpus) -> tuple[Iterator[str], Iterator[str]]:
     """Training and held-out documents."""
     if source.valid is not None:
         return documents(source, source.train), documents(source, (source.valid,))
-    held = [index % 50 == 49 for index, _ in enumerate(documents(source, source.train))]
+    held = [
+        index % HELD_OUT == HELD_OUT - 1 for index, _ in enumerate(documents(source, source.train))
+    ]
     if not any(held):
-        raise FptError(f"The corpus {source.name!r} is too small: it needs 50 documents or more.")
+        raise FptError(
+            f"The corpus {source.name!r} is too small: it needs {HELD_OUT} documents or more."
+        )
     train = (d for d, out in zip(documents(source, source.train), held, strict=True) if not out)
     valid = (d for d, out in zip(documents(source, source.train), held, strict=True) if out)
     return train, valid
 
 
-def train_tokenizer(source: Corpus, vocabulary: int = VOCABULARY) -> Tokenizer:
-    """Byte-level BPE with `vocabulary` entries, `END` first (id 0)."""
+def train_tokenizer(source: Corpus) -> Tokenizer:
+    """Byte-level BPE with the corpus's number of entries, `END` first (id 0)."""
 
     def sample() -> Iterator[str]:
         left = TOKENIZER_SAMPLE
@@ -118,7 +158,7 @@ def train_tokenizer(source: Corpus, vocabulary: int = VOCABULARY) -> Tokenizer:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary,
+        vocab_size=source.vocabulary,
         special_tokens=[END],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
@@ -147,21 +187,31 @@ def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int | None) -> np.
 
 @dataclass(frozen=True)
 class Stream:
-    """A tokenized corpus: ids (uint16) for training and held out, and what they came from."""
+    """A corpus as ids (uint16) for training and held out, and what is known of it."""
 
-    tokenizer: Tokenizer
     train: np.ndarray
     valid: np.ndarray
-    valid_bytes: int  # UTF-8 bytes behind `valid`, for bits per byte
-    digest: str
+    tokenizer: Tokenizer | None = None  # of a text
+    valid_bytes: int | None = None  # UTF-8 bytes behind `valid`, for bits per byte
+    entropy: float | None = None  # nats per token of the generator, where there is one
+    exact: bool = False  # whether `entropy` is it, not a lower bound
+    sparse: bool = False  # one loss per sequence, at its last token, not one at every token
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.train.tobytes() + self.valid.tobytes()).hexdigest()
 
 
-def token_stream(name: str, tokens: int, valid_tokens: int = 400_000) -> Stream:
-    """The first `tokens` training tokens of corpus `name`, or all it has, prepared once."""
+def token_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
+    """The first `tokens` training tokens of the text `name`, or all it has, prepared once."""
     source = corpus(name)
     folder = PREPARED / "corpora"
-    path = folder / f"{name}-{VOCABULARY}-{tokens}-{valid_tokens}.safetensors"
-    vocabulary_path = folder / f"{name}-{VOCABULARY}.tokenizer.json"
+    stem = f"{name}-{source.vocabulary}"
+    if name not in CORPORA:  # a text of the reader's own may change
+        content = hashlib.sha256(corpus_file(source.train[0]).read_bytes()).hexdigest()
+        stem = f"{name}-{content[:12]}-{source.vocabulary}"
+    path = folder / f"{stem}-{tokens}-{valid_tokens}.safetensors"
+    vocabulary_path = folder / f"{stem}.tokenizer.json"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         if not vocabulary_path.exists():
@@ -177,6 +227,5 @@ def token_stream(name: str, tokens: int, valid_tokens: int = 400_000) -> Stream:
         os.replace(partial, path)
     tokenizer = Tokenizer.from_file(str(vocabulary_path))
     arrays = load_file(path)
-    digest = hashlib.sha256(arrays["train"].tobytes() + arrays["valid"].tobytes()).hexdigest()
     text = tokenizer.decode(arrays["valid"].tolist(), skip_special_tokens=True)
-    return Stream(tokenizer, arrays["train"], arrays["valid"], len(text.encode()), digest)
+    return Stream(arrays["train"], arrays["valid"], tokenizer, len(text.encode()))

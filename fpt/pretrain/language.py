@@ -1,10 +1,9 @@
 """Causal language modelling of a body, from a token stream to a backbone directory.
 
-Sequences are shorter than the 1,024 positions; each starts at a random offset, so that every
-position is trained (a recurrent body has none). Data order is a permutation keyed by the seed: a
-resumed run repeats an uninterrupted one.
+Data order is keyed by the seed (`plan`): a resumed run repeats an uninterrupted one.
 """
 
+import logging
 import math
 import time
 from collections.abc import Callable
@@ -22,43 +21,17 @@ from ..backbones import backbone
 from ..errors import FptError
 from ..files import write_json
 from ..rng import generator
-from .corpus import VOCABULARY, Stream, token_stream
+from .corpus import VOCABULARY, Stream
+from .lines import entropy
 from .models import LanguageModel, language_model, surprise
+from .plan import OFFSET, POSITIONS, Pretraining, batch_at, learning_rate, positions_seen
+from .streams import open_stream
 
-POSITIONS = 1024
-OFFSET = 64  # sequences start at multiples of this position
+# Nats that one token's surprise is off its mean, at most and generously; times four, over the root
+# of the number of tokens, that is how far a held-out loss may lie below the entropy by chance.
+SPREAD = 4.0
 
-
-@dataclass(frozen=True)
-class Pretraining:
-    """What is estimated when a body is pretrained; all of it is written beside the weights."""
-
-    corpus: str
-    backbone: str
-    tokens: int
-    seed: int = 0
-    context: int = 256  # tokens per sequence
-    batch: int = 16  # sequences per step
-    lr: float = 2e-3  # peak; linear warm-up, cosine decay to zero
-    warmup: int = 200  # steps
-    weight_decay: float = 0.1
-    clip: float = 1.0
-
-    @property
-    def steps(self) -> int:
-        return math.ceil(self.tokens / (self.batch * self.context))
-
-    @property
-    def name(self) -> str:
-        """The identity of the resulting weights."""
-        return f"{self.backbone}-{self.corpus}-{self.seed}"
-
-
-def learning_rate(plan: Pretraining, step: int) -> float:
-    if step < plan.warmup:
-        return plan.lr * (step + 1) / plan.warmup
-    done = (step - plan.warmup) / max(1, plan.steps - plan.warmup)
-    return plan.lr * 0.5 * (1 + math.cos(math.pi * done))
+log_ = logging.getLogger("fpt")
 
 
 def optimizer_of(plan: Pretraining, model: LanguageModel) -> torch.optim.AdamW:
@@ -72,21 +45,14 @@ def optimizer_of(plan: Pretraining, model: LanguageModel) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=plan.lr, betas=(0.9, 0.95), fused=True)
 
 
-def batch_at(plan: Pretraining, tokens: np.ndarray, step: int, order: Tensor) -> tuple[Tensor, ...]:
-    """Ids and positions of step `step`, both (batch, context) int64."""
-    first = step * plan.batch
-    windows = [int(order[(first + row) % len(order)]) * plan.context for row in range(plan.batch)]
-    ids = np.stack([tokens[start : start + plan.context] for start in windows]).astype(np.int64)
-    draws = generator("cpu", plan.seed, "offset", step)
-    starts = (POSITIONS - plan.context) // OFFSET + 1
-    offsets = OFFSET * torch.randint(starts, (plan.batch, 1), generator=draws)
-    return torch.from_numpy(ids), offsets + torch.arange(plan.context)
-
-
-def loss_of(model: Callable[..., Tensor], words: Tensor, ids: Tensor, positions: Tensor) -> Tensor:
-    """Mean cross-entropy in nats of every token but the first of each sequence."""
-    hidden = model(ids, positions)[:, :-1]
-    return surprise(hidden.flatten(0, 1), words, ids[:, 1:].flatten())
+def loss_of(
+    model: Callable[..., Tensor], words: Tensor, ids: Tensor, positions: Tensor, sparse: bool
+) -> Tensor:
+    """Mean cross-entropy in nats of every token but the first of each sequence, or, if `sparse`,
+    of the last alone."""
+    first = ids.shape[1] - 1 if sparse else 1
+    hidden = model(ids, positions)[:, first - 1 : -1]
+    return surprise(hidden.flatten(0, 1), words, ids[:, first:].flatten())
 
 
 @torch.no_grad()
@@ -119,6 +85,7 @@ class Log:
 def save(
     path: Path,
     plan: Pretraining,
+    digest: str,
     model: LanguageModel,
     optimizer: torch.optim.AdamW,
     log: Log,
@@ -126,15 +93,16 @@ def save(
     tensors = {f"model.{name}": p for name, p in model.named_parameters()}
     for index, state in optimizer.state_dict()["state"].items():
         tensors |= {f"adam.{index}.{name}": value for name, value in state.items()}
-    checkpoint.write(path, tensors, {"plan": asdict(plan), "log": asdict(log)})
+    checkpoint.write(path, tensors, {"plan": asdict(plan), "corpus": digest, "log": asdict(log)})
 
 
 def resume(
-    path: Path, plan: Pretraining, model: LanguageModel, optimizer: torch.optim.AdamW
+    path: Path, plan: Pretraining, digest: str, model: LanguageModel, optimizer: torch.optim.AdamW
 ) -> Log:
-    """The state of this very plan, unfinished, put into model and optimizer; a new Log if none."""
+    """The state of this very plan on this very corpus, unfinished, put into model and optimizer; a
+    new Log if none."""
     found = checkpoint.read(path)
-    if found is None or found[1]["plan"] != asdict(plan):
+    if found is None or found[1]["plan"] != asdict(plan) or found[1]["corpus"] != digest:
         return Log()
     tensors, history = found
     state: dict[int, dict[str, Tensor]] = {}
@@ -165,20 +133,25 @@ def pretrain(
     cost, corpus digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there.
     """
     model = language_model(backbone(plan.backbone), plan.seed).train()
-    stream = stream or token_stream(plan.corpus, plan.tokens)
+    stream = stream or open_stream(plan.corpus, plan.tokens)
+    windows = len(stream.train) // plan.context
+    if windows == 0:
+        raise FptError(
+            f"The corpus {plan.corpus!r} has {len(stream.train)} tokens to train on; one sequence "
+            f"of {plan.context} is the least."
+        )
     began = time.monotonic()
     out.mkdir(parents=True, exist_ok=True)
     optimizer = optimizer_of(plan, model)
     path = out / "checkpoint.safetensors"
-    log = resume(path, plan, model, optimizer)
+    log = resume(path, plan, stream.digest, model, optimizer)
     before = log.seconds
 
     body = torch.compile(model) if compiled else model
 
     def loss(ids: Tensor, positions: Tensor) -> Tensor:
-        return loss_of(body, model.words, ids, positions)
+        return loss_of(body, model.words, ids, positions, stream.sparse)
 
-    windows = len(stream.train) // plan.context
     order = torch.randperm(windows, generator=generator("cpu", plan.seed, "order"))
     every = max(1, plan.steps // evaluations)
     sample = stream.valid[: 16 * plan.batch * plan.context]  # for the curve; the end uses all
@@ -209,7 +182,7 @@ def pretrain(
                 log.running = []
                 bar.set_postfix(valid=f"{point['valid_loss']:.3f}")
             if look or over:
-                save(path, plan, model, optimizer, log)
+                save(path, plan, stream.digest, model, optimizer, log)
             if over:
                 return False
     finish(plan, out, model, stream, log, held_out_loss(loss, plan, stream.valid))
@@ -227,21 +200,43 @@ def finish(
 ) -> None:
     """Write the backbone directory. Weights are rounded to bf16, as every frozen body is."""
     counts = np.bincount(stream.valid, minlength=VOCABULARY) / len(stream.valid)
-    seen = counts[counts > 0]
     model.write(out)
-    stream.tokenizer.save(str(out / "tokenizer.json"))
-    nats_to_bits_per_byte = len(stream.valid) / stream.valid_bytes / math.log(2)
     record: dict[str, Any] = {
         "plan": asdict(plan),
         "tokens": plan.steps * plan.batch * plan.context,
+        "corpus_tokens": len(stream.train),  # fewer: they were seen more than once
         "valid_loss": valid_loss,
-        "bits_per_byte": valid_loss * nats_to_bits_per_byte,
-        "unigram_entropy": float(-(seen * np.log(seen)).sum()),
+        "unigram_entropy": entropy(counts),
         "corpus_digest": stream.digest,
-        "positions_seen": backbone(plan.backbone).positions,
+        "sparse": stream.sparse,
+        "positions_seen": positions_seen(plan),
         "seconds": log.seconds,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "curve": log.curve,
     }
+    if stream.tokenizer is not None and stream.valid_bytes is not None:
+        stream.tokenizer.save(str(out / "tokenizer.json"))
+        tokens_per_byte = len(stream.valid) / stream.valid_bytes
+        record["bits_per_byte"] = valid_loss * tokens_per_byte / math.log(2)
+    if stream.entropy is not None:
+        record |= against_entropy(plan, stream, valid_loss)
     write_json(out / "pretraining.json", record)
+
+
+def against_entropy(plan: Pretraining, stream: Stream, valid_loss: float) -> dict[str, Any]:
+    """The generator's entropy, and whether the held-out loss lies below it by more than chance: no
+    model can do that, so there is an error in one of the two. It is said at once."""
+    assert stream.entropy is not None
+    rows = len(stream.valid) // plan.context
+    judged = rows if stream.sparse else rows * (plan.context - 1)
+    below = valid_loss < stream.entropy - 4 * SPREAD / math.sqrt(judged)
+    if below:
+        log_.warning(
+            "The held-out loss %.3f of %s is below the %.3f nats per token that its corpus has; "
+            "the generator, its entropy or the evaluation is wrong.",
+            valid_loss,
+            plan.name,
+            stream.entropy,
+        )
+    return {"entropy": stream.entropy, "entropy_exact": stream.exact, "below_entropy": below}

@@ -2,11 +2,12 @@
 or pretrained where the profile allows it.
 
 An identity is BACKBONE-OBJECTIVE-SEED, such as nano-english-0 or vit-nano-shapes-0; names of
-backbones and objectives may hold dashes themselves.
+backbones and objectives may hold dashes themselves. An objective is a corpus (`streams`) or a task.
 """
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from ..files import write_json
 from ..paths import DATA
 from ..weights import file_digest, find, local_folder
 from . import language, supervised
-from .corpus import CORPORA
 from .language import Pretraining
+from .streams import FORMS, NAMES, wanted
 from .supervised import TaskPretraining
 
 Plan = Pretraining | TaskPretraining
@@ -33,16 +34,22 @@ SUPERVISED: Mapping[str, Mapping[str, Any]] = {
     "cifar10": {"tokens": 3_000_000, "batch": 32},
     "mnist": {"tokens": 3_000_000, "batch": 32},
 }
-OBJECTIVES = (*CORPORA, *SUPERVISED)
+OBJECTIVES = (*NAMES, *SUPERVISED)
+
+
+def possible(objective: str) -> bool:
+    """Whether something can be pretrained on it."""
+    return objective in SUPERVISED or wanted(objective) is not None
 
 
 def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = None) -> Plan:
     """The plan for `objective`, a corpus or a task, on the backbone `body`; `tokens` by default
-    those of the weights that ship with the package."""
+    those of the weights that ship with the package, or those to which the corpus is cut."""
     spec = backbone(body)
-    if objective not in OBJECTIVES:
+    if not possible(objective):
         raise FptError(
-            f"Nothing is pretrained on {objective!r} here; choose from {', '.join(OBJECTIVES)}."
+            f"Nothing is pretrained on {objective!r} here; choose from {', '.join(OBJECTIVES)}, or "
+            f"put {objective}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
         )
     if tokens is not None and tokens < 1:
         raise FptError(f"The number of tokens must be at least 1, not {tokens}.")
@@ -50,19 +57,22 @@ def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = Non
     if objective in SUPERVISED:
         return TaskPretraining(objective, body, seed=seed, **{**SUPERVISED[objective], **chosen})
     settings = LSTM_LANGUAGE if spec.family == "lstm" else LANGUAGE
-    return Pretraining(objective, body, seed=seed, **{**settings, **chosen})
+    corpus = wanted(objective)
+    cut = {"tokens": corpus.most} if corpus is not None and corpus.most is not None else {}
+    plan = Pretraining(objective, body, seed=seed, **{**settings, **cut, **chosen})
+    return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))  # a short run's is short
 
 
 def plan_of(identity: str) -> Plan:
     """The plan behind a local identity BACKBONE-OBJECTIVE-SEED."""
     rest, _, seed = identity.rpartition("-")
-    for objective in OBJECTIVES:
-        body = rest.removesuffix(f"-{objective}")
-        if body != rest and body in BACKBONES and seed.isdecimal():
+    for body in sorted(BACKBONES, key=len, reverse=True):
+        objective = rest.removeprefix(f"{body}-")
+        if objective != rest and possible(objective) and seed.isdecimal():
             return make_plan(objective, body, int(seed))
     raise FptError(
         f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED with "
-        f"a backbone and one of {', '.join(OBJECTIVES)}, such as nano-english-0."
+        f"a backbone and a corpus or task ({', '.join(OBJECTIVES)}), such as nano-english-0."
     )
 
 
