@@ -17,7 +17,7 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 export PYTHONUNBUFFERED := 1
 
-.PHONY: help setup reproduce test notebooks data constraints clean
+.PHONY: help setup reproduce test faults notebooks data constraints clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -58,6 +58,9 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m mypy
 	$(PY) -m pytest
 	FPT_TRAIN_SECONDS=15 $(PY) -m pytest --nbval --nbval-current-env notebooks
+
+faults: setup  ## kill real processes at 60 chosen points and write docs/faults.md
+	@$(PY) tests/faults.py --trials 60 --write docs/faults.md
 
 notebooks: setup  ## execute notebooks/ in place (smoke) and store the outputs that nbval compares
 	@$(PY) -m fpt.notebooks

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import TYPE_CHECKING
 
 import torch
 from tqdm import tqdm
@@ -20,6 +21,9 @@ from .model import body_identity, packable
 from .records import Store
 from .spec import RunSpec
 from .train import task_of, train
+
+if TYPE_CHECKING:
+    from .on_ray import Cluster
 
 MAX_RUNS = 16  # of one pack
 MAX_TOKENS = 1 << 16  # of one step of a pack; bounds the activations that are kept
@@ -88,11 +92,14 @@ def run(
     budget: float = math.inf,
     part: str | None = None,
     workers: int | None = None,
+    cluster: "Cluster | None" = None,
 ) -> int:
     """Train what `store` misses of `specs`; returns the number of new records.
 
     `keep`: keys of runs whose parameters are kept; without them a run is missing. `budget` is in
-    seconds: packs that are not finished by then go on in a later call.
+    seconds: packs that are not finished by then go on in a later call. `cluster`: packs run there
+    instead of in processes of this machine. A pack that cannot be trained, for want of weights say,
+    does not stop the others; its FptError is raised after them.
     """
     chosen = devices.choose(device)
     specs = list(specs)
@@ -101,19 +108,27 @@ def run(
         pack for pack in shard(packs(specs), part) if any(spec.key not in present for spec in pack)
     ]
     todo.sort(key=work, reverse=True)
-    deadline = time.monotonic() + budget
     if not todo:
         return 0
+    if cluster is not None:
+        from .on_ray import run_packs
+
+        return run_packs(todo, store, cluster, keep=keep, device=chosen.type, budget=budget)
+    deadline = time.monotonic() + budget
+    made, errors = 0, []
     if workers is None:
         workers = 1 if chosen.type == "cuda" else len(os.sched_getaffinity(0))
     workers = min(workers, len(todo))
     if workers == 1:
         threads = torch.get_num_threads()
-        try:
-            return sum(_train_pack(pack, store, chosen.type, deadline, keep, 0) for pack in todo)
-        finally:
-            torch.set_num_threads(threads)
-    made = 0
+        for pack in todo:
+            try:
+                made += _train_pack(pack, store, chosen.type, deadline, keep, 0)
+            except FptError as error:
+                errors.append(error)
+            finally:
+                torch.set_num_threads(threads)
+        return counted(made, errors)
     context = multiprocessing.get_context("spawn")
     with (
         ProcessPoolExecutor(workers, mp_context=context) as pool,
@@ -126,6 +141,17 @@ def run(
             for index, pack in enumerate(todo)
         }
         for future in as_completed(futures):
-            made += future.result()
+            try:
+                made += future.result()
+            except FptError as error:
+                errors.append(error)
             bar.update(len(futures[future]))
-    return made
+    return counted(made, errors)
+
+
+def counted(made: int, errors: Sequence[FptError]) -> int:
+    if not errors:
+        return made
+    more = f" {len(errors)} packs failed;" if len(errors) > 1 else ""
+    after = f" ({more.lstrip()} {made} records were made of the others.)" if made or more else ""
+    raise FptError(f"{errors[0]}{after}") from errors[0]

@@ -1,0 +1,241 @@
+"""Packs on a Ray cluster (optional extra `ray`): one task per pack, on CPUs or parts of a GPU.
+
+A worker trains in a folder of its own and needs nothing of the driver's machine but, like it, this
+package, the data and the weights. Its checkpoints travel to a keeper beside the driver. So a pack
+whose worker or machine is lost goes on elsewhere from its last checkpoint, also after the driver
+was lost. Records travel back when their pack ends.
+"""
+
+import logging
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Container, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from tqdm import tqdm
+
+from .errors import FptError
+from .files import lock, write_atomic
+from .loop import CHECKPOINT_SECONDS
+from .records import Store
+from .spec import RunSpec
+from .sweep import counted
+from .train import CACHE, pack_id, train
+
+RETRIES = 5  # of a pack, after its worker was lost
+POLL = 0.5  # seconds between two looks at a checkpoint
+
+Pack = tuple[RunSpec, ...]
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Where packs run. `address` of a Ray cluster, None: one of our own on this machine, for
+    `workers` packs side by side. `gpus`: the part of a GPU that a pack on CUDA takes."""
+
+    address: str | None = None
+    workers: int | None = None
+    gpus: float = 1.0
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
+    cache: Path = field(default=CACHE)
+
+
+class Keeper:
+    """Checkpoints on the driver's machine, by file name. Lives as an actor there."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def put(self, name: str, content: bytes) -> None:
+        write_atomic(self.folder / name, content)
+
+    def latest(self, name: str) -> bytes | None:
+        path = self.folder / name
+        return path.read_bytes() if path.exists() else None
+
+
+class Courier:
+    """While it is open, sends each new version of a checkpoint to the keeper, and the last one
+    before it closes."""
+
+    def __init__(self, path: Path, keeper: Any) -> None:
+        self.path, self.keeper = path, keeper
+        self.seen: float | None = None
+        self.closing = threading.Event()
+        self.thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Courier":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.closing.set()
+        self.thread.join()
+        self._send()
+
+    def _watch(self) -> None:
+        while not self.closing.wait(POLL):
+            self._send()
+
+    def _send(self) -> None:
+        import ray
+
+        try:
+            changed, content = self.path.stat().st_mtime_ns, self.path.read_bytes()
+        except FileNotFoundError:  # none yet, or the pack has ended
+            return
+        if changed != self.seen:
+            ray.get(self.keeper.put.remote(self.path.name, content))
+            self.seen = changed
+
+
+def train_there(
+    pack: Pack,
+    files: Mapping[str, bytes],
+    device: str,
+    until: float,
+    keep: Container[str],
+    keeper: Any,
+    checkpoint_seconds: float,
+) -> dict[str, bytes]:
+    """Train a pack on this worker until it ends or the clock says `until`; the new files of its
+    store, by name. `files`: what the driver's store has of the pack already."""
+    import ray
+
+    if device == "cpu":
+        torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        store, cache = Store(Path(folder) / "sweep" / "records"), Path(folder) / "cache"
+        store.folder.mkdir(parents=True)
+        for name, content in files.items():
+            (store.folder / name).write_bytes(content)
+        checkpoint = cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
+        begun = ray.get(keeper.latest.remote(checkpoint.name))
+        if begun is not None:
+            write_atomic(checkpoint, begun)
+        with Courier(checkpoint, keeper):
+            train(
+                pack,
+                store,
+                device=torch.device(device),
+                deadline=time.monotonic() + until - time.time(),
+                keep=keep,
+                checkpoint_seconds=checkpoint_seconds,
+                cache=cache,
+            )
+        return {
+            path.name: path.read_bytes()
+            for path in store.folder.iterdir()
+            if files.get(path.name) != path.read_bytes()
+        }
+
+
+def run_packs(
+    todo: Sequence[Pack],
+    store: Store,
+    cluster: Cluster,
+    *,
+    keep: Container[str],
+    device: str,
+    budget: float,
+) -> int:
+    """Train the packs on the cluster; returns the number of new records.
+
+    Packs that another sweep on this store is training are left out. An error of one pack is raised
+    when the others have ended.
+    """
+    ray = start(cluster)
+    errors: list[FptError] = []
+    made = 0
+    until = time.time() + min(budget, 1e9)
+    folder = cluster.cache / "checkpoints"
+    try:
+        with (
+            ExitStack() as locks,
+            tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar,
+        ):
+            keeper = keeper_here(ray, folder)
+            need = {"num_gpus": cluster.gpus} if device == "cuda" else {"num_cpus": 1}
+            remote = ray.remote(max_retries=RETRIES, **need)(train_there)
+            running = {}
+            for pack in todo:
+                path = cluster.cache / "locks" / store.folder.parent.name / pack_id(pack)
+                if locks.enter_context(lock(path, wait=False)):
+                    args = (pack, files_of(store, pack), device, until, keep, keeper)
+                    running[remote.remote(*args, cluster.checkpoint_seconds)] = pack
+            try:
+                while running:
+                    for ref in ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
+                        pack = running.pop(ref)
+                        try:
+                            taken = take(store, ray.get(ref))
+                        except ray.exceptions.RayTaskError as error:
+                            if not isinstance(error.cause, FptError):
+                                raise
+                            errors.append(error.cause)
+                            continue
+                        except ray.exceptions.RayError as error:
+                            errors.append(FptError(f"A pack was lost {RETRIES + 1} times: {error}"))
+                            continue
+                        made += taken
+                        bar.update(len(pack))
+                        if taken:
+                            (folder / f"{pack_id(pack)}.safetensors").unlink(missing_ok=True)
+            except KeyboardInterrupt:
+                for ref in running:
+                    ray.cancel(ref, force=True)
+                raise
+    finally:
+        ray.shutdown()
+    return counted(made, errors)
+
+
+def start(cluster: Cluster) -> Any:
+    """Ray, connected. FptError where it is not installed, or there is no cluster at the address."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise FptError(
+            "The executor 'ray' needs Ray, which is not installed: pip install 'fpt[ray]'."
+        ) from error
+    try:
+        if cluster.address is None:
+            ray.init(num_cpus=cluster.workers, include_dashboard=False, logging_level=logging.ERROR)
+        else:
+            ray.init(address=cluster.address, logging_level=logging.ERROR)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise FptError(f"There is no Ray cluster at {cluster.address!r}: {reason}") from error
+    return ray
+
+
+def keeper_here(ray: Any, folder: Path) -> Any:
+    """The keeper, as an actor on this machine."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    options = {"num_cpus": 0, "scheduling_strategy": here}
+    return ray.remote(**options)(Keeper).remote(str(folder))
+
+
+def files_of(store: Store, pack: Pack) -> dict[str, bytes]:
+    """What the store has of a pack's runs: records and kept parameters, by file name."""
+    paths = [
+        path for spec in pack for path in (store.path(spec.key), store.parameters_path(spec.key))
+    ]
+    return {path.name: path.read_bytes() for path in paths if path.exists()}
+
+
+def take(store: Store, files: Mapping[str, bytes]) -> int:
+    """Write what a worker sent into the store, checked; returns the number of new records."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, content in files.items():
+            (Path(folder) / Path(name).name).write_bytes(content)
+        return store.merge(Path(folder))[0]

@@ -1,0 +1,138 @@
+"""Packs on Ray: the records of one process, whatever is lost on the way."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tiny import spec
+
+from fpt import sweep
+from fpt.errors import FptError
+from fpt.on_ray import Cluster
+from fpt.records import Store
+from fpt.spec import RunSpec
+from fpt.train import train
+
+pytest.importorskip("ray")
+# A body that every worker knows. Long enough to be killed on the way.
+LONG = [spec(backbone="pico", steps=300, eval_every=30, seed=0, lr=lr) for lr in (0.01, 0.02)]
+SHORT = [spec(backbone="pico", seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    assert train.__kwdefaults__ is not None
+    monkeypatch.setitem(train.__kwdefaults__, "cache", tmp_path / "alone")
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    return tmp_path
+
+
+def in_one_process(specs: list[RunSpec], folder: Path) -> dict[str, object]:
+    store = Store(folder / "alone" / "records")
+    sweep.run(specs, store, device="cpu", workers=1)
+    return measured(specs, store)
+
+
+def measured(specs: list[RunSpec], store: Store) -> dict[str, object]:
+    found = store.read_all(run.key for run in specs)
+    assert len(found) == len(specs)
+    return {key: record.measured() for key, record in found.items()}
+
+
+def cluster(folder: Path, address: str | None = None) -> Cluster:
+    return Cluster(address, 4, checkpoint_seconds=0.0, cache=folder / "cache")
+
+
+@pytest.fixture(scope="module")
+def two_machines() -> Iterator[str]:
+    """The address of a Ray cluster of two nodes, each with processes of its own."""
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    from ray.cluster_utils import Cluster as Machines
+
+    machines = Machines(initialize_head=True, head_node_args={"num_cpus": 1})
+    machines.add_node(num_cpus=1)
+    try:
+        yield machines.address
+    finally:
+        machines.shutdown()
+
+
+def when(there: Callable[[], bool], then: Callable[[], None]) -> threading.Thread:
+    """Does `then` once `there` holds, beside the test."""
+
+    def wait() -> None:
+        while not there():
+            time.sleep(0.02)
+        then()
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    return thread
+
+
+def workers() -> list[int]:
+    """Process ids of Ray's workers that train a pack now."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().startswith(b"ray::train_there"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_four_workers_give_the_records_of_one_process(folder: Path) -> None:
+    store = Store(folder / "ray" / "records")
+    assert sweep.run(SHORT, store, device="cpu", cluster=cluster(folder)) == len(SHORT)
+    assert measured(SHORT, store) == in_one_process(SHORT, folder)
+    assert sweep.run(SHORT, store, device="cpu", cluster=cluster(folder)) == 0
+
+
+def test_a_killed_worker_is_replaced_and_goes_on(folder: Path, two_machines: str) -> None:
+    store = Store(folder / "ray" / "records")
+    killed: list[int] = []
+
+    def kill() -> None:
+        killed.extend(workers())
+        for process in killed:
+            os.kill(process, signal.SIGKILL)
+
+    begun = folder / "cache" / "checkpoints"
+    thread = when(lambda: begun.exists() and any(begun.iterdir()) and bool(workers()), kill)
+    place = cluster(folder, two_machines)
+    assert sweep.run(LONG, store, device="cpu", cluster=place) == len(LONG)
+    thread.join()
+    assert killed
+    assert measured(LONG, store) == in_one_process(LONG, folder)
+    assert not any(begun.iterdir())
+
+
+def test_a_budget_leaves_a_checkpoint_to_go_on_from(folder: Path, two_machines: str) -> None:
+    store = Store(folder / "ray" / "records")
+    begun = folder / "cache" / "checkpoints"
+    place = cluster(folder, two_machines)
+    assert sweep.run(LONG, store, device="cpu", budget=0.0, cluster=place) == 0
+    assert len(list(begun.iterdir())) == 1
+    assert sweep.run(LONG, store, device="cpu", cluster=place) == len(LONG)
+    assert measured(LONG, store) == in_one_process(LONG, folder)
+
+
+def test_one_failed_pack_does_not_stop_the_others(folder: Path, two_machines: str) -> None:
+    store = Store(folder / "ray" / "records")
+    lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
+    with pytest.raises(FptError, match="pico-nowhere-0"):
+        sweep.run([lost, *SHORT[:2]], store, device="cpu", cluster=cluster(folder, two_machines))
+    assert len(store.read_all(run.key for run in SHORT)) == 2
+
+
+def test_without_ray_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    store = Store(folder / "ray" / "records")
+    with pytest.raises(FptError, match=r"pip install 'fpt\[ray\]'"):
+        sweep.run(SHORT, store, device="cpu", cluster=cluster(folder))
