@@ -16,7 +16,7 @@ from .cells import floors, section_tasks
 from .claim import Evidence, Measured, Test
 from .convergence import Convergence, Speedup, speedup, steps_to_convergence
 from .records import Record
-from .section import Section
+from .sections import Section
 from .stats import Difference, contrast, difference
 from .tasks import Task
 
@@ -29,17 +29,17 @@ Histories = Mapping[tuple[str, str], Sequence[Record]]  # records by arm and tas
 def histories(section: Section) -> Histories:
     """The records with a learning curve, by arm and task, for every arm that is trained by steps.
 
-    Empty where nothing is recorded. A run that failed is as one that is missing.
+    Empty where a run is missing; one that failed is left out.
     """
-    present = section.records()
+    present, complete = section.records(), section.complete()
     found: dict[tuple[str, str], list[Record]] = {}
     for run in section.runs:
         if run.spec.procedure != "sgd":
             continue
-        mine = found.setdefault((run.arm, run.task), [])
-        record = present.get(run.spec.key)
-        if record is not None and record.status != "failed":
-            mine.append(record)
+        at = (run.arm, run.task)
+        mine = found.setdefault(at, [])
+        if at in complete and present[run.spec.key].status != "failed":
+            mine.append(present[run.spec.key])
     return found
 
 

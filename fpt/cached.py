@@ -13,7 +13,7 @@ from .backbones import backbone
 from .claim import Evidence, Measured, Test
 from .counts import forward_flops
 from .records import Record
-from .section import Section
+from .sections import Section
 from .spec import RunSpec
 from .stats import difference
 from .train import task_of
@@ -54,10 +54,12 @@ def epochs(records: Sequence[Record]) -> list[Epochs]:
 
 
 def probes(section: Section, arm: str, task: str) -> list[Record]:
-    """The records of a probe on a task, in the order of seeds."""
+    """The records of a probe on a task, in the order of seeds; none where one is missing."""
+    if (arm, task) not in section.complete():
+        return []
     present = section.records()
     keys = [run.spec.key for run in section.runs if (run.arm, run.task) == (arm, task)]
-    return [present[key] for key in dict.fromkeys(keys) if key in present]
+    return [present[key] for key in dict.fromkeys(keys)]
 
 
 def flops_ratio(spec: RunSpec) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from .errors import FptError
-from .section import Section
+from .sections import Section
 from .stats import Difference, Interval, difference, mean_interval
 from .tasks import Task
 from .train import task_of
@@ -17,7 +17,10 @@ CHOSEN, LAST = "test_accuracy", "last_test_accuracy"  # parameters chosen on val
 
 @dataclass(frozen=True)
 class Cell:
-    """`values` are test accuracies in [0, 1] of the runs that are done, in the order of seeds."""
+    """`values` are test accuracies in [0, 1] of the runs that are done, in the order of seeds.
+
+    A cell gives no number before each of its `expected` runs is recorded.
+    """
 
     arm: str
     task: str
@@ -29,19 +32,30 @@ class Cell:
 
     @property
     def interval(self) -> Interval | None:
-        """95%, over seeds and test items; None where no run is done."""
-        return mean_interval(self.values, self.items) if self.values else None
+        """95%, over seeds and test items; None where a run is missing, or none is done."""
+        return mean_interval(self.values, self.items) if self.complete and self.values else None
 
     @property
     def present(self) -> int:
         return len(self.values) + self.diverged + self.failed
 
+    @property
+    def complete(self) -> bool:
+        return self.present >= self.expected
+
+    @property
+    def absence(self) -> str:
+        """Why there is no number."""
+        if not self.complete:
+            return "not run"
+        return "diverged" if self.diverged else "failed"
+
     def minus(self, other: "Cell | float") -> Difference | None:
-        """Mean minus that of another cell or a known constant; None where a side has no run."""
-        if not self.values:
+        """Mean minus that of another cell or a known constant; None where a side has no number."""
+        if self.interval is None:
             return None
         if isinstance(other, Cell):
-            if not other.values:
+            if other.interval is None:
                 return None
             return difference(self.values, other.values, test_items=self.items)
         return difference(self.values, other, test_items=self.items)
@@ -57,12 +71,18 @@ def effect(found: Cells, a: str, b: str, task: str) -> Difference | None:
 
 
 def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
-    """The cells of a section's frame by (arm, task), in its order."""
+    """The cells of a section's frame by (arm, task), in its order. FptError where one would mix
+    learning rates: take the runs at one of them first (`fpt.rates`)."""
     if frame.empty:
         return {}
     found = {}
     for (arm, task), rows in frame.groupby(["arm", "task"], sort=False):
         done = rows[rows["status"] == "done"]
+        if rows.loc[rows["status"] != "not run", "lr"].nunique() > 1:
+            raise FptError(
+                f"{arm!r} ran on {task!r} at several learning rates, which one number cannot stand "
+                "for; take the runs at one rate, such as fpt.rates.tuned(section)."
+            )
         values = [float(v) for v in done.get(metric, []) if math.isfinite(v)]
         items = done.get("test_items", pd.Series(dtype=float)).dropna()
         found[arm, task] = Cell(

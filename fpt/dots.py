@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from .cells import Cell, best_floor, cells, effect, section_tasks
 from .comparisons import Comparison
-from .section import Section
+from .sections import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .table import NONE, label, short
 from .tables import compared
@@ -126,10 +126,8 @@ def _theirs(axes: Axes, y: float, value: float | None) -> None:
 
 
 def _why(cell: Cell | None) -> str:
-    """Why there is no point: no run is planned, none was made, or all of them diverged."""
-    if cell is None:
-        return NONE
-    return "diverged" if cell.diverged else "not run"
+    """Why there is no point: no run is planned, one is missing, or all of them diverged."""
+    return NONE if cell is None else cell.absence
 
 
 def _absent(axes: Axes, y: float, word: str) -> None:

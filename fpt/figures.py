@@ -17,7 +17,7 @@ from .cells import Cell, best_floor, cells, effect, section_arms, section_tasks
 from .claim import known_to_paper
 from .comparisons import COMPARISONS
 from .data import prepared_path
-from .section import Section
+from .sections import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .tasks import Task
 from .tasks.base import FiniteTask
@@ -119,7 +119,7 @@ def _bar(axes: Axes, x: float, arm: str, cell: Cell | None) -> None:
 
 
 def _absent(cell: Cell | None) -> str:
-    return "diverged" if cell is not None and cell.diverged else "not run"
+    return "not run" if cell is None else cell.absence
 
 
 def _printed_bars(axes: Axes, left: float, arms: Sequence[str], task: str) -> None:

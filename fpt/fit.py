@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .cells import CHOSEN, Cell, cells, section_tasks
-from .section import Section
+from .sections import Section
 from .stats import Difference, paired_difference
 
 TRAIN, SCORED = "train_accuracy", "train_items"
@@ -28,8 +28,8 @@ class Fit:
     test: Cell
 
     def gap(self) -> Difference | None:
-        """Training minus test accuracy, paired by run; None where no run is done."""
-        if not self.test.values:
+        """Training minus test accuracy, paired by run; None where a run is missing or none done."""
+        if self.train.interval is None or self.test.interval is None:
             return None
         items = (self.train.items, self.test.items)
         return paired_difference(self.train.values, self.test.values, items=items)

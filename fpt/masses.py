@@ -13,6 +13,7 @@ from typing import Literal
 import pandas as pd
 
 from . import device as devices
+from .arms import ARMS
 from .attention import attention_mass
 from .cells import Cell, Cells
 from .claim import Evidence, Measured, Test, above, versus
@@ -21,7 +22,7 @@ from .errors import FptError
 from .kept import trained_model
 from .model import Model, assemble
 from .records import Record, Store
-from .section import Section
+from .sections import Section
 from .spec import RunSpec
 from .tasks import Batch, Task
 from .train import task_of
@@ -87,11 +88,13 @@ def _measured(spec: RunSpec, folder: Path, parameters: str | None) -> pd.DataFra
 
 def masses(section: Section) -> pd.DataFrame:
     """One row per source, task, seed, layer, head (each from 0) and part of the relevant tokens:
-    `mass` and `chance`. No row of what was not run, or whose body's weights are not here."""
+    `mass` and `chance`. No row of an arm that has a run missing on its task, or of a body whose
+    weights are not here."""
     columns = ["source", "task", "seed", "layer", "head", "part", "mass", "chance"]
     tables = []
+    complete = section.complete()
     for look in looks(section):
-        if not look.known:
+        if not look.known or (look.source in ARMS and (look.source, look.run.task) not in complete):
             continue
         spec, parameters = look.run.spec, look.record.parameters if look.record else None
         try:
@@ -116,9 +119,9 @@ def by_layer(found: pd.DataFrame, how: How) -> pd.DataFrame:
 def absent(section: Section, source: str, task: str) -> str:
     """Why there is nothing of `source` on `task`."""
     mine = [it for it in looks(section) if (it.source, it.run.task) == (source, task)]
-    if any(look.known for look in mine):
-        return "weights not here"
-    return "diverged" if any(look.record is not None for look in mine) else "not run"
+    if any(look.record is None and look.source != "untrained" for look in mine):
+        return "not run"
+    return "weights not here" if any(look.known for look in mine) else "diverged"
 
 
 def lifts(section: Section, where: Where) -> Cells:
@@ -135,7 +138,7 @@ def lifts(section: Section, where: Where) -> Cells:
         values = tuple(float(value) for value in rows["mass"] - rows["chance"])
         arm = "fpt" if source == "untrained" else source
         expected = sum((run.arm, run.task) == (arm, task) for run in section.runs)
-        cells[source, task] = Cell(source, task, values, expected)
+        cells[source, task] = Cell(source, task, values, expected, expected - len(values))
     return cells
 
 

@@ -1,34 +1,81 @@
-"""What is there, what is missing, and what the rest will cost."""
+"""What is there, what is missing, and what the rest will cost.
 
-from collections.abc import Sequence
+The cost model has one number per body and kind of device: the FLOPs per second that its recorded
+runs reached. What it would have said of each recorded run, from the others alone, is held against
+what that run took.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .config import Run
 from .records import Record
-from .section import Section
-from .train import task_of
+from .sections import Section
+from .train import flops_per_token, task_of
+
+ANY = ""  # in the place of a body: all bodies together
+
+Rates = Mapping[tuple[str, str], float]
 
 
-def tokens_of(run: Run) -> int:
-    """Tokens that a run trains on at most."""
-    return run.spec.steps * run.spec.batch * task_of(run.spec).length
+def flops_of(run: Run) -> float:
+    """FLOPs of a run that uses its whole budget; one that stops early has fewer."""
+    spec = run.spec
+    return flops_per_token(spec) * spec.steps * spec.batch * task_of(spec).length
 
 
-def rates(records: Sequence[Record]) -> dict[tuple[str, str], float]:
-    """Median tokens per second by (backbone, kind of device), from what was measured."""
+def rates(records: Sequence[Record]) -> Rates:
+    """Median FLOPs per second by (body, kind of device), and by kind for all bodies together."""
     seen: dict[tuple[str, str], list[float]] = {}
     for record in records:
-        if record.cost["seconds"] > 0:
-            place = (record.spec.backbone, record.environment["kind"])
-            seen.setdefault(place, []).append(record.cost["tokens"] / record.cost["seconds"])
+        if timed(record):
+            for body in (record.spec.backbone, ANY):
+                place = (body, record.environment["kind"])
+                seen.setdefault(place, []).append(record.cost["flops"] / record.cost["seconds"])
     return {place: float(np.median(values)) for place, values in seen.items()}
+
+
+def timed(record: Record) -> bool:
+    """Whether the cost model can learn from it: not from a control without a transformer."""
+    return record.cost["seconds"] > 0 and record.cost["flops"] > 0
+
+
+def best(known: Rates, body: str) -> tuple[float, str] | None:
+    """The fastest rate of a body and what it rests on; that of all bodies where it has none."""
+    for name in (body, ANY):
+        options = [(rate, kind) for (other, kind), rate in known.items() if other == name]
+        if options:
+            rate, kind = max(options)
+            return rate, kind if name else f"{kind} (other bodies)"
+    return None
+
+
+def held_against(records: Sequence[Record]) -> dict[str, float] | None:
+    """Predicted over actual seconds of the recorded runs, each predicted from the others on its
+    body and kind of device: their number, and the ratio's quartiles. None where none has others."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        if timed(record):
+            place = (record.spec.backbone, record.environment["kind"])
+            groups.setdefault(place, []).append(record)
+    ratios = []
+    for mine in groups.values():
+        speeds = np.array([record.cost["flops"] / record.cost["seconds"] for record in mine])
+        for index, speed in enumerate(speeds):
+            others = np.delete(speeds, index)
+            if len(others):
+                ratios.append(float(speed / np.median(others)))
+    if not ratios:
+        return None
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    return {"runs": len(ratios), "low": float(low), "median": float(middle), "high": float(high)}
 
 
 def status(sections: Sequence[Section]) -> list[dict[str, Any]]:
     """One row per section: runs expected and present, keys missing, hours left at the measured
-    rate of the same backbone (None where it was never measured), and what that rate rests on."""
+    rate of the same body (None where nothing was ever measured), and what that rate rests on."""
     found = {part.name: part.records() for part in sections}
     known = rates([record for records in found.values() for record in records.values()])
     rows = []
@@ -38,15 +85,12 @@ def status(sections: Sequence[Section]) -> list[dict[str, Any]]:
         hours: float | None = 0.0
         basis = set()
         for run in missing.values():
-            options = {
-                kind: rate for (name, kind), rate in known.items() if name == run.spec.backbone
-            }
-            if not options or hours is None:
+            rate = best(known, run.spec.backbone)
+            if rate is None or hours is None:
                 hours = None
                 continue
-            kind = max(options, key=lambda name: options[name])
-            hours += tokens_of(run) / options[kind] / 3600
-            basis.add(kind)
+            hours += flops_of(run) / rate[0] / 3600
+            basis.add(rate[1])
         rows.append(
             {
                 "section": part.name,

@@ -10,16 +10,19 @@ from .claim import known_to_paper
 from .claims import Finding, p_text, points, signed
 from .comparisons import COMPARISONS, Comparison
 from .records import Record
-from .section import Section
+from .sections import Section
 from .stats import Difference
 from .table import NONE, Table, duration, label, percent, short, si
 from .tasks.bits import BitXor
 
 
 def cell_text(cell: Cell | None) -> str:
-    """`97.1 ± 0.8 (3)`: mean and the larger half-width of the 95% interval, and runs."""
+    """`97.1 ± 0.8 (3)`: mean and the larger half-width of the 95% interval, and runs; or
+    `not run (1 of 3)`."""
     if cell is None or cell.present == 0:
         return "not run"
+    if not cell.complete:
+        return f"not run ({cell.present} of {cell.expected})"
     counts = f"{len(cell.values)}"
     if len(cell.values) < cell.expected:
         counts += f" of {cell.expected}"
@@ -28,7 +31,7 @@ def cell_text(cell: Cell | None) -> str:
             counts += f", {count} {what}"
     interval = cell.interval
     if interval is None:
-        return f"diverged ({counts})" if cell.diverged else f"failed ({counts})"
+        return f"{cell.absence} ({counts})"
     if math.isnan(interval.low):
         return f"{percent(interval.mean)} ({counts})"
     half = max(interval.mean - interval.low, interval.high - interval.mean)

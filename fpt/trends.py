@@ -104,7 +104,7 @@ def _line(axes: Axes, series: Series, side: float) -> None:
 
 
 def _absent(axes: Axes, x: float, side: float, cell: Cell | None) -> None:
-    word = "diverged" if cell is not None and cell.diverged else "not run"
+    word = "not run" if cell is None else cell.absence
     text = axes.text(x, 0.02, word, rotation=90, va="bottom", color=MUTED, fontsize=7, zorder=7)
     text.set(transform=axes.get_xaxis_transform(), ha="right" if side < 0 else "left")
     text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.6})
