@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from ..draws import Draws
 from ..errors import FptError
-from . import bert, common, encoder, gpt2, longformer, lstm, t5, vit
+from . import bert, common, encoder, gpt2, longformer, lstm, none, split, t5, vit
 
 LAST_ATTENTION = "last-attention"  # of group `attention`, what lies in the last layer
 LAYER = re.compile(r"\.(\d+)\.")  # the number of its layer, from 0, in a parameter's name
@@ -51,6 +51,8 @@ class Backbone:
     rank: int = 0  # Linformer: how many keys are left of a sequence
     bidirectional: bool = False  # GPT-2: without its causal mask
     residual: bool = False  # LSTM: with a residual connection around each layer
+    fixed: bool = False  # split: attention that does not depend on the tokens
+    feedforward: bool = True  # split: with feedforward layers
 
     @property
     def causal(self) -> bool:
@@ -61,7 +63,10 @@ class Backbone:
     def groups(self) -> tuple[str, ...]:
         """Trainable groups of a model on this backbone, in the paper's order."""
         inside = dict.fromkeys(group for _, group in FAMILIES[self.family].groups)
-        first = ("output", "layernorm", "input", *(("positions",) if self.positions else ()))
+        if not self.feedforward:
+            del inside["feedforward"]
+        norms = ("layernorm",) if "layernorm" in inside else ()
+        first = ("output", *norms, "input", *(("positions",) if self.positions else ()))
         return (*first, *(group for group in inside if group not in first))
 
     @property
@@ -83,6 +88,9 @@ FAMILIES: Mapping[str, Family] = {
     "vit": Family(vit.build, vit.GROUPS, False, common.init_, 0.0, vit.load),
     "vanilla": Family(encoder.build, encoder.GROUPS, False, encoder.init_),
     "linformer": Family(encoder.build, encoder.GROUPS, False, encoder.init_),
+    "split": Family(split.build, split.GROUPS, True, split.init_),
+    "last-token": Family(none.build_last, none.GROUPS, True, none.init_),
+    "mean-token": Family(none.build_mean, none.GROUPS, True, none.init_),
 }
 
 # Layers, width and heads of the local sizes.
@@ -163,6 +171,18 @@ BACKBONES: Mapping[str, Backbone] = {
         # Table 7's two that are trained from nothing.
         Backbone("vanilla", "vanilla", 3, 64, 4, 1024),
         Backbone("linformer", "linformer", 3, 64, 4, 1024, rank=16),
+        # The critics' controls.
+        *(
+            body
+            for size, (layers, width, heads) in SIZES.items()
+            for body in (
+                Backbone(f"last-token-{size}", "last-token", 0, width),
+                Backbone(f"mean-token-{size}", "mean-token", 0, width),
+                Backbone(f"attention-{size}", "split", 1, width, heads, 1024, feedforward=False),
+                Backbone(f"split-{size}", "split", layers, width, heads, 1024),
+                Backbone(f"fixed-{size}", "split", layers, width, heads, 1024, fixed=True),
+            )
+        ),
     )
 }
 
