@@ -16,7 +16,7 @@ from .cells import section_arms, section_tasks
 from .counts import forward_flops, matrix_parameters
 from .errors import FptError
 from .memory import LEVEL, gates, memory, memory_length
-from .section import Section
+from .sections import Section
 from .table import NONE, Table, label, si
 from .weights import reads_weights
 

@@ -24,6 +24,7 @@ MORE = (  # and parts of the body itself
     "feedforward+last-attention",
 )
 DEPTHS = (1, 2, 3, 6)  # layers of tables 11 and 12, beside the whole body
+BODY = ("attention", "feedforward")  # of a body whose queries and keys are apart, all but those
 SIZES = ("smaller", "larger", "largest")  # beside the profile's own
 LSTMS = {  # the LSTM made more like a transformer, one step after another; and one of its size
     "deep": "as deep",
@@ -31,6 +32,32 @@ LSTMS = {  # the LSTM made more like a transformer, one step after another; and 
     "positions": "and positions",
     "matched": "same size",
 }
+
+CORPORA = {  # what a body was pretrained on: role of its weights -> how it is called
+    "english": "English",
+    "kannada": "Kannada",
+    "javascript": "JavaScript",
+    "amino-acids": "amino acids",
+    "images": "images by pixel",
+    "uniform": "uniform",
+    "unigram": "unigram",
+    "bigram": "bigram",
+    "flat-2": "Flat-2",
+    "flat-128": "Flat-128",
+    "nesting": "Nesting",
+    "shuffle-64": "Shuffle-64",
+    "dyck": "Dyck",
+    "rule-110": "rule 110",
+    "english+nesting": "English + Nesting",
+}
+ENGLISH = {  # the same text in fewer or more tokens, shorter words, with a sparser loss
+    "english-1M": "English, 1M tokens",
+    "english-21M": "English, 21M tokens",
+    "english-bytes": "English in bytes",
+    "english-512": "English in 512 words",
+    "english-last": "English, last token",
+}
+TOKENS = {"fpt-english-1M": 1e6, "fpt-english": 5e6, "fpt-english-21M": 21e6}  # of pretraining
 
 
 @dataclass(frozen=True)
@@ -46,6 +73,7 @@ class Arm:
     weights: str = "language"  # role of the weights, for inits that read any
     input_init: str = "orthogonal"
     procedure: str = "sgd"
+    order: str = "given"  # of the tokens
 
 
 def _parts(text: str) -> tuple[str, ...]:
@@ -161,6 +189,37 @@ ARMS: Mapping[str, Arm] = {
                 (*FROZEN, *_parts(parts)),
             )
             for parts in MORE
+        ),
+        # What critics set beside it: no transformer, less of one, attention that is not learned,
+        # another order of the tokens. One more of them is `random-output+input`.
+        *(
+            Arm(
+                f"no-transformer-{token}",
+                f"No transformer, {text}",
+                f"{token}-token",
+                "random",
+                ("input", "output"),
+            )
+            for token, text in (("last", "last token"), ("mean", "mean of tokens"))
+        ),
+        Arm("random-attention", "One random attention layer", "attention", "random"),
+        Arm("fpt-shuffled", "FPT, tokens shuffled", "transformer", "pretrained", order="shuffled"),
+        Arm("full-frozen-qk", "Full, queries, keys frozen", "split", "random", (*FROZEN, *BODY)),
+        Arm("full-fixed", "Full, fixed random attention", "fixed", "random", (*FROZEN, *BODY)),
+        # What a body was pretrained on, at equal tokens, and its statistics alone.
+        *(
+            Arm(f"fpt-{corpus}", f"Frozen, {text}", "transformer", "pretrained", weights=corpus)
+            for corpus, text in (CORPORA | ENGLISH).items()
+        ),
+        *(
+            Arm(
+                f"statistics-{corpus}",
+                f"Statistics of {text}",
+                "transformer",
+                "statistics-tensor",
+                weights=corpus,
+            )
+            for corpus, text in CORPORA.items()
         ),
     )
 }

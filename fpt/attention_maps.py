@@ -16,7 +16,7 @@ from .cells import section_tasks
 from .errors import FptError
 from .mass_tables import bit_tasks, share
 from .masses import LABELS, absent, examples, looks, masses, model_of
-from .section import Section
+from .sections import Section
 from .style import MUTED, styled
 from .tasks import Batch, Task
 

@@ -7,7 +7,8 @@ from . import paper
 from .cells import Cells
 from .comparisons import COMPARISONS
 from .fit import Fits, whole_task
-from .section import Section
+from .rates import Rates
+from .sections import Section
 from .stats import Difference, Direction, contrast
 from .table import short
 
@@ -21,11 +22,13 @@ LEAD = 5.0
 @dataclass(frozen=True)
 class Evidence:
     """What a claim may look at: the cells of a section, the best trivial floor per task, training
-    beside test accuracy, and the section itself for what is no accuracy."""
+    beside test accuracy, the cells at each learning rate where there are several, and the section
+    itself for what is no accuracy."""
 
     cells: Cells
     floors: Mapping[str, float | None]
     fits: Fits = field(default_factory=dict)
+    rates: Rates = field(default_factory=dict)
     section: Section | None = None
 
 

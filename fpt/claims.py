@@ -13,7 +13,8 @@ from .claim import Claim, Evidence, Measured
 from .fit import fits
 from .ledger import CLAIMS
 from .origins import taught
-from .section import Section
+from .rates import by_rate, tuned
+from .sections import Section
 from .stats import Difference, Label, Verdict, ledger, verdict
 
 LEVEL = 0.05
@@ -22,7 +23,7 @@ LABELS: tuple[Label, ...] = ("supported", "contradicted", "inconclusive", "not r
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim on one task; the verdict's p is Holm-adjusted."""
+    """One claim on one task."""
 
     claim: Claim
     task: str
@@ -33,23 +34,25 @@ class Finding:
 def evidence(section: Section) -> Evidence:
     tasks = section_tasks(section)
     floors = {name: best_floor(task) for name, task in tasks.items()}
-    return Evidence(cells(section.frame()), floors, fits(section), section)
+    shown = tuned(section)
+    return Evidence(cells(shown.frame()), floors, fits(shown), by_rate(section), section)
 
 
-def examine(
-    claims: Sequence[Claim], seen: Evidence, tasks: Sequence[str], alpha: float = LEVEL
-) -> list[Finding]:
-    """Every claim on every task that it covers, p-values adjusted over all of them."""
-    pairs = [(claim, task) for claim in claims for task in tasks if claim.covers(task)]
-    measured = [claim.test(seen, task) for claim, task in pairs]
-    judged = [
-        verdict(it.effect, claim.direction, claim.margin, alpha)
-        for (claim, _), it in zip(pairs, measured, strict=True)
-    ]
-    return [
-        Finding(claim, task, judgement, it)
-        for (claim, task), judgement, it in zip(pairs, ledger(judged, alpha), measured, strict=True)
-    ]
+def examine(claims: Sequence[Claim], seen: Evidence, tasks: Sequence[str]) -> list[Finding]:
+    """Every claim on every task that it covers, each judged as if it were the only one."""
+    found = []
+    for claim in claims:
+        for task in filter(claim.covers, tasks):
+            measured = claim.test(seen, task)
+            judged = verdict(measured.effect, claim.direction, claim.margin, LEVEL)
+            found.append(Finding(claim, task, judged, measured))
+    return found
+
+
+def adjust(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with their p-values adjusted over all of them."""
+    judged = ledger([finding.verdict for finding in findings], LEVEL)
+    return [replace(it, verdict=new) for it, new in zip(findings, judged, strict=True)]
 
 
 def applicable(section: Section) -> list[Claim]:
@@ -71,10 +74,14 @@ def applicable(section: Section) -> list[Claim]:
     return [one(claim) for claim in CLAIMS[section.name]]
 
 
+def unadjusted(section: Section) -> list[Finding]:
+    """The findings of a section's own claims, each judged as if it were the only one."""
+    return examine(applicable(section), evidence(section), list(section_tasks(section)))
+
+
 def section_findings(section: Section) -> list[Finding]:
-    """The findings of a section's own claims."""
-    tasks = list(section_tasks(section))
-    return examine(applicable(section), evidence(section), tasks)
+    """The findings of a section's own claims, adjusted over the section."""
+    return adjust(unadjusted(section))
 
 
 def overall(findings: Sequence[Finding]) -> Label:

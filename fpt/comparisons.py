@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from . import paper
+from .arms import CORPORA, ENGLISH
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ FULL = "output+layernorm+input+positions"  # the whole recipe, in the tables of 
 STATISTICS = ("statistics-tensor", "statistics-layer", "statistics-global")
 STARTS = (*STATISTICS, "shuffled", "permuted-rows", "pretrained-body", "random-body")
 UNFROZEN = ("feedforward", "attention", "feedforward+attention", "feedforward+last-attention")
+CONTROLS = ("no-transformer-last", "no-transformer-mean", "random-attention", "random-output+input")
+ATTENTION = ("full-frozen-qk", "full-fixed")  # what of the attention is not trained
 LAYERNORM = {"fpt": "trained-layernorm", "output+input+positions": "frozen-layernorm"}
 LAYERNORM |= {"random": "trained-layernorm", "random-output+input+positions": "frozen-layernorm"}
 
@@ -346,6 +349,71 @@ COMPARISONS: Mapping[str, Comparison] = {
                 "protocol.",
             ),
             section="finetuning",
+        ),
+        Comparison(
+            "learning_rate",
+            "Frozen and whole, from language and from random",
+            ("fpt", "random", "full-pretrained", "full"),
+            ("Rothermel1",),
+            (
+                ("fpt", "random"),
+                ("full-pretrained", "fpt"),
+                ("full", "random"),
+                ("full-pretrained", "full"),
+                ("full", "fpt"),
+            ),
+        ),
+        Comparison(
+            "controls",
+            "Without a transformer, with less of one, with its attention fixed",
+            ("fpt", "random", *CONTROLS, "fpt-shuffled", "full", *ATTENTION),
+            (),
+            (
+                *_minus("fpt", *CONTROLS[:3], "fpt-shuffled"),
+                *_minus("random", *CONTROLS),
+                *_minus("full", *ATTENTION),
+            ),
+            notes=(
+                "Without a transformer, the mean is over the tokens up to the one that is read.",
+                "One random attention layer has no feedforward layer; its norms, positions, input "
+                "and output are trained, as in FPT.",
+                "Queries and keys frozen: at random, all else trained. Fixed attention: drawn at "
+                "random for each position and head, whatever the tokens; all else trained.",
+                "Tokens shuffled: those before the ones that are read, by one order per run.",
+            ),
+            section="learning_rate",
+        ),
+        Comparison(
+            "corpora",
+            "What the frozen body was pretrained on, at equal tokens",
+            ("random", *(f"fpt-{corpus}" for corpus in CORPORA)),
+            (),
+            (
+                *((f"fpt-{corpus}", "random") for corpus in CORPORA),
+                *((f"fpt-{corpus}", "fpt-english") for corpus in CORPORA if corpus != "english"),
+            ),
+            section="synthetic_pretraining",
+        ),
+        Comparison(
+            "corpora_statistics",
+            "Pretrained bodies and their statistics alone",
+            tuple(f"{start}-{corpus}" for corpus in CORPORA for start in ("fpt", "statistics")),
+            (),
+            tuple((f"fpt-{corpus}", f"statistics-{corpus}") for corpus in CORPORA),
+            notes=("Statistics: mean and standard deviation of each tensor of that body.",),
+            section="synthetic_pretraining",
+        ),
+        Comparison(
+            "english_variants",
+            "English with more and fewer tokens, other words, a sparser loss",
+            ("fpt-english", *(f"fpt-{corpus}" for corpus in ENGLISH)),
+            (),
+            tuple((f"fpt-{corpus}", "fpt-english") for corpus in ENGLISH),
+            notes=(
+                "In bytes and in 512 words, 5M tokens are less text than in 4,096.",
+                "Last token: one loss per sequence of 256.",
+            ),
+            section="synthetic_pretraining",
         ),
     )
 }  # fmt: skip

@@ -14,13 +14,11 @@ from typing import Any
 from .arms import ARMS, Arm
 from .backbones import backbone
 from .errors import FptError
-from .paths import PARAMS
+from .params import PROFILES, check_names, read_params
 from .spec import RunSpec, canonical, probe_of
-from .strict_yaml import read_yaml
 from .tasks import get_task
 from .weights import reads_weights
 
-PROFILES = ("smoke", "lab", "paper")
 SETTINGS: Mapping[str, type] = {
     "lr": float,
     "batch": int,
@@ -31,6 +29,7 @@ SETTINGS: Mapping[str, type] = {
     "dropout": float,
     "augment": bool,
 }
+EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search")  # of a section's block, besides
 ZERO_ALLOWED = {"patience", "dropout"}
 
 
@@ -42,6 +41,7 @@ class Run:
     task: str
     spec: RunSpec
     keep: bool = False  # the trained parameters, beside the record
+    search: bool = False  # only its validation accuracy counts, to choose a learning rate
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,6 @@ class Profile:
     def backbone(self) -> str:
         """The transformer that most arms share."""
         return self.bodies["transformer"]
-
-
-def check_names(what: str, given: Iterable[Any], allowed: Iterable[str]) -> None:
-    allowed = list(allowed)
-    for name in given:
-        if name not in allowed:
-            raise FptError(f"{what}: {name!r} is not known; allowed are {', '.join(allowed)}.")
 
 
 def check_block(where: str, block: Any) -> Mapping[str, Any]:
@@ -106,6 +99,34 @@ def check_arm(where: str, arm: Arm, bodies: Iterable[str], weights: Iterable[str
 def check_seeds(where: str, seeds: Any) -> None:
     if not isinstance(seeds, list) or not seeds or not all(type(s) is int for s in seeds):
         raise FptError(f"{where}: expected a list of whole numbers, found {seeds!r}.")
+
+
+def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> None:
+    """A block with `lrs` trains at each of them; its `search` names the seeds that choose among
+    them, which must not be those that are reported (see `fpt.rates`)."""
+    if "lrs" not in block and "search" not in block:
+        return
+    lrs, search = block.get("lrs"), block.get("search")
+    if not isinstance(lrs, list):
+        lrs = []
+    fits = all(type(lr) in (int, float) and 0 < lr < math.inf for lr in lrs)
+    if not fits or len(set(lrs)) < 2 or len(set(lrs)) < len(lrs):
+        raise FptError(
+            f"{where}.lrs: expected two or more different rates such as [0.001, 0.01], found "
+            f"{block.get('lrs')!r}."
+        )
+    if "lr" in block:
+        raise FptError(f"{where}.lr: a block with lrs has no rate of its own; leave it out.")
+    check_seeds(f"{where}.search", search)
+    probes = [arm for arm in block.get("arms", []) if ARMS[arm].procedure == "probe"]
+    if probes:
+        raise FptError(f"{where}: a probe has no learning rate; leave {', '.join(probes)} out.")
+    both = sorted(set(search or ()) & set(seeds))
+    if both:
+        raise FptError(
+            f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
+            f"{', '.join(map(str, both))}."
+        )
 
 
 def check_keep(where: str, block: Mapping[str, Any]) -> None:
@@ -148,25 +169,6 @@ def check_settings(where: str, block: Any, extra: Iterable[str] = ()) -> Mapping
     return checked
 
 
-def read_params(path: Path | None = None) -> dict[str, Any]:
-    path = path or PARAMS
-    try:
-        content = read_yaml(path)
-    except FileNotFoundError as error:
-        raise FptError(f"There is no {path}; run inside a checkout or set FPT_ROOT.") from error
-    if not isinstance(content, dict):
-        raise FptError(f"{path}: expected `profile` and one block per profile.")
-    check_names(path.name, content, ("profile", *PROFILES))
-    return content
-
-
-def current_profile(path: Path | None = None) -> str:
-    """The profile at the top of params.yaml."""
-    name = read_params(path).get("profile")
-    check_names("profile", [name], PROFILES)
-    return str(name)
-
-
 def load(name: str, path: Path | None = None) -> Profile:
     """The profile `name`, checked whole."""
     check_names("profile", [name], PROFILES)
@@ -205,15 +207,14 @@ def load(name: str, path: Path | None = None) -> Profile:
             raise FptError(
                 f"{where}: expected a list of blocks of tasks and arms, found {given!r}."
             )
-        checked = [
-            check_settings(where, part, ("tasks", "arms", "seeds", "keep")) for part in given
-        ]
+        checked = [check_settings(where, part, EXTRA) for part in given]
         for part in checked:
             check_list(f"{where}.tasks", part.get("tasks", []), tasks)
             check_list(f"{where}.arms", part.get("arms", []), ARMS)
             for arm in part.get("arms", []):
                 check_arm(f"{where}.arms", ARMS[arm], block["bodies"], block["weights"])
             check_seeds(f"{where}.seeds", part.get("seeds", block["seeds"]))
+            check_rates(where, part, part.get("seeds", block["seeds"]))
             check_keep(f"{where}.keep", part)
         sections[section] = tuple(checked)
     return Profile(
@@ -227,6 +228,14 @@ def load(name: str, path: Path | None = None) -> Profile:
         arms=settings_of,
         sections=sections,
     )
+
+
+def _weights(profile: Profile, arm: Arm, seed: int) -> str | None:
+    """The identity of an arm's weights. `{seed}` in it is the run's own seed, as in
+    nano-nesting-{seed}: so runs differ in their body too, the unit when corpora are compared."""
+    if not reads_weights(arm.init):
+        return None
+    return profile.weights[arm.weights].replace("{seed}", str(seed))
 
 
 def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any) -> RunSpec:
@@ -243,27 +252,37 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
         data=canonical(get_task(kind, **options).identity),
         backbone=name,
         init=arm.init,
-        weights=profile.weights[arm.weights] if reads_weights(arm.init) else None,
+        weights=_weights(profile, arm, seed),
         trainable=tuple(sorted(trainable)),
         seed=seed,
         input_init=arm.input_init,
+        order=arm.order,
         **values,
     )
     return probe_of(spec) if arm.procedure == "probe" else spec
 
 
 def expand(profile: Profile, section: str) -> list[Run]:
-    """Every run of a section's tables, in the order of its blocks, tasks, arms and seeds."""
+    """Every run of a section's tables, in the order of its blocks, tasks, arms, rates and seeds."""
     check_names("section", [section], profile.sections)
     runs = []
     for part in profile.sections[section]:
         block = dict(part)
         tasks, arms = block.pop("tasks", []), block.pop("arms", [])
         seeds, keep = block.pop("seeds", profile.seeds), block.pop("keep", False)
+        lrs, search = block.pop("lrs", None), block.pop("search", ())
+        rates: list[dict[str, Any]] = [{}] if lrs is None else [{"lr": float(lr)} for lr in lrs]
         runs += [
-            Run(arm, task, make_spec(profile, ARMS[arm], task, seed, **block), keep)
+            Run(
+                arm,
+                task,
+                make_spec(profile, ARMS[arm], task, seed, **block, **rate),
+                keep,
+                seed in search,
+            )
             for task in tasks
             for arm in arms
-            for seed in seeds
+            for rate in rates
+            for seed in (*search, *seeds)
         ]
     return runs

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from . import paper
 from .comparisons import COMPARISONS
-from .section import Section
+from .sections import Section
 
 # Tables that print something else than an accuracy of one arm: section, and the arms of each row.
 STEPS = {"fpt": ("fpt",), "random": ("random",), "speed-up": ("fpt", "random")}

@@ -11,7 +11,7 @@ from .backbones import backbone
 from .cells import Cell, Cells, best_floor, cells, effect, section_tasks
 from .claims import points
 from .comparisons import Comparison
-from .section import Section
+from .sections import Section
 from .table import NONE, Table, percent
 from .tables import cell_text, compared, coverage, remarks
 from .trends import Series, trends

@@ -13,7 +13,7 @@ from .convergence import Convergence, Speedup, median_steps, speedup
 from .counts import matrix_parameters
 from .protocol import trained_parameters
 from .records import Record
-from .section import Section
+from .sections import Section
 from .spec import RunSpec
 from .table import NONE, Table, label, percent, short
 from .tables import coverage

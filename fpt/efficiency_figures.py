@@ -16,7 +16,7 @@ from .cached import PROBES, printed, probes
 from .cells import best_floor, section_tasks
 from .convergence import Convergence, median_steps
 from .efficiency import PAIRS, arrived, pairs, races
-from .section import Section
+from .sections import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .table import label, short, si
 

@@ -2,12 +2,14 @@
 
 import torch
 from safetensors.torch import load
+from torch import Tensor
 
 from .backbones import backbone
 from .errors import FptError
 from .model import Model, assemble
+from .pack import Rows
 from .records import Record, Store
-from .tasks import get_task
+from .train import task_of
 from .weights import file_digest, find
 
 
@@ -17,6 +19,13 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
     FptError where the parameters were not kept, or where the weights of the body are not here or
     not those that the run saw.
     """
+    model, rows, _ = assemble([record.spec], task_of(record.spec), device)
+    rows.bind(kept_row(record, store, rows).to(device))
+    return model.eval()
+
+
+def kept_row(record: Record, store: Store, rows: Rows) -> Tensor:
+    """The kept parameters as the one row of `rows`, (1, P). Raises as `trained_model` does."""
     spec = record.spec
     content = store.parameters(record)
     if content is None:
@@ -31,7 +40,5 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
                 f"The weights {spec.weights!r} in {path} are not those that run {spec.key} was "
                 "trained on; fetch those, or train it again."
             )
-    model, rows, _ = assemble([spec], get_task(spec.task, **spec.options), device)
     kept = load(content)
-    rows.bind(torch.cat([kept[slot.name].flatten() for slot in rows.slots])[None].to(device))
-    return model.eval()
+    return torch.cat([kept[slot.name].flatten() for slot in rows.slots])[None]

@@ -26,7 +26,7 @@ from .spec import RunSpec
 from .tasks import Task
 
 EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
-TRAIN_ITEMS = 2000  # training examples, as clean as those of the test, that a run is scored on
+TRAIN_ITEMS = 1000  # training examples, as clean as those of the test, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
 
 

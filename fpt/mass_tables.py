@@ -14,7 +14,7 @@ from .backbones import backbone
 from .cells import section_tasks
 from .comparisons import Comparison
 from .masses import HOW, LABELS, How, absent, by_layer, examples, masses
-from .section import Section
+from .sections import Section
 from .stats import Interval, mean_interval
 from .style import INK, LOOKS, styled
 from .table import Table

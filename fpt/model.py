@@ -16,6 +16,7 @@ from .draws import Draws, Dropout
 from .errors import FptError
 from .pack import PACKED, Rows, Slot
 from .rng import generator
+from .shuffle import ORDERS, shuffled
 from .spec import RunSpec
 from .tasks import Batch, Task
 from .weights import State, body_depends_on_seed, body_state
@@ -97,14 +98,17 @@ class OutputNet(nn.Module):
 class Model(nn.Module):
     """K runs of one task on one body. Parameters are bound by `Rows`."""
 
-    def __init__(self, spec: Backbone, task: Task, dropout: float) -> None:
+    def __init__(self, spec: Backbone, task: Task, dropout: float, order: str = "given") -> None:
         super().__init__()
+        if order not in ORDERS:
+            known = ", ".join(ORDERS)
+            raise FptError(f"There is no order {order!r} of the tokens; choose one of {known}.")
         if spec.positions and task.length > spec.positions:
             raise FptError(
                 f"Task {task.name!r} has sequences of {task.length} tokens; backbone "
                 f"{spec.name!r} takes at most {spec.positions}. Shorten the task by its options."
             )
-        self.task, self.draws = task, Draws()
+        self.task, self.draws, self.order = task, Draws(), order
         self.width = spec.width
         self.input = InputNet(task.kind, task.dim, spec.width)
         self.drop = Dropout(dropout, self.draws)
@@ -120,6 +124,8 @@ class Model(nn.Module):
         if len(inputs) != runs:
             inputs = inputs.expand(runs, *inputs.shape[1:])
         size, length = inputs.shape[1:3]
+        if self.order == "shuffled":
+            inputs = shuffled(inputs, batch.last, self.task.reads, self.draws.seeds)
         x = self.drop(self.input(inputs).flatten(0, 1))
         if self.positions is not None:
             x = (x.view(runs, size, length, -1) + self.positions[:, None, :length]).flatten(0, 1)
@@ -148,7 +154,8 @@ def assemble(
 ) -> tuple[Model, Rows, Rows]:
     """The model of a pack, its trained rows and its fixed rows, with initial values on `device`.
 
-    All specs share backbone, init and weights, and the seed where the body is drawn from it.
+    All specs share backbone, init, weights and order of the tokens, and the seed where the body is
+    drawn from it.
     """
     first = specs[0]
     backend = backbone(first.backbone)
@@ -160,7 +167,7 @@ def assemble(
             f"Runs that train the body ({', '.join(sorted(inside))}) cannot share it: "
             f"a pack of {len(specs)} was asked for, such packs have one run."
         )
-    model = Model(backend, task, first.dropout)
+    model = Model(backend, task, first.dropout, first.order)
     state = body_state(backend, model.body, first.init, first.weights, first.seed)
     slots = own_slots(model)
     initial: State = {}
@@ -234,4 +241,4 @@ def packable(spec: RunSpec) -> bool:
 def body_identity(spec: RunSpec) -> tuple[object, ...]:
     """What two runs must share to stand on one body."""
     seed = spec.seed if body_depends_on_seed(spec.init) else None
-    return (spec.backbone, spec.init, spec.weights, seed, spec.dropout)
+    return (spec.backbone, spec.init, spec.weights, seed, spec.dropout, spec.order)

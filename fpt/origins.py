@@ -19,7 +19,7 @@ from .errors import FptError
 from .pretrain.language import Pretraining
 from .pretrain.provide import Plan, plan_of
 from .pretrain.supervised import TaskPretraining
-from .section import Section
+from .sections import Section
 from .spec import RunSpec
 from .style import INK
 from .table import NONE, Table, label, percent, short, si
@@ -113,7 +113,7 @@ def _words(spec: RunSpec, found: dict[str, Any]) -> dict[str, str]:
     else:
         tokens = si(found["tokens"]) if found else f"{si(plan.tokens)} planned"
         if isinstance(plan, Pretraining):
-            values = (f"{plan.corpus} text", "next token", tokens, _loss(found))
+            values = (plan.corpus, "next token", tokens, _loss(found))
         else:
             predicted = "its answers" if plan.task.startswith("bit-") else "labels"
             values = (plan.task, predicted, tokens, _accuracy(found))

@@ -10,7 +10,7 @@ from .cached import PROBES, epochs, flops_ratio, printed, printed_speedup, probe
 from .cells import Cell, best_floor, cells, section_tasks
 from .claims import points, signed
 from .efficiency import arrived, steps_text
-from .section import Section
+from .sections import Section
 from .stats import reproduced
 from .table import NONE, Table, label, percent, si
 from .tables import cell_text, coverage

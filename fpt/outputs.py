@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 
 from .cells import cells
 from .files import write_atomic, write_json
-from .section import Section
+from .rates import tuned
+from .sections import Section
 from .style import styled
 from .table import Table
 
@@ -56,14 +57,16 @@ def save_figure(section: Section, name: str, figure: Figure) -> Picture:
 
 
 def save_numbers(section: Section, extra: Mapping[str, Any] | None = None) -> None:
-    """Write metrics (means in percent by task and arm, and `extra`), learning curves and runs."""
+    """Write metrics (means in percent by task and arm, and `extra`), learning curves and runs; of
+    several learning rates, at the chosen one."""
     summary = section.summary()
     metrics: dict[str, Any] = {name: summary[name] for name in ("present", "expected")}
-    for (arm, task), cell in cells(section.frame()).items():
+    shown = tuned(section)
+    for (arm, task), cell in cells(shown.frame()).items():
         if cell.interval is not None:
             metrics.setdefault(task, {})[arm] = round(100 * cell.interval.mean, 2)
     write_json(section.folder / "metrics" / f"{section.name}.json", metrics | dict(extra or {}))
-    curves = section.curves().rename(columns={"valid_accuracy": "accuracy"})
+    curves = shown.curves().rename(columns={"valid_accuracy": "accuracy"})
     text = curves.reindex(columns=CURVE_COLUMNS).to_csv(index=False)
     write_atomic(section.folder / "curves" / f"{section.name}.csv", text.encode())
     write_json(section.folder / "runs" / f"{section.name}.json", summary)

@@ -11,7 +11,7 @@ from .claims import points, signed
 from .comparisons import COMPARISONS
 from .fit import Fit, fits, whole_task
 from .loop import TRAIN_ITEMS
-from .section import Section
+from .sections import Section
 from .table import NONE, Table, label
 from .tables import cell_text, coverage
 from .trends import Series, trends

@@ -5,7 +5,8 @@ import pandas as pd
 from . import paper
 from .backbones import backbone
 from .counts import parameter_counts, trained_count
-from .section import Section
+from .coverage import is_own
+from .sections import Section
 from .spec import RunSpec
 from .table import NONE, Table, label, percent
 from .tasks import Task
@@ -31,12 +32,12 @@ def protocol_table(section: Section) -> Table:
                 "start": first.init,
                 "trained": f"{trained:,}",
                 "share": f"{100 * trained / total:.3g}%",
-                "lr": f"{first.lr:g}",
+                "lr": _rates(section, arm, task),
                 "batch": str(first.batch),
                 "steps": f"{first.steps:,}",
                 "look every": str(first.eval_every),
                 "patience": str(first.patience) if first.patience else "off",
-                "seeds": str(sum((r.arm, r.task) == (arm, task) for r in section.runs)),
+                "seeds": _seeds(section, arm, task),
                 "first key": first.key[:8],
             }
         )
@@ -52,12 +53,30 @@ def protocol_table(section: Section) -> Table:
         f"{', '.join(sorted(augmented)) or 'none'}.",
         "Steps at most: a run stops after `patience` looks without a better validation accuracy.",
         "Trained and total parameters count the position rows that the task uses.",
+        *(
+            ("Seeds: those reported, and those that choose a learning rate on validation.",)
+            if any(run.search for run in section.runs)
+            else ()
+        ),
     )
     return Table("protocol", "Protocol", shown, section.expected(), notes)
 
 
+def _rates(section: Section, arm: str, task: str) -> str:
+    """`0.003`, or `7 from 1e-05 to 0.01`."""
+    lrs = sorted({r.spec.lr for r in section.runs if (r.arm, r.task) == (arm, task)})
+    return f"{lrs[0]:g}" if len(lrs) == 1 else f"{len(lrs)} from {lrs[0]:g} to {lrs[-1]:g}"
+
+
+def _seeds(section: Section, arm: str, task: str) -> str:
+    """`3`, or `3 and 2` with those that choose a rate."""
+    mine = {(r.search, r.spec.seed) for r in section.runs if (r.arm, r.task) == (arm, task)}
+    counts = [sum(search == which for search, _ in mine) for which in (False, True)]
+    return " and ".join(str(count) for count in counts if count)
+
+
 def paper_table(name: str) -> Table:
-    """A table as the paper printed it, with the remarks on its cells."""
+    """A table as the paper, or one of its critics, printed it, with the remarks on its cells."""
     source = paper.table(name)
     notes: dict[str, int] = {}
     shown = {}
@@ -74,7 +93,7 @@ def paper_table(name: str) -> Table:
     said += [source.note] if source.note else []
     said += [f"({number}) {note}" for note, number in notes.items()]
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(source.columns))
-    title = f"The paper, {name}: {source.title}"
+    title = f"{f'The paper, {name}' if is_own(name) else source.section}: {source.title}"
     return Table(f"paper_{name}", title, frame, paper.frame(name), tuple(said))
 
 

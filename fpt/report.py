@@ -9,6 +9,7 @@ says how many runs are expected and present.
 import html
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,9 @@ def render(section: str, profile: str) -> Path:
 
     What was executed is kept and shown also when a cell fails, which raises FptError.
     """
+    # The library that checks a notebook's form would compile a grammar for identifiers of web
+    # pages, which no notebook has; that takes longer than all other imports here.
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     import nbformat
     import papermill
     from nbclient.exceptions import DeadKernelError
@@ -139,9 +143,11 @@ def index(profile: str) -> Path:
 def index_markdown(profile: str) -> str:
     """The index as Markdown: a line per section, then its tables and figures."""
     folder = REPORTS / profile
+    head = folder / "headline.md"
     lines = [
         f"# Report of profile `{profile}`",
         "",
+        *([head.read_text(encoding="utf-8")] if head.exists() else []),
         "| section | runs present | page | notebook |",
         "|---|---|---|---|",
     ]

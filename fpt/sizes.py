@@ -10,7 +10,7 @@ from .comparisons import COMPARISONS, SCALED, SCALES
 from .counts import paper_count
 from .draws import Draws
 from .protocol import trained_parameters
-from .section import Section
+from .sections import Section
 from .table import NONE, Table, label, si
 from .trends import Series, trends
 

@@ -40,6 +40,7 @@ class RunSpec:
     augment: bool = True  # the task's augmentation, where it has one
     procedure: str = "sgd"  # or "probe": see `probe_of`
     input_init: str = "orthogonal"  # how the input net starts, a name of fpt.model.INPUT_INITS
+    order: str = "given"  # of the tokens, or "shuffled": see fpt.shuffle
     semantics: int = SEMANTICS
 
     @property

@@ -11,7 +11,7 @@ from .cells import section_arms
 from .draws import Draws
 from .errors import FptError
 from .inits import LAYER, State, is_end, weight_stds
-from .section import Section
+from .sections import Section
 from .style import LOOKS, styled
 from .table import Table, label
 from .weights import body_state

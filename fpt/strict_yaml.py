@@ -8,8 +8,11 @@ import yaml
 
 from .errors import FptError
 
+# The same language, read ten times as fast where PyYAML has its C part.
+Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-class StrictLoader(yaml.SafeLoader):
+
+class StrictLoader(Loader):
     """PyYAML keeps the last of two equal keys in silence; in a file of numbers that hides one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:

@@ -54,7 +54,43 @@ _DEPTHS = {  # with weights and at random
     "output+layernorm@3": _part("#CC6677", "D", "-."),
     "output+layernorm@6": _part("#882255", "h", (0, (3, 1, 1, 1))),
 }
+# Texts blue, images green, independent tokens grey, pairs and blocks warm, our own purple.
+_CORPORA = {
+    "english": ("#0072B2", "o"),
+    "kannada": ("#56B4E9", "v"),
+    "javascript": ("#332288", "^"),
+    "amino-acids": ("#88CCEE", "D"),
+    "images": ("#117733", "h"),
+    "uniform": ("#BBBBBB", "."),
+    "unigram": ("#888888", "P"),
+    "bigram": ("#444444", "X"),
+    "flat-2": ("#DDCC77", "<"),
+    "flat-128": ("#999933", ">"),
+    "nesting": ("#D55E00", "d"),
+    "shuffle-64": ("#CC6677", "p"),
+    "dyck": ("#AA4499", "*"),
+    "rule-110": ("#882255", "H"),
+    "english+nesting": ("#44AA99", "8"),
+}
+_ENGLISH = {
+    "english-1M": ("#88CCEE", ">"),
+    "english-21M": ("#332288", "<"),
+    "english-bytes": ("#117733", "s"),
+    "english-512": ("#44AA99", "P"),
+    "english-last": ("#CC6677", "X"),
+}
+CORPUS_LOOKS: Mapping[str, Look] = {
+    **{
+        f"fpt-{corpus}": Look(colour, marker, "", "-")
+        for corpus, (colour, marker) in (_CORPORA | _ENGLISH).items()
+    },
+    **{
+        f"statistics-{corpus}": Look(colour, marker, "....", ":", hollow=True)
+        for corpus, (colour, marker) in _CORPORA.items()
+    },
+}
 LOOKS: Mapping[str, Look] = {
+    **CORPUS_LOOKS,
     "fpt": Look("#0072B2", "o", "", "-"),
     "random": Look("#E69F00", "s", "////", "--"),
     "full": Look("#009E73", "^", "||||", "-."),
@@ -94,6 +130,12 @@ LOOKS: Mapping[str, Look] = {
     "fpt+attention": Look("#882255", "X", "\\\\", "--"),
     "fpt+feedforward+attention": Look("#DDCC77", "P", "xx", ":"),
     "fpt+feedforward+last-attention": Look("#332288", "^", "OO", (0, (3, 1, 1, 1))),
+    "no-transformer-last": Look("#555555", "v", "--", ":"),
+    "no-transformer-mean": Look("#999933", "X", "..", "-."),
+    "random-attention": Look("#AA4499", "h", "oo", "--", hollow=True),
+    "fpt-shuffled": Look("#56B4E9", "p", "//", "--"),
+    "full-frozen-qk": Look("#D55E00", "d", "xx", "-."),
+    "full-fixed": Look("#332288", "*", "++", ":"),
 }
 INK, MUTED, GRID = "#222222", "#767676", "#dddddd"
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-import fpt.section  # noqa: F401  (the module; the package's attribute is the function)
 from fpt import config
 from fpt.arms import ARMS as ALL
 from fpt.config import Run
 from fpt.loop import TRAIN_ITEMS
 from fpt.records import Record, Status
-from fpt.section import Section
+from fpt.sections import Section
 from fpt.train import task_of
 
 SETTINGS = {
@@ -48,7 +47,7 @@ def make_section(
 
     `tasks`: their names, or their blocks in params.yaml by name.
     """
-    monkeypatch.setattr(sys.modules["fpt.section"], "REPORTS", folder)
+    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", folder)
     monkeypatch.setattr("fpt.records.REPORTS", folder)
     block = {
         "train_on": ["cuda"], "bodies": bodies(body[0]), "weights": weights(body[1]),
@@ -85,6 +84,8 @@ def make_record(
             "test_accuracy": accuracy,
             "test_items": sizes["test"],
             "last_test_accuracy": accuracy - 0.02,
+            "valid_accuracy": accuracy,
+            "best_step": 120,
             "steps": 120,
         }
         | (scored if sizes["train"] else {}),

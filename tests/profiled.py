@@ -10,17 +10,16 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-import fpt.section  # noqa: F401  (the module; the package's attribute is the function)
 from fpt import claims, config
 from fpt.cells import Cell
 from fpt.claim import Claim, Evidence
-from fpt.section import Section
+from fpt.sections import Section
 from fpt.style import styled
 
 
 def section_of(name: str, profile: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
     """The section `name` of params.yaml; its reports go to `folder`."""
-    monkeypatch.setattr(sys.modules["fpt.section"], "REPORTS", folder)
+    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", folder)
     monkeypatch.setattr("fpt.records.REPORTS", folder)
     loaded = config.load(profile)
     return Section(name, loaded, tuple(config.expand(loaded, name)))

@@ -15,7 +15,7 @@ from fpt.cells import Cell
 from fpt.claim import Evidence
 from fpt.comparisons import ARCHITECTURES, COMPARISONS
 from fpt.counts import forward_flops, matrix_parameters
-from fpt.section import Section
+from fpt.sections import Section
 from fpt.table import label
 
 ARMS = dict.fromkeys((*COMPARISONS["lstm"].arms, *COMPARISONS["architectures"].arms))

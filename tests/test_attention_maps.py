@@ -20,7 +20,7 @@ from fpt.kept import trained_model
 from fpt.mass_tables import share
 from fpt.masses import LABELS, attends, by_layer, lifts
 from fpt.model import assemble
-from fpt.section import Section
+from fpt.sections import Section
 from fpt.stats import mean_interval
 from fpt.train import train
 
@@ -35,7 +35,7 @@ def section(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
     """Two tasks, FPT and a random body, two seeds; nothing is trained yet."""
     assert train.__kwdefaults__ is not None
     monkeypatch.setitem(train.__kwdefaults__, "cache", tiny / "cache")
-    monkeypatch.setattr(sys.modules["fpt.section"], "REPORTS", tiny / "reports")
+    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", tiny / "reports")
     monkeypatch.setattr("fpt.records.REPORTS", tiny / "reports")
     block = {
         "train_on": ["cpu", "cuda"], "bodies": {"transformer": "tiny"},

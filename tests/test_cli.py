@@ -13,8 +13,9 @@ import pytest
 import yaml
 from tiny import WEIGHTS
 
-from fpt import config, records, train
-from fpt.__main__ import main, seconds
+from fpt import records, train
+from fpt.__main__ import main
+from fpt.commands import seconds
 from fpt.config import expand, load
 from fpt.errors import FptError
 from fpt.paths import ROOT
@@ -59,10 +60,10 @@ def project(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tiny / "project"
     root.mkdir()
     (root / "params.yaml").write_text(yaml.safe_dump(PARAMETERS, sort_keys=False))
-    monkeypatch.setattr(config, "PARAMS", root / "params.yaml")
+    monkeypatch.setattr("fpt.params.PARAMS", root / "params.yaml")
     monkeypatch.setattr(records, "REPORTS", root / "reports")
-    monkeypatch.setattr(sys.modules["fpt.section"], "REPORTS", root / "reports")
-    for module in ("fpt.data", "fpt.__main__"):
+    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", root / "reports")
+    for module in ("fpt.data", "fpt.commands"):
         monkeypatch.setattr(sys.modules[module], "PREPARED", root / "data" / "prepared")
     assert train.train.__kwdefaults__ is not None
     monkeypatch.setitem(train.train.__kwdefaults__, "cache", root / ".cache")
@@ -175,12 +176,17 @@ def test_status(fpt: Cli, project: Path) -> None:
     fpt("run", "transfer", "--only", "random")
     rows = {row["section"]: row for row in json.loads(fpt("status", "--json")[1])["sections"]}
     assert (rows["transfer"]["expected"], rows["transfer"]["present"]) == (12, 4)
-    assert rows["transfer"]["hours_left"] is None  # the LSTM's rate is not known
+    assert rows["transfer"]["hours_left"] > 0
+    assert rows["transfer"]["basis"] == "cpu and cpu (other bodies)"  # the LSTM's is not known
     fpt("run", "transfer", "--only", "lstm")
-    (row,) = [row for row in json.loads(fpt("status", "--json")[1])["sections"] if row["missing"]]
+    found = json.loads(fpt("status", "--json")[1])
+    (row,) = [row for row in found["sections"] if row["missing"]]
     assert 0 < row["hours_left"] < 1
     assert row["basis"] == "cpu"
+    assert found["cost_model"]["runs"] == 8
+    assert 0.1 < found["cost_model"]["median"] < 10  # predicted over actual
     text = fpt("status")[1]
+    assert "predicted over actual time of 8 recorded runs" in text
     assert re.search(r"transfer +8 of 12 runs, 0\.0 h left .*cpu", text)
     assert re.search(r"tasks +0 of 0 runs$", text, re.MULTILINE)
     assert re.search(r"T2 +random +bit-memory 2/2, bit-xor 2/2, listops no runs,", text)

@@ -15,7 +15,7 @@ from fpt.cells import Cell
 from fpt.claim import Evidence
 from fpt.comparisons import COMPARISONS, Comparison
 from fpt.config import PROFILES, Run
-from fpt.section import Section
+from fpt.sections import Section
 from fpt.style import styled
 from fpt.table import label
 

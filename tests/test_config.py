@@ -12,6 +12,7 @@ from fpt import config
 from fpt.arms import ARMS, FROZEN
 from fpt.config import PROFILES, SETTINGS, expand, load, make_spec
 from fpt.errors import FptError
+from fpt.params import current_profile
 from fpt.paths import PARAMS
 
 BLOCK: dict[str, Any] = {
@@ -130,6 +131,7 @@ def test_an_arm_trains_what_its_name_says(tmp_path: Path) -> None:
     specs = {arm: make_spec(profile, ARMS[arm], "bit-xor", 0) for arm in playable(profile)}
     starts = {arm: spec.init for arm, spec in specs.items()}
     fresh = ("random", "full", "full@3", "lstm", "lstm-released", "vanilla", "linformer")
+    fresh += ("no-transformer-last", "no-transformer-mean", "full-frozen-qk", "full-fixed")
     assert all(
         (init == "random") == (arm in fresh)
         for arm, init in starts.items()
@@ -140,6 +142,12 @@ def test_an_arm_trains_what_its_name_says(tmp_path: Path) -> None:
     assert (specs["probe"].procedure, specs["probe"].weights) == ("probe", "nano-english-0")
     assert starts["random-output"] == "random"
     assert (starts["random-scaled"], starts["random-body"]) == ("random-scaled", "random-body")
+    assert trained("no-transformer-mean") == "input output"
+    assert trained("random-attention") == " ".join(FROZEN)
+    assert trained("full-fixed") == trained("full-frozen-qk")
+    assert trained("full-fixed") == "attention feedforward input layernorm output positions"
+    assert trained("full").split() == trained("full-fixed").split()  # GPT-2's queries are inside
+    assert {arm for arm, spec in specs.items() if spec.order != "given"} == {"fpt-shuffled"}
 
 
 def test_a_body_without_positions_trains_none(tmp_path: Path) -> None:
@@ -210,9 +218,53 @@ def test_a_new_seed_keeps_the_keys_of_the_others(tmp_path: Path) -> None:
     assert len(after) == len(before) * 3 // 2
 
 
+def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        smoke__sections__transfer__0__lrs=[0.001, 1],
+        smoke__sections__transfer__0__search=[7],
+    )
+    runs = expand(load("smoke", path), "transfer")
+    assert len(runs) == 2 * 3 * 2 * 3
+    assert [(run.spec.lr, run.spec.seed, run.search) for run in runs[:6]] == [
+        (lr, seed, seed == 7) for lr in (0.001, 1.0) for seed in (7, 0, 1)
+    ]
+    assert {run.spec.lr for run in runs if run.arm == "full"} == {0.001, 1.0}  # not its own
+    assert len({run.spec for run in runs}) == len(runs)
+    plain = keys(written(tmp_path, smoke__sections__transfer__0__lr=1))
+    assert {run.spec.key for run in runs if run.spec.lr == 1 and not run.search} == {
+        *plain.values()
+    }
+    assert not any(run.search for run in expand(load("smoke", written(tmp_path)), "transfer"))
+
+
 # ------------------------------------------------------------------------------------------ wrong
 
+
+def rates(lrs: Any, search: Any, **more: Any) -> dict[str, Any]:
+    block = {"tasks": ["digits"], "arms": ["fpt"], "lrs": lrs, "search": search, **more}
+    return {"smoke__sections__transfer": [{k: v for k, v in block.items() if v is not DELETE}]}
+
+
+TRANSFER = "smoke.sections.transfer"
 WRONG = {
+    "rates a number": (rates(0.1, [7]), [f"{TRANSFER}.lrs: expected two", "found 0.1"]),
+    "one rate": (rates([0.1], [7]), [f"{TRANSFER}.lrs: expected two", "[0.1]"]),
+    "a rate twice": (rates([1, 1.0], [7]), [f"{TRANSFER}.lrs", "different", "[1, 1.0]"]),
+    "a rate as a word": (rates(["1e-3", 0.1], [7]), [f"{TRANSFER}.lrs", "['1e-3', 0.1]"]),
+    "a rate of zero": (rates([0, 0.1], [7]), [f"{TRANSFER}.lrs", "[0, 0.1]"]),
+    "rates without a search": (rates([1, 2], DELETE), [f"{TRANSFER}.search: expected", "None"]),
+    "a search without rates": (rates(DELETE, [7]), [f"{TRANSFER}.lrs: expected two", "None"]),
+    "a rate beside rates": (rates([1, 2], [7], lr=0.1), [f"{TRANSFER}.lr: a block with lrs"]),
+    "search seeds reported": (rates([1, 2], [7, 1]), [f"{TRANSFER}.search: ", "others than 1."]),
+    "search seeds of the block": (
+        rates([1, 2], [7], seeds=[7]),
+        [f"{TRANSFER}.search: ", "others than 7."],
+    ),
+    "rates of a probe": (
+        rates([1, 2], [7], arms=["probe"]),
+        [f"{TRANSFER}: a probe has no learning rate", "probe"],
+    ),
     "unknown profile on top": ({"profile": "smok"}, ["profile", "'smok'", "smoke, lab, paper"]),
     "no profile on top": ({"profile": DELETE}, ["profile", "None", "smoke, lab, paper"]),
     "unknown block": ({"somke": BLOCK}, ["params.yaml", "'somke'", "profile, smoke, lab, paper"]),
@@ -317,7 +369,7 @@ WRONG = {
 def refused(path: Path) -> str:
     """The one sentence with which `path` is refused."""
     with pytest.raises(FptError) as caught:
-        load(config.current_profile(path), path)
+        load(current_profile(path), path)
     message = str(caught.value)
     assert "\n" not in message
     assert message.endswith((".", ").")) and not message.endswith("..")  # noqa: PT018

@@ -7,7 +7,7 @@ from profiled import clashes, fill, section_of, texts, verdicts
 
 from fpt import claims, depth, paper
 from fpt.comparisons import COMPARISONS
-from fpt.section import Section
+from fpt.sections import Section
 
 NORMS, OUTPUT = COMPARISONS["depth_layernorm"], COMPARISONS["depth_output"]
 

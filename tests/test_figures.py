@@ -10,10 +10,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from fpt import figures, outputs
+from fpt import config, figures, outputs
 from fpt.arms import ARMS
 from fpt.comparisons import COMPARISONS
-from fpt.section import Section
+from fpt.sections import Section
 from fpt.style import LOOKS, styled
 from fpt.tasks import get_task
 
@@ -40,10 +40,12 @@ def texts(section: Section, figure: Figure, name: str = "figure") -> list[str]:
     return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
 
 
-def test_every_arm_has_a_look_of_its_own() -> None:
+def test_every_arm_has_a_look_of_its_own_in_its_section() -> None:
     assert set(LOOKS) == set(ARMS)
-    looks = {(look.colour, look.marker, look.hollow) for look in LOOKS.values()}
-    assert len(looks) == len(LOOKS)
+    for name, blocks in config.load("paper").sections.items():
+        arms = {arm for block in blocks for arm in block["arms"]}
+        looks = {(LOOKS[arm].colour, LOOKS[arm].marker, LOOKS[arm].hollow) for arm in arms}
+        assert len(looks) == len(arms), name
     bars = COMPARISONS["transfer"].arms
     for trait in ("colour", "marker", "hatch", "line"):
         assert len({getattr(LOOKS[arm], trait) for arm in bars}) == len(bars)

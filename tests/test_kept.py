@@ -13,14 +13,14 @@ from made import SETTINGS
 from safetensors.torch import load
 from tiny import TINY, WEIGHTS, pretrained, spec, task_of
 
-from fpt import config, sweep
+from fpt import config, params, sweep
 from fpt.config import expand
 from fpt.errors import FptError
 from fpt.kept import trained_model
 from fpt.model import Model
 from fpt.pack import losses
 from fpt.records import Record, Store, from_content, to_content
-from fpt.section import Section
+from fpt.sections import Section
 from fpt.spec import RunSpec
 from fpt.status import status
 from fpt.train import train
@@ -216,7 +216,7 @@ def test_parameters_that_are_not_whole_are_not_merged(store: Store, folder: Path
 
 def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Section, Section]:
     """Two sections that share their runs; the second asks for parameters."""
-    monkeypatch.setattr(sys.modules["fpt.section"], "REPORTS", folder / "reports")
+    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", folder / "reports")
     monkeypatch.setattr("fpt.records.REPORTS", folder / "reports")
     block = {"tasks": ["bit-xor"], "arms": ["fpt", "random"]}
     parameters = {
@@ -228,7 +228,7 @@ def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Section, Se
     }  # fmt: skip
     path = folder / "params.yaml"
     path.write_text(yaml.safe_dump({"profile": "smoke", "smoke": parameters}, sort_keys=False))
-    monkeypatch.setattr(config, "PARAMS", path)
+    monkeypatch.setattr("fpt.params.PARAMS", path)
     profile = config.load("smoke")
     made = [Section(name, profile, tuple(expand(profile, name))) for name in profile.sections]
     return made[0], made[1]
@@ -280,8 +280,8 @@ def test_a_wrong_keep_is_one_sentence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], said: str
 ) -> None:
     sections(folder, monkeypatch)
-    content = yaml.safe_load(config.PARAMS.read_text())
+    content = yaml.safe_load(params.PARAMS.read_text())
     content["smoke"]["sections"]["attention"][0].update(change)
-    config.PARAMS.write_text(yaml.safe_dump(content))
+    params.PARAMS.write_text(yaml.safe_dump(content))
     with pytest.raises(FptError, match=said):
         config.load("smoke")

@@ -9,7 +9,7 @@ from profiled import clashes, fill, section_of, texts, verdicts
 from fpt import claims, dots, origins, tables, weights
 from fpt.comparisons import COMPARISONS
 from fpt.pretrain.provide import plan_of
-from fpt.section import Section
+from fpt.sections import Section
 from fpt.table import label, si
 from fpt.tasks import get_task
 

@@ -12,7 +12,7 @@ from fpt.errors import FptError
 
 TASKS = ["bit-memory", "bit-xor", "listops", "mnist", "cifar10", "cifar10-lra", "homology"]
 LU = ["T1", "T2", "T3", *(f"T{i}" for i in range(6, 19)), "T20", "T21"]
-OTHERS = ["Text", "LRA", "Forks", "Rothermel1", "ChiangLee2020", "ChiangLee2022-1"]
+OTHERS = ["Text", "Rates", "LRA", "Forks", "Rothermel1", "ChiangLee2020", "ChiangLee2022-1"]
 OTHERS += ["ChiangLee2022-2"]
 
 

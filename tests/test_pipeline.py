@@ -21,6 +21,7 @@ from fpt.paths import NOTEBOOKS, PARAMS, ROOT
 
 PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text())
 SECTIONS = {k: v for block in PIPELINE["vars"] for k, v in block.items()}["sections"]
+VERDICT = {"verdict": "12_verdict"}  # a stage of its own: it reads what all sections have
 PARTS = {name: SECTIONS[name] for name in ("tasks", "transfer", "finetuning")}  # DVC is slow
 NOTEBOOK_PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
@@ -64,6 +65,8 @@ elif verb == "render":
                  f"tables/{section}/t.md", f"figures/{section}/f.png",
                  f"metrics/{section}.json", f"runs/{section}.json"):
         write(report / path, listed)
+    if section == "verdict":
+        write(report / "headline.md", listed)
     (report / "curves").mkdir(exist_ok=True)
     (report / "curves" / f"{section}.csv").write_text("task,arm,seed,step,accuracy\\n")
 elif verb == "index":
@@ -96,14 +99,14 @@ class Checkout:
         params = yaml.safe_load((self.root / "params.yaml").read_text())
         for profile in ("smoke", "lab", "paper"):
             sections = params[profile]["sections"]
-            params[profile]["sections"] = {name: sections[name] for name in PARTS}
+            params[profile]["sections"] = {name: sections[name] for name in PARTS | VERDICT}
         for name, content in (("dvc.yaml", pipeline), ("params.yaml", params)):
             (self.root / name).write_text(yaml.safe_dump(content, sort_keys=False))
 
     def sources(self) -> set[str]:
         stages = [stage.get("do", stage) for stage in PIPELINE["stages"].values()]
         listed = {dep for stage in stages for dep in stage.get("deps", []) if "${" not in dep}
-        notebooks = {f"notebooks/{name}.ipynb" for name in SECTIONS.values()}
+        notebooks = {f"notebooks/{name}.ipynb" for name in (SECTIONS | VERDICT).values()}
         return {dep for dep in listed | notebooks if dep.startswith(("fpt/", "notebooks/"))} | {
             "data/manifest.json"
         }
@@ -140,8 +143,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     made = Checkout(tmp_path_factory.mktemp("checkout"))
     ran, trained = made.dvc("repro")
     rendered = {f"section@{section}" for section in PARTS}
-    assert ran == {"data", "pretrain", "train", "index"} | rendered
-    assert trained == set(PARTS)
+    assert ran == {"data", "pretrain", "train", "verdict", "index"} | rendered
+    assert trained == set(PARTS | VERDICT)
     return made
 
 
@@ -165,7 +168,10 @@ def test_a_learning_rate_reaches_its_section_only(checkout: Checkout) -> None:
     params = yaml.safe_load((checkout.root / "params.yaml").read_text())
     params["smoke"]["sections"]["transfer"][0]["lr"] = 0.5
     (checkout.root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
-    assert checkout.dvc("repro") == ({"train", "section@transfer", "index"}, {"transfer"})
+    assert checkout.dvc("repro") == (
+        {"train", "section@transfer", "verdict", "index"},
+        {"transfer"},
+    )
 
 
 def test_a_failed_section_leaves_the_others(checkout: Checkout) -> None:
@@ -216,12 +222,13 @@ def test_every_profile_has_every_section() -> None:
     params = yaml.safe_load(PARAMS.read_text())
     assert params.pop("profile") == "smoke"
     for block in params.values():
-        assert set(block["sections"]) == set(SECTIONS)
+        assert set(block["sections"]) == set(SECTIONS | VERDICT)
 
 
 def test_sections_are_the_notebooks() -> None:
-    assert [path.stem for path in NOTEBOOK_PATHS] == sorted(SECTIONS.values())
-    assert all(notebook[3:] == section for section, notebook in SECTIONS.items())
+    listed = SECTIONS | VERDICT
+    assert [path.stem for path in NOTEBOOK_PATHS] == sorted(listed.values())
+    assert all(notebook[3:] == section for section, notebook in listed.items())
 
 
 def test_dependencies_exist() -> None:

@@ -36,6 +36,7 @@ OTHER = {
     "augment": False,
     "procedure": "probe",
     "input_init": "normal",
+    "order": "shuffled",
     "semantics": 2,
 }
 

@@ -8,7 +8,7 @@ from tiny import WEIGHTS
 
 from fpt import outputs, starts
 from fpt.comparisons import COMPARISONS
-from fpt.section import Section
+from fpt.sections import Section
 from fpt.table import label
 
 ARMS = COMPARISONS["initialization"].arms

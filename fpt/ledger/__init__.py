@@ -9,9 +9,11 @@ from . import (
     efficiency,
     finetuning,
     initialization,
+    learning_rate,
     modality,
     overfitting,
     scaling,
+    synthetic_pretraining,
     transfer,
 )
 
@@ -25,4 +27,6 @@ CLAIMS: Mapping[str, tuple[Claim, ...]] = {
     "initialization": initialization.CLAIMS,
     "finetuning": finetuning.CLAIMS,
     "attention": attention.CLAIMS,
+    "learning_rate": learning_rate.CLAIMS,
+    "synthetic_pretraining": synthetic_pretraining.CLAIMS,
 }

@@ -83,6 +83,7 @@ CLAIMS: tuple[Claim, ...] = (
             "equal",
             margin=MATCH,
             covers=alike_in_paper("architectures", "fpt", f"fpt-{kind}"),
+            arms=("fpt", f"fpt-{kind}"),
         )
         for kind in ("bert", "t5", "longformer")
     ),
@@ -119,6 +120,7 @@ CLAIMS: tuple[Claim, ...] = (
             "equal",
             margin=MATCH,
             covers=_in_table_17,
+            arms=(arm, f"{arm}-bidirectional"),
         )
         for arm, body in (("fpt", "language"), ("random", "random"))
     ),

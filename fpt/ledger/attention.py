@@ -16,6 +16,7 @@ CLAIMS: tuple[Claim, ...] = (
         above("fpt", 0.99),
         "greater",
         covers=lambda task: task.startswith("bit-xor"),
+        arms=("fpt",),
     ),
     Claim(
         "attends",
@@ -24,6 +25,7 @@ CLAIMS: tuple[Claim, ...] = (
         "attention minus chance",
         attends("first layer", "fpt"),
         "greater",
+        arms=("fpt",),
     ),
     *(
         Claim(
@@ -33,6 +35,7 @@ CLAIMS: tuple[Claim, ...] = (
             f"attention, FPT minus {other}",
             attends(part, "fpt", other),
             "greater",
+            arms=("fpt", "random") if other == "random" else ("fpt",),
         )
         for part in ("first layer", "best head")
         for other, what in (("random", "a random body"), ("untrained", "before training"))

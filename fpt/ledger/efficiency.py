@@ -21,6 +21,7 @@ CLAIMS: tuple[Claim, ...] = (
             sooner(fast, slow),
             "greater",
             covers=covers,
+            arms=(fast, slow),
         )
         for fast, slow, text, source, covers in (
             ("fpt", "random", "Language speeds training up", "T6, section 3.4", speeds_up),
@@ -58,5 +59,6 @@ CLAIMS: tuple[Claim, ...] = (
         cheap_epochs("probe"),
         "less",
         covers=where_seen("output_only", "fpt", "probe"),
+        arms=("probe",),
     ),
 )

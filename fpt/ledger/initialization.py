@@ -76,5 +76,6 @@ CLAIMS: tuple[Claim, ...] = (
         versus("random-scaled", "random"),
         "equal",
         margin=MATCH,
+        arms=("random-scaled", "random"),
     ),
 )

@@ -31,6 +31,7 @@ CLAIMS: tuple[Claim, ...] = (
         "equal",
         margin=MATCH,
         covers=_whole,
+        arms=("fpt",),
     ),
     *(
         Claim(
@@ -41,6 +42,7 @@ CLAIMS: tuple[Claim, ...] = (
             wider_gap(arm, "fpt"),
             "greater",
             covers=_whole,
+            arms=(arm, "fpt"),
         )
         for arm, source in (("vanilla", "T7"), ("linformer", "T7"), ("full", OURS))
     ),
@@ -54,6 +56,7 @@ CLAIMS: tuple[Claim, ...] = (
             "equal",
             margin=MATCH,
             covers=_whole,
+            arms=("fpt", arm),
         )
         for arm in ("vanilla", "linformer")
     ),
@@ -78,6 +81,7 @@ CLAIMS: tuple[Claim, ...] = (
             fades(arm, "full"),
             "greater",
             covers=lambda task: not _whole(task),
+            arms=(arm, "full"),
         )
         for arm, body in (("fpt", "language"), ("random", "random"))
     ),

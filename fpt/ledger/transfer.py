@@ -20,6 +20,7 @@ CLAIMS: tuple[Claim, ...] = (
         above("fpt", 0.99),
         "greater",
         covers=lambda task: task.startswith("bit-"),
+        arms=("fpt",),
     ),
     Claim(
         "beats-random",
@@ -32,6 +33,7 @@ CLAIMS: tuple[Claim, ...] = (
         covers=lambda task: (
             not known_to_paper(task) or paper_says("transfer", "fpt", "random", 0.0)(task)
         ),
+        arms=("fpt", "random"),
     ),
     Claim(
         "matches-full",
@@ -41,6 +43,7 @@ CLAIMS: tuple[Claim, ...] = (
         versus("fpt", "full"),
         "equal",
         margin=MATCH,
+        arms=("fpt", "full"),
     ),
     Claim(
         "beats-lstm",
@@ -50,6 +53,7 @@ CLAIMS: tuple[Claim, ...] = (
         versus("fpt", "lstm"),
         "greater",
         covers=paper_says("transfer", "fpt", "lstm", LEAD),
+        arms=("fpt", "lstm"),
     ),
     Claim(
         "above-floor",
@@ -58,5 +62,6 @@ CLAIMS: tuple[Claim, ...] = (
         "FPT minus best floor",
         above("fpt", None),
         "greater",
+        arms=("fpt",),
     ),
 )

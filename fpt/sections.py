@@ -17,6 +17,7 @@ from . import config, sweep
 from . import device as devices
 from .config import Profile, Run
 from .files import write_json
+from .params import current_profile
 from .paths import REPORTS
 from .records import Record, Store, store
 
@@ -55,6 +56,11 @@ class Section:
 
     def records(self) -> dict[str, Record]:
         return self.store.read_all(self.keys, self.keep)
+
+    def complete(self) -> set[tuple[str, str]]:
+        """The arms and tasks, each of whose runs is recorded: what gives a number."""
+        missing = {(run.arm, run.task) for run in self.missing()}
+        return {(run.arm, run.task) for run in self.runs} - missing
 
     def missing(self) -> list[Run]:
         present = self.records()
@@ -101,20 +107,27 @@ class Section:
         """One row per look at the validation set of every recorded run."""
         present = self.records()
         rows = [
-            {"arm": run.arm, "task": run.task, "seed": run.spec.seed, **point}
+            {
+                "arm": run.arm,
+                "task": run.task,
+                "seed": run.spec.seed,
+                "lr": run.spec.lr,
+                **point,
+            }
             for run in self.runs
             if run.spec.key in present
             for point in present[run.spec.key].curve
         ]
-        return pd.DataFrame(rows, columns=None if rows else ["arm", "task", "seed", "step"])
+        return pd.DataFrame(rows, columns=None if rows else ["arm", "task", "seed", "lr", "step"])
 
     def expected(self) -> pd.DataFrame:
-        """What the section compares, from params.yaml alone: one row per arm and task."""
-        rows: dict[tuple[str, str], dict[str, Any]] = {}
+        """What the section compares, from params.yaml alone: one row per arm, task and
+        learning rate."""
+        rows: dict[tuple[str, str, float], dict[str, Any]] = {}
         for run in self.runs:
             spec = run.spec
             row = rows.setdefault(
-                (run.arm, run.task),
+                (run.arm, run.task, spec.lr),
                 {
                     "arm": run.arm,
                     "task": run.task,
@@ -152,5 +165,5 @@ class Section:
 
 def section(name: str, profile: str | None = None) -> Section:
     """The section `name` of `profile`, by default the one at the top of params.yaml."""
-    loaded = config.load(profile or config.current_profile())
+    loaded = config.load(profile or current_profile())
     return Section(name, loaded, tuple(config.expand(loaded, name)))

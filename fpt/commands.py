@@ -1,0 +1,217 @@
+"""What the verbs of the command line do, but for those that need no model (`fpt.__main__`)."""
+
+import argparse
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import config, sweep
+from . import device as devices
+from .arms import ARMS
+from .backbones import backbone
+from .counts import parameter_counts
+from .errors import FptError
+from .paths import PREPARED
+from .records import store
+from .sections import Section, section
+from .spec import canonical
+from .tasks import TASKS, get_task, shown_tasks
+
+
+def sections_of(profile: str, name: str | None = None) -> list[Section]:
+    names = [name] if name else list(config.load(profile).sections)
+    return [section(each, profile) for each in names]
+
+
+def seconds(text: str) -> float:
+    """`90s`, `9m`, `2h` or a plain number of seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if match is None:
+        raise FptError(f"The budget {text!r} is not a time; write 90s, 9m or 2h.")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def chosen(
+    runs: Sequence[config.Run], only: Sequence[str], seeds: Sequence[int]
+) -> list[config.Run]:
+    """The runs whose arm or task is named in every `only` given, `--only fpt --only mnist`, and
+    that have one of `seeds`, or any where none is given."""
+    known = {run.arm for run in runs} | {run.task for run in runs}
+    for word in only:
+        if word not in known:
+            names = ", ".join(sorted(known))
+            raise FptError(f"--only {word!r} names no arm or task here; choose from {names}.")
+    there = {run.spec.seed for run in runs}
+    for seed in seeds:
+        if seed not in there:
+            names = ", ".join(map(str, sorted(there)))
+            raise FptError(f"--seed {seed} is not a seed of these runs; choose from {names}.")
+    named = [run for run in runs if all(word in (run.arm, run.task) for word in only)]
+    return [run for run in named if not seeds or run.spec.seed in seeds]
+
+
+def data(args: argparse.Namespace) -> None:
+    """Prepare the data that a profile's sections need, or the tasks named."""
+    from .prepare import parse_task, prepare
+
+    wanted: list[Any] = [parse_task(text) for text in args.tasks]
+    loaded = config.load(args.profile)
+    PREPARED.mkdir(parents=True, exist_ok=True)
+    if not wanted:
+        # What the pictures of the tasks show, as far as it is generated; so the notebook adds
+        # nothing to the prepared data, which are an output of this stage.
+        wanted = [task for task in shown_tasks().values() if "revision" not in task.source()]
+        if args.pipeline and devices.choose().type not in loaded.train_on:
+            print(f"Profile {args.profile!r} trains nothing here, so its data are not fetched.")
+        else:
+            specs = [run.spec for part in sections_of(args.profile) for run in part.runs]
+            pairs = {spec.data: (spec.task, spec.options) for spec in specs}
+            wanted += [get_task(name, **options) for name, options in pairs.values()]
+    for done in prepare({canonical(task.identity): task for task in wanted}.values()):
+        note = f" ({done.note})" if done.note else ""
+        print(f"{done.task}: {done.data}, {done.digest[:12]}{note}")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train what is missing of a section (or of all with --all) and write the index files."""
+    if bool(args.section) == args.all:
+        raise FptError("fpt run takes one section, or --all; see fpt status for the sections.")
+    if args.workers is not None and args.workers < 1:
+        raise FptError(f"--workers must be at least 1, not {args.workers}.")
+    cluster = None
+    if args.executor == "ray":
+        from .on_ray import Cluster
+
+        if not 0 < args.gpus <= 1:
+            raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
+        cluster = Cluster(args.address, args.workers, args.gpus)
+    elif args.address is not None:
+        raise FptError("--address is the address of a Ray cluster; give --executor ray with it.")
+    parts = sections_of(args.profile, args.section)
+    runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
+    budget = seconds(args.budget) if args.budget else float("inf")
+    if args.pipeline and not parts[0].may_train(args.device):
+        allowed = " or ".join(parts[0].profile.train_on)
+        print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
+    else:
+        made = sweep.run(
+            [run.spec for run in runs],
+            store(args.profile),
+            keep={run.spec.key for run in runs if run.keep},
+            device=args.device,
+            budget=budget,
+            part=args.shard,
+            workers=args.workers,
+            cluster=cluster,
+        )
+        print(f"{made} new records in {store(args.profile).folder}")
+    for part in parts:
+        part.write_index()
+
+
+def merge(args: argparse.Namespace) -> None:
+    """Take over records that were made elsewhere."""
+    taken, present = store(args.profile).merge(Path(args.folder))
+    print(f"{taken} records taken, {present} were here already")
+
+
+def status(args: argparse.Namespace) -> None:
+    """Expected, present and missing runs of every section, and the estimated cost of the rest."""
+    from dataclasses import asdict
+
+    from .coverage import by_row, coverage
+    from .paper import missing
+    from .status import held_against, status
+
+    sections = sections_of(args.profile)
+    rows, cells = status(sections), coverage(sections)
+    records = {key: it for part in sections for key, it in part.records().items()}
+    model = held_against(list(records.values()))
+    if args.json:
+        listed = [asdict(cell) for cell in cells]
+        print(json.dumps({"sections": rows, "cost_model": model, "cells": listed}, indent=1))
+        return
+    print(f"profile {args.profile}")
+    for row in rows:
+        line = f"  {row['section']:24} {row['present']:5d} of {row['expected']} runs"
+        if row["missing"] and row["hours_left"] is None:
+            line += ", cost unknown: no run was measured yet"
+        elif row["missing"]:
+            line += f", {row['hours_left']:.1f} h left at the rate measured on {row['basis']}"
+        print(line)
+    if model is not None:
+        print(
+            f"cost model: predicted over actual time of {model['runs']} recorded runs, each from "
+            f"the others: median {model['median']:.2f}, quartiles {model['low']:.2f} and "
+            f"{model['high']:.2f}"
+        )
+    print("cells of the paper's tables: runs present/expected")
+    for (table, name), found in by_row(cells).items():
+        print(f"  {table:4} {name:32} " + ", ".join(f"{it.column} {it.text}" for it in found))
+    for table, why in missing().items():
+        print(f"  {table:4} no printed number: {why}")
+
+
+def bench(args: argparse.Namespace) -> None:
+    """Measure in a minute how fast this machine trains packs, against a plain loop."""
+    from . import bench
+
+    for found in bench.run(devices.choose().type, args.rounds, args.seconds):
+        print(*bench.lines(found), sep="\n", flush=True)
+
+
+def tasks(args: argparse.Namespace) -> None:
+    """The tasks: token form, positions read, classes, examples, floors."""
+    for name in TASKS:
+        task = get_task(name)
+        sizes = ", ".join(f"{k} {v or 'endless'}" for k, v in task.sizes.items())
+        form = f"{task.length} tokens of {task.dim}" + (" symbols" if task.kind == "token" else "")
+        out = f"reads {task.reads}, {task.answers} x {task.classes} classes"
+        print(f"{name:12} {form}, {out}; {sizes}")
+
+
+def params(args: argparse.Namespace) -> None:
+    """Trainable groups of a backbone on a task, with their counts."""
+    spec, task = backbone(args.backbone), get_task(args.task)
+    counts = parameter_counts(spec, task)
+    for name, count in counts.items():
+        print(f"{name:12} {count:>13,}")
+    arms = {arm.name: arm for arm in ARMS.values() if arm.body == "transformer"}
+    frozen = arms["fpt"].trainable or ()
+    print(f"{'fpt trains':12} {sum(counts.get(group, 0) for group in frozen):>13,}")
+
+
+def verify(args: argparse.Namespace) -> int:
+    """Recompute random cells of a report and say whether they match; status 1 if one does not."""
+    from .verify import report, sample, verify_cell
+
+    if args.cells < 1:
+        raise FptError(f"--cells must be at least 1, not {args.cells}.")
+    checks = []
+    for part in sections_of(args.profile, args.section):
+        for arm, task in sample(part, args.cells, args.seed):
+            checks += verify_cell(part, arm, task, devices.choose(args.device), args.retrain)
+    if not checks:
+        raise FptError(f"Profile {args.profile!r} has no cell here whose runs are all recorded.")
+    print(*report(checks), sep="\n")
+    return int(any(check.matches is False for check in checks))
+
+
+def pretrain(args: argparse.Namespace) -> None:
+    """Pretrain a backbone on a corpus or task; without OBJECTIVE, what the profile reads."""
+    from .pretrain.provide import make_plan, pretrain, provide
+    from .weights import local_folder
+
+    if args.objective is None:
+        loaded = config.load(args.profile)
+        runs = [run for part in sections_of(args.profile) for run in part.runs]
+        read = sorted({run.spec.weights for run in runs if run.spec.weights is not None})
+        print(*provide(read, devices.choose().type in loaded.train_on), sep="\n")
+        return
+    plan = make_plan(args.objective, args.backbone, args.seed, args.tokens)
+    budget = seconds(args.budget) if args.budget else float("inf")
+    folder = local_folder() / plan.name
+    done = pretrain(plan, folder, budget=budget, compiled=args.compile)
+    print(f"{plan.name} is in {folder}" if done else "the budget is used up; call again to go on")

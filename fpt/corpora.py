@@ -1,0 +1,186 @@
+"""What a body was pretrained on and how well that was learned, beside how well it transfers."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+
+from .arms import CORPORA, TOKENS
+from .cells import Cells, best_floor, cells, section_arms, section_tasks
+from .origins import plan_behind, pretraining
+from .sections import Section
+from .style import INK, LOOKS, MUTED, styled
+from .table import NONE, Table, label, percent, si
+from .trends import Series, trends
+
+LEAST_REACH = 5.0  # points around the values of a panel, so that small differences look small
+
+
+def bodies(section: Section) -> dict[str, list[str]]:
+    """The weights of each arm that keeps a pretrained body, one per body."""
+    found: dict[str, dict[str, None]] = {}
+    for run in section.runs:
+        if run.spec.weights is not None and run.spec.init == "pretrained":
+            found.setdefault(run.arm, {})[run.spec.weights] = None
+    return {arm: list(names) for arm, names in found.items()}
+
+
+def learned(section: Section) -> dict[str, list[dict[str, Any]]]:
+    """What was written when the bodies of each arm were pretrained; only of those that are here."""
+    return {
+        arm: [said for said in map(pretraining, names) if "valid_loss" in said]
+        for arm, names in bodies(section).items()
+    }
+
+
+def corpora_table(section: Section) -> Table:
+    """A row per arm: held-out loss between the entropy of the generator, which nothing can be
+    below, and that of single tokens, which needs no body."""
+    said = learned(section)
+    shown: dict[str, dict[str, str]] = {}
+    numbers: list[dict[str, Any]] = []
+    for arm, names in bodies(section).items():
+        there = said[arm]
+        planned = si(getattr(plan_behind(names[0]), "tokens", 0))
+        shown[label(arm)] = {
+            "weights": ", ".join(names),
+            "tokens": si(there[0]["tokens"]) if there else f"{planned} planned",
+            "positions": str(there[0].get("positions_seen", NONE)) if there else NONE,
+            "one token": _mean(there, "unigram_entropy"),
+            "held out": _mean(there, "valid_loss"),
+            "generator": _bound(there),
+            "learned": _share(there),
+            "bits per byte": _mean(there, "bits_per_byte"),
+        }
+        for name, one in zip(names, there, strict=False):
+            kept = ("tokens", "corpus_tokens", "valid_loss", "unigram_entropy", "entropy")
+            numbers.append({"arm": arm, "weights": name} | {key: one.get(key) for key in kept})
+    below = [arm for arm, there in said.items() if any(one.get("below_entropy") for one in there)]
+    missing = sum(len(names) - len(said[arm]) for arm, names in bodies(section).items())
+    notes = [
+        "One token: entropy of the held-out tokens alone. Generator: what no loss can be below; at "
+        "least that where a bound is known. Learned: the share of the way from the one to the "
+        "other. All in nats per token; several bodies: their mean.",
+        "A loss below the generator's entropy: "
+        + (f"{', '.join(map(label, below))}, which is an error." if below else "none."),
+    ]
+    if missing:
+        notes.append(f"{missing} bodies are not here.")
+    frame = pd.DataFrame.from_dict(shown, orient="index")
+    title = "What the bodies learned from their corpora"
+    return Table("corpora", title, frame, pd.DataFrame(numbers), tuple(notes))
+
+
+def _values(there: list[dict[str, Any]], name: str) -> list[float]:
+    return [one[name] for one in there if one.get(name) is not None]
+
+
+def _mean(there: list[dict[str, Any]], name: str) -> str:
+    values = _values(there, name)
+    return f"{np.mean(values):.3f}" if values else NONE
+
+
+def _bound(there: list[dict[str, Any]]) -> str:
+    exact = all(one.get("entropy_exact") for one in there)
+    text = _mean(there, "entropy")
+    return text if exact or text == NONE else f"≥ {text}"
+
+
+def _share(there: list[dict[str, Any]]) -> str:
+    """Of what can be learned beyond the frequencies; meaningless where there is next to nothing."""
+    shares = [
+        (one["unigram_entropy"] - one["valid_loss"]) / (one["unigram_entropy"] - one["entropy"])
+        for one in there
+        if one.get("entropy") is not None and one["unigram_entropy"] - one["entropy"] > 0.1
+    ]
+    return f"{percent(float(np.mean(shares)))}%" if shares else NONE
+
+
+def transfer_figure(section: Section) -> Figure:
+    """Test accuracy against what a body learned beyond the frequencies of tokens, a panel per task;
+    a band and a line: the random body."""
+    found, tasks, said = cells(section.frame()), section_tasks(section), learned(section)
+    arms = [arm for arm in section_arms(section) if arm.removeprefix("fpt-") in CORPORA]
+    columns = min(2, len(tasks))
+    rows = -(-len(tasks) // columns)
+    with styled():
+        figure = Figure(figsize=(10.5, 0.6 + 3.3 * rows))
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes in grid.flat[len(tasks) :]:
+            axes.set_visible(False)
+        for axes, (task, definition) in zip(grid.flat, tasks.items(), strict=False):
+            axes.set_title(task)
+            _panel(axes, found, said, arms, task)
+            floor = best_floor(definition)
+            if floor is not None:
+                axes.axhline(100 * floor, color=INK, lw=1.0, ls=(0, (2, 1)))
+            axes.yaxis.set_major_locator(MaxNLocator(6, prune="both"))
+            low, high = axes.get_ylim()
+            axes.set_ylim(low - LEAST_REACH, high + LEAST_REACH)
+        figure.supxlabel("entropy of single tokens minus held-out loss, nats", fontsize=9)
+        figure.supylabel("test accuracy, %", fontsize=9)
+        handles = [_handle(arm) for arm in arms]
+        look = LOOKS["random"]
+        handles += [
+            Line2D([], [], color=look.colour, ls=look.line, label=label("random")),
+            Line2D([], [], color=INK, lw=1.0, ls=(0, (2, 1)), label="best trivial floor"),
+        ]
+        figure.legend(handles=handles, loc="outside right upper")
+    return figure
+
+
+def _handle(arm: str) -> Line2D:
+    look = LOOKS[arm]
+    return Line2D([], [], ls="", marker=look.marker, color=look.colour, mec=INK, label=label(arm))
+
+
+def _panel(
+    axes: Axes,
+    found: Cells,
+    said: Mapping[str, list[dict[str, Any]]],
+    arms: list[str],
+    task: str,
+) -> None:
+    random = found.get(("random", task))
+    if random is not None and random.interval is not None:
+        look, it = LOOKS["random"], random.interval
+        axes.axhspan(100 * it.low, 100 * it.high, color=look.colour, alpha=0.15, lw=0)
+        axes.axhline(100 * it.mean, color=look.colour, ls=look.line)
+    absent = []
+    for arm in arms:
+        cell, there = found.get((arm, task)), said.get(arm, [])
+        if cell is None:
+            continue
+        if cell.interval is None or not there:
+            absent.append(arm)
+            continue
+        gains = [one["unigram_entropy"] - one["valid_loss"] for one in there]
+        look, it = LOOKS[arm], cell.interval
+        axes.plot([np.mean(gains)] * 2, [100 * it.low, 100 * it.high], color=look.colour, lw=1.5)
+        axes.plot(np.mean(gains), 100 * it.mean, look.marker, color=look.colour, mec=INK, zorder=5)
+    if absent:
+        text = f"not run or not here: {len(absent)} of {len(arms)}"
+        axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", color=MUTED, fontsize=7)
+
+
+def tokens_seen(section: Section) -> list[tuple[float, str]]:
+    """The arms of English at several numbers of tokens, few tokens first."""
+    return [(count, arm) for arm, count in TOKENS.items() if arm in section_arms(section)]
+
+
+def tokens_figure(section: Section) -> Figure:
+    """Test accuracy against the tokens of English that a body has seen."""
+    found, tasks = cells(section.frame()), section_tasks(section)
+    there = tokens_seen(section)
+    panels = {
+        task: [Series("fpt-english", "English", [(n, found.get((a, task))) for n, a in there], [])]
+        for task in tasks
+        if any((arm, task) in found for _, arm in there)
+    }
+    floors = {name: best_floor(tasks[name]) for name in panels}
+    return trends(panels, floors, "tokens of pretraining", [(n, si(n)) for n, _ in there])

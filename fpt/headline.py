@@ -1,0 +1,71 @@
+"""What the ledger says in a few lines: the head of a profile's report, and of the README.
+
+`python -m fpt.headline` writes the README's block anew from the committed records of `lab`.
+"""
+
+import re
+from collections.abc import Sequence
+
+from .claims import LABELS, points
+from .files import write_atomic
+from .paths import ROOT
+from .sections import Section
+from .verdicts import Entry, by_claim, count_claims, entries
+
+SECTION, PROFILE = "transfer", "lab"  # the claims that are said one by one; the README's profile
+BEGIN = "<!-- headline: made by python -m fpt.headline -->"
+END = "<!-- end of headline -->"
+
+
+def headline(found: Sequence[Entry], profile: str) -> str:
+    """Markdown: verdicts counted over the ledger, then the claims of `transfer` in words."""
+    counts = count_claims(found)
+    tested = sum(entry.finding.measured.effect is not None for entry in found)
+    said = ", ".join(f"{number} {name}" for name, number in counts.items())
+    lines = [
+        f"Profile `{profile}`: {sum(counts.values())} claims in {len(found)} tests, {tested} of "
+        f"which have all their runs. Claims: {said}.",
+        "",
+    ]
+    for (part, _), mine in by_claim(found).items():
+        if part == SECTION:
+            parts = (_on(mine, name) for name in LABELS)
+            text = mine[0].finding.claim.text
+            lines.append(f"- **{text}**: " + "; ".join(filter(None, parts)))
+    bodies = "; ".join(dict.fromkeys(entry.bodies for entry in found if entry.section == SECTION))
+    lines += ["", f"Bodies: {bodies}. Effects in points with their 95% interval."]
+    return "\n".join(lines) + "\n"
+
+
+def save(part: Section, found: Sequence[Entry]) -> str:
+    """Write the headline beside the report's index, and return it."""
+    text = headline(found, part.profile.name)
+    write_atomic(part.folder / "headline.md", text.encode())
+    return text
+
+
+def _on(mine: Sequence[Entry], name: str) -> str:
+    """`supported on mnist (FPT minus LSTM +3.0 [+1.0, +5.0])`; empty where on none."""
+    texts = []
+    for entry in mine:
+        it = entry.finding
+        if it.verdict.label == name:
+            seen = it.measured.effect
+            texts.append(it.task + (f" ({points(seen)})" if seen is not None else ""))
+    return f"{name} on {', '.join(texts)}" if texts else ""
+
+
+def in_readme(text: str, block: str) -> str:
+    """The README's text with its block replaced."""
+    pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
+    return re.sub(pattern, lambda _: f"{BEGIN}\n{block}{END}", text, flags=re.DOTALL)
+
+
+def main() -> None:
+    path = ROOT / "README.md"
+    block = headline(entries(PROFILE), PROFILE)
+    path.write_text(in_readme(path.read_text(encoding="utf-8"), block), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,123 @@
+"""What bodies learned from their corpora, beside how they transfer; on made-up records."""
+
+from pathlib import Path
+from typing import Any
+
+import made
+import pytest
+from made import fill, make_section
+
+from fpt import claims, corpora
+from fpt.arms import ARMS, CORPORA, ENGLISH, TOKENS
+from fpt.comparisons import COMPARISONS
+from fpt.config import Run
+from fpt.sections import Section
+from fpt.style import LOOKS
+from fpt.table import label
+
+NAMES = {"english-1M": "english@1M", "english-21M": "english@21M", "dyck": "dyck-64"}
+SEVERAL = ("english", "nesting", "dyck")  # of which there is a body per seed
+ROLES = {
+    role: f"nano-{NAMES.get(role, f'{role}@5M')}-{'{seed}' if role in SEVERAL else 0}"
+    for role in CORPORA | ENGLISH
+}
+TASKS: dict[str, dict[str, object]] = {"bit-xor": {}, "mnist": {}}
+LEVELS = {"fpt-english": 0.8, "fpt-dyck": 0.95, "random": 0.6, "fpt-unigram": 0.6}
+
+
+def accuracy(run: Run) -> float:
+    default = 0.62 if run.arm.startswith("statistics") else 0.7
+    return LEVELS.get(run.arm, default) + 0.001 * run.spec.seed
+
+
+def said(weights: str | None) -> dict[str, Any]:
+    """What lies beside made-up weights; Kannada is not here."""
+    if weights is None or "kannada" in weights:
+        return {}
+    synthetic = {"entropy": 3.9, "entropy_exact": "nesting" not in weights, "below_entropy": False}
+    return {
+        "tokens": 5_000_000,
+        "positions_seen": 1024,
+        "unigram_entropy": 6.5,
+        "valid_loss": 4.5,
+        **({"bits_per_byte": 2.0} if "english" in weights else synthetic),
+    }
+
+
+@pytest.fixture
+def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
+    """Every arm of the section, with records."""
+    monkeypatch.setattr(made, "weights", lambda _: made_weights())
+    monkeypatch.setattr(corpora, "pretraining", said)
+    arms = dict.fromkeys(
+        arm
+        for name in ("corpora", "corpora_statistics", "english_variants")
+        for arm in COMPARISONS[name].arms
+    )
+    built = make_section(tmp_path, monkeypatch, "synthetic_pretraining", list(arms), tasks=TASKS)
+    fill(built, accuracy)
+    return built
+
+
+def made_weights() -> dict[str, str]:
+    return {arm.weights: "nano-english-0" for arm in ARMS.values()} | ROLES
+
+
+def test_every_corpus_has_an_arm_a_control_and_a_look() -> None:
+    for corpus in CORPORA:
+        assert ARMS[f"fpt-{corpus}"].weights == ARMS[f"statistics-{corpus}"].weights == corpus
+    looks = [(LOOKS[f"fpt-{corpus}"].colour, LOOKS[f"fpt-{corpus}"].marker) for corpus in CORPORA]
+    assert len(set(looks)) == len(looks)
+    assert set(TOKENS) <= {f"fpt-{corpus}" for corpus in CORPORA | ENGLISH}
+
+
+def test_seeds_differ_in_their_body_where_the_name_says_so(section: Section) -> None:
+    found = corpora.bodies(section)
+    assert found["fpt-english"] == [f"nano-english@5M-{seed}" for seed in (0, 1, 2)]
+    assert found["fpt-unigram"] == ["nano-unigram@5M-0"]
+    assert "random" not in found
+    assert not any(arm.startswith("statistics") for arm in found)
+
+
+def test_the_table_puts_the_loss_between_two_entropies(section: Section) -> None:
+    table = corpora.corpora_table(section)
+    assert list(table.shown.index) == [label(f"fpt-{corpus}") for corpus in CORPORA | ENGLISH]
+    row = table.shown.loc[label("fpt-nesting")]
+    assert (row["one token"], row["held out"], row["generator"]) == ("6.500", "4.500", "≥ 3.900")
+    assert row["learned"] == "76.9%"  # 2.0 of 2.6 nats
+    assert table.shown.loc[label("fpt-unigram"), "generator"] == "3.900"
+    assert table.shown.loc[label("fpt-english"), "bits per byte"] == "2.000"
+    assert table.shown.loc[label("fpt-kannada"), "tokens"] == "5 M planned"
+    assert "1 bodies are not here." in table.notes
+    assert any("none." in note for note in table.notes)
+
+
+def test_a_loss_below_the_entropy_is_said(
+    section: Section, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(weights: str | None) -> dict[str, Any]:
+        return said(weights) | ({"below_entropy": True} if "uniform" in str(weights) else {})
+
+    monkeypatch.setattr(corpora, "pretraining", wrong)
+    notes = corpora.corpora_table(section).notes
+    assert any(f"{label('fpt-uniform')}, which is an error" in note for note in notes)
+
+
+def test_figures_have_a_panel_per_task(section: Section) -> None:
+    figure = corpora.transfer_figure(section)
+    assert [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()] == list(TASKS)
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    assert texts == [f"not run or not here: 1 of {len(CORPORA)}"]
+    tokens = corpora.tokens_figure(section)
+    assert [axes.get_title(loc="left") for axes in tokens.axes] == list(TASKS)
+    assert [arm for _, arm in corpora.tokens_seen(section)] == list(TOKENS)
+
+
+def test_claims_are_judged_on_bodies(section: Section) -> None:
+    found = {(it.claim.id, it.task): it.verdict.label for it in claims.section_findings(section)}
+    assert found["dyck-over-english", "mnist"] == "supported"
+    assert found["english-over-dyck", "mnist"] == "contradicted"
+    assert found["unigram-like-random", "mnist"] == "supported"
+    assert found["english-helps", "bit-xor"] == "supported"
+    assert found["nesting-over-unigram", "mnist"] == "supported"
+    assert {claim for claim, _ in found} == {it.id for it in claims.CLAIMS[section.name]}
