@@ -17,6 +17,9 @@ export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 export OMP_NUM_THREADS ?= 1
 export PYTHONUNBUFFERED := 1
 
+# Tests side by side: as many as there are cores, each file in one process.
+PARALLEL := -n auto --dist loadfile
+
 .PHONY: help setup reproduce test faults notebooks data constraints clean
 .DEFAULT_GOAL := help
 
@@ -56,8 +59,8 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	$(PY) -m pytest
-	FPT_TRAIN_SECONDS=15 $(PY) -m pytest --nbval --nbval-current-env notebooks
+	$(PY) -m pytest $(PARALLEL)
+	FPT_TRAIN_SECONDS=10 $(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks
 
 faults: setup  ## kill real processes at 60 chosen points and write docs/faults.md
 	@$(PY) tests/faults.py --trials 60 --write docs/faults.md
