@@ -207,7 +207,9 @@ def start(cluster: Cluster) -> Any:
         ) from error
     try:
         if cluster.address is None:
-            ray.init(num_cpus=cluster.workers, include_dashboard=False, logging_level=logging.ERROR)
+            # "local": not the cluster that an earlier process may have left its address of.
+            quiet = {"include_dashboard": False, "logging_level": logging.ERROR}
+            ray.init("local", num_cpus=cluster.workers, **quiet)
         else:
             ray.init(address=cluster.address, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
