@@ -208,8 +208,12 @@ def start(cluster: Cluster) -> Any:
     try:
         if cluster.address is None:
             # "local": not the cluster that an earlier process may have left its address of.
-            quiet = {"include_dashboard": False, "logging_level": logging.ERROR}
-            ray.init("local", num_cpus=cluster.workers, **quiet)
+            ray.init(
+                "local",
+                num_cpus=cluster.workers,
+                include_dashboard=False,
+                logging_level=logging.ERROR,
+            )
         else:
             ray.init(address=cluster.address, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
