@@ -102,13 +102,17 @@ def in_words(findings: Sequence[Finding], profile: str) -> str:
             named = [_on_task(f) for f in mine if f.verdict.label == verdict_]
             if named:
                 lines.append(f"  - {verdict_} on {'; '.join(named)}")
-    scale = (
-        "The bodies are the paper's own, so these verdicts are about its claims."
-        if profile == "paper"
-        else "The bodies are smaller than the paper's and pretrained on other text: these verdicts "
+    return "\n".join([*lines, "", scale(profile)])
+
+
+def scale(profile: str) -> str:
+    """What the verdicts of a profile are about."""
+    if profile == "paper":
+        return "The bodies are the paper's own, so these verdicts are about its claims."
+    return (
+        "The bodies are smaller than the paper's and pretrained on other text: these verdicts "
         "are about the analogue of each claim, not about the paper's numbers."
     )
-    return "\n".join([*lines, "", scale])
 
 
 def _on_task(finding: Finding) -> str:

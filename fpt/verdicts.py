@@ -7,7 +7,7 @@ import pandas as pd
 
 from . import config
 from .cells import section_tasks
-from .claims import LABELS, Finding, adjust, applicable, overall, p_text, points, unadjusted
+from .claims import LABELS, Finding, adjust, applicable, overall, p_text, points, scale, unadjusted
 from .ledger import CLAIMS
 from .sections import Section, section
 from .table import NONE, Table
@@ -92,17 +92,13 @@ def ledger_table(found: Sequence[Entry], profile: str) -> Table:
         f"Verdicts at 5% after Holm's adjustment over all {len(found)} tests of the ledger; on a "
         "section's own page the adjustment is over that section.",
         "A claim is supported if it is on each of its tasks, contradicted if on one.",
-        SCALE if profile != "paper" else "The bodies are the paper's own.",
+        scale(profile),
     )
     shown = pd.DataFrame.from_dict(rows, orient="index")
     return Table("ledger", "The ledger of claims", shown, numbers(found), notes)
 
 
 DIRECTIONS = {"greater": "above {:g}", "less": "below −{:g}", "equal": "within {:g}"}
-SCALE = (
-    "The bodies are smaller than the paper's and pretrained on other text: these are verdicts on "
-    "the analogue of each claim."
-)
 
 
 def _tasks(mine: Sequence[Entry], name: str) -> str:

@@ -17,12 +17,11 @@ import torch
 
 from . import config
 from .cells import CHOSEN
-from .config import Run
 from .device import environment
 from .kept import kept_row
 from .loop import Loop
 from .records import Record, Store
-from .sections import Section, section
+from .sections import Section
 from .spec import RunSpec
 from .train import task_of, train
 
@@ -71,9 +70,11 @@ def printed(part: Section, arm: str, task: str, values: Sequence[float]) -> Chec
     what, how = f"{arm} on {task}, the printed mean", "mean of the records"
     mean = math.fsum(values) / len(values) if values else math.nan
     for path in sorted((part.folder / "tables" / part.name).glob("*.csv")):
-        table = pd.read_csv(path)
+        table = pd.read_csv(path).rename(columns={"arm": "row"})
         if {"of", "row", "task", "mean"} <= set(table.columns) and not path.stem.endswith("_last"):
-            mine = table.query("of == 'ours' and row == @arm and task == @task")["mean"].dropna()
+            mine = table.query("of in ('ours', 'tuned') and row == @arm and task == @task")[
+                "mean"
+            ].dropna()
             if len(mine):
                 return Check(what, float(mine.iloc[0]), mean, 1e-9, how)
     return Check(what, mean, None, 0.0, "no table of the report has it; render the section")
@@ -117,9 +118,8 @@ def tolerance(record: Record, device: torch.device, pack: list[str]) -> float:
 
 def specs_of(profile: str) -> dict[str, RunSpec]:
     """Every run of a profile by its key."""
-    runs: list[Run] = []
-    for name in config.load(profile).sections:
-        runs += section(name, profile).runs
+    loaded = config.load(profile)
+    runs = (run for name in loaded.sections for run in config.expand(loaded, name))
     return {run.spec.key: run.spec for run in runs}
 
 

@@ -102,7 +102,7 @@ def resume(
     """The state of this very plan on this very corpus, unfinished, put into model and optimizer; a
     new Log if none."""
     found = checkpoint.read(path)
-    if found is None or found[1]["plan"] != asdict(plan) or found[1]["corpus"] != digest:
+    if found is None or found[1]["plan"] != asdict(plan) or found[1].get("corpus") != digest:
         return Log()
     tensors, history = found
     state: dict[int, dict[str, Tensor]] = {}

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import FptError
+from .authors import authors
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
 from .images import cifar10, cifar10_lra, digits, mnist, shapes
@@ -21,6 +22,7 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "digits": digits,
     "shapes": shapes,
     "families": families,
+    "authors": authors,
 }
 TASKS = tuple(REGISTRY)
 

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-import torch
 from torch import Tensor
 
 from ..data import SOURCES, Arrays, Dataset, fetch, hub_identity, load
 from ..rng import fold
 from .base import Example, choice, resolve
-from .sequences import SequenceTask, end_to_end
+from .sequences import SequenceTask, composition, end_to_end
 
 PREPARATION = 1
 SPECIALS = ("<pad>", "<mask>", "<cls>", "<sep>", "<unk>")
@@ -34,13 +33,8 @@ class ProteinTask(SequenceTask):
     label: str = "fold"  # what a class is called
 
     def features(self, split: str) -> Tensor:
-        """Composition: how often each token occurs, under a root that evens out the variance."""
-        arrays = load(self.dataset)
-        lengths = arrays[f"{split}_starts"].diff()
-        rows = torch.arange(len(lengths)).repeat_interleave(lengths)
-        index = rows * self.dim + arrays[f"{split}_tokens"].long()
-        counts = torch.bincount(index, minlength=len(lengths) * self.dim)
-        return counts.view(-1, self.dim).float().sqrt()
+        """How often each token occurs."""
+        return composition(load(self.dataset), split, self.dim)
 
     def coverage(self) -> dict[str, float]:
         """Per split, the fraction of proteins that are not cut."""

@@ -1,6 +1,6 @@
 """Token sequences of different lengths, stored end to end, cut out and padded per batch."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,6 +76,15 @@ class SequenceTask(FiniteTask):
 
     def labels(self, split: str) -> Tensor:
         return load(self.dataset)[f"{split}_labels"].long()
+
+
+def composition(arrays: Mapping[str, Tensor], split: str, symbols: int) -> Tensor:
+    """(N, symbols) float32: how often each symbol occurs in each sequence of a split, under a root
+    that evens out the variance."""
+    lengths = arrays[f"{split}_starts"].diff()
+    rows = torch.arange(len(lengths)).repeat_interleave(lengths)
+    index = rows * symbols + arrays[f"{split}_tokens"].long()
+    return torch.bincount(index, minlength=len(lengths) * symbols).view(-1, symbols).float().sqrt()
 
 
 def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) -> Arrays:
