@@ -36,8 +36,8 @@ def members(path: Path) -> list[str]:
     """Keys of the runs of the pack that is stored in `path`; [] where it cannot be read."""
     try:
         with safe_open(path, "pt") as file:
-            return json.loads((file.metadata() or {})["history"])["keys"]
-    except (SafetensorError, OSError, ValueError, KeyError):
+            return list(map(str, json.loads((file.metadata() or {})["history"])["keys"]))
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError):
         return []
 
 
@@ -51,8 +51,11 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if _digest(tensors, metadata.get("history", "")) != metadata.get("digest"):
             raise ValueError("its digest does not fit its content")
-        return tensors, json.loads(metadata["history"])
-    except (SafetensorError, ValueError, KeyError) as error:
+        history = json.loads(metadata["history"])
+        if not isinstance(history, dict):
+            raise ValueError("its history is no history")
+        return tensors, history
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
         aside = set_aside(path)
         warnings.warn(
             f"The checkpoint {path.name} is damaged ({error}); it was moved to {aside.name} "

@@ -5,15 +5,15 @@ then by its section's: the nearest to the table wins. Anything unknown is an err
 is allowed.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from .arms import ARMS, Arm
+from .arms import ARMS, FROZEN, Arm
 from .backbones import backbone
 from .errors import FptError
+from .files import NAME
 from .params import PROFILES, check_names, read_params
 from .spec import RunSpec, canonical, probe_of
 from .tasks import get_task
@@ -24,13 +24,16 @@ SETTINGS: Mapping[str, type] = {
     "batch": int,
     "steps": int,
     "eval_every": int,
+    "eval_items": int,
     "patience": int,
     "clip": float,
     "dropout": float,
     "augment": bool,
 }
 EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search")  # of a section's block, besides
-ZERO_ALLOWED = {"patience", "dropout"}
+ENGLISH = ("english", "arms", "seeds")  # of a block that teaches bodies English (`fpt.lessons`)
+ZERO_ALLOWED = {"patience", "dropout", "eval_items"}
+TOO_LARGE = 2**63  # for a number of any setting, and for a seed
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,22 @@ def check_block(where: str, block: Any) -> Mapping[str, Any]:
 
 def check_list(where: str, given: Any, allowed: Iterable[str]) -> None:
     if not isinstance(given, list):
-        first = next(iter(allowed))
+        first = next(iter(allowed), "")
         raise FptError(f"{where}: expected a list such as [{first}], found {given!r}.")
     check_names(where, given, allowed)
+    for name in given:
+        if given.count(name) > 1:
+            raise FptError(f"{where}: {name!r} stands twice; name it once.")
+
+
+def check_words(where: str, names: Iterable[Any]) -> None:
+    """Names of the profile's own, which name files of tables and figures too."""
+    for name in names:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise FptError(
+                f"{where}: {name!r} is no name; write letters, digits and any of ._+@- after the "
+                "first, at most 100."
+            )
 
 
 def check_roles(where: str, block: Any, allowed: Iterable[str]) -> None:
@@ -99,6 +115,10 @@ def check_arm(where: str, arm: Arm, bodies: Iterable[str], weights: Iterable[str
 def check_seeds(where: str, seeds: Any) -> None:
     if not isinstance(seeds, list) or not seeds or not all(type(s) is int for s in seeds):
         raise FptError(f"{where}: expected a list of whole numbers, found {seeds!r}.")
+    if min(seeds) < 0 or max(seeds) >= TOO_LARGE or len(set(seeds)) < len(seeds):
+        raise FptError(
+            f"{where}: expected different whole numbers from 0 to below 2^63, found {seeds!r}."
+        )
 
 
 def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> None:
@@ -109,7 +129,7 @@ def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> N
     lrs, search = block.get("lrs"), block.get("search")
     if not isinstance(lrs, list):
         lrs = []
-    fits = all(type(lr) in (int, float) and 0 < lr < math.inf for lr in lrs)
+    fits = all(type(lr) in (int, float) and 0 < lr < TOO_LARGE for lr in lrs)
     if not fits or len(set(lrs)) < 2 or len(set(lrs)) < len(lrs):
         raise FptError(
             f"{where}.lrs: expected two or more different rates such as [0.001, 0.01], found "
@@ -127,6 +147,28 @@ def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> N
             f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
             f"{', '.join(map(str, both))}."
         )
+
+
+def check_english(where: str, block: Mapping[str, Any]) -> None:
+    """A block that teaches English names what learns it and how long; its arms differ in how the
+    body starts and whether it is frozen, and in nothing else."""
+    check_names(where, block, ENGLISH)
+    given = check_block(f"{where}.english", block["english"])
+    check_names(f"{where}.english", given, ("backbone", "tokens"))
+    try:
+        backbone(str(given.get("backbone")))
+    except FptError as error:
+        raise FptError(f"{where}.english.backbone: {error}") from error
+    tokens = given.get("tokens")
+    if type(tokens) is not int or not 0 < tokens < TOO_LARGE:
+        raise FptError(f"{where}.english.tokens: expected a number of tokens, found {tokens!r}.")
+    for name in block["arms"]:
+        arm = ARMS[name]
+        if arm.body != "transformer" or arm.trainable not in (None, FROZEN):
+            raise FptError(
+                f"{where}.arms: {name!r} is not taught English; take arms of the transformer, "
+                "frozen as in FPT or trained whole."
+            )
 
 
 def check_keep(where: str, block: Mapping[str, Any]) -> None:
@@ -155,17 +197,16 @@ def check_settings(where: str, block: Any, extra: Iterable[str] = ()) -> Mapping
         if name not in block:
             continue
         value = block[name]
-        if kind is float and type(value) is int:
-            value = checked[name] = float(value)
-        fits = type(value) is kind
-        if not fits:
+        if type(value) not in ((float, int) if kind is float else (kind,)):
             hint = " (write 1.0e-3 or 0.001, not 1e-3)" if isinstance(value, str) else ""
             raise FptError(f"{where}.{name}: expected {kind.__name__}, found {value!r}{hint}.")
         zero = kind is bool or name in ZERO_ALLOWED
-        if not 0 <= value < math.inf or (value == 0 and not zero):
-            raise FptError(f"{where}.{name}: must be above zero and finite, found {value!r}.")
+        if not 0 <= value < TOO_LARGE or (value == 0 and not zero):
+            least = "zero or more" if zero else "above zero"
+            raise FptError(f"{where}.{name}: must be {least} and below 2^63, found {value!r}.")
         if name == "dropout" and value >= 1:
             raise FptError(f"{where}.dropout: must be below 1, found {value!r}.")
+        checked[name] = kind(value)
     return checked
 
 
@@ -193,25 +234,31 @@ def load(name: str, path: Path | None = None) -> Profile:
     if absent:
         raise FptError(f"{name}.defaults: {', '.join(absent)} missing.")
     tasks = {}
-    for task, settings in check_block(f"{name}.tasks", block["tasks"]).items():
+    check_words(f"{name}.tasks", check_block(f"{name}.tasks", block["tasks"]))
+    for task, settings in block["tasks"].items():
         where = f"{name}.tasks.{task}"
-        tasks[task] = check_settings(where, settings or {}, ("name", "options"))
+        given = {} if settings is None else settings
+        tasks[task] = check_settings(where, given, ("name", "options"))
         check_task(where, task, tasks[task])
     check_names(f"{name}.arms", check_block(f"{name}.arms", block["arms"]), ARMS)
     settings_of = {arm: check_settings(f"{name}.arms.{arm}", s) for arm, s in block["arms"].items()}
     check_seeds(f"{name}.seeds", block["seeds"])
     sections = {}
-    for section, given in check_block(f"{name}.sections", block["sections"]).items():
+    check_words(f"{name}.sections", check_block(f"{name}.sections", block["sections"]))
+    for section, given in block["sections"].items():
         where = f"{name}.sections.{section}"
         if not isinstance(given, list):
             raise FptError(
                 f"{where}: expected a list of blocks of tasks and arms, found {given!r}."
             )
-        checked = [check_settings(where, part, EXTRA) for part in given]
+        checked = [check_settings(where, part, (*EXTRA, "english")) for part in given]
         for part in checked:
-            check_list(f"{where}.tasks", part.get("tasks", []), tasks)
-            check_list(f"{where}.arms", part.get("arms", []), ARMS)
-            for arm in part.get("arms", []):
+            check_list(f"{where}.arms", part.get("arms"), ARMS)
+            if "english" in part:
+                check_english(where, part)
+            else:
+                check_list(f"{where}.tasks", part.get("tasks"), tasks)
+            for arm in part["arms"]:
                 check_arm(f"{where}.arms", ARMS[arm], block["bodies"], block["weights"])
             check_seeds(f"{where}.seeds", part.get("seeds", block["seeds"]))
             check_rates(where, part, part.get("seeds", block["seeds"]))
@@ -230,7 +277,7 @@ def load(name: str, path: Path | None = None) -> Profile:
     )
 
 
-def _weights(profile: Profile, arm: Arm, seed: int) -> str | None:
+def weights_of(profile: Profile, arm: Arm, seed: int) -> str | None:
     """The identity of an arm's weights. `{seed}` in it is the run's own seed, as in
     nano-nesting-{seed}: so runs differ in their body too, the unit when corpora are compared."""
     if not reads_weights(arm.init):
@@ -252,7 +299,7 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
         data=canonical(get_task(kind, **options).identity),
         backbone=name,
         init=arm.init,
-        weights=_weights(profile, arm, seed),
+        weights=weights_of(profile, arm, seed),
         trainable=tuple(sorted(trainable)),
         seed=seed,
         input_init=arm.input_init,

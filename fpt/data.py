@@ -7,7 +7,6 @@ too, with a note that stays on the record.
 """
 
 import hashlib
-import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,11 +21,15 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from .errors import FptError
-from .files import lock, set_aside, write_atomic
+from .files import lock, read_json, set_aside, write_atomic
 from .paths import DATA, PREPARED
 
 log = logging.getLogger("fpt")
 Arrays = dict[str, np.ndarray]
+
+
+def any_arrays(arrays: Arrays) -> None:
+    """The check of a data set that has none."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,18 @@ SOURCES = {
             }.items()
         },
     ),
+    **{
+        f"glue-{subset}": Source(
+            repo="nyu-mll/glue",
+            revision="bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
+            licence="differs by subset, see the data set's card",
+            files={
+                split: f"{subset}/{name}-00000-of-00001.parquet"
+                for split, name in {"train": "train", "test": "validation"}.items()
+            },
+        )
+        for subset in ("cola", "sst2", "mrpc", "rte", "qnli")
+    },
 }
 
 
@@ -75,12 +90,14 @@ class Dataset:
     """How a set of arrays is known and made.
 
     `key` names the prepared file and the manifest entry and ends with the preparation version;
-    `source` is its identity as JSON; `build` decodes or generates the arrays, deterministically.
+    `source` is its identity as JSON; `build` decodes or generates the arrays, deterministically;
+    `check` raises ValueError where arrays cannot be this data set, just built or read from a file.
     """
 
     key: str
     source: dict[str, Any] = field(compare=False)
     build: Callable[[], Arrays] = field(compare=False)
+    check: Callable[[Arrays], None] = field(default=any_arrays, compare=False)
 
 
 def fetch(name: str, split: str) -> Path:
@@ -119,23 +136,60 @@ def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
+def check_array(arrays: Arrays, name: str, dtype: str, shape: tuple[int | None, ...]) -> np.ndarray:
+    """The array `name`; ValueError where it is missing or of another type or shape (None: any)."""
+    if name not in arrays:
+        raise ValueError(f"there is no array {name!r}")
+    array = arrays[name]
+    fits = len(array.shape) == len(shape) and all(
+        there in (None, here) for here, there in zip(array.shape, shape, strict=True)
+    )
+    if array.dtype != dtype or not fits:
+        wanted = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name!r} is {array.dtype} of {array.shape}, not {dtype} of ({wanted})")
+    return array
+
+
+def check_below(name: str, array: np.ndarray, most: int) -> None:
+    """ValueError where a value is not one of 0 to `most` - 1."""
+    if len(array) and not (array.min() >= 0 and array.max() < most):
+        found = f"{array.min()} to {array.max()}"
+        raise ValueError(f"{name!r} has values from {found}, not from 0 to {most - 1}")
+
+
 def _write(path: Path, arrays: Arrays) -> None:
     # One metadata entry only: with several, safetensors would not fix their order in the file.
     content = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     write_atomic(path, save(content, metadata={"digest": arrays_digest(arrays)}))
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], str]:
-    """Arrays and digest of a prepared file; ValueError where it is damaged."""
+def _read(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
+    """Arrays and digest of a prepared file; ValueError where it is damaged or another's."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             stored = (file.metadata() or {}).get("digest")
-    except SafetensorError as error:
+        arrays = {name: tensor.numpy() for name, tensor in tensors.items()}
+    except (SafetensorError, OSError, TypeError) as error:  # NumPy has no bfloat16
         raise ValueError(str(error)) from error
-    if arrays_digest({name: tensor.numpy() for name, tensor in tensors.items()}) != stored:
+    if arrays_digest(arrays) != stored:
         raise ValueError("its content does not have the digest that it states")
+    for key, entry in read_manifest().items():
+        if entry["digest"] == stored and key != dataset.key:
+            raise ValueError(f"it is the data set {key}")
+    dataset.check(arrays)
     return tensors, str(stored)
+
+
+def _build(dataset: Dataset) -> Arrays:
+    arrays = dataset.build()
+    try:
+        dataset.check(arrays)
+    except ValueError as error:
+        raise FptError(
+            f"The data set {dataset.key} cannot be made of its source: {error}; fetch it again."
+        ) from error
+    return arrays
 
 
 def _prepared(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
@@ -143,7 +197,7 @@ def _prepared(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
     with lock(path.with_suffix(".lock"), wait=True):
         if path.exists():
             try:
-                return _read(path)
+                return _read(dataset, path)
             except ValueError as error:
                 log.warning(
                     "%s is damaged (%s): kept as %s and prepared again.",
@@ -151,8 +205,8 @@ def _prepared(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
                     error,
                     set_aside(path).name,
                 )
-        _write(path, dataset.build())
-        return _read(path)
+        _write(path, _build(dataset))
+        return _read(dataset, path)
 
 
 @cache
@@ -183,7 +237,11 @@ def dataset_digest(dataset: Dataset) -> str:
 def read_manifest() -> dict[str, Any]:
     """The committed manifest: data set key -> source, licence, examples, digest, floors."""
     path = DATA / "manifest.json"
-    return json.loads(path.read_text()) if path.exists() else {}
+    found = read_json(path) if path.exists() else {}
+    for key, entry in found.items():
+        if not isinstance(entry, dict) or not isinstance(entry.get("digest"), str):
+            raise FptError(f"{path}: {key!r} has no digest; take the committed file again.")
+    return found
 
 
 def manifest_entry(key: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""YAML as the project reads it: a key that stands twice is an error."""
+"""YAML as the project reads it: plain values, and a key that stands twice is an error."""
 
 from collections.abc import Hashable
 from pathlib import Path
@@ -10,6 +10,7 @@ from .errors import FptError
 
 # The same language, read ten times as fast where PyYAML has its C part.
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+DEEPEST = 20  # levels of nesting; no file of the project has half as many
 
 
 class StrictLoader(Loader):
@@ -19,6 +20,8 @@ class StrictLoader(Loader):
         seen: set[Hashable] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                continue  # PyYAML says so
             if key in seen:
                 line = key_node.start_mark.line + 1
                 raise FptError(f"The key {key!r} stands twice, again in line {line}; remove one.")
@@ -26,9 +29,36 @@ class StrictLoader(Loader):
         return super().construct_mapping(node, deep)
 
 
+def check_events(path: Path, text: str) -> None:
+    """FptError for an alias of what has aliases itself, by which a few lines can stand for
+    billions, and for nesting so deep that it would exhaust the stack of PyYAML's C part, which
+    ends the process."""
+    anchored: list[bool] = []  # of each collection around the event
+    for event in yaml.parse(text, Loader=Loader):
+        line = event.start_mark.line + 1 if event.start_mark else 0
+        if isinstance(event, yaml.CollectionStartEvent):
+            anchored.append(event.anchor is not None)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchored.pop()
+        elif isinstance(event, yaml.AliasEvent) and any(anchored):
+            raise FptError(
+                f"{path}: line {line} has the alias *{event.anchor} inside what has an anchor "
+                "itself; write out what it stands for."
+            )
+        if len(anchored) > DEEPEST:
+            raise FptError(f"{path}: line {line} is nested more than {DEEPEST} levels deep.")
+
+
 def read_yaml(path: Path) -> Any:
-    """The content of `path`; FptError for what is not YAML."""
+    """The content of `path`; FileNotFoundError where it is missing, FptError for what is not UTF-8
+    or not YAML."""
     try:
-        return yaml.load(path.read_text(encoding="utf-8"), Loader=StrictLoader)
-    except yaml.YAMLError as error:
-        raise FptError(f"{path} is not valid YAML: {str(error).splitlines()[0]}.") from error
+        text = path.read_text(encoding="utf-8")
+        check_events(path, text)
+        return yaml.load(text, Loader=StrictLoader)
+    except IsADirectoryError as error:
+        raise FptError(f"{path} is a folder; a file of YAML is expected there.") from error
+    # Beside its own errors, PyYAML lets those of a scalar through that does not fit its tag.
+    except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FptError(f"{path} is not valid YAML: {reason}.") from error

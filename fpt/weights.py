@@ -6,6 +6,7 @@ than another. Weights are read from safetensors only.
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from torch import nn
 from . import inits
 from .backbones import FAMILIES, Backbone, gpt2
 from .errors import FptError
+from .files import NAME, read_json
 from .inits import State
 from .paths import DATA, PACKAGE
 from .rng import generator
@@ -41,7 +43,14 @@ def find(spec: Backbone, weights: str) -> Path:
         repository, at, revision = weights.removeprefix("hub:").partition("@")
         if not at:
             raise FptError(f"The weights {weights!r} name no revision: write hub:REPO@REVISION.")
+        if not all(map(NAME.fullmatch, (*repository.split("/"), revision))):
+            raise FptError(f"The weights {weights!r} are not of the form hub:OWNER/REPO@REVISION.")
         return _from_hub(repository, revision)
+    if not NAME.fullmatch(weights):
+        raise FptError(
+            f"The weights {weights!r} are no name such as nano-english-0, and a path is not taken; "
+            f"copy the folder into {local_folder()} and give its name."
+        )
     for folder in folders():
         path = folder / weights / "model.safetensors"
         if path.is_file():
@@ -54,11 +63,10 @@ def find(spec: Backbone, weights: str) -> Path:
 
 def _from_hub(repository: str, revision: str) -> Path:
     from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled
 
     try:
         return Path(hf_hub_download(repository, "model.safetensors", revision=revision))
-    except (HfHubHTTPError, LocalEntryNotFoundError, OfflineModeIsEnabled, OSError) as error:
+    except Exception as error:  # whatever the client raised, the user can do the same about it
         raise FptError(
             f"model.safetensors of {repository}@{revision} is neither in the hub cache nor "
             "reachable: unset HF_HUB_OFFLINE on a machine with a network, or point HF_HUB_CACHE "
@@ -66,10 +74,25 @@ def _from_hub(repository: str, revision: str) -> Path:
         ) from error
 
 
-@lru_cache(maxsize=8)
 def file_digest(path: Path) -> str:
     """SHA-256 of a weights file."""
+    seen = path.stat()
+    return _digest(path, seen.st_ino, seen.st_mtime_ns)
+
+
+@lru_cache(maxsize=8)
+def _digest(path: Path, *version: int) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def stated_digest(path: Path) -> str | None:
+    """The SHA-256 that a weights file should have: by the notes of its pretraining beside it, or by
+    its own name in the hub's cache. None where nothing says."""
+    notes = path.with_name("pretraining.json")
+    if notes.is_file():
+        return read_json(notes).get("weights_digest")
+    name = path.resolve().name
+    return name if re.fullmatch("[0-9a-f]{64}", name) else None
 
 
 def pretrained(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
@@ -81,6 +104,11 @@ def pretrained(spec: Backbone, body: nn.Module, weights: str | None, seed: int) 
             "hub:REPO@REVISION; or use init 'random'."
         )
     path = find(spec, weights)
+    if stated_digest(path) not in (None, file_digest(path)):
+        raise FptError(
+            f"{path} is damaged or another's: its SHA-256 is not the one that is stated of it; "
+            "fetch it again, or pretrain it again (fpt pretrain)."
+        )
     try:
         stored = load_file(path)
     except (SafetensorError, OSError) as error:
@@ -101,6 +129,11 @@ def pretrained(spec: Backbone, body: nn.Module, weights: str | None, seed: int) 
                 f"{tuple(shape)}, it holds {found}."
             )
         state[name] = stored[name].float()
+        if not stored[name].is_floating_point() or not state[name].isfinite().all():
+            raise FptError(
+                f"{path} does not fit backbone {spec.name!r}: {name} holds values that are not "
+                "finite floating-point numbers; fetch it again."
+            )
     return state
 
 

@@ -34,6 +34,7 @@ PARAMETERS = {
             "batch": 8,
             "steps": 12,
             "eval_every": 3,
+            "eval_items": 0,
             "patience": 0,
             "clip": 1.0,
             "dropout": 0.1,
@@ -60,14 +61,20 @@ def project(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     root = tiny / "project"
     root.mkdir()
     (root / "params.yaml").write_text(yaml.safe_dump(PARAMETERS, sort_keys=False))
+    enter(root, monkeypatch)
+    return root
+
+
+def enter(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes `root` the project of this process."""
     monkeypatch.setattr("fpt.params.PARAMS", root / "params.yaml")
+    monkeypatch.setattr("fpt.paths.CACHE", root / ".cache")
     monkeypatch.setattr(records, "REPORTS", root / "reports")
     monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", root / "reports")
     for module in ("fpt.data", "fpt.commands"):
         monkeypatch.setattr(sys.modules[module], "PREPARED", root / "data" / "prepared")
     assert train.train.__kwdefaults__ is not None
     monkeypatch.setitem(train.train.__kwdefaults__, "cache", root / ".cache")
-    return root
 
 
 @pytest.fixture

@@ -195,7 +195,7 @@ def backbone(name: str) -> Backbone:
     found = BACKBONES[whole]
     if not at:
         return found
-    if not layers.isdecimal() or not 1 <= int(layers) <= found.layers:
+    if layers not in map(str, range(1, found.layers + 1)):
         raise FptError(
             f"There is no backbone {name!r}: {whole} has {found.layers} layers, so write "
             f"{whole}@L with L from 1 to {found.layers}."

@@ -10,18 +10,21 @@ import hashlib
 import lzma
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import IO
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tqdm import tqdm
 
+from ..data import Arrays, check_array, check_below
 from ..errors import FptError
+from ..files import write_atomic
 from ..paths import DATA, PREPARED
 
 END = "<|endoftext|>"
@@ -66,7 +69,7 @@ CORPORA = {
 
 def own_text(name: str) -> Path | None:
     """The reader's own text NAME.txt or NAME.txt.xz in the corpora folder, if it is there."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         return None  # neither a path nor a mixture
     found = (corpora_folder() / f"{name}.txt{end}" for end in ("", ".xz"))
     return next((path for path in found if path.is_file()), None)
@@ -81,8 +84,7 @@ def corpus(name: str) -> Corpus:
             f"There is no corpus {name!r}; choose one of {', '.join(CORPORA)}, or put {name}.txt "
             f"into {corpora_folder()}."
         )
-    with opened(path) as lines:
-        by_line = all(line.strip() != END for line in lines)
+    by_line = all(line.strip() != END for line in lines_of(path))
     return Corpus(name, (f"{name}.txt",), None, by_line, licence="the reader's own")
 
 
@@ -102,29 +104,34 @@ def corpus_file(name: str) -> Path:
     )
 
 
-def opened(path: Path) -> IO[str]:
-    """A text file, packed or not, to be read line by line."""
-    if path.suffix == ".xz":
-        return lzma.open(path, "rt", encoding="utf-8")
-    return path.open(encoding="utf-8")
+def lines_of(path: Path) -> Iterator[str]:
+    """The lines of a text file, packed or not; FptError where it is damaged or not UTF-8."""
+    opener: Callable[..., IO[str]] = lzma.open if path.suffix == ".xz" else open
+    try:
+        with opener(path, "rt", encoding="utf-8") as file:
+            yield from file
+    except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+        raise FptError(
+            f"The corpus file {path} is no whole text in UTF-8 ({error}); put it there again."
+        ) from error
 
 
 def documents(source: Corpus, files: tuple[str, ...]) -> Iterator[str]:
     """The documents of `files`, one string each."""
     for name in files:
-        with opened(corpus_file(name)) as lines:
-            if source.by_line:
-                yield from (line.rstrip("\n") for line in lines if line.strip())
-                continue
-            part: list[str] = []
-            for line in lines:
-                if line.strip() == END:
-                    yield "".join(part)
-                    part = []
-                else:
-                    part.append(line)
-            if part:
+        lines = lines_of(corpus_file(name))
+        if source.by_line:
+            yield from (line.rstrip("\n") for line in lines if line.strip())
+            continue
+        part: list[str] = []
+        for line in lines:
+            if line.strip() == END:
                 yield "".join(part)
+                part = []
+            else:
+                part.append(line)
+        if part:
+            yield "".join(part)
 
 
 def split(source: Corpus) -> tuple[Iterator[str], Iterator[str]]:
@@ -182,7 +189,7 @@ def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int | None) -> np.
             bar.update(len(parts[-1]))
             if limit is not None and total >= limit:
                 break
-    return np.concatenate(parts)[:limit]
+    return np.concatenate([np.zeros(0, np.uint16), *parts])[:limit]
 
 
 @dataclass(frozen=True)
@@ -202,6 +209,28 @@ class Stream:
         return hashlib.sha256(self.train.tobytes() + self.valid.tobytes()).hexdigest()
 
 
+def read_tokenizer(path: Path) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library has no class of its own for it
+        raise FptError(
+            f"{path} is no tokenizer ({error}); remove it, and it is trained again."
+        ) from error
+
+
+def read_prepared(path: Path, words: int) -> Arrays:
+    """Training and held-out ids as they were prepared; FptError where they are damaged."""
+    try:
+        arrays = load_file(path)
+        for name in ("train", "valid"):
+            check_below(name, check_array(arrays, name, "uint16", (None,)), words)
+    except (SafetensorError, ValueError, OSError) as error:
+        raise FptError(
+            f"{path} holds no prepared text ({error}); remove it, and it is prepared again."
+        ) from error
+    return arrays
+
+
 def token_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
     """The first `tokens` training tokens of the text `name`, or all it has, prepared once."""
     source = corpus(name)
@@ -212,20 +241,19 @@ def token_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> St
         stem = f"{name}-{content[:12]}-{source.vocabulary}"
     path = folder / f"{stem}-{tokens}-{valid_tokens}.safetensors"
     vocabulary_path = folder / f"{stem}.tokenizer.json"
+    if not vocabulary_path.exists():
+        write_atomic(vocabulary_path, train_tokenizer(source).to_str(pretty=True).encode())
+    tokenizer = read_tokenizer(vocabulary_path)
     if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        if not vocabulary_path.exists():
-            train_tokenizer(source).save(str(vocabulary_path))
-        tokenizer = Tokenizer.from_file(str(vocabulary_path))
         train, valid = split(source)
         arrays = {
             "train": encode(tokenizer, train, tokens),
             "valid": encode(tokenizer, valid, valid_tokens),
         }
-        partial = path.with_suffix(".partial")
-        save_file(arrays, partial)
-        os.replace(partial, path)
-    tokenizer = Tokenizer.from_file(str(vocabulary_path))
-    arrays = load_file(path)
+        for part, ids in arrays.items():
+            if not len(ids):
+                raise FptError(f"The corpus {name!r} has no text for its part {part!r}.")
+        write_atomic(path, save(arrays))
+    arrays = read_prepared(path, tokenizer.get_vocab_size())
     text = tokenizer.decode(arrays["valid"].tolist(), skip_special_tokens=True)
     return Stream(arrays["train"], arrays["valid"], tokenizer, len(text.encode()))

@@ -5,13 +5,12 @@ their Image GPT, on a grid instead of a palette); an image is its rows from top 
 `END`.
 """
 
-import io
-
 import numpy as np
-import pyarrow.parquet as pq
 from tqdm import tqdm
 
+from .. import parquet
 from ..data import load
+from ..errors import FptError
 from ..tasks.images import CIFAR_DATA
 from .corpus import HELD_OUT, Stream, corpus_file
 from .lines import END_ID
@@ -30,17 +29,19 @@ def pixel_ids(images: np.ndarray) -> np.ndarray:
 
 def photographs(tokens: int, valid_tokens: int) -> tuple[np.ndarray, np.ndarray]:
     """Training and held-out images of `FILE`, as many as are needed; every 50th is held out."""
-    from PIL import Image
-
-    column = pq.read_table(corpus_file(FILE), columns=["image"])["image"]
+    path = corpus_file(FILE)
+    column = parquet.read(path, "image")["image"]
+    if len(column) < HELD_OUT:
+        raise FptError(f"{path} has {len(column)} images; {HELD_OUT} are the least.")
     out = np.arange(len(column)) % HELD_OUT == HELD_OUT - 1
 
     def decode(rows: np.ndarray, wanted: int) -> np.ndarray:
         images: list[np.ndarray] = []
         pixels = 0
         for value in tqdm(column.take(rows[:wanted]).to_pylist(), desc="images", disable=None):
-            with Image.open(io.BytesIO(value["bytes"])) as image:
-                images.append(np.asarray(image.convert("RGB")))
+            images.append(parquet.picture(path, value, "RGB"))
+            if images[-1].shape != images[0].shape:
+                raise FptError(f"{path} has images of different sizes; one size is expected.")
             pixels += images[-1].shape[0] * images[-1].shape[1]
             if pixels >= wanted:
                 break

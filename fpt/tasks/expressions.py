@@ -11,10 +11,13 @@ from hashlib import blake2b
 
 import numpy as np
 
+from ..errors import FptError
+
 SYMBOLS = ("pad", *"0123456789", "MIN", "MAX", "MED", "SM", "]")
 DIGIT, OPERATOR, CLOSE = 1, 11, 15  # token of the digit 0, of MIN, of the closing bracket
 MIN, MAX, MED, SM = range(4)
 ROOTS = 20_000  # trees begun at a time
+IN_VAIN = 200  # times that nothing new was found before the search ends
 
 
 @dataclass(frozen=True)
@@ -133,12 +136,20 @@ def generate(
 ) -> list[Expressions]:
     """At least `count` expressions with min_length < tokens <= max_length, in blocks.
 
-    Lengths count digits, operators and closing brackets. No expression occurs twice.
+    Lengths count digits, operators and closing brackets. No expression occurs twice. FptError where
+    there are not so many, or too few to be found by chance.
     """
     blocks: list[Expressions] = []
     seen: set[bytes] = set()
-    total = 0
+    total = in_vain = 0
     while total < count:
+        if in_vain == IN_VAIN:
+            raise FptError(
+                f"Only {total} of {count} different ListOps expressions with {min_length} < tokens "
+                f"<= {max_length} were found; widen that window, allow more depth or arguments, or "
+                "ask for fewer examples."
+            )
+        in_vain += 1
         levels, sizes = _grow(rng, ROOTS, max_depth, max_args, max_length)
         kept = (sizes > min_length) & (sizes <= max_length)
         if not kept.any():
@@ -153,6 +164,8 @@ def generate(
                 new.append(i)
         blocks.append(block if len(new) == len(block) else take(block, np.array(new, np.int64)))
         total += len(new)
+        if new:
+            in_vain = 0
     return blocks
 
 

@@ -4,19 +4,18 @@ Token form and normalisation follow paper section 2.2 (paper and released code);
 row by row, a token's values in the order (row, column, channel).
 """
 
-import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from ..data import Arrays, Dataset, fetch, hub_identity, load
+from .. import parquet
+from ..data import Arrays, Dataset, check_array, check_below, fetch, hub_identity, load
 from ..errors import FptError
 from ..rng import fold, generator
 from . import augment as augmentation
@@ -157,18 +156,15 @@ def split_rows(name: str, count: int, *parts: int) -> list[np.ndarray]:
 
 def _decode(name: str, split: str) -> tuple[np.ndarray, np.ndarray]:
     """Images (N, H, W, C) uint8 and labels (N,) uint8 of a hub file with one image column."""
-    from PIL import Image
-
-    table = pq.read_table(fetch(name, split))
-    column = next(c for c in table.column_names if c != "label")
-    images = [
-        np.asarray(Image.open(io.BytesIO(value["bytes"])))
-        for value in tqdm(table[column].to_pylist(), desc=f"{name} {split}", disable=None)
-    ]
-    stacked = np.stack(images).astype(np.uint8)
-    if stacked.ndim == 3:
-        stacked = stacked[..., None]
-    return stacked, table["label"].to_numpy().astype(np.uint8)
+    path, column, shape = fetch(name, split), *FORMS[name]
+    table = parquet.read(path, column, "label")
+    images = []
+    for value in tqdm(table[column].to_pylist(), desc=f"{name} {split}", disable=None):
+        image = parquet.picture(path, value)
+        images.append(image[..., None] if image.ndim == 2 else image)
+        if images[-1].shape != shape:
+            raise FptError(f"{path} has an image of {images[-1].shape}; all must be {shape}.")
+    return np.stack(images), parquet.labels(path, table, "label", 10).astype(np.uint8)
 
 
 def _from_hub(name: str, valid: int) -> Arrays:
@@ -215,36 +211,66 @@ def _shapes() -> Arrays:
     return arrays
 
 
+def check_images(
+    arrays: Arrays, sizes: Mapping[str, int], shape: tuple[int, int, int], levels: int = 255
+) -> None:
+    """ValueError where arrays are not those of an ImageTask with `sizes` examples in ten classes,
+    images of `shape` and pixels from 0 to `levels`."""
+    for split, count in sizes.items():
+        images = check_array(arrays, f"{split}_images", "uint8", (count, *shape))
+        check_below(f"{split}_images", images, levels + 1)
+        labels = check_array(arrays, f"{split}_labels", "uint8", (count,))
+        check_below(f"{split}_labels", labels, 10)
+
+
+# The column of the images in a hub file, and what each one is.
+FORMS: Mapping[str, tuple[str, tuple[int, int, int]]] = {
+    "mnist": ("image", (28, 28, 1)),
+    "cifar10": ("img", (32, 32, 3)),
+}
+MNIST_SIZES = {"train": 55_000, "valid": 5_000, "test": 10_000}
+CIFAR_SIZES = {"train": 45_000, "valid": 5_000, "test": 10_000}
+DIGITS_SIZES = {"train": 4388, "valid": 200, "test": 500}
 SHAPES_SIZES = {"train": 8000, "valid": 1000, "test": 2000}
 MNIST_DATA = Dataset(
-    f"mnist-v{PREPARATION}", hub_identity("mnist", PREPARATION), lambda: _from_hub("mnist", 5000)
+    f"mnist-v{PREPARATION}",
+    hub_identity("mnist", PREPARATION),
+    lambda: _from_hub("mnist", 5000),
+    lambda arrays: check_images(arrays, MNIST_SIZES, (28, 28, 1)),
 )
 CIFAR_DATA = Dataset(
     f"cifar10-v{PREPARATION}",
     hub_identity("cifar10", PREPARATION),
     lambda: _from_hub("cifar10", 5000),
+    lambda arrays: check_images(arrays, CIFAR_SIZES, (32, 32, 3)),
 )
 DIGITS_DATA = Dataset(
     "digits-v2",
     {"source": "sklearn.datasets.load_digits", "preparation": 2},
     _digits,
+    lambda arrays: check_images(arrays, DIGITS_SIZES, (DIGITS_FIELD, DIGITS_FIELD, 1), 16),
 )
 SHAPES_DATA = Dataset(
-    f"shapes-v{PREPARATION}", {"source": "generated", "preparation": PREPARATION}, _shapes
+    f"shapes-v{PREPARATION}",
+    {"source": "generated", "preparation": PREPARATION},
+    _shapes,
+    lambda arrays: check_images(arrays, SHAPES_SIZES, (32, 32, 3)),
 )
 
 
-def _sizes(name: str, options: dict[str, Any], train: int, valid: int, test: int) -> dict[str, int]:
-    if options["train"] > train:
+def _sizes(name: str, options: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
+    """`sizes` of a data set, with as many training examples as option `train` says."""
+    if options["train"] > sizes["train"]:
         raise FptError(
-            f"option 'train' of task {name!r} must be at most {train}, not {options['train']}."
+            f"option 'train' of task {name!r} must be at most {sizes['train']}, not "
+            f"{options['train']}."
         )
-    return {"train": options["train"], "valid": valid, "test": test}
+    return {**sizes, "train": options["train"]}
 
 
 def mnist(**given: Any) -> ImageTask:
     """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
-    options = resolve("mnist", given, {"size": 32, "train": 55_000})
+    options = resolve("mnist", given, {"size": 32, "train": MNIST_SIZES["train"]})
     choice("mnist", "size", options["size"], (32, 28))
     return ImageTask(
         name="mnist",
@@ -253,8 +279,8 @@ def mnist(**given: Any) -> ImageTask:
         dim=16,
         length=(options["size"] // 4) ** 2,
         classes=10,
-        sizes=_sizes("mnist", options, 55_000, 5_000, 10_000),
-        available=55_000,
+        sizes=_sizes("mnist", options, MNIST_SIZES),
+        available=MNIST_SIZES["train"],
         dataset=MNIST_DATA,
         patch=4,
         pad=(options["size"] - 28) // 2,
@@ -263,7 +289,7 @@ def mnist(**given: Any) -> ImageTask:
 
 def cifar10(**given: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as the released code does."""
-    options = resolve("cifar10", given, {"train": 45_000})
+    options = resolve("cifar10", given, {"train": CIFAR_SIZES["train"]})
     return ImageTask(
         name="cifar10",
         options=options,
@@ -271,8 +297,8 @@ def cifar10(**given: Any) -> ImageTask:
         dim=48,
         length=64,
         classes=10,
-        sizes=_sizes("cifar10", options, 45_000, 5_000, 10_000),
-        available=45_000,
+        sizes=_sizes("cifar10", options, CIFAR_SIZES),
+        available=CIFAR_SIZES["train"],
         augmented=True,
         dataset=CIFAR_DATA,
         patch=4,
@@ -284,12 +310,12 @@ def cifar10(**given: Any) -> ImageTask:
 
 def cifar10_lra(**given: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    options = resolve("cifar10-lra", given, {"train": 45_000})
+    options = resolve("cifar10-lra", given, {"train": CIFAR_SIZES["train"]})
     return replace(
         cifar10(),
         name="cifar10-lra",
         options=options,
-        sizes=_sizes("cifar10-lra", options, 45_000, 5_000, 10_000),
+        sizes=_sizes("cifar10-lra", options, CIFAR_SIZES),
         dim=1,
         length=1024,
         patch=1,
@@ -304,7 +330,7 @@ def digits(**given: Any) -> ImageTask:
 
     A stand-in, not MNIST.
     """
-    options = resolve("digits", given, {"train": 4388})
+    options = resolve("digits", given, {"train": DIGITS_SIZES["train"]})
     return ImageTask(
         name="digits",
         options=options,
@@ -312,8 +338,8 @@ def digits(**given: Any) -> ImageTask:
         dim=25,
         length=4,
         classes=10,
-        sizes=_sizes("digits", options, 4388, 200, 500),
-        available=4388,
+        sizes=_sizes("digits", options, DIGITS_SIZES),
+        available=DIGITS_SIZES["train"],
         dataset=DIGITS_DATA,
         patch=5,
         levels=16,
@@ -330,7 +356,7 @@ def shapes(**given: Any) -> ImageTask:
         dim=48,
         length=64,
         classes=len(SHAPES),
-        sizes=_sizes("shapes", options, *SHAPES_SIZES.values()),
+        sizes=_sizes("shapes", options, SHAPES_SIZES),
         available=SHAPES_SIZES["train"],
         augmented=True,
         dataset=SHAPES_DATA,

@@ -17,7 +17,7 @@ from ..errors import FptError
 from ..rng import fold
 from .base import Batch, Example, choice, resolve
 from .expressions import CLOSE, OPERATOR, SYMBOLS, Expressions, generate
-from .sequences import SequenceTask
+from .sequences import SequenceTask, check_sequences
 
 PREPARATION = 1
 RELEASED_LENGTH = 512
@@ -133,12 +133,13 @@ def listops(**given: Any) -> ListOps:
     values = [options[k] for k in ("min_length", "max_length", "max_depth", "max_args", *SPLITS)]
     key = "-".join(["listops", options["variant"], *map(str, values), f"v{PREPARATION}"])
     seed = fold(key)
+    dim, length = (15, RELEASED_LENGTH) if released else (16, high)
     return ListOps(
         name=name,
         options=options,
         kind="token",
-        dim=15 if released else 16,
-        length=RELEASED_LENGTH if released else high,
+        dim=dim,
+        length=length,
         classes=10,
         sizes={split: options[split] for split in SPLITS},
         masked=not released,
@@ -146,5 +147,6 @@ def listops(**given: Any) -> ListOps:
             key,
             {"source": "generated", "preparation": PREPARATION},
             lambda: _build(options, seed),
+            lambda arrays: check_sequences(arrays, SPLITS, dim, length, 10, others=["depths"]),
         ),
     )

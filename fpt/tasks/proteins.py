@@ -5,17 +5,18 @@ Tokens follow TAPE's IUPAC vocabulary of 30: five specials, then the 25 letters 
 1022 (gotcha L5: 0.06% of train).
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from torch import Tensor
 
+from .. import parquet
 from ..data import SOURCES, Arrays, Dataset, fetch, hub_identity, load
 from ..rng import fold
 from .base import Example, choice, resolve
-from .sequences import SequenceTask, composition, end_to_end
+from .sequences import SequenceTask, check_sequences, composition, end_to_end
 
 PREPARATION = 1
 SPECIALS = ("<pad>", "<mask>", "<cls>", "<sep>", "<unk>")
@@ -59,17 +60,26 @@ def encode(residues: str, positions: int = POSITIONS) -> np.ndarray:
 def _from_hub() -> Arrays:
     arrays: Arrays = {}
     for split in SOURCES["homology"].files:
-        table = pq.read_table(fetch("homology", split))
-        residues = table["primary"].to_pylist()
-        labels = table["fold_label"].to_numpy().astype(np.int16)
+        path = fetch("homology", split)
+        table = parquet.read(path, "primary", "fold_label")
+        residues = parquet.texts(path, table, "primary")
+        labels = parquet.labels(path, table, "fold_label", FOLDS).astype(np.int16)
         arrays |= end_to_end(split, [encode(text) for text in residues], labels)
         cut = np.array([len(text) > POSITIONS - 2 for text in residues])
         arrays[f"{split}_cut"] = cut.astype(np.uint8)
     return arrays
 
 
+def _check(arrays: Arrays, splits: Iterable[str], longest: int, classes: int) -> None:
+    symbols = len(VOCABULARY)
+    check_sequences(arrays, splits, symbols, longest, classes, labels="int16", others=["cut"])
+
+
 HOMOLOGY_DATA = Dataset(
-    f"homology-v{PREPARATION}", hub_identity("homology", PREPARATION), _from_hub
+    f"homology-v{PREPARATION}",
+    hub_identity("homology", PREPARATION),
+    _from_hub,
+    lambda arrays: _check(arrays, SOURCES["homology"].files, POSITIONS, FOLDS),
 )
 
 
@@ -148,5 +158,6 @@ def families(**given: Any) -> ProteinTask:
             f"families-v{PREPARATION}",
             {"source": "generated", "preparation": PREPARATION},
             _families,
+            lambda arrays: _check(arrays, FAMILIES_SIZES, FAMILIES_LENGTH, FAMILIES),
         ),
     )

@@ -1,13 +1,13 @@
 """Token sequences of different lengths, stored end to end, cut out and padded per batch."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Arrays, load
+from ..data import Arrays, check_array, check_below, load
 from .base import Batch, Device, FiniteTask, majority, order
 
 PAD = 0
@@ -85,6 +85,33 @@ def composition(arrays: Mapping[str, Tensor], split: str, symbols: int) -> Tenso
     rows = torch.arange(len(lengths)).repeat_interleave(lengths)
     index = rows * symbols + arrays[f"{split}_tokens"].long()
     return torch.bincount(index, minlength=len(lengths) * symbols).view(-1, symbols).float().sqrt()
+
+
+def check_sequences(
+    arrays: Arrays,
+    splits: Iterable[str],
+    symbols: int,
+    longest: int,
+    classes: int,
+    labels: str = "uint8",
+    others: Sequence[str] = (),
+) -> None:
+    """ValueError where arrays are not those of a SequenceTask with these splits: sequences of 1 to
+    `longest` tokens below `symbols`, `labels` of that type below `classes`, and for each name in
+    `others` one uint8 per sequence."""
+    for split in splits:
+        tokens = check_array(arrays, f"{split}_tokens", "uint8", (None,))
+        check_below(f"{split}_tokens", tokens, symbols)
+        starts = check_array(arrays, f"{split}_starts", "int64", (None,))
+        lengths = np.diff(starts)
+        if len(starts) < 2 or starts[0] or starts[-1] != len(tokens) or lengths.min() < 1:
+            raise ValueError(f"'{split}_starts' does not cut {len(tokens)} tokens into sequences")
+        if lengths.max() > longest:
+            raise ValueError(f"a sequence of {split!r} has {lengths.max()} tokens, not {longest}")
+        answers = check_array(arrays, f"{split}_labels", labels, (len(lengths),))
+        check_below(f"{split}_labels", answers, classes)
+        for name in others:
+            check_array(arrays, f"{split}_{name}", "uint8", (len(lengths),))
 
 
 def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) -> Arrays:

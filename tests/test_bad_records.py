@@ -1,0 +1,201 @@
+"""Records and checkpoints that are not what they claim to be, though their digests fit: set aside
+where they are read, refused where they are merged. Plain damage is in test_records.py."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from refusals import check_said, refusal
+from safetensors.torch import save_file
+from test_records import made
+from tiny import spec, task_of
+
+from fpt import checkpoint
+from fpt.backbones import backbone
+from fpt.loop import Loop
+from fpt.pretrain.language import Pretraining, optimizer_of, resume
+from fpt.pretrain.models import language_model
+from fpt.records import Store, digest, to_content
+from fpt.spec import from_dict
+
+KEY = made().key
+
+
+def put(place: str, value: object) -> Callable[[dict[str, Any]], object]:
+    """A record with `value` at a place such as `spec lr`, signed anew."""
+
+    def change(content: dict[str, Any]) -> object:
+        *above, last = place.split()
+        there: Any = content
+        for name in above:
+            there = there[int(name) if name.isdecimal() else name]
+        there[last] = value
+        return content
+
+    return change
+
+
+CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
+    "status": (put("status", "great"), "its status is 'great'"),
+    "metrics": (put("metrics", [0.5]), "its metrics is no dict"),
+    "accuracy above 1": (put("metrics test_accuracy", 1.5), "its test_accuracy is 1.5"),
+    "accuracy below 0": (put("curve 0 valid_accuracy", -0.1), "its valid_accuracy is -0.1"),
+    "accuracy a word": (put("metrics test_accuracy", "0.5"), "its test_accuracy is '0.5'"),
+    "accuracy yes": (put("metrics test_accuracy", True), "its test_accuracy is True"),
+    "accuracy nothing": (put("metrics test_accuracy", None), "its test_accuracy is None"),
+    "curve": (put("curve", {"step": 1}), "its curve is no list"),
+    "curve of numbers": (put("curve", [0.1, 0.2]), "its curve holds something other"),
+    "cost": (put("cost seconds", "long"), "its seconds is 'long'"),
+    "environment": (put("environment", "a CPU"), "its environment is no dict"),
+    "pack": (put("pack", [7]), "its pack or its notes"),
+    "notes": (put("notes", "a note"), "its notes is no list"),
+    "parameters": (put("parameters", 7), "its parameters are no digest"),
+    "key": (put("key", "../../x"), "its key does not fit its spec"),
+    "another seed": (put("spec seed", 5), "its key does not fit its spec"),
+    "semantics": (put("spec semantics", 99), "its key does not fit its spec"),
+    "lr": (put("spec lr", "fast"), "lr is 'fast'"),
+    "seed": (put("spec seed", 1.5), "seed is 1.5"),
+    "batch": (put("spec batch", True), "batch is True"),
+    "trainable": (put("spec trainable", "output"), "trainable is 'output'"),
+    "trainable numbers": (put("spec trainable", [1]), "trainable is [1]"),
+    "data": (put("spec data", "bit-xor"), "a field is missing or unknown"),
+    "data without options": (put("spec data", {"name": "digits"}), "a field is missing"),
+    "spec": (put("spec", None), "a field is missing or unknown"),
+    "spec a list": (put("spec", []), "a field is missing or unknown"),
+    "nothing": (lambda content: None, "its digest does not fit"),
+    "a word": (lambda content: "record", "its digest does not fit"),
+}
+
+
+def forged(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    content = change(to_content(made()))
+    if isinstance(content, dict):
+        content["digest"] = digest(content)
+    path = folder / f"{KEY}.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+TEXTS: dict[str, tuple[bytes, str]] = {
+    "NaN": (json.dumps(to_content(made())).replace("0.75", "NaN").encode(), "damaged"),
+    "infinity": (json.dumps(to_content(made())).replace("0.75", "1e999").encode(), "damaged"),
+    "nested": (b"[" * 100_000, "nested too deep"),
+    "a number of 5000 digits": (b"9" * 5000, "damaged"),
+    "a NUL": (b"\0", "damaged"),
+    "YAML": (b"status: done\n", "damaged"),
+}
+
+
+def refused_and_set_aside(path: Path, parts: list[str], store: Store) -> None:
+    said = refusal(lambda: store.merge(path.parent))
+    check_said(said, [f"{path} is not a record", *parts])
+    assert store.keys() == set()
+    with pytest.warns(UserWarning, match=rf"{path.name} is damaged .*counts as missing") as warned:
+        assert Store(path.parent).read(KEY) is None
+    check_said(str(warned[0].message), parts)
+    assert [each.name for each in path.parent.iterdir()] == [f"{path.name}.corrupt"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "other").mkdir()
+    return tmp_path / "other"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_record_of_another_form(what: str, folder: Path, store: Store) -> None:
+    change, expected = CHANGES[what]
+    refused_and_set_aside(forged(folder, change), [expected], store)
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_a_file_that_is_no_record(what: str, folder: Path, store: Store) -> None:
+    content, expected = TEXTS[what]
+    path = folder / f"{KEY}.json"
+    path.write_bytes(content)
+    refused_and_set_aside(path, [] if expected == "damaged" else [expected], store)
+
+
+def test_a_folder_in_place_of_a_record(folder: Path, store: Store) -> None:
+    (folder / f"{KEY}.json").mkdir()
+    refused_and_set_aside(folder / f"{KEY}.json", ["Is a directory"], store)
+
+
+def test_a_record_under_the_name_of_another(folder: Path, store: Store) -> None:
+    Store(folder).write(made(seed=1))
+    (path,) = folder.iterdir()
+    path.rename(folder / f"{KEY}.json")
+    expected = [f"it is the record of {made(seed=1).key}"]
+    refused_and_set_aside(folder / f"{KEY}.json", expected, store)
+
+
+def test_a_store_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("")
+    check_said(refusal(lambda: Store(tmp_path / "store").read(KEY)), ["Cannot read", KEY])
+
+
+def test_a_number_that_json_wrote_without_a_point() -> None:
+    assert from_dict(spec().to_dict() | {"lr": 1}).lr == 1
+
+
+# ------------------------------------------------------------------------------------- checkpoints
+
+PLACE = "c.safetensors"
+
+
+def weights_in_place(path: Path) -> None:
+    save_file({"weight": torch.ones(3, dtype=torch.bfloat16)}, path)
+
+
+def no_digest(path: Path) -> None:
+    save_file({"values": torch.ones(3)}, path, {"history": '{"keys": []}'})
+
+
+def no_history(path: Path) -> None:
+    save_file({"values": torch.ones(3)}, path, {"digest": checkpoint._digest({}, "")})
+
+
+def history_a_list(path: Path) -> None:
+    checkpoint.write(path, {"values": torch.ones(3)}, ["keys"])  # type: ignore[arg-type]
+
+
+def history_a_number(path: Path) -> None:
+    checkpoint.write(path, {}, 3)  # type: ignore[arg-type]
+
+
+WRONG = (weights_in_place, no_digest, no_history, history_a_list, history_a_number, Path.mkdir)
+
+
+@pytest.mark.parametrize("write", WRONG, ids=[write.__name__ for write in WRONG])
+def test_something_else_in_place_of_a_checkpoint(
+    write: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / PLACE
+    write(path)
+    assert checkpoint.members(path) == []
+    with pytest.warns(UserWarning, match=rf"{PLACE} is damaged .*starts again"):
+        assert checkpoint.read(path) is None
+    assert [each.name for each in tmp_path.iterdir()] == [f"{PLACE}.corrupt"]
+
+
+def test_a_checkpoint_of_another_kind_is_not_used(tiny: Path) -> None:
+    """A pack's where a pretraining looks for its own, and the other way round."""
+    path = tiny / PLACE
+    run = Loop([spec()], task_of(spec()), torch.device("cpu"), path)
+    run.run(deadline=0.0)
+    plan = Pretraining("english", "pico", 1000)
+    model = language_model(backbone("pico"), 0)
+    assert resume(path, plan, "digest", model, optimizer_of(plan, model)).step == 0
+    checkpoint.write(path, {}, {"plan": {}, "corpus": "digest", "log": {}})
+    again = Loop([spec()], task_of(spec()), torch.device("cpu"), path)
+    with pytest.warns(UserWarning, match="is of other runs"):
+        again.resume()
+    assert again.step == 0
