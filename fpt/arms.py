@@ -57,6 +57,7 @@ ENGLISH = {  # the same text in fewer or more tokens, shorter words, with a spar
     "english-512": "English in 512 words",
     "english-last": "English, last token",
 }
+WHOLE = ("english", "nesting", "dyck", "uniform")  # of CORPORA: bodies that are trained on whole
 TOKENS = {"fpt-english-1M": 1e6, "fpt-english": 5e6, "fpt-english-21M": 21e6}  # of pretraining
 
 
@@ -210,6 +211,10 @@ ARMS: Mapping[str, Arm] = {
         *(
             Arm(f"fpt-{corpus}", f"Frozen, {text}", "transformer", "pretrained", weights=corpus)
             for corpus, text in (CORPORA | ENGLISH).items()
+        ),
+        *(
+            Arm(f"full-{it}", f"Full, from {CORPORA[it]}", "transformer", "pretrained", None, it)
+            for it in WHOLE
         ),
         *(
             Arm(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from . import paper
-from .arms import CORPORA, ENGLISH
+from .arms import CORPORA, ENGLISH, WHOLE
 
 
 @dataclass(frozen=True)
@@ -391,6 +391,17 @@ COMPARISONS: Mapping[str, Comparison] = {
             (
                 *((f"fpt-{corpus}", "random") for corpus in CORPORA),
                 *((f"fpt-{corpus}", "fpt-english") for corpus in CORPORA if corpus != "english"),
+            ),
+            section="synthetic_pretraining",
+        ),
+        Comparison(
+            "whole_corpora",
+            "The whole model trained, from what its body was pretrained on",
+            ("full", *(f"full-{corpus}" for corpus in WHOLE)),
+            (),
+            (
+                *((f"full-{corpus}", "full") for corpus in WHOLE),
+                *((f"full-{corpus}", "full-english") for corpus in WHOLE if corpus != "english"),
             ),
             section="synthetic_pretraining",
         ),

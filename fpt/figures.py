@@ -16,7 +16,6 @@ from .arms import ARMS
 from .cells import Cell, best_floor, cells, effect, section_arms, section_tasks
 from .claim import known_to_paper
 from .comparisons import COMPARISONS
-from .data import prepared_path
 from .sections import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .tasks import Task
@@ -290,19 +289,17 @@ def task_samples(tasks: Mapping[str, Task]) -> Figure:
             axes.set_anchor("NW")
         for axes, (name, task) in zip(grid.flat, tasks.items(), strict=False):
             axes.set_title(f"{name}\n{_token_form(task)}", fontsize=9)
-            if needs_hub(task):
-                text = f"The data are not here;\n`fpt data {task.name}`\nfetches them from the hub."
+            if not_here(task):
+                text = f"Not here;\n`fpt data {task.name}`\ntakes the data from {task.needs}."
                 axes.text(0, 0.98, text, va="top", color=MUTED, fontsize=8)
             else:
                 _sample(axes, task)
     return figure
 
 
-def needs_hub(task: Task) -> bool:
-    """Whether the task's data come from the hub and are not prepared here."""
-    if not isinstance(task, FiniteTask) or "revision" not in task.source():
-        return False
-    return not prepared_path(task.dataset).exists()
+def not_here(task: Task) -> bool:
+    """Whether the task needs data from elsewhere that are not prepared here."""
+    return isinstance(task, FiniteTask) and not task.here
 
 
 def _token_form(task: Task) -> str:

@@ -91,6 +91,10 @@ CORPUS_LOOKS: Mapping[str, Look] = {
 }
 LOOKS: Mapping[str, Look] = {
     **CORPUS_LOOKS,
+    **{  # in the colour of the corpus
+        f"full-{corpus}": Look(_CORPORA[corpus][0], marker, "xxxx", "-.")
+        for corpus, marker in (("english", "D"), ("nesting", "P"), ("dyck", "X"), ("uniform", "v"))
+    },
     "fpt": Look("#0072B2", "o", "", "-"),
     "random": Look("#E69F00", "s", "////", "--"),
     "full": Look("#009E73", "^", "||||", "-."),

@@ -21,6 +21,7 @@ from ..backbones import backbone
 from ..errors import FptError
 from ..files import write_json
 from ..rng import generator
+from ..weights import file_digest
 from .corpus import VOCABULARY, Stream
 from .lines import entropy
 from .models import LanguageModel, language_model, surprise
@@ -35,9 +36,10 @@ log_ = logging.getLogger("fpt")
 
 
 def optimizer_of(plan: Pretraining, model: LanguageModel) -> torch.optim.AdamW:
-    """AdamW; matrices decay, norms and biases do not."""
-    matrices = [p for p in model.parameters() if p.dim() >= 2]
-    others = [p for p in model.parameters() if p.dim() < 2]
+    """AdamW on what is not frozen; matrices decay, norms and biases do not."""
+    trained = [p for p in model.parameters() if p.requires_grad]
+    matrices = [p for p in trained if p.dim() >= 2]
+    others = [p for p in trained if p.dim() < 2]
     groups = [
         {"params": matrices, "weight_decay": plan.weight_decay},
         {"params": others, "weight_decay": 0.0},
@@ -102,7 +104,7 @@ def resume(
     """The state of this very plan on this very corpus, unfinished, put into model and optimizer; a
     new Log if none."""
     found = checkpoint.read(path)
-    if found is None or found[1]["plan"] != asdict(plan) or found[1].get("corpus") != digest:
+    if found is None or found[1].get("plan") != asdict(plan) or found[1].get("corpus") != digest:
         return Log()
     tensors, history = found
     state: dict[int, dict[str, Tensor]] = {}
@@ -134,6 +136,26 @@ def pretrain(
     """
     model = language_model(backbone(plan.backbone), plan.seed).train()
     stream = stream or open_stream(plan.corpus, plan.tokens)
+    path = out / "checkpoint.safetensors"
+    learned = learn(plan, model, stream, path, budget, compiled, evaluations)
+    if learned is None:
+        return False
+    finish(plan, out, model, stream, *learned)
+    path.unlink(missing_ok=True)
+    return True
+
+
+def learn(
+    plan: Pretraining,
+    model: LanguageModel,
+    stream: Stream,
+    path: Path,
+    budget: float = math.inf,
+    compiled: bool = False,
+    evaluations: int = 20,
+) -> tuple[Log, float] | None:
+    """Train `model` in place as `plan` says: its log and its held-out loss, or None when `budget` s
+    ran out. An unfinished run leaves the checkpoint `path` and goes on there."""
     windows = len(stream.train) // plan.context
     if windows == 0:
         raise FptError(
@@ -141,9 +163,7 @@ def pretrain(
             f"of {plan.context} is the least."
         )
     began = time.monotonic()
-    out.mkdir(parents=True, exist_ok=True)
     optimizer = optimizer_of(plan, model)
-    path = out / "checkpoint.safetensors"
     log = resume(path, plan, stream.digest, model, optimizer)
     before = log.seconds
 
@@ -184,10 +204,8 @@ def pretrain(
             if look or over:
                 save(path, plan, stream.digest, model, optimizer, log)
             if over:
-                return False
-    finish(plan, out, model, stream, log, held_out_loss(loss, plan, stream.valid))
-    path.unlink(missing_ok=True)
-    return True
+                return None
+    return log, held_out_loss(loss, plan, stream.valid)
 
 
 def finish(
@@ -208,6 +226,7 @@ def finish(
         "valid_loss": valid_loss,
         "unigram_entropy": entropy(counts),
         "corpus_digest": stream.digest,
+        "weights_digest": file_digest(out / "model.safetensors"),
         "sparse": stream.sparse,
         "positions_seen": positions_seen(plan),
         "seconds": log.seconds,
@@ -215,13 +234,19 @@ def finish(
         "torch": torch.__version__,
         "curve": log.curve,
     }
-    if stream.tokenizer is not None and stream.valid_bytes is not None:
+    if stream.tokenizer is not None:
         stream.tokenizer.save(str(out / "tokenizer.json"))
-        tokens_per_byte = len(stream.valid) / stream.valid_bytes
-        record["bits_per_byte"] = valid_loss * tokens_per_byte / math.log(2)
+        record["bits_per_byte"] = valid_loss * bits_per_nat(stream)
     if stream.entropy is not None:
         record |= against_entropy(plan, stream, valid_loss)
     write_json(out / "pretraining.json", record)
+
+
+def bits_per_nat(stream: Stream) -> float:
+    """Bits per byte of the held-out text for each nat per token; FptError where it is no text."""
+    if stream.valid_bytes is None:
+        raise FptError("There are no bits per byte here: the corpus is not one text.")
+    return len(stream.valid) / stream.valid_bytes / math.log(2)
 
 
 def against_entropy(plan: Pretraining, stream: Stream, valid_loss: float) -> dict[str, Any]:

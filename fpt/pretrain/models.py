@@ -48,6 +48,13 @@ class GPT2Language(nn.Module):
         """The table of words (words, width)."""
         return self.gpt2.transformer.wte.weight
 
+    def body_parameters(self) -> dict[str, nn.Parameter]:
+        """Of the body and its positions, by the names that `fpt.weights` gives them."""
+        named = dict(self.gpt2.transformer.named_parameters())
+        del named["wte.weight"]
+        positions = {"positions": named.pop("wpe.weight")}
+        return {f"gpt2.{name}": parameter for name, parameter in named.items()} | positions
+
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Ids and positions (B, T) -> hidden states (B, T, width)."""
         return self.gpt2.transformer(ids, position_ids=positions, use_cache=False).last_hidden_state
@@ -74,6 +81,11 @@ class LSTMLanguage(nn.Module):
         self.words = table(VOCABULARY)
         self.positions = table(spec.positions) if spec.positions else None
 
+    def body_parameters(self) -> dict[str, nn.Parameter]:
+        """As `GPT2Language.body_parameters`."""
+        positions = {} if self.positions is None else {"positions": self.positions}
+        return {**dict(self.body.named_parameters()), **positions}
+
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         """As `GPT2Language.forward`."""
         x = F.embedding(ids, self.words)
@@ -81,10 +93,7 @@ class LSTMLanguage(nn.Module):
 
     def write(self, folder: Path) -> None:
         """config.json and model.safetensors in bf16, of the whole language model."""
-        state: dict[str, Tensor] = dict(self.body.named_parameters())
-        if self.positions is not None:
-            state["positions"] = self.positions
-        write_body(folder, self.spec, state, {"words": self.words})
+        write_body(folder, self.spec, self.body_parameters(), {"words": self.words})
 
 
 LanguageModel = GPT2Language | LSTMLanguage

@@ -4,8 +4,10 @@ Sequences are shorter than the 1,024 positions; each starts at a random offset, 
 position is trained (a recurrent body has none).
 """
 
+import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +15,7 @@ from torch import Tensor
 
 from ..backbones import backbone
 from ..rng import generator
+from ..spec import canonical
 
 POSITIONS = 1024
 OFFSET = 64  # sequences start at multiples of this position
@@ -41,6 +44,36 @@ class Pretraining:
     def name(self) -> str:
         """The identity of the resulting weights."""
         return f"{self.backbone}-{self.corpus}-{self.seed}"
+
+
+@dataclass(frozen=True)
+class Adaptation(Pretraining):
+    """A pretraining whose body does not begin anew: it starts as `init` says (`fpt.weights`), and
+    the table of words alone is drawn. `frozen`: its matrices stay as they start; words, positions
+    and norms are trained."""
+
+    init: str = "random"
+    weights: str | None = None
+    frozen: bool = False
+
+    @property
+    def key(self) -> str:
+        """16 hexadecimal digits that name its record."""
+        return hashlib.sha256(canonical(asdict(self)).encode()).hexdigest()[:16]
+
+    @property
+    def name(self) -> str:
+        """For a reader: `english after nano-nesting@5M-0, body frozen`."""
+        start = self.weights or f"{self.backbone} at random"
+        return f"{self.corpus} after {start}" + (", body frozen" if self.frozen else "")
+
+
+P = TypeVar("P", bound=Pretraining)
+
+
+def fitted(plan: P) -> P:
+    """`plan` with a warm-up that is short where it is short."""
+    return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
 
 
 def learning_rate(plan: Pretraining, step: int) -> float:

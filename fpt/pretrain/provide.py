@@ -7,7 +7,6 @@ backbones and objectives may hold dashes themselves. An objective is a corpus (`
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from ..files import write_json
 from ..paths import DATA
 from ..weights import file_digest, find, local_folder
 from . import language, supervised
-from .language import Pretraining
+from .plan import Pretraining, fitted
 from .streams import FORMS, NAMES, wanted
 from .supervised import TaskPretraining
 
@@ -53,14 +52,15 @@ def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = Non
         )
     if tokens is not None and tokens < 1:
         raise FptError(f"The number of tokens must be at least 1, not {tokens}.")
+    if not 0 <= seed < 2**63:
+        raise FptError(f"The seed must be a whole number from 0 to below 2^63, not {seed}.")
     chosen = {} if tokens is None else {"tokens": tokens}
     if objective in SUPERVISED:
         return TaskPretraining(objective, body, seed=seed, **{**SUPERVISED[objective], **chosen})
     settings = LSTM_LANGUAGE if spec.family == "lstm" else LANGUAGE
     corpus = wanted(objective)
     cut = {"tokens": corpus.most} if corpus is not None and corpus.most is not None else {}
-    plan = Pretraining(objective, body, seed=seed, **{**settings, **cut, **chosen})
-    return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))  # a short run's is short
+    return fitted(Pretraining(objective, body, seed=seed, **{**settings, **cut, **chosen}))
 
 
 def plan_of(identity: str) -> Plan:

@@ -25,7 +25,7 @@ from ..files import write_json
 from ..loop import Loop
 from ..spec import RunSpec, canonical
 from ..tasks import Task, get_task
-from ..weights import State, body_state
+from ..weights import State, body_state, file_digest
 from .body import write_body
 
 LOOKS = 10  # at the validation set
@@ -131,6 +131,7 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
         "floors": task.floors(),
         "data": task.identity,
         "data_digest": task.digest(),
+        "weights_digest": file_digest(out / "model.safetensors"),
         "positions_seen": task.length if spec.positions else 0,
         "seconds": progress.seconds,
         **devices.environment(device),

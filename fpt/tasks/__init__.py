@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import FptError
-from .authors import authors
+from .authorship import authors
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
+from .glue import glue
 from .images import cifar10, cifar10_lra, digits, mnist, shapes
 from .listops import listops
 from .proteins import families, homology
@@ -23,13 +24,14 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "shapes": shapes,
     "families": families,
     "authors": authors,
+    "glue": glue,
 }
 TASKS = tuple(REGISTRY)
 
 
 def get_task(name: str, **options: Any) -> Task:
     """The task `name` with its options; reads no data. FptError for an unknown name or option."""
-    if name not in REGISTRY:
+    if name not in TASKS:
         raise FptError(f"there is no task {name!r}; allowed: {', '.join(TASKS)}.")
     return REGISTRY[name](**options)
 

@@ -6,14 +6,14 @@ registry of `fpt.tasks`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from ..data import Dataset, arrays_digest, dataset_digest, manifest_entry
+from ..data import Dataset, arrays_digest, dataset_digest, manifest_entry, prepared_path
 from ..errors import FptError
 from ..rng import generator
 
@@ -29,6 +29,11 @@ class Batch:
     last: Tensor | None = None  # (K, B) position read where lengths differ; None: last `reads`
     mask: Tensor | None = None  # (K, B, T) bool, True = real token; None: all real
     groups: Tensor | None = None  # (K, B) int64 group of each example (ListOps: its depth)
+
+    def first(self, count: int) -> "Batch":
+        """The first `count` sequences of each run, or all where there are fewer."""
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        return replace(self, **{name: v[:, :count] for name, v in given.items() if v is not None})
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,12 @@ class Task(ABC):
     @abstractmethod
     def source(self) -> dict[str, Any]:
         """Source, revision and preparation version of the data, as JSON."""
+
+    @property
+    def needs(self) -> str | None:
+        """Where data come from that are neither generated nor in an installed package."""
+        source = self.source()
+        return "the hub" if "revision" in source else "a corpus" if "corpus" in source else None
 
     @abstractmethod
     def train_batch(
@@ -115,9 +126,22 @@ class FiniteTask(Task):
         return dataset_digest(self.dataset)
 
     def floors(self) -> dict[str, float]:
-        """From the manifest where the data set is listed (no data needed), else computed."""
+        """From the manifest where the data set is listed (no data needed), else computed; FptError
+        where that would take data from elsewhere, since whoever asks wants a table, no download."""
         recorded = manifest_entry(self.dataset.key).get("floors", {}).get(self.name)
-        return dict(recorded) if recorded else self.measure_floors()
+        if recorded:
+            return dict(recorded)
+        if not self.here:
+            raise FptError(
+                f"The floors of task {self.name!r} follow from its data, which are not here: "
+                f"`fpt data {self.name}` takes them from {self.needs}."
+            )
+        return self.measure_floors()
+
+    @property
+    def here(self) -> bool:
+        """Whether the data are prepared, or can be without anything from elsewhere."""
+        return self.needs is None or prepared_path(self.dataset).exists()
 
     @abstractmethod
     def measure_floors(self) -> dict[str, float]:
@@ -132,6 +156,9 @@ class FiniteTask(Task):
         return None
 
 
+LARGEST = 2**31 - 1  # of any option: what counts examples or symbols
+
+
 def resolve(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
     """`defaults` overridden by `given`; an unknown name or another type is an error."""
     for key, value in given.items():
@@ -140,12 +167,14 @@ def resolve(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) ->
                 f"task {name!r} has no option {key!r}; allowed: {', '.join(defaults) or 'none'}."
             )
         default = defaults[key]
-        if default is not None and type(value) is not type(default):
+        kind = int if default is None else type(default)  # None: follows from other options
+        if type(value) is not kind:
             raise FptError(
-                f"option {key!r} of task {name!r} must be {type(default).__name__}, not {value!r}."
+                f"option {key!r} of task {name!r} must be {kind.__name__}, not {value!r}."
             )
-        if isinstance(value, int) and value < 1:
-            raise FptError(f"option {key!r} of task {name!r} must be at least 1, not {value}.")
+        if isinstance(value, int) and not 1 <= value <= LARGEST:
+            bound = "at least 1" if value < 1 else "below 2^31"
+            raise FptError(f"option {key!r} of task {name!r} must be {bound}, not {value}.")
     return {**defaults, **given}
 
 

@@ -1,0 +1,277 @@
+"""Text as bytes: authors from books made here, GLUE from parquet files made here."""
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from fpt import data, prepare, protocol
+from fpt.data import load
+from fpt.errors import FptError
+from fpt.tasks import authorship, get_task
+from fpt.tasks.authorship import AUTHORS, LENGTH, author_of, plain, runs_of_words
+from fpt.tasks.text import encode
+
+glue_module = sys.modules["fpt.tasks.glue"]  # the package calls its task so
+FEW = {"train": 6, "valid": 2, "test": 3}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Empty folders for prepared data, the manifest and corpora."""
+    monkeypatch.setattr(data, "PREPARED", tmp_path / "prepared")
+    monkeypatch.setattr(data, "DATA", tmp_path)
+    monkeypatch.setattr(prepare, "DATA", tmp_path)
+    monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
+    return tmp_path
+
+
+def bytes_of(text: str, other: str | None, length: int) -> bytes:
+    return encode(text, other, length).tobytes()
+
+
+# ------------------------------------------------------------------------------------------- bytes
+
+
+def test_a_text_is_its_bytes() -> None:
+    assert bytes_of("naïve", None, 10) == "naïve".encode()
+    assert bytes_of("abcdef", None, 4) == b"abcd"
+    assert bytes_of("", None, 4) == b" "
+    assert bytes_of("a\0b", "c", 9) == b"a b\0c"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "kept"),
+    [(3, 3, (3, 3)), (20, 3, (7, 3)), (3, 20, (3, 7)), (20, 20, (5, 5)), (6, 6, (5, 5))],
+)
+def test_of_a_pair_each_keeps_its_half_or_what_the_other_leaves(
+    a: int, b: int, kept: tuple[int, int]
+) -> None:
+    found = bytes_of("a" * a, "b" * b, 11)
+    assert found == b"a" * kept[0] + b"\0" + b"b" * kept[1]
+
+
+# ----------------------------------------------------------------------------------------- authors
+
+
+def book(author: str, words: list[str], title: str = "A TALE") -> str:
+    return f"{title}\n\nby\n{author}\n\nCONTENTS\n" + "\n".join(
+        " ".join(words[i : i + 12]) for i in range(0, len(words), 12)
+    )
+
+
+def vocabulary(name: str) -> list[str]:
+    """Words of an author's own, far from all others."""
+    return [f"{name[:3].lower()}{chr(97 + i)}{chr(97 + j)}" for i in range(5) for j in range(5)]
+
+
+@pytest.fixture
+def library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
+    """Writes a corpus of a book per author and file; `copied` stands in each train and test book of
+    the first author."""
+    monkeypatch.setattr(authorship, "PASSAGES", FEW)
+
+    def write(copied: str | None = None) -> None:
+        for file in range(4):
+            books = []
+            for index, (name, printed) in enumerate(AUTHORS.items()):
+                rng = np.random.default_rng([file, index])
+                words = rng.choice(vocabulary(name), 900).tolist()
+                if copied is not None and index == 0 and file != 2:
+                    words[450:450] = copied.split() * 30
+                words[200:200] = [name.upper()]
+                books.append(book(printed[0], words))
+            books.append(book("Somebody Else", ["other"] * 900))
+            text = "\n<|endoftext|>\n".join(books)
+            (folder / f"english-train-{file}.txt").write_text(text)
+
+    return write
+
+
+def test_title_pages_name_the_author() -> None:
+    assert author_of("THE AMERICAN\n\nBy Henry James\n\nI\n\nOn a brilliant day") == "James"
+    assert author_of("TALES\n_by_\n\nO. HENRY\n") == "Henry"
+    assert author_of("INDIAN SUMMER\nby W. D. Howells\n") == "Howells"
+    assert author_of("A TALE\nby Henry James Forman\n") is None
+    assert author_of("A TALE\nedited by a friend\nby Bret Harte\n") == "Harte"
+    assert author_of("A TALE\nby a friend of\nBret Harte\n") is None
+    assert author_of("\n" * 40 + "by Bret Harte\n") is None
+
+
+def test_print_is_made_plain() -> None:
+    text = plain("x" * 10 + "“Déjà_vu_”—\n\n so he  said’s " + "x" * 4)
+    assert text == 'xxxxxx"Dejavu"-- so he said\'s'
+
+
+def test_splits_have_books_and_words_of_their_own(library: Callable[[str | None], None]) -> None:
+    library(None)
+    task = get_task("authors")
+    assert task.sizes == {split: count * 10 for split, count in FEW.items()}
+    passages: dict[str, set[str]] = {}
+    for split, count in FEW.items():
+        found = [task.example(split, i) for i in range(task.sizes[split])]
+        assert [it.answer for it in found] == [name for name in AUTHORS for _ in range(count)]
+        for it in found:
+            assert it.text is not None
+            assert len(it.text) == LENGTH
+            assert it.answer.lower() not in it.text.lower()
+            assert it.answer[:3].lower() in it.text  # words of that author
+        passages[split] = {str(it.text) for it in found}
+        assert len(passages[split]) == len(found)
+    runs = {split: {run for p in of for run in runs_of_words(p)} for split, of in passages.items()}
+    assert runs["train"]
+    assert not runs["train"] & runs["test"]
+    assert not runs["train"] & runs["valid"]
+    assert task.floors() == {"majority": pytest.approx(0.1)}
+    floor = prepare.linear_floor(task)
+    assert floor is not None
+    assert floor[0] > 0.5  # each author has letters of his own here
+
+
+def test_what_a_held_out_book_has_too_is_not_trained_on(
+    library: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = "it was a dark and stormy night when the old clock struck thirteen times"
+    library(story)
+    burroughs = "train", next(iter(AUTHORS))
+
+    def stories() -> int:
+        task = get_task("authors")
+        texts = (task.example("train", i).text or "" for i in range(FEW["train"]))
+        return sum("stormy night" in text for text in texts)
+
+    assert burroughs[1] == get_task("authors").names[0]
+    assert stories() == 0
+    data._loaded.cache_clear()
+    data._on_device.cache_clear()
+    (data.PREPARED / "authors-v1.safetensors").unlink()
+    monkeypatch.setattr(authorship, "runs_of_words", lambda text: iter(()))
+    assert stories() > 0  # so it was the rule that kept them out
+
+
+def test_the_same_books_give_the_same_data(library: Callable[[str | None], None]) -> None:
+    library(None)
+    first, second = authorship._build(), authorship._build()
+    assert data.arrays_digest(first) == data.arrays_digest(second)
+
+
+def test_without_the_corpus_there_is_one_sentence(folder: Path) -> None:
+    task = get_task("authors")
+    assert (task.needs, task.here) == ("a corpus", False)
+    with pytest.raises(FptError, match="`fpt data authors` takes them from a corpus"):
+        task.floors()
+    with pytest.raises(FptError, match=r"'english-train-3.txt' .* FPT_CORPORA") as caught:
+        task.train_batch([0], 0, 4, "cpu")
+    assert "\n" not in str(caught.value)
+
+
+def test_another_corpus_is_refused(library: Callable[[str | None], None], folder: Path) -> None:
+    library(None)
+    path = folder / "english-train-3.txt"
+    path.write_text(re.sub("anthonytrollope", "nobody", path.read_text()))
+    with pytest.raises(FptError, match=r"Trollope has 0 passages in english-train-3.txt and 3 are"):
+        get_task("authors").digest()
+
+
+# -------------------------------------------------------------------------------------------- GLUE
+
+TABLES = {
+    "cola": {"sentence": [f"Sentence {i} stand." for i in range(600)], "label": [0, 1] * 300},
+    "mrpc": {
+        "sentence1": [f"One {i}" for i in range(400)],
+        "sentence2": [f"Another {i} ü" for i in range(400)],
+        "label": [1, 1, 0, 1] * 100,
+    },
+    "qnli": {
+        "question": [f"Who is {i}?" for i in range(2100)],
+        "sentence": ["He is " + "x" * (i % 700) for i in range(2100)],
+        "label": [0, 1] * 1050,
+    },
+}  # fmt: skip
+
+
+@pytest.fixture
+def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Parquet files with GLUE's columns in place of the hub's; returns their folder."""
+
+    def download(repo: str, file: str, **where: str) -> str:
+        assert (repo, where["repo_type"], len(where["revision"])) == ("nyu-mll/glue", "dataset", 40)
+        return str(folder / file)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    for name, columns in TABLES.items():
+        (folder / name).mkdir()
+        for split, count in (("train", None), ("validation", 9)):
+            rows = {key: values[:count] for key, values in columns.items()}
+            rows["idx"] = list(range(len(rows["label"])))
+            pq.write_table(pa.table(rows), folder / name / f"{split}-00000-of-00001.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_glue_is_read_from_the_files_of_the_hub(hub: Path, name: str) -> None:
+    task = get_task("glue", subset=name)
+    arrays = load(task.dataset)
+    whole = len(TABLES[name]["label"])
+    assert len(arrays["valid_labels"]) == task.sizes["valid"]
+    assert len(arrays["train_labels"]) == whole - task.sizes["valid"]
+    assert arrays["test_labels"].tolist() == TABLES[name]["label"][:9]
+    texts = [key for key in TABLES[name] if key != "label"]
+    rows = list(zip(*(TABLES[name][key] for key in texts), strict=True))
+    first = task.example("test", 4)
+    assert first.text == " | ".join(map(str, rows[4]))
+    assert first.answer == task.names[TABLES[name]["label"][4]]
+    if name != "qnli":  # whose long sentences are cut
+        seen = {
+            task.example(split, i).text
+            for split in ("train", "valid")
+            for i in range(len(arrays[f"{split}_labels"]))
+        }
+        assert seen == {" | ".join(map(str, row)) for row in rows}
+    (batch, *_) = task.eval_batches("test", 9, "cpu")
+    assert batch.inputs.max() < task.dim
+    assert torch.equal(batch.mask.sum(-1) - 1, batch.last)
+    assert task.train_batch([0, 1], 0, 5, "cpu").inputs.shape[:2] == (2, 5)
+
+
+def test_long_pairs_are_cut_and_keep_both_texts(hub: Path) -> None:
+    task = get_task("glue", subset="qnli")
+    arrays = load(task.dataset)
+    lengths = arrays["train_starts"].diff()
+    assert lengths.max() == task.length
+    for index in range(len(lengths)):
+        tokens, _ = task.sequence("train", index)
+        assert tokens.count(0) == 1
+        assert bytes(tokens).startswith(b"Who is ")
+
+
+def test_a_table_of_another_form_is_refused(hub: Path) -> None:
+    path = hub / "cola" / "train-00000-of-00001.parquet"
+    pq.write_table(pa.table({"text": ["a"], "label": [0]}), path)
+    with pytest.raises(FptError, match="no column 'sentence' but text, label"):
+        get_task("glue", subset="cola").digest()
+    pq.write_table(pa.table({"sentence": ["a"], "label": [-1]}), path)  # a test label kept back
+    with pytest.raises(FptError, match="values other than the classes 0 to 1"):
+        get_task("glue", subset="cola").digest()
+
+
+def test_floors_are_no_reason_to_download(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glue_module, "fetch", lambda *asked: pytest.fail("the hub was asked"))
+    task = get_task("glue", subset="rte")
+    with pytest.raises(FptError, match="`fpt data glue` takes them from the hub"):
+        task.floors()
+    assert protocol.floors_table({"rte": task}).shown.empty
+
+
+def test_without_the_hub_there_is_one_sentence() -> None:
+    with pytest.raises(FptError, match=r"mrpc/.*nyu-mll/glue .* HF_HUB_CACHE") as caught:
+        get_task("glue", subset="mrpc").digest()
+    assert "\n" not in str(caught.value)
+    with pytest.raises(FptError, match="one of 'cola', 'sst2', 'mrpc', 'rte', 'qnli', not 'wnli'"):
+        get_task("glue", subset="wnli")
