@@ -19,6 +19,7 @@ from .records import Record
 from .sections import Section
 from .stats import Difference, contrast, difference
 from .tasks import Task
+from .train import looked_at
 
 WINDOW = 3  # looks; fewer for a run with less than two windows
 LINEAR = "linear classifier"  # the one floor that is learned
@@ -61,7 +62,7 @@ def end_level(records: Sequence[Record]) -> float | None:
 
 
 def arrival(record: Record, items: int, target: float | None = None) -> Convergence:
-    """When a run reached `target`, or its own final level; `items` in the validation set.
+    """When a run reached `target`, or its own final level; a look is at `items` examples.
 
     A run that was stopped because it no longer got better never reaches a target that it has not.
     """
@@ -104,7 +105,7 @@ def race(found: Histories, task: Task, name: str, slow: str, fast: str) -> Race 
     if None in levels:
         return None
     target = min(level for level in levels if level is not None)
-    items = task.sizes["valid"]
+    items = looked_at(next(record.spec for side in sides for record in side))
     arrived = [tuple(arrival(record, items, target) for record in side) for side in sides]
     slack = math.sqrt(target * (1 - target) / items)
     at_floor = any(target - slack <= it for name, it in floors(task).items() if name != LINEAR)

@@ -18,7 +18,7 @@ from .spec import RunSpec
 from .table import NONE, Table, label, percent, short
 from .tables import coverage
 from .tasks import Task
-from .train import flops_per_token
+from .train import flops_per_token, looked_at
 
 # The slow arm and the fast one. The paper compares the first two; a pair that differs in its
 # learning rate compares recipes.
@@ -40,8 +40,8 @@ def steps_table(section: Section) -> Table:
     numbers: list[dict[str, object]] = []
     for arm in arms:
         shown[label(arm)] = []
-        for name, task in tasks.items():
-            runs = arrived(found.get((arm, name), ()), task)
+        for name in tasks:
+            runs = arrived(found.get((arm, name), ()))
             ends = end_level(found.get((arm, name), ()))
             shown[label(arm)].append(_steps_cell(section, arm, name, runs, ends))
             if runs:
@@ -51,8 +51,8 @@ def steps_table(section: Section) -> Table:
     if {slow, fast} <= set(arms):
         name = f"speed-up, {short(fast)} over {short(slow).lower()}"
         shown[name] = []
-        for task_name, task in tasks.items():
-            late, soon = (arrived(found.get((a, task_name), ()), task) for a in (slow, fast))
+        for task_name in tasks:
+            late, soon = (arrived(found.get((a, task_name), ())) for a in (slow, fast))
             ratio = speedup(late, soon) if late and soon else None
             shown[name].append(speedup_text(ratio))
             if ratio is not None:
@@ -86,10 +86,8 @@ def steps_table(section: Section) -> Table:
     return Table("steps", "Gradient steps to convergence", frame, pd.DataFrame(numbers), notes)
 
 
-def arrived(
-    records: Sequence[Record], task: Task, target: float | None = None
-) -> list[Convergence]:
-    return [arrival(record, task.sizes["valid"], target) for record in records]
+def arrived(records: Sequence[Record], target: float | None = None) -> list[Convergence]:
+    return [arrival(record, looked_at(record.spec), target) for record in records]
 
 
 def _steps_cell(

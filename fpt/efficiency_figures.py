@@ -40,7 +40,7 @@ def steps(section: Section) -> Figure:
 
     def draw(axes: Axes, task: str) -> None:
         for y, arm in enumerate(arms):
-            runs = arrived(found.get((arm, task), ()), tasks[task])
+            runs = arrived(found.get((arm, task), ()))
             _runs(axes, y + OURS, arm, runs)
             _theirs(axes, y, arm, task)
 

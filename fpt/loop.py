@@ -152,10 +152,10 @@ class Loop:
 
     @torch.no_grad()
     def evaluate(
-        self, split: str, indices: Sequence[int], items_at_most: int | None = None
+        self, split: str, indices: Sequence[int], at_most: int = 0
     ) -> list[dict[str, float]]:
-        """Accuracy, loss and the task's own scores on `split`, the whole or its first examples;
-        `indices` are bound. No dropout, no augmentation."""
+        """Accuracy, loss and the task's own scores on `split`, on its first `at_most` examples or
+        (0) all; `indices` are bound. No dropout, no augmentation."""
         runs = len(indices)
         self.model.eval()
         self.model.draws.seeds = tuple(self.specs[index].seed for index in indices)
@@ -171,6 +171,7 @@ class Loop:
 
         items = 0
         for batch in self.task.eval_batches(split, size, self.device):
+            batch = batch.first(at_most - items) if at_most else batch
             with autocast(self.device):
                 logits = self.model(batch).float()
             targets = batch.targets.expand(runs, -1, -1)
@@ -184,7 +185,7 @@ class Loop:
             for name, values in self.task.scores(logits, batch).items():
                 add(name, values, ~values.isnan())
             items += targets.shape[1]
-            if items_at_most is not None and items >= items_at_most:
+            if items == at_most:
                 break
         applied = [name for name in totals if bool(counts[name].all())]  # some depths have no item
         means = {name: (totals[name] / counts[name]).tolist() for name in applied}
@@ -193,7 +194,7 @@ class Loop:
 
     def look(self) -> None:
         """One point of every learning curve, from the validation set."""
-        seen = self.evaluate("valid", self.alive)
+        seen = self.evaluate("valid", self.alive, self.specs[0].eval_items)
         sums = (self.sums / max(1, self.summed)).tolist()
         for row, index in enumerate(self.alive):
             progress = self.progress[index]
@@ -233,10 +234,12 @@ class Loop:
         values, fixed = self.rows.values, self.fixed.values
         indices = [self.alive[row] for row in leaving]
         self.fixed.bind(fixed[index])
-        self.rows.bind(values[index])
-        last = self.evaluate("test", indices)
         self.rows.bind(self.best[index])
-        chosen = self.evaluate("test", indices)
+        chosen = last = self.evaluate("test", indices)
+        if not torch.equal(values[index], self.best[index]):
+            self.rows.bind(values[index])
+            last = self.evaluate("test", indices)
+            self.rows.bind(self.best[index])
         endless = not self.task.sizes["train"]  # then training and test examples are of one kind
         seen = [{}] * len(indices) if endless else self.evaluate("train", indices, TRAIN_ITEMS)
         for row, at_best, at_last, at_train in zip(leaving, chosen, last, seen, strict=True):
@@ -291,9 +294,16 @@ class Loop:
         checkpoint.write(self.path, tensors, history)
 
     def resume(self) -> None:
-        """Go on from the checkpoint of this very pack, if there is one."""
+        """Go on from the checkpoint of this very pack, if there is one; that of another is said."""
         found = checkpoint.read(self.path) if self.path is not None else None
-        if found is None or found[1]["keys"] != [spec.key for spec in self.specs]:
+        if found is None:
+            return
+        if found[1].get("keys") != [spec.key for spec in self.specs]:
+            warnings.warn(
+                f"The checkpoint {self.path} is of other runs than those that are trained here; "
+                "their pack starts again.",
+                stacklevel=2,
+            )
             return
         tensors, history = found
         self.chosen = {

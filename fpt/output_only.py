@@ -134,7 +134,7 @@ def _steps_to_probe(
     if not fitted or not runs:
         return f"not run (budget {budget})"
     target = math.fsum(fitted) / len(fitted)
-    return f"{steps_text(arrived(runs, task, target), len(runs))} (budget {budget})"
+    return f"{steps_text(arrived(runs, target), len(runs))} (budget {budget})"
 
 
 def _fits(known: dict[str, float], budget: Cell | None, converged: Cell | None) -> str:

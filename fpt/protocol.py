@@ -6,11 +6,12 @@ from . import paper
 from .backbones import backbone
 from .counts import parameter_counts, trained_count
 from .coverage import is_own
+from .errors import FptError
 from .sections import Section
 from .spec import RunSpec
 from .table import NONE, Table, label, percent
 from .tasks import Task
-from .train import task_of
+from .train import looked_at, task_of
 
 
 def trained_parameters(spec: RunSpec) -> tuple[int, int]:
@@ -36,6 +37,7 @@ def protocol_table(section: Section) -> Table:
                 "batch": str(first.batch),
                 "steps": f"{first.steps:,}",
                 "look every": str(first.eval_every),
+                "look at": f"{looked_at(first):,}",
                 "patience": str(first.patience) if first.patience else "off",
                 "seeds": _seeds(section, arm, task),
                 "first key": first.key[:8],
@@ -51,7 +53,8 @@ def protocol_table(section: Section) -> Table:
     notes = (
         f"Adam at a constant learning rate; {settings}; augmented training images: "
         f"{', '.join(sorted(augmented)) or 'none'}.",
-        "Steps at most: a run stops after `patience` looks without a better validation accuracy.",
+        "Steps at most: a run stops after `patience` looks without a better validation accuracy; a "
+        "look is at that many validation examples, the test at all.",
         "Trained and total parameters count the position rows that the task uses.",
         *(
             ("Seeds: those reported, and those that choose a learning rate on validation.",)
@@ -120,9 +123,16 @@ def tasks_table(tasks: dict[str, Task]) -> Table:
     return Table("tasks", "Tasks", numbers.set_index("task").astype(str), numbers, notes)
 
 
+def _floors(task: Task) -> dict[str, float]:
+    try:
+        return task.floors()
+    except FptError:
+        return {}
+
+
 def floors_table(tasks: dict[str, Task]) -> Table:
-    """Test accuracy of trivial predictors on each task."""
-    known = {name: task.floors() for name, task in tasks.items()}
+    """Test accuracy of trivial predictors on each task, as far as its data are known here."""
+    known = {name: _floors(task) for name, task in tasks.items()}
     columns = list(dict.fromkeys(floor for each in known.values() for floor in each))
     shown = pd.DataFrame(
         [[percent(each[c]) if c in each else NONE for c in columns] for each in known.values()],

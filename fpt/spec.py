@@ -9,7 +9,8 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from types import NoneType
+from typing import Any, get_type_hints
 
 SEMANTICS = 1  # moves when the training semantics move on purpose; older records are superseded
 
@@ -41,6 +42,7 @@ class RunSpec:
     procedure: str = "sgd"  # or "probe": see `probe_of`
     input_init: str = "orthogonal"  # how the input net starts, a name of fpt.model.INPUT_INITS
     order: str = "given"  # of the tokens, or "shuffled": see fpt.shuffle
+    eval_items: int = 0  # validation examples at a look, the first ones; 0: all
     semantics: int = SEMANTICS
 
     @property
@@ -70,10 +72,27 @@ class RunSpec:
         return hashlib.sha256(canonical(named).encode()).hexdigest()[:16]
 
 
+# The types that a value of each field may have; a whole number can stand for a real one.
+KINDS = {
+    name: {float: (float, int), str | None: (str, NoneType), tuple[str, ...]: (tuple,)}.get(
+        hint, (hint,)
+    )
+    for name, hint in get_type_hints(RunSpec).items()
+}
+
+
 def from_dict(values: Mapping[str, Any]) -> RunSpec:
     """The spec that `to_dict` wrote; TypeError or KeyError where `values` is not one."""
-    known = {"data": canonical(values["data"]), "trainable": tuple(values["trainable"])}
-    return RunSpec(**{**values, **known})
+    data, trainable = values["data"], values["trainable"]
+    if type(trainable) is not list or not all(type(group) is str for group in trainable):
+        raise TypeError(f"trainable is {trainable!r}")
+    if type(data["name"]) is not str or type(data["options"]) is not dict:
+        raise TypeError(f"data is {data!r}")
+    spec = RunSpec(**{**values, "data": canonical(data), "trainable": tuple(trainable)})
+    for name, kinds in KINDS.items():
+        if type(getattr(spec, name)) not in kinds:
+            raise TypeError(f"{name} is {getattr(spec, name)!r}")
+    return spec
 
 
 # What a probe (`fpt.probe`) fixes. It has no learning rate and no mini-batches: `steps` are L-BFGS
@@ -85,6 +104,7 @@ PROBE: Mapping[str, Any] = {
     "batch": 4096,
     "steps": 1000,
     "eval_every": 1000,
+    "eval_items": 0,
     "patience": 0,
     "clip": 1.0,
     "dropout": 0.0,

@@ -33,7 +33,8 @@ def packs(specs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
     """`specs` in packs: a deterministic function of the specs and their order."""
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):
-        shape = (spec.data, spec.batch, spec.steps, spec.eval_every, spec.augment, spec.procedure)
+        looks = (spec.eval_every, spec.eval_items)
+        shape = (spec.data, spec.batch, spec.steps, *looks, spec.augment, spec.procedure)
         alone = () if packable(spec) else (spec.key,)
         groups.setdefault((body_identity(spec), shape, alone), []).append(spec)
     found = []

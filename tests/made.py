@@ -16,8 +16,8 @@ from fpt.sections import Section
 from fpt.train import task_of
 
 SETTINGS = {
-    "lr": 0.001, "batch": 4, "steps": 120, "eval_every": 10, "patience": 0, "clip": 1.0,
-    "dropout": 0.1, "augment": False,
+    "lr": 0.001, "batch": 4, "steps": 120, "eval_every": 10, "eval_items": 0, "patience": 0,
+    "clip": 1.0, "dropout": 0.1, "augment": False,
 }  # fmt: skip
 ARMS = ("fpt", "random", "full", "lstm")
 TASKS = ("bit-xor", "mnist", "digits")
@@ -83,7 +83,7 @@ def make_record(
         metrics={
             "test_accuracy": accuracy,
             "test_items": sizes["test"],
-            "last_test_accuracy": accuracy - 0.02,
+            "last_test_accuracy": max(0.0, accuracy - 0.02),
             "valid_accuracy": accuracy,
             "best_step": 120,
             "steps": 120,

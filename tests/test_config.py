@@ -25,6 +25,7 @@ BLOCK: dict[str, Any] = {
         "batch": 16,
         "steps": 400,
         "eval_every": 20,
+        "eval_items": 0,
         "patience": 0,
         "clip": 1.0,
         "dropout": 0.1,

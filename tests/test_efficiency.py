@@ -143,8 +143,7 @@ def test_what_did_not_converge_is_a_bound(section: Section) -> None:
     for run in by(section, "full", "mnist")[:2]:
         section.store.write(made(run, end=0.3))
     found = arrivals.histories(section)
-    task = efficiency.section_tasks(section)["mnist"]
-    runs = efficiency.arrived(found["full", "mnist"], task, 0.9)
+    runs = efficiency.arrived(found["full", "mnist"], 0.9)
     assert efficiency.steps_text(runs, 3).startswith("> 120")
     section.store.path(by(section, "full", "mnist")[0].spec.key).unlink()
     assert efficiency.steps_table(section).shown.loc[label("full"), "mnist"] == "not run"

@@ -125,10 +125,10 @@ def test_no_text_lies_on_another(section: Section, draw) -> None:
 def test_samples_show_an_example_or_say_what_is_needed(
     section: Section, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(figures, "prepared_path", lambda dataset: tmp_path / "not there")
+    monkeypatch.setattr("fpt.tasks.base.prepared_path", lambda dataset: tmp_path / "not there")
     names = {"bit-xor": {}, "digits": {}, "mnist": {}, "bit-memory": {"n": 100}}
     shown = {name: get_task(name, **options) for name, options in names.items()}
-    assert [name for name, task in shown.items() if figures.needs_hub(task)] == ["mnist"]
+    assert [name for name, task in shown.items() if figures.not_here(task)] == ["mnist"]
     said = texts(section, figures.task_samples(shown))
     assert any("fpt data mnist" in text for text in said)
     assert sum(text.startswith("answer:") for text in said) == 3

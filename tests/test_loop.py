@@ -67,6 +67,19 @@ def test_bit_xor_is_learned() -> None:
         assert accuracies.count(max(accuracies)) > 1
 
 
+def test_a_look_may_be_at_the_first_examples_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exactly as many, however the evaluation is batched."""
+    run = spec(steps=3, eval_items=5)
+    part, whole = (finished(each).progress[0].curve[-1] for each in (run, spec(steps=3)))
+    assert part["train_loss"] == whole["train_loss"]
+    assert part["valid_loss"] != whole["valid_loss"]
+    loop = Loop([run], task_of(run), CPU)
+    (first,) = loop.evaluate("valid", [0], 5)
+    assert first["items"] == 5
+    monkeypatch.setattr("fpt.loop.EVAL_TOKENS", 2 * task_of(run).length)
+    assert loop.evaluate("valid", [0], 5)[0] == pytest.approx(first)
+
+
 @pytest.mark.parametrize(("steps", "every"), [(12, 3), (10, 4), (3, 7)])
 def test_a_curve_has_a_point_per_look_and_one_at_the_end(steps: int, every: int) -> None:
     (progress,) = finished(spec(steps=steps, eval_every=every)).progress
@@ -252,7 +265,8 @@ def test_a_checkpoint_of_another_pack_is_not_used(tmp_path: Path) -> None:
     one.run(deadline=0.0)
     found = checkpoint.read(path)
     assert found is not None
-    other.resume()
+    with pytest.warns(UserWarning, match=f"{path} is of other runs .*starts again"):
+        other.resume()
     assert other.step == 0
     assert pack_id([spec()]) != pack_id([spec(lr=0.02)])
 

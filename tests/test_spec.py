@@ -37,6 +37,7 @@ OTHER = {
     "procedure": "probe",
     "input_init": "normal",
     "order": "shuffled",
+    "eval_items": 100,
     "semantics": 2,
 }
 

@@ -69,6 +69,7 @@ def test_a_trained_body_is_one_runs() -> None:
         {"batch": 9},
         {"steps": 13},
         {"eval_every": 4},
+        {"eval_items": 4},
         {"dropout": 0.0},
         {"augment": True},
     ],
