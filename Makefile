@@ -62,8 +62,8 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m pytest $(PARALLEL)
 	FPT_TRAIN_SECONDS=10 $(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks
 
-faults: setup  ## kill real processes at 60 chosen points and write docs/faults.md
-	@$(PY) tests/faults.py --trials 60 --write docs/faults.md
+faults: setup  ## let 120 real processes meet a fault and write docs/faults.md
+	@$(PY) tests/faults.py --trials 120 --write docs/faults.md
 
 notebooks: setup  ## execute notebooks/ in place (smoke) and store the outputs that nbval compares
 	@$(PY) -m fpt.notebooks

@@ -8,6 +8,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import NoReturn
 
 from . import params
@@ -33,10 +34,25 @@ def sheet(args: argparse.Namespace) -> None:
         print(path)
 
 
+def merge(args: argparse.Namespace) -> None:
+    from .records import store
+
+    taken, present = store(args.profile).merge(Path(args.folder))
+    print(f"{taken} records taken, {present} were here already")
+
+
+def status(args: argparse.Namespace) -> None:
+    from .status import show
+
+    show(args.profile, args.json)
+
+
 LIGHT: dict[str, Callable[[argparse.Namespace], None]] = {
     "render": render,
     "index": index,
     "sheet": sheet,
+    "merge": merge,
+    "status": status,
 }
 
 
@@ -79,6 +95,12 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--address", help="of a Ray cluster, such as auto or 10.0.0.1:6379")
     run.add_argument("--gpus", type=float, default=1.0, help="part of a GPU per pack, with ray")
     run.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
+    teach = verb(
+        "teach",
+        "Teach bodies English where a section asks for it, and write the index files.",
+    )
+    teach.add_argument("--budget", metavar="TIME", help="such as 9m; a later call goes on")
+    teach.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
     merge = verb("merge", "Take over records that were made elsewhere.")
     merge.add_argument("folder", metavar="DIR")
     status = verb(

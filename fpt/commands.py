@@ -1,10 +1,8 @@
 """What the verbs of the command line do, but for those that need no model (`fpt.__main__`)."""
 
 import argparse
-import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from . import config, sweep
@@ -49,7 +47,13 @@ def chosen(
             names = ", ".join(map(str, sorted(there)))
             raise FptError(f"--seed {seed} is not a seed of these runs; choose from {names}.")
     named = [run for run in runs if all(word in (run.arm, run.task) for word in only)]
-    return [run for run in named if not seeds or run.spec.seed in seeds]
+    found = [run for run in named if not seeds or run.spec.seed in seeds]
+    if runs and not found:
+        raise FptError(
+            f"No run here is all of {', '.join([*only, *map('seed {}'.format, seeds)])}: every "
+            "--only narrows the choice, so give one arm and one task at most."
+        )
+    return found
 
 
 def data(args: argparse.Namespace) -> None:
@@ -62,7 +66,7 @@ def data(args: argparse.Namespace) -> None:
     if not wanted:
         # What the pictures of the tasks show, as far as it is generated; so the notebook adds
         # nothing to the prepared data, which are an output of this stage.
-        wanted = [task for task in shown_tasks().values() if "revision" not in task.source()]
+        wanted = [task for task in shown_tasks().values() if task.needs is None]
         if args.pipeline and devices.choose().type not in loaded.train_on:
             print(f"Profile {args.profile!r} trains nothing here, so its data are not fetched.")
         else:
@@ -91,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
         raise FptError("--address is the address of a Ray cluster; give --executor ray with it.")
     parts = sections_of(args.profile, args.section)
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
-    budget = seconds(args.budget) if args.budget else float("inf")
+    budget = float("inf") if args.budget is None else seconds(args.budget)
     if args.pipeline and not parts[0].may_train(args.device):
         allowed = " or ".join(parts[0].profile.train_on)
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
@@ -111,53 +115,34 @@ def run(args: argparse.Namespace) -> None:
         part.write_index()
 
 
-def merge(args: argparse.Namespace) -> None:
-    """Take over records that were made elsewhere."""
-    taken, present = store(args.profile).merge(Path(args.folder))
-    print(f"{taken} records taken, {present} were here already")
+def teach(args: argparse.Namespace) -> None:
+    """Teach bodies English where a section asks for it, and write the index files."""
+    from . import lessons
 
-
-def status(args: argparse.Namespace) -> None:
-    """Expected, present and missing runs of every section, and the estimated cost of the rest."""
-    from dataclasses import asdict
-
-    from .coverage import by_row, coverage
-    from .paper import missing
-    from .status import held_against, status
-
-    sections = sections_of(args.profile)
-    rows, cells = status(sections), coverage(sections)
-    records = {key: it for part in sections for key, it in part.records().items()}
-    model = held_against(list(records.values()))
-    if args.json:
-        listed = [asdict(cell) for cell in cells]
-        print(json.dumps({"sections": rows, "cost_model": model, "cells": listed}, indent=1))
-        return
-    print(f"profile {args.profile}")
-    for row in rows:
-        line = f"  {row['section']:24} {row['present']:5d} of {row['expected']} runs"
-        if row["missing"] and row["hours_left"] is None:
-            line += ", cost unknown: no run was measured yet"
-        elif row["missing"]:
-            line += f", {row['hours_left']:.1f} h left at the rate measured on {row['basis']}"
-        print(line)
-    if model is not None:
-        print(
-            f"cost model: predicted over actual time of {model['runs']} recorded runs, each from "
-            f"the others: median {model['median']:.2f}, quartiles {model['low']:.2f} and "
-            f"{model['high']:.2f}"
-        )
-    print("cells of the paper's tables: runs present/expected")
-    for (table, name), found in by_row(cells).items():
-        print(f"  {table:4} {name:32} " + ", ".join(f"{it.column} {it.text}" for it in found))
-    for table, why in missing().items():
-        print(f"  {table:4} no printed number: {why}")
+    budget = float("inf") if args.budget is None else seconds(args.budget)
+    parts = [part for part in sections_of(args.profile) if lessons.planned(part.profile, part.name)]
+    for part in parts:
+        if args.pipeline and not part.may_train():
+            print(f"Profile {args.profile!r} trains nothing here, so no body is taught English.")
+        else:
+            wanted = lessons.planned(part.profile, part.name)
+            made = lessons.teach(part.profile, wanted, budget)
+            left = len(lessons.missing(part.profile, part.name))
+            print(f"{part.name}: {made} of {len(wanted)} lessons given now, {left} missing")
+        part.write_index()
+    if not parts:
+        print(f"Profile {args.profile!r} teaches no body English.")
 
 
 def bench(args: argparse.Namespace) -> None:
     """Measure in a minute how fast this machine trains packs, against a plain loop."""
     from . import bench
 
+    if args.rounds < 1 or not 0 < args.seconds < float("inf"):
+        raise FptError(
+            f"--rounds must be at least 1 and --seconds above 0, not {args.rounds} and "
+            f"{args.seconds:g}."
+        )
     for found in bench.run(devices.choose().type, args.rounds, args.seconds):
         print(*bench.lines(found), sep="\n", flush=True)
 
@@ -203,17 +188,20 @@ def verify(args: argparse.Namespace) -> int:
 
 def pretrain(args: argparse.Namespace) -> None:
     """Pretrain a backbone on a corpus or task; without OBJECTIVE, what the profile reads."""
+    from .lessons import planned
     from .pretrain.provide import make_plan, pretrain, provide
     from .weights import local_folder
 
     if args.objective is None:
         loaded = config.load(args.profile)
-        runs = [run for part in sections_of(args.profile) for run in part.runs]
-        read = sorted({run.spec.weights for run in runs if run.spec.weights is not None})
-        print(*provide(read, devices.choose().type in loaded.train_on), sep="\n")
+        parts = sections_of(args.profile)
+        read = {run.spec.weights for part in parts for run in part.runs}
+        read |= {it.plan.weights for part in parts for it in planned(loaded, part.name)}
+        here = devices.choose().type in loaded.train_on
+        print(*provide(sorted(filter(None, read)), here), sep="\n")
         return
     plan = make_plan(args.objective, args.backbone, args.seed, args.tokens)
-    budget = seconds(args.budget) if args.budget else float("inf")
+    budget = float("inf") if args.budget is None else seconds(args.budget)
     folder = local_folder() / plan.name
     done = pretrain(plan, folder, budget=budget, compiled=args.compile)
     print(f"{plan.name} is in {folder}" if done else "the budget is used up; call again to go on")

@@ -1,6 +1,7 @@
 """How many parameters each trainable group has, and what the frozen body computes."""
 
 from collections.abc import Collection
+from functools import cache
 
 from torch import nn
 from transformers.pytorch_utils import Conv1D
@@ -59,6 +60,7 @@ def paper_count(layers: int, width: int, tokens: int = 64, dim: int = 16, classe
     return width * (classes + dim + 1 + 4 * layers + tokens)
 
 
+@cache
 def matrix_parameters(spec: Backbone) -> int:
     """Parameters of the body's matrices, which every token is multiplied by.
 

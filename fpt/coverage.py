@@ -1,10 +1,10 @@
 """Every cell of every table of the paper, and the runs of a profile that would fill it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from . import paper
 from .comparisons import COMPARISONS
+from .expected import Coverage, Place
 from .sections import Section
 
 # Tables that print something else than an accuracy of one arm: section, and the arms of each row.
@@ -16,37 +16,6 @@ COUNTED = {
     "T8": ("layers", "width", "heads", "total", "trained"),
     "Text": ("value",),
 }
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a number of ours comes from: an arm of a section on a task."""
-
-    section: str
-    arm: str
-    task: str
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """One printed cell. `expected` are keys of runs, `present` those that are recorded; both are
-    empty where the number is `counted`, or where the profile has no run for it."""
-
-    table: str
-    row: str
-    column: str
-    value: float | None
-    counted: bool
-    places: tuple[Place, ...]
-    expected: tuple[str, ...]
-    present: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        """`3/5`: runs present of expected."""
-        if self.counted:
-            return "counted"
-        return f"{len(self.present)}/{len(self.expected)}" if self.expected else "no runs"
 
 
 def places(table: str, row: str, column: str) -> list[Place]:
@@ -67,12 +36,11 @@ def places(table: str, row: str, column: str) -> list[Place]:
     return list(dict.fromkeys(found))
 
 
-def coverage(sections: Sequence[Section]) -> list[Coverage]:
-    """Every cell of the tables of the paper itself that has a number, in print order."""
+def cells(sections: Sequence[Section]) -> list[Coverage]:
+    """Every cell of the tables of the paper itself that has a number, in print order, with the runs
+    that it needs; which of them are recorded is not looked at."""
     runs: dict[Place, list[str]] = {}
-    present: set[str] = set()
     for section in sections:
-        present |= section.records().keys()
         for run in section.runs:
             place = Place(section.name, run.arm, run.task)
             runs.setdefault(place, []).append(run.spec.key)
@@ -86,19 +54,10 @@ def coverage(sections: Sequence[Section]) -> list[Coverage]:
             counted = column in COUNTED.get(name, ())
             there = () if counted else tuple(places(name, row, column))
             keys = tuple(dict.fromkeys(key for place in there for key in runs.get(place, [])))
-            done = tuple(key for key in keys if key in present)
-            found.append(Coverage(name, row, column, cell.value, counted, there, keys, done))
+            found.append(Coverage(name, row, column, cell.value, counted, there, keys))
     return found
 
 
 def is_own(table: str) -> bool:
     """Whether the paper printed it, not one of its critics or followers."""
     return table == "Text" or (table[0] == "T" and table[1:].isdigit())
-
-
-def by_row(cells: Sequence[Coverage]) -> Mapping[tuple[str, str], list[Coverage]]:
-    """The cells of each row of each table."""
-    rows: dict[tuple[str, str], list[Coverage]] = {}
-    for cell in cells:
-        rows.setdefault((cell.table, cell.row), []).append(cell)
-    return rows

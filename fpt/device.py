@@ -79,6 +79,12 @@ def _processor() -> str:
     return f"{platform.machine()} CPU"
 
 
+def reset_peak_memory(device: torch.device) -> None:
+    """Begin to measure `peak_memory` anew, where there is more than the process's own."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
 def peak_memory(device: torch.device) -> int:
     """Bytes: the peak of the CUDA allocator, or of the process."""
     if device.type == "cuda":

@@ -3,44 +3,79 @@
 import fcntl
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from .errors import FptError
 
+# What may become part of a file's name: nothing hidden, and no way out of a folder.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
+
+
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Replace each path by its content, in their order, each durable before it is visible.
+
+    Many files cost two flushes, not two each. FptError where it fails: what became visible by then
+    is whole, the rest is as it was.
+    """
+    partials = {path: path.with_name(f".{path.name}.{os.getpid()}.partial") for path in contents}
+    try:
+        for path, content in contents.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open(partials[path], "wb") as file:
+                file.write(content)
+                if len(contents) == 1:
+                    file.flush()
+                    os.fsync(file.fileno())
+        if len(contents) > 1:
+            os.sync()
+        for path, partial in partials.items():
+            os.replace(partial, path)
+        for parent in {path.parent for path in contents}:
+            folder = os.open(parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+    except OSError as error:
+        for partial in partials.values():
+            with suppress(OSError):
+                partial.unlink()
+        raise FptError(
+            f"Cannot write {path}: {error.strerror}; nothing was changed there."
+        ) from error
+
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace `path` by `content`, durable before it is visible."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
-        reason = error.strerror
-        raise FptError(f"Cannot write {path}: {reason}; nothing was changed there.") from error
+    write_all({path: content})
 
 
 def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
     write_atomic(path, (json.dumps(value, indent=indent, allow_nan=False) + "\n").encode())
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """The values by name in a file that this project wrote; FptError where it is damaged."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise FptError(f"{path} is not valid JSON ({error}); make it again.") from error
+    if not isinstance(content, dict):
+        raise FptError(f"{path} holds no values by name; make it again.")
+    return content
+
+
 def set_aside(path: Path) -> Path:
     """Rename a damaged file out of the way, keeping it for inspection."""
     aside = path.with_name(f"{path.name}.corrupt")
-    os.replace(path, aside)
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        raise FptError(f"{path} is damaged and cannot be moved: {error.strerror}.") from error
     return aside
 
 

@@ -26,7 +26,7 @@ from .loop import CHECKPOINT_SECONDS
 from .records import Store
 from .spec import RunSpec
 from .sweep import counted
-from .train import CACHE, pack_id, train
+from .train import CACHE, checkpoints, pack_id, train
 
 RETRIES = 5  # of a pack, after its worker was lost
 POLL = 0.5  # seconds between two looks at a checkpoint
@@ -47,10 +47,14 @@ class Cluster:
 
 
 class Keeper:
-    """Checkpoints on the driver's machine, by file name. Lives as an actor there."""
+    """Checkpoints on the driver's machine, by file name, and its clock. Lives as an actor there."""
 
-    def __init__(self, folder: str) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str, budget: float) -> None:
+        self.folder, self.deadline = Path(folder), time.monotonic() + budget
+
+    def left(self) -> float:
+        """Seconds of the budget: the clocks of two machines need not agree."""
+        return self.deadline - time.monotonic()
 
     def put(self, name: str, content: bytes) -> None:
         write_atomic(self.folder / name, content)
@@ -61,12 +65,12 @@ class Keeper:
 
 
 class Courier:
-    """While it is open, sends each new version of a checkpoint to the keeper, and the last one
-    before it closes."""
+    """While it is open, sends each new version of a checkpoint in `folder` to the keeper, and the
+    last ones before it closes."""
 
-    def __init__(self, path: Path, keeper: Any) -> None:
-        self.path, self.keeper = path, keeper
-        self.seen: float | None = None
+    def __init__(self, folder: Path, keeper: Any) -> None:
+        self.folder, self.keeper = folder, keeper
+        self.seen: dict[str, int] = {}
         self.closing = threading.Event()
         self.thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -86,25 +90,25 @@ class Courier:
     def _send(self) -> None:
         import ray
 
-        try:
-            changed, content = self.path.stat().st_mtime_ns, self.path.read_bytes()
-        except FileNotFoundError:  # none yet, or the pack has ended
-            return
-        if changed != self.seen:
-            ray.get(self.keeper.put.remote(self.path.name, content))
-            self.seen = changed
+        for path in self.folder.glob("*.safetensors"):
+            try:
+                changed, content = path.stat().st_mtime_ns, path.read_bytes()
+            except FileNotFoundError:  # the pack has ended
+                continue
+            if changed != self.seen.get(path.name):
+                ray.get(self.keeper.put.remote(path.name, content))
+                self.seen[path.name] = changed
 
 
 def train_there(
     pack: Pack,
     files: Mapping[str, bytes],
     device: str,
-    until: float,
     keep: Container[str],
     keeper: Any,
     checkpoint_seconds: float,
 ) -> dict[str, bytes]:
-    """Train a pack on this worker until it ends or the clock says `until`; the new files of its
+    """Train a pack on this worker until it ends or the keeper's time is over; the new files of its
     store, by name. `files`: what the driver's store has of the pack already."""
     import ray
 
@@ -115,16 +119,16 @@ def train_there(
         store.folder.mkdir(parents=True)
         for name, content in files.items():
             (store.folder / name).write_bytes(content)
-        checkpoint = cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
-        begun = ray.get(keeper.latest.remote(checkpoint.name))
-        if begun is not None:
-            write_atomic(checkpoint, begun)
-        with Courier(checkpoint, keeper):
+        for name in checkpoints(pack):
+            begun = ray.get(keeper.latest.remote(name))
+            if begun is not None:
+                write_atomic(cache / "checkpoints" / name, begun)
+        with Courier(cache / "checkpoints", keeper):
             train(
                 pack,
                 store,
                 device=torch.device(device),
-                deadline=time.monotonic() + until - time.time(),
+                deadline=time.monotonic() + ray.get(keeper.left.remote()),
                 keep=keep,
                 checkpoint_seconds=checkpoint_seconds,
                 cache=cache,
@@ -153,21 +157,20 @@ def run_packs(
     ray = start(cluster)
     errors: list[FptError] = []
     made = 0
-    until = time.time() + min(budget, 1e9)
     folder = cluster.cache / "checkpoints"
     try:
         with (
             ExitStack() as locks,
             tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar,
         ):
-            keeper = keeper_here(ray, folder)
+            keeper = keeper_here(ray, folder, budget)
             need = {"num_gpus": cluster.gpus} if device == "cuda" else {"num_cpus": 1}
             remote = ray.remote(max_retries=RETRIES, **need)(train_there)
             running = {}
             for pack in todo:
                 path = cluster.cache / "locks" / store.folder.parent.name / pack_id(pack)
                 if locks.enter_context(lock(path, wait=False)):
-                    args = (pack, files_of(store, pack), device, until, keep, keeper)
+                    args = (pack, files_of(store, pack), device, keep, keeper)
                     running[remote.remote(*args, cluster.checkpoint_seconds)] = pack
             try:
                 while running:
@@ -185,8 +188,9 @@ def run_packs(
                             continue
                         made += taken
                         bar.update(len(pack))
-                        if taken:
-                            (folder / f"{pack_id(pack)}.safetensors").unlink(missing_ok=True)
+                        if len(store.read_all((spec.key for spec in pack), keep)) == len(pack):
+                            for name in checkpoints(pack):
+                                (folder / name).unlink(missing_ok=True)
             except KeyboardInterrupt:
                 for ref in running:
                     ray.cancel(ref, force=True)
@@ -222,13 +226,13 @@ def start(cluster: Cluster) -> Any:
     return ray
 
 
-def keeper_here(ray: Any, folder: Path) -> Any:
+def keeper_here(ray: Any, folder: Path, budget: float) -> Any:
     """The keeper, as an actor on this machine."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options = {"num_cpus": 0, "scheduling_strategy": here}
-    return ray.remote(**options)(Keeper).remote(str(folder))
+    return ray.remote(**options)(Keeper).remote(str(folder), budget)
 
 
 def files_of(store: Store, pack: Pack) -> dict[str, bytes]:
@@ -241,6 +245,8 @@ def files_of(store: Store, pack: Pack) -> dict[str, bytes]:
 
 def take(store: Store, files: Mapping[str, bytes]) -> int:
     """Write what a worker sent into the store, checked; returns the number of new records."""
+    if not files:
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         for name, content in files.items():
             (Path(folder) / Path(name).name).write_bytes(content)

@@ -4,7 +4,6 @@ A body that was trained with the labels of a data set has an advantage on the ta
 which is not transfer. Such cells are shown with a mark, and no claim is judged on them.
 """
 
-import json
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +15,7 @@ from .backbones import backbone
 from .cells import section_arms, section_tasks
 from .comparisons import COMPARISONS
 from .errors import FptError
+from .files import read_json
 from .pretrain.language import Pretraining
 from .pretrain.provide import Plan, plan_of
 from .pretrain.supervised import TaskPretraining
@@ -97,9 +97,10 @@ def pretraining(weights: str | None) -> dict[str, Any]:
         return {}
     try:
         path = find(backbone(plan_of(str(weights)).backbone), str(weights))
-        return dict(json.loads((path.parent / "pretraining.json").read_text()))
-    except (FptError, FileNotFoundError):
+    except FptError:
         return {}
+    beside = path.parent / "pretraining.json"
+    return read_json(beside) if beside.exists() else {}
 
 
 def _words(spec: RunSpec, found: dict[str, Any]) -> dict[str, str]:

@@ -65,9 +65,9 @@ def manifest_for(task: FiniteTask, old: dict[str, Any]) -> dict[str, Any]:
     """The manifest entry of the task's data set; keys of `old` that are not computed stay."""
     arrays = load(task.dataset)
     entry: dict[str, Any] = {**old, **task.dataset.source}
-    for source in SOURCES.values():
-        if source.repo == entry["source"]:
-            entry |= {"licence": source.licence, "files": source.files}
+    source = SOURCES.get(task.dataset.key.rpartition("-v")[0])  # of the hub
+    if source is not None:
+        entry |= {"licence": source.licence, "files": source.files}
     entry["examples"] = {split: len(arrays[f"{split}_labels"]) for split in task.sizes}
     entry["digest"] = task.digest()
     if isinstance(task, ProteinTask):
@@ -103,11 +103,11 @@ def parse_task(text: str) -> Task:
     options = {}
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
-        if not equals:
+        if not equals or key in options:
             raise FptError(f"{text!r} is not of the form TASK or TASK:option=value,option=value.")
         try:
             options[key] = json.loads(value)
-        except json.JSONDecodeError:
+        except ValueError:
             options[key] = value
     return get_task(name, **options)
 

@@ -8,17 +8,23 @@ parameters of a run are kept beside its record, in KEY.safetensors.
 import hashlib
 import json
 import warnings
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from .errors import FptError
-from .files import set_aside, write_atomic, write_json
+from .files import set_aside, write_all, write_atomic, write_json
 from .paths import REPORTS
 from .spec import RunSpec, from_dict
 
 Status = Literal["done", "diverged", "failed"]
+MERGED = 1 << 26  # bytes that a merge writes at once
+
+
+KINDS: Mapping[str, type] = {
+    "metrics": dict, "curve": list, "cost": dict, "environment": dict, "pack": list, "notes": list,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,6 +83,37 @@ def from_content(content: dict[str, Any]) -> Record:
         raise ValueError(f"a field is missing or unknown ({error})") from error
     if record.key != content.get("key"):
         raise ValueError("its key does not fit its spec")
+    _check(record)
+    return record
+
+
+def _check(record: Record) -> None:
+    """ValueError where a field is not what `Record` says."""
+    for name, kind in KINDS.items():
+        if type(getattr(record, name)) is not kind:
+            raise ValueError(f"its {name} is no {kind.__name__}")
+    if record.status not in get_args(Status):
+        raise ValueError(f"its status is {record.status!r}")
+    if not all(type(text) is str for text in (*record.pack, *record.notes)):
+        raise ValueError("its pack or its notes hold something other than text")
+    if not isinstance(record.parameters, str | None):
+        raise ValueError("its parameters are no digest")
+    if not all(type(point) is dict for point in record.curve):
+        raise ValueError("its curve holds something other than numbers by name")
+    for numbers in (record.metrics, record.cost, *record.curve):
+        for name, value in numbers.items():
+            if type(value) not in (int, float) or ("accuracy" in name and not 0 <= value <= 1):
+                raise ValueError(f"its {name} is {value!r}")
+
+
+def parse(content: bytes, key: str) -> Record:
+    """The record in a file that is named by `key`; ValueError where it is none, or another's."""
+    try:
+        record = from_content(json.loads(content))
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+    if record.key != key:
+        raise ValueError(f"it is the record of {record.key}")
     return record
 
 
@@ -103,12 +140,10 @@ class Store:
         """
         path = self.path(key)
         try:
-            record = from_content(json.loads(path.read_bytes()))
-            if record.key != key:
-                raise ValueError(f"it is the record of {record.key}")
+            record = parse(path.read_bytes(), key)
         except FileNotFoundError:
             return None
-        except ValueError as error:
+        except (ValueError, IsADirectoryError) as error:
             aside = set_aside(path)
             warnings.warn(
                 f"The record {path.name} is damaged ({error}); it was moved to {aside.name} "
@@ -116,6 +151,8 @@ class Store:
                 stacklevel=2,
             )
             return None
+        except OSError as error:
+            raise FptError(f"Cannot read the record {path}: {error.strerror}.") from error
         return None if keep and self.parameters(record) is None else record
 
     def parameters(self, record: Record) -> bytes | None:
@@ -167,32 +204,46 @@ class Store:
         """
         if not folder.is_dir():
             raise FptError(f"There is no folder {folder} to merge; name one that holds records.")
-        taken = present = 0
-        incoming: list[tuple[Record, bytes | None]] = []
+        if folder.resolve() == self.folder.resolve():
+            raise FptError(f"{folder} is the store itself; name a folder with records of another.")
+        incoming: dict[Path, tuple[bytes, str | None]] = {}  # with the digest of its parameters
         for path in sorted(folder.glob("[0-9a-f]*.json")):
             try:
-                record = from_content(json.loads(path.read_bytes()))
-            except ValueError as error:
+                content = path.read_bytes()
+                record = parse(content, path.stem)
+            except (ValueError, OSError) as error:
                 raise FptError(
                     f"{path} is not a record ({error}); remove it and merge again."
                 ) from error
-            incoming.append((record, _parameters_beside(path, record)))
-        for record, parameters in incoming:
-            if self.read(record.key, keep=parameters is not None) is not None:
-                present += 1
+            _parameters_beside(path, record.parameters)
+            incoming[path] = content, record.parameters
+        if not incoming:
+            raise FptError(f"There are no records in {folder}; name the folder that holds them.")
+        batch: dict[Path, bytes] = {}
+        taken = size = 0
+        for path, (content, named) in incoming.items():
+            if self.read(path.stem, keep=named is not None) is not None:
                 continue
-            self.write(record, parameters)
-            taken += 1
-        return taken, present
+            parameters = _parameters_beside(path, named)
+            if parameters is not None:
+                batch[self.parameters_path(path.stem)] = parameters
+            batch[self.path(path.stem)] = content
+            taken, size = taken + 1, size + len(content) + len(parameters or b"")
+            if size > MERGED:
+                write_all(batch)
+                batch, size = {}, 0
+        write_all(batch)
+        return taken, len(incoming) - taken
 
 
-def _parameters_beside(path: Path, record: Record) -> bytes | None:
-    """The parameters that a record of another store names; FptError where they are not whole."""
-    if record.parameters is None:
+def _parameters_beside(path: Path, named: str | None) -> bytes | None:
+    """The parameters whose digest a record of another store names; FptError where they are not
+    whole."""
+    if named is None:
         return None
     file = path.with_suffix(".safetensors")
     content = file.read_bytes() if file.exists() else b""
-    if hashlib.sha256(content).hexdigest() != record.parameters:
+    if hashlib.sha256(content).hexdigest() != named:
         raise FptError(
             f"{file} does not hold the parameters that {path.name} names; copy it again, or remove "
             "both and merge again."

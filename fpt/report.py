@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import FptError
+from .files import read_json
 from .paths import NOTEBOOKS, REPORTS
 
 # A page of our own: nbconvert's is 300 kB and asks four outside hosts for scripts.
@@ -172,7 +173,7 @@ def index_markdown(profile: str) -> str:
 
 def count(runs: Path) -> str:
     """`present of expected`, from a section's runs.json."""
-    summary = json.loads(runs.read_text(encoding="utf-8"))
+    summary = read_json(runs)
     return f"{summary['present']} of {summary['expected']}"
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from . import config, sweep
+from . import config, lessons, sweep
 from . import device as devices
 from .config import Profile, Run
 from .files import write_json
@@ -160,6 +160,7 @@ class Section:
     def write_index(self) -> None:
         """The small file that stands for this section's records in the pipeline."""
         listed = self.store.digests(self.keys, self.keep)
+        listed |= lessons.digests(self.profile, self.name)
         write_json(self.folder / "index" / f"{self.name}.json", listed)
 
 

@@ -5,41 +5,33 @@ runs reached. What it would have said of each recorded run, from the others alon
 what that run took.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from statistics import median, quantiles
 from typing import Any
 
-import numpy as np
-
-from .config import Run
-from .records import Record
-from .sections import Section
-from .train import flops_per_token, task_of
+from .expected import Coverage, Expected, expected
+from .records import store
+from .summaries import Summary, summaries
 
 ANY = ""  # in the place of a body: all bodies together
 
 Rates = Mapping[tuple[str, str], float]
 
 
-def flops_of(run: Run) -> float:
-    """FLOPs of a run that uses its whole budget; one that stops early has fewer."""
-    spec = run.spec
-    return flops_per_token(spec) * spec.steps * spec.batch * task_of(spec).length
-
-
-def rates(records: Sequence[Record]) -> Rates:
+def rates(found: Iterable[Summary]) -> Rates:
     """Median FLOPs per second by (body, kind of device), and by kind for all bodies together."""
     seen: dict[tuple[str, str], list[float]] = {}
-    for record in records:
-        if timed(record):
-            for body in (record.spec.backbone, ANY):
-                place = (body, record.environment["kind"])
-                seen.setdefault(place, []).append(record.cost["flops"] / record.cost["seconds"])
-    return {place: float(np.median(values)) for place, values in seen.items()}
+    for it in filter(timed, found):
+        for body in (it.backbone, ANY):
+            seen.setdefault((body, it.kind), []).append(it.flops / it.seconds)
+    return {place: median(values) for place, values in seen.items()}
 
 
-def timed(record: Record) -> bool:
+def timed(summary: Summary) -> bool:
     """Whether the cost model can learn from it: not from a control without a transformer."""
-    return record.cost["seconds"] > 0 and record.cost["flops"] > 0
+    return summary.seconds > 0 and summary.flops > 0
 
 
 def best(known: Rates, body: str) -> tuple[float, str] | None:
@@ -52,53 +44,98 @@ def best(known: Rates, body: str) -> tuple[float, str] | None:
     return None
 
 
-def held_against(records: Sequence[Record]) -> dict[str, float] | None:
+def held_against(found: Iterable[Summary]) -> dict[str, float] | None:
     """Predicted over actual seconds of the recorded runs, each predicted from the others on its
     body and kind of device: their number, and the ratio's quartiles. None where none has others."""
-    groups: dict[tuple[str, str], list[Record]] = {}
-    for record in records:
-        if timed(record):
-            place = (record.spec.backbone, record.environment["kind"])
-            groups.setdefault(place, []).append(record)
+    groups: dict[tuple[str, str], list[float]] = {}
+    for it in filter(timed, found):
+        groups.setdefault((it.backbone, it.kind), []).append(it.flops / it.seconds)
     ratios = []
-    for mine in groups.values():
-        speeds = np.array([record.cost["flops"] / record.cost["seconds"] for record in mine])
-        for index, speed in enumerate(speeds):
-            others = np.delete(speeds, index)
-            if len(others):
-                ratios.append(float(speed / np.median(others)))
+    for speeds in map(sorted, groups.values()):
+        low, high = (len(speeds) - 2) // 2, (len(speeds) - 1) // 2  # the middle of the others
+        for index, speed in enumerate(speeds if len(speeds) > 1 else ()):
+            middle = speeds[low + (low >= index)] + speeds[high + (high >= index)]
+            ratios.append(2 * speed / middle)
     if not ratios:
         return None
-    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
-    return {"runs": len(ratios), "low": float(low), "median": float(middle), "high": float(high)}
+    first, second, third = quantiles(ratios, method="inclusive")
+    return {"runs": len(ratios), "low": first, "median": second, "high": third}
 
 
-def status(sections: Sequence[Section]) -> list[dict[str, Any]]:
+def status(wanted: Expected, found: Mapping[str, Summary]) -> list[dict[str, Any]]:
     """One row per section: runs expected and present, keys missing, hours left at the measured
     rate of the same body (None where nothing was ever measured), and what that rate rests on."""
-    found = {part.name: part.records() for part in sections}
-    known = rates([record for records in found.values() for record in records.values()])
+    known = rates(found.values())
     rows = []
-    for part in sections:
-        present = found[part.name]
-        missing = {run.spec.key: run for run in part.runs if run.spec.key not in present}
+    for name in wanted.sections:
+        runs = {run.key: run for run in wanted.runs if run.section == name}
+        keep = {run.key for run in wanted.runs if run.section == name and run.keep}
+        missing = [
+            run
+            for key, run in runs.items()
+            if key not in found or (key in keep and not found[key].kept)
+        ]
         hours: float | None = 0.0
         basis = set()
-        for run in missing.values():
-            rate = best(known, run.spec.backbone)
+        for run in missing:
+            rate = best(known, run.backbone)
             if rate is None or hours is None:
                 hours = None
                 continue
-            hours += flops_of(run) / rate[0] / 3600
+            hours += run.flops / rate[0] / 3600
             basis.add(rate[1])
         rows.append(
             {
-                "section": part.name,
-                "expected": len(part.keys),
-                "present": len(present),
-                "missing": list(missing),
+                "section": name,
+                "expected": len(runs),
+                "present": len(runs) - len(missing),
+                "missing": [run.key for run in missing],
                 "hours_left": hours,
                 "basis": " and ".join(sorted(basis)) if hours is not None else "",
             }
         )
     return rows
+
+
+def covered(wanted: Expected, rows: Iterable[Mapping[str, Any]]) -> list[Coverage]:
+    """The cells of the paper with the runs that the rows of `status` do not miss."""
+    missing = {row["section"]: set(row["missing"]) for row in rows}
+    here = {run.key for run in wanted.runs if run.key not in missing[run.section]}
+    return [
+        replace(cell, present=tuple(key for key in cell.expected if key in here))
+        for cell in wanted.cells
+    ]
+
+
+def show(profile: str, as_json: bool) -> None:
+    """Print the status of a profile."""
+    wanted = expected(profile)
+    found = summaries(store(profile), (run.key for run in wanted.runs))
+    rows, model = status(wanted, found), held_against(found.values())
+    cells = covered(wanted, rows)
+    if as_json:
+        listed = [asdict(cell) for cell in cells]
+        print(json.dumps({"sections": rows, "cost_model": model, "cells": listed}, indent=1))
+        return
+    print(f"profile {profile}")
+    for row in rows:
+        line = f"  {row['section']:24} {row['present']:5d} of {row['expected']} runs"
+        if row["missing"] and row["hours_left"] is None:
+            line += ", cost unknown: no run was measured yet"
+        elif row["missing"]:
+            line += f", {row['hours_left']:.1f} h left at the rate measured on {row['basis']}"
+        print(line)
+    if model is not None:
+        print(
+            f"cost model: predicted over actual time of {model['runs']} recorded runs, each from "
+            f"the others: median {model['median']:.2f}, quartiles {model['low']:.2f} and "
+            f"{model['high']:.2f}"
+        )
+    print("cells of the paper's tables: runs present/expected")
+    by_row: dict[tuple[str, str], list[str]] = {}
+    for cell in cells:
+        by_row.setdefault((cell.table, cell.row), []).append(f"{cell.column} {cell.text}")
+    for (table, name), texts in by_row.items():
+        print(f"  {table:4} {name:32} " + ", ".join(texts))
+    for table, why in wanted.unprinted.items():
+        print(f"  {table:4} no printed number: {why}")

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import warnings
 from collections.abc import Container, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,21 +17,27 @@ from . import device as devices
 from .backbones import backbone
 from .counts import matrix_parameters
 from .data import data_note
+from .errors import FptError
 from .files import lock
 from .loop import CHECKPOINT_SECONDS, Loop
-from .paths import ROOT
+from .paths import CACHE
 from .probe import probe
 from .records import Record, Store
 from .spec import RunSpec
 from .tasks import Task, get_task
 from .weights import file_digest, find
 
-CACHE = ROOT / ".cache"
 FREEZABLE = {"input", "output", "layernorm", "positions"}  # groups outside the matrices of the body
 
 
 def task_of(spec: RunSpec) -> Task:
     return get_task(spec.task, **spec.options)
+
+
+def looked_at(spec: RunSpec) -> int:
+    """Validation examples at a look."""
+    whole = task_of(spec).sizes["valid"]
+    return min(spec.eval_items or whole, whole)
 
 
 def pack_id(specs: Sequence[RunSpec]) -> str:
@@ -49,12 +56,14 @@ def train(
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     cache: Path = CACHE,
 ) -> list[Record]:
-    """Train the runs `specs` as one pack and write their records; [] where `deadline` came first.
+    """Train the runs `specs` as one pack and write their records; those that had ended where
+    `deadline` came first.
 
     Runs that are recorded already, or that another process is training, are left out. A pack that
     was stopped goes on with the members it had, so that its packing is the same; what is recorded
-    of them is not written again. `keep`: keys of runs whose parameters are kept with the record;
-    one that is recorded without them is trained again.
+    of them is not written again. A pack that the memory of the device does not hold is trained in
+    halves, each from its first step, since a record is of one packing. `keep`: keys of runs whose
+    parameters are kept with the record; one that is recorded without them is trained again.
     """
     with ExitStack() as locks:
         folder = cache / "locks" / store.folder.parent.name
@@ -69,26 +78,82 @@ def train(
                 mine.append(spec)
         if not mine:
             return []
-        if device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(device)
         if mine[0].procedure == "probe":
             return [probe_run(spec, store, device) for spec in mine]
-        path = cache / "checkpoints" / f"{pack_id(specs)}.safetensors"
-        before = checkpoint.members(path)
-        members = [spec for spec in specs if spec.key in before]
-        if not set(mine) <= set(members):
-            members = mine
-        task = task_of(members[0])
-        loop = Loop(members, task, device, path, checkpoint_seconds)
-        if not loop.run(deadline, bar):
-            return []
-        records = [
-            store.write(record(loop, i, task), parameters(loop, i) if spec.key in keep else None)
-            for i, spec in enumerate(members)
-            if spec in mine
-        ]
-        path.unlink(missing_ok=True)
+
+        def attempt(members: Sequence[RunSpec], path: Path) -> list[Record] | None:
+            task = task_of(members[0])
+            loop = Loop(members, task, device, path, checkpoint_seconds)
+            if not loop.run(deadline, bar):
+                return None
+            return [
+                store.write(
+                    record(loop, i, task), parameters(loop, i) if spec.key in keep else None
+                )
+                for i, spec in enumerate(members)
+                if spec in mine
+            ]
+
+        records: list[Record] = []
+        parts = [tuple(specs)]
+        while parts:
+            part = parts.pop(0)
+            left = [spec for spec in part if spec in mine]
+            own, *of_halves = (cache / "checkpoints" / name for name in checkpoints(part))
+            if any(path.exists() for path in of_halves):
+                parts = [*halved(part), *parts]
+            elif left:
+                devices.reset_peak_memory(device)
+                try:
+                    made = attempt(together(left, part, own), own)
+                except torch.OutOfMemoryError as error:
+                    if len(part) == 1:
+                        raise FptError(too_large(part[0], error)) from error
+                    warnings.warn(too_many(part), stacklevel=2)
+                    parts = [*halved(part), *parts]
+                else:
+                    if made is None:
+                        break
+                    records += made
+                own.unlink(missing_ok=True)
         return records
+
+
+def together(mine: Sequence[RunSpec], pack: Sequence[RunSpec], path: Path) -> Sequence[RunSpec]:
+    """What to train in one pack for `mine`: the members of the pack's checkpoint in `path`, where
+    it has all of them."""
+    before = checkpoint.members(path)
+    members = [spec for spec in pack if spec.key in before]
+    return members if set(mine) <= set(members) else mine
+
+
+def halved(pack: tuple[RunSpec, ...]) -> tuple[tuple[RunSpec, ...], tuple[RunSpec, ...]]:
+    middle = (len(pack) + 1) // 2
+    return pack[:middle], pack[middle:]
+
+
+def checkpoints(pack: tuple[RunSpec, ...]) -> list[str]:
+    """Names of the files that may hold checkpoints of a pack: its own and, where the device cannot
+    hold it, those of its halves, and of theirs."""
+    halves = halved(pack) if len(pack) > 1 else ()
+    return [
+        f"{pack_id(pack)}.safetensors",
+        *(name for half in halves for name in checkpoints(half)),
+    ]
+
+
+def too_many(pack: Sequence[RunSpec]) -> str:
+    return (
+        f"A pack of {len(pack)} runs ({pack[0].task} on {pack[0].backbone}) does not fit into the "
+        "memory of the device; its halves are trained one after the other."
+    )
+
+
+def too_large(spec: RunSpec, error: Exception) -> str:
+    return (
+        f"Run {spec.key} ({spec.task} on {spec.backbone}, {spec.batch} sequences a step) does not "
+        f"fit into the memory of the device; use a larger one, or --device cpu ({error})."
+    )
 
 
 def flops_per_token(spec: RunSpec) -> int:

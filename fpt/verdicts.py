@@ -6,10 +6,24 @@ from dataclasses import dataclass
 import pandas as pd
 
 from . import config
-from .cells import section_tasks
-from .claims import LABELS, Finding, adjust, applicable, overall, p_text, points, scale, unadjusted
+from .claim import LANGUAGE
+from .claims import (
+    LABELS,
+    Finding,
+    adjust,
+    applicable,
+    grounds,
+    overall,
+    p_text,
+    points,
+    scale,
+    unadjusted,
+)
 from .ledger import CLAIMS
+from .lessons import planned
+from .pretrain.plan import Adaptation
 from .sections import Section, section
+from .spec import RunSpec
 from .table import NONE, Table
 
 
@@ -38,7 +52,7 @@ def claims_table(profile: str) -> Table:
     rows: dict[str, dict[str, str]] = {}
     for name in filter(CLAIMS.__contains__, config.load(profile).sections):
         part = section(name, profile)
-        tasks = list(section_tasks(part))
+        tasks = grounds(part)
         for claim in applicable(part):
             covered = [task for task in tasks if claim.covers(task)]
             rows[f"{name}: {claim.text}"] = {
@@ -54,8 +68,12 @@ def claims_table(profile: str) -> Table:
 
 def bodies(part: Section, finding: Finding) -> str:
     """`nano (nano-english-0)`: the bodies that a finding is about, and their weights."""
-    runs = [run for run in part.runs if run.task == finding.task]
-    specs = [run.spec for run in runs if run.arm in finding.claim.arms]
+    pairs: list[tuple[str, RunSpec | Adaptation]]
+    if finding.task == LANGUAGE:
+        pairs = [(lesson.arm, lesson.plan) for lesson in planned(part.profile, part.name)]
+    else:
+        pairs = [(run.arm, run.spec) for run in part.runs if run.task == finding.task]
+    specs = [spec for arm, spec in pairs if arm in finding.claim.arms]
     weights = dict.fromkeys(spec.weights for spec in specs if spec.weights is not None)
     names = ", ".join(dict.fromkeys(spec.backbone for spec in specs))
     return f"{names} ({', '.join(weights) or 'no weights'})"

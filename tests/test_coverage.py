@@ -11,12 +11,15 @@ from tiny import WEIGHTS
 import fpt
 from fpt import backbones, config, paper, weights
 from fpt.backbones import BACKBONES, Backbone, backbone
-from fpt.coverage import Coverage, coverage, is_own, places
+from fpt.coverage import cells, is_own, places
 from fpt.draws import Draws
 from fpt.errors import FptError
+from fpt.expected import Coverage, expected_of
 from fpt.model import Model, assemble, check_groups
 from fpt.pack import Adam, losses
 from fpt.spec import RunSpec
+from fpt.status import covered, status
+from fpt.summaries import summaries
 from fpt.tasks import Batch, Task, get_task
 from fpt.train import task_of
 
@@ -37,7 +40,7 @@ LISTED = {
 
 def test_every_cell_of_the_paper_is_listed_with_its_runs() -> None:
     loaded = config.load("paper")
-    found = coverage([fpt.section(name, "paper") for name in loaded.sections])
+    found = cells([fpt.section(name, "paper") for name in loaded.sections])
     printed = {
         (name, row, column)
         for name, table in paper.tables().items()
@@ -86,13 +89,14 @@ def test_a_cell_and_the_arm_beside_it(
 
 def test_a_recorded_run_is_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     section = make_section(tmp_path, monkeypatch)
+    monkeypatch.setattr("fpt.paths.CACHE", tmp_path / "cache")
+    wanted = expected_of([section])
+
+    def now() -> list[Coverage]:
+        return covered(wanted, status(wanted, summaries(section.store, section.keys)))
 
     def cell() -> Coverage:
-        (found,) = [
-            it
-            for it in coverage([section])
-            if (it.table, it.row, it.column) == ("T1", "fpt", "mnist")
-        ]
+        (found,) = [it for it in now() if (it.table, it.row, it.column) == ("T1", "fpt", "mnist")]
         return found
 
     assert cell().text == "0/3"
@@ -100,7 +104,7 @@ def test_a_recorded_run_is_present(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     section.store.write(make_record(run, 0.9))
     assert cell().present == (run.spec.key,)
     assert cell().text == "1/3"
-    others = [it for it in coverage([section]) if it.table == "T14"]
+    others = [it for it in now() if it.table == "T14"]
     assert {it.text for it in others} == {"no runs"}  # this profile has no such task
 
 

@@ -132,6 +132,19 @@ def test_a_damaged_file_is_moved_aside_and_redone(damage, caplog):
     assert path.name in caplog.text
 
 
+def test_the_file_of_another_data_set_is_moved_aside(tmp_path, caplog):
+    """Its arrays have the same names and shapes; the manifest knows whose they are."""
+    dataset, other = numbers(), Dataset("others-v1", {}, lambda: {"a": np.arange(1, 4)})
+    path, theirs = prepared_path(dataset), prepared_path(other)
+    listed = {other.key: {"digest": data._prepared(other, theirs)[1]}}
+    (tmp_path / "manifest.json").write_text(json.dumps(listed))
+    theirs.rename(path)
+    with caplog.at_level(logging.WARNING, "fpt"):
+        tensors, _ = data._prepared(dataset, path)
+    assert torch.equal(tensors["a"], torch.arange(3))
+    assert "it is the data set others-v1" in caplog.text
+
+
 def test_a_missing_source_is_one_clear_sentence(tmp_path, monkeypatch):
     from huggingface_hub import constants
 
@@ -183,6 +196,7 @@ def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
         "digits",
         "shapes",
         "families",
+        "authors",
     ):
         task = get_task(name)
         entry = data.manifest_entry(task.dataset.key)

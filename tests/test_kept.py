@@ -16,6 +16,7 @@ from tiny import TINY, WEIGHTS, pretrained, spec, task_of
 from fpt import config, params, sweep
 from fpt.config import expand
 from fpt.errors import FptError
+from fpt.expected import expected_of
 from fpt.kept import trained_model
 from fpt.model import Model
 from fpt.pack import losses
@@ -23,6 +24,7 @@ from fpt.records import Record, Store, from_content, to_content
 from fpt.sections import Section
 from fpt.spec import RunSpec
 from fpt.status import status
+from fpt.summaries import summaries
 from fpt.train import train
 
 CPU = torch.device("cpu")
@@ -218,6 +220,7 @@ def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Section, Se
     """Two sections that share their runs; the second asks for parameters."""
     monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", folder / "reports")
     monkeypatch.setattr("fpt.records.REPORTS", folder / "reports")
+    monkeypatch.setattr("fpt.paths.CACHE", folder / "cache")
     block = {"tasks": ["bit-xor"], "arms": ["fpt", "random"]}
     parameters = {
         "train_on": ["cpu", "cuda"], "bodies": {"transformer": TINY[0].name},
@@ -243,7 +246,7 @@ def test_sections_agree_on_what_is_missing(
     assert plain.keys == keeping.keys  # what is kept is no part of a run
 
     def counts() -> list[list[int]]:
-        rows = status([plain, keeping])
+        rows = status(expected_of([plain, keeping]), summaries(plain.store, plain.keys))
         found = [[len(row["missing"]) for row in rows]]
         found += [[len(part.missing()) for part in (plain, keeping)]]
         found += [[2 - part.summary()["present"] for part in (plain, keeping)]]

@@ -11,7 +11,7 @@ from fpt.backbones import build
 from fpt.draws import Draws
 from fpt.paths import PACKAGE
 from fpt.pretrain.provide import backbone_of, plan_of
-from fpt.weights import body_state
+from fpt.weights import body_state, file_digest, stated_digest
 
 SHIPPED = sorted((PACKAGE / "shipped").glob("*/"))
 
@@ -35,6 +35,11 @@ def test_they_are_small_and_fit_their_backbone(folder: Path) -> None:
     start = body_state(spec, build(spec, Draws(), 0.0), "random", None, 0)
     assert all(value.isfinite().all() for value in state.values())
     assert {name for name in start if torch.equal(start[name], state[name])} == set()
+
+
+def test_they_are_the_files_that_were_made(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    assert stated_digest(path) == file_digest(path)
 
 
 def test_they_learned(folder: Path) -> None:

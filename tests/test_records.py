@@ -140,7 +140,7 @@ def test_merging_takes_what_is_missing_and_keeps_what_is_here(store: Store, tmp_
     assert store.merge(other.folder) == (0, 3)
 
 
-@pytest.mark.parametrize("how", ["truncated", "bit flipped", "without a key"])
+@pytest.mark.parametrize("how", ["truncated", "bit flipped", "without a key", "another's"])
 def test_merging_a_damaged_file_takes_nothing(store: Store, tmp_path: Path, how: str) -> None:
     other = Store(tmp_path / "other")
     for seed in range(3):

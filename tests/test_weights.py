@@ -1,5 +1,6 @@
 """How bodies start: weights as they were stored, random draws as they are described."""
 
+import json
 import math
 import pickle
 from pathlib import Path
@@ -161,6 +162,27 @@ def test_a_damaged_file(how: str, tiny: Path) -> None:
     content = path.read_bytes()
     path.write_bytes({"truncated": content[:-100], "empty": b"", "text": b"<html>"}[how])
     assert f"{path} is not a whole safetensors file" in refused(WEIGHTS)
+
+
+@pytest.mark.parametrize("stated", ["beside it", "by the hub"])
+@pytest.mark.parametrize("how", ["flipped", "swapped"])
+def test_whole_files_that_are_not_those_that_are_stated(how: str, stated: str, tiny: Path) -> None:
+    """The digest is in the notes of the pretraining, or the name of the file in the hub's cache."""
+    path = file_of(tiny)
+    content, digest = bytearray(path.read_bytes()), file_digest(path)
+    target = path
+    if stated == "beside it":
+        path.with_name("pretraining.json").write_text(json.dumps({"weights_digest": digest}))
+    else:
+        target = path.rename(tiny / digest)
+        path.symlink_to(target)
+    start("tiny", "pretrained", weights=WEIGHTS)
+    if how == "flipped":
+        content[-1] ^= 1
+        target.write_bytes(content)
+    else:
+        save_file({name: value / 2 for name, value in load_file(path).items()}, target)
+    assert f"{path} is damaged or another's: its SHA-256" in refused(WEIGHTS)
 
 
 class Trap:

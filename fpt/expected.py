@@ -1,0 +1,130 @@
+"""What a profile expects: its runs with their FLOPs, and the cells of the paper that they fill.
+
+To work this out takes torch, transformers and many seconds; to read it back takes neither. So it is
+kept in the cache, under a digest of params.yaml and of this package: either changed, it is made
+anew.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from . import params, paths
+from .errors import FptError
+from .files import write_json
+
+if TYPE_CHECKING:
+    from .sections import Section
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A run in its place in a section. `flops`: of its whole budget; one that stops early has
+    fewer. `keep`: it is missing without its parameters."""
+
+    section: str
+    arm: str
+    task: str
+    key: str
+    backbone: str
+    flops: float
+    keep: bool
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number of ours comes from: an arm of a section on a task."""
+
+    section: str
+    arm: str
+    task: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """One printed cell. `expected` are keys of runs, `present` those that are recorded; both are
+    empty where the number is `counted`, or where the profile has no run for it."""
+
+    table: str
+    row: str
+    column: str
+    value: float | None
+    counted: bool
+    places: tuple[Place, ...]
+    expected: tuple[str, ...]
+    present: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """`3/5`: runs present of expected."""
+        if self.counted:
+            return "counted"
+        return f"{len(self.present)}/{len(self.expected)}" if self.expected else "no runs"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """`unprinted`: tables of the paper without a number here, and why."""
+
+    sections: tuple[str, ...]
+    runs: tuple[Wanted, ...]
+    cells: tuple[Coverage, ...]
+    unprinted: Mapping[str, str]
+
+
+def expected(profile: str) -> Expected:
+    """What `profile` expects, from the cache where that is of this package and this params.yaml."""
+    path, stamp = paths.CACHE / "expected" / f"{profile}.json", _stamp()
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        content = json.loads(path.read_bytes())
+        if content.pop("stamp") == stamp:
+            return _from_content(content)
+    from .config import load
+    from .sections import section
+
+    made = expected_of([section(name, profile) for name in load(profile).sections])
+    with suppress(FptError):  # a cache that cannot be written costs time only
+        write_json(path, asdict(made) | {"stamp": stamp}, indent=None)
+    return made
+
+
+def expected_of(sections: "Sequence[Section]") -> Expected:
+    """What `sections` expect."""
+    from . import paper
+    from .coverage import cells
+    from .train import flops_per_token, task_of
+
+    runs = []
+    for part in sections:
+        for run in part.runs:
+            spec = run.spec
+            flops = flops_per_token(spec) * spec.steps * spec.batch * task_of(spec).length
+            place = (part.name, run.arm, run.task)
+            runs.append(Wanted(*place, spec.key, spec.backbone, float(flops), run.keep))
+    names = tuple(part.name for part in sections)
+    return Expected(names, tuple(runs), tuple(cells(sections)), paper.missing())
+
+
+def _from_content(content: Mapping[str, Any]) -> Expected:
+    cells = []
+    for cell in content["cells"]:
+        there = tuple(Place(**place) for place in cell.pop("places"))
+        keys = tuple(cell.pop("expected"))
+        cells.append(Coverage(**cell | {"places": there, "expected": keys, "present": ()}))
+    return Expected(
+        tuple(content["sections"]),
+        tuple(Wanted(**run) for run in content["runs"]),
+        tuple(cells),
+        content["unprinted"],
+    )
+
+
+def _stamp() -> str:
+    """SHA-256 of what the expectation follows from."""
+    total = hashlib.sha256()
+    for path in (params.PARAMS, *sorted(paths.PACKAGE.rglob("*.py")), paths.PACKAGE / "paper.yaml"):
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()

@@ -1,0 +1,309 @@
+"""What a machine runs out of: disk, and memory of its device. And clocks that jump."""
+
+import errno
+import os
+import re
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny import pretrained, spec
+
+from fpt import checkpoint, data, files, sweep
+from fpt.errors import FptError
+from fpt.loop import Loop
+from fpt.on_ray import Keeper
+from fpt.paths import PACKAGE
+from fpt.records import Record, Store
+from fpt.spec import RunSpec
+from fpt.train import checkpoints, train
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+    assert train.__kwdefaults__ is not None
+    monkeypatch.setitem(train.__kwdefaults__, "cache", tmp_path / "cache")
+    return Store(tmp_path / "reports" / "smoke" / "records")
+
+
+def trained(specs: list[RunSpec], store: Store, **options: Any) -> int:
+    return sweep.run(specs, store, device="cpu", workers=1, **options)
+
+
+def measured(specs: list[RunSpec], store: Store) -> dict[str, object]:
+    found = store.read_all(run.key for run in specs)
+    assert len(found) == len(specs)
+    return {key: record.measured() for key, record in found.items()}
+
+
+def undisturbed(specs: list[RunSpec], folder: Path) -> dict[str, object]:
+    store = Store(folder / "undisturbed" / "records")
+    trained(specs, store)
+    return measured(specs, store)
+
+
+# -------------------------------------------------------------------------------------------- disk
+
+
+class HalfWritten:
+    """A file on a disk with room for half of what is written."""
+
+    def __init__(self, path: Path, mode: str) -> None:
+        self.file = open(path, mode)  # noqa: SIM115
+
+    def __enter__(self) -> "HalfWritten":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.file.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+    def write(self, content: bytes) -> None:
+        self.file.write(content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def fails(number: int) -> Callable[..., Any]:
+    def call(*args: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return call
+
+
+# Where a write can fail: the name in `fpt.files`, and what it does instead.
+FAULTS: dict[str, tuple[str, Any, int]] = {
+    "full": ("open", HalfWritten, errno.ENOSPC),
+    "full when flushed": ("os.fsync", fails(errno.ENOSPC), errno.ENOSPC),
+    "full when flushed together": ("os.sync", fails(errno.ENOSPC), errno.ENOSPC),
+    "over quota": ("os.replace", fails(errno.EDQUOT), errno.EDQUOT),
+    "read-only": ("open", fails(errno.EROFS), errno.EROFS),
+}
+
+
+def strike(monkeypatch: pytest.MonkeyPatch, how: str) -> str:
+    """Let the disk fail; what is said of it."""
+    name, instead, number = FAULTS[how]
+    where, _, name = f"fpt.files.{name}".rpartition(".")
+    monkeypatch.setattr(f"{where}.{name}", instead, raising=False)
+    return re.escape(os.strerror(number))
+
+
+def made(run: RunSpec, accuracy: float) -> Record:
+    metrics = {"test_accuracy": accuracy}
+    return Record(run, "done", metrics, [], {"seconds": 1.0}, {"kind": "cpu"}, [run.key])
+
+
+def write_record(folder: Path, value: int) -> None:
+    Store(folder).write(made(spec(), value / 100))
+
+
+def write_parameters(folder: Path, value: int) -> None:
+    Store(folder).write(made(spec(), 0.5), bytes([value]) * 100)
+
+
+def write_checkpoint(folder: Path, value: int) -> None:
+    checkpoint.write(folder / "c.safetensors", {"a": torch.full((9,), value)}, {"keys": []})
+
+
+def write_array(folder: Path, value: int) -> None:
+    data._write(folder / "numbers-v1.safetensors", {"a": torch.full((9,), value).numpy()})
+
+
+def write_merged(folder: Path, value: int) -> None:
+    """Two records; only the first time are they taken."""
+    other = Store(folder.parent / f"other-{value}")
+    if not other.keys():
+        for seed in (0, 1):
+            other.write(made(spec(seed=value + seed), 0.5))
+    Store(folder).merge(other.folder)
+
+
+ONE_FILE = [write_record, write_parameters, write_checkpoint, write_array]
+WRITES = [
+    (write, how)
+    for write in (*ONE_FILE, write_merged)
+    for how in FAULTS  # one file is flushed alone, several together
+    if how != ("full when flushed together" if write in ONE_FILE else "full when flushed")
+]
+
+
+@pytest.mark.parametrize(("write", "how"), WRITES)
+def test_a_write_that_fails_is_one_sentence_and_changes_nothing(
+    write: Callable[[Path, int], None], how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "there"
+    write(folder, 1)
+    if write is write_merged:
+        with monkeypatch.context() as none:  # prepared, but not taken
+            none.setattr(Store, "merge", lambda *args: None)
+            write(folder, 7)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with monkeypatch.context() as broken:
+        said = strike(broken, how)
+        with pytest.raises(FptError, match=rf"^Cannot write {folder}/\S+: {said}; nothing was ch"):
+            write(folder, 7)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    write(folder, 7)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} != before
+
+
+@pytest.mark.parametrize("how", ["full", "read-only"])
+def test_a_sweep_goes_on_when_there_is_space_again(
+    how: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The locks are there already, as on a disk that fills up on the way."""
+    specs = [pretrained(), pretrained(seed=1), spec()]
+    expected = undisturbed(specs, tmp_path)
+    assert trained(specs, store, budget=0.0) == 0
+    assert trained(specs[2:], store) == 1
+    with monkeypatch.context() as broken:
+        said = strike(broken, how)
+        with pytest.raises(FptError, match=rf"Cannot write .*: {said}"):
+            trained(specs, store)
+        assert measured(specs[2:], store) == {specs[2].key: expected[specs[2].key]}
+        assert trained(specs[2:], store) == 0  # reading needs no space
+    assert trained(specs, store) == 2
+    assert measured(specs, store) == expected
+
+
+def test_a_damaged_record_on_a_read_only_disk_is_one_sentence(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.write(made(spec(), 0.5))
+    path = store.path(spec().key)
+    path.write_bytes(b"{")
+    monkeypatch.setattr(files.os, "replace", fails(errno.EROFS))
+    with pytest.raises(FptError, match=rf"^{path} is damaged and cannot be moved: Read-only"):
+        store.read(spec().key)
+    assert path.read_bytes() == b"{"
+
+
+# ------------------------------------------------------------------------------------------ memory
+
+EIGHT = [pretrained(seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
+TOO_MANY = r"A pack of \d runs .*does not fit into the memory of the device; its halves"
+
+
+def device_holds(monkeypatch: pytest.MonkeyPatch, most: int, until: int = 0) -> list[int]:
+    """A device without memory for a step of more than `most` runs, from step `until` on; the runs
+    of every step that it does."""
+    steps: list[int] = []
+    real = Loop.train_step
+
+    def step(self: Loop) -> None:
+        if len(self.alive) > most and self.step >= until:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        steps.append(len(self.alive))
+        real(self)
+
+    monkeypatch.setattr(Loop, "train_step", step)
+    return steps
+
+
+@pytest.mark.parametrize(("most", "until"), [(4, 0), (3, 0), (2, 0), (4, 5)])
+def test_a_pack_without_memory_halves_itself(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, until: int
+) -> None:
+    """Bit for bit the records of a device that holds the whole pack."""
+    expected = undisturbed(EIGHT, tmp_path)
+    steps = device_holds(monkeypatch, most, until)
+    with pytest.warns(UserWarning, match=TOO_MANY) as said:
+        assert trained(EIGHT, store) == len(EIGHT)
+    size = {4: 4, 3: 2, 2: 2}[most]
+    assert steps == [8] * until + [size] * (12 * 8 // size)
+    assert len(said) == {4: 1, 2: 3}[size]
+    assert measured(EIGHT, store) == expected
+    packs = [record.pack for record in store.read_all(run.key for run in EIGHT).values()]
+    assert packs == [[run.key for run in EIGHT[i - i % size :][:size]] for i in range(8)]
+    assert not any((tmp_path / "cache" / "checkpoints").iterdir())
+
+
+def test_halves_go_on_where_they_were_stopped(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock of steps, four in each call; the first half has 12 of them, and so the second."""
+    expected = undisturbed(EIGHT, tmp_path)
+    steps = device_holds(monkeypatch, 4)
+    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: float(len(steps)))
+    with pytest.warns(UserWarning, match=TOO_MANY):
+        made = [trained(EIGHT, store, budget=3.5) for _ in range(9)]
+    assert sum(made) == len(EIGHT)
+    assert sum(count > 0 for count in made) == 2
+    assert len(steps) == 24
+    assert measured(EIGHT, store) == expected
+
+
+def test_what_a_pack_held_is_free_before_its_halves_begin(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loops: list[weakref.ref[Loop]] = []
+    real = Loop.__init__
+
+    def begin(self: Loop, *args: Any, **options: Any) -> None:
+        assert [ref() for ref in loops] == [None] * len(loops)
+        loops.append(weakref.ref(self))
+        real(self, *args, **options)
+
+    monkeypatch.setattr(Loop, "__init__", begin)
+    device_holds(monkeypatch, 4)
+    with pytest.warns(UserWarning, match=TOO_MANY):
+        assert trained(EIGHT, store) == len(EIGHT)
+    assert len(loops) == 3
+
+
+def test_a_run_that_fits_no_device_is_one_sentence(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device_holds(monkeypatch, 0)
+    with (
+        pytest.warns(UserWarning, match=TOO_MANY),
+        pytest.raises(FptError, match=rf"^Run {EIGHT[0].key} .*8 sequences.* larger one.*2.00 GiB"),
+    ):
+        trained(EIGHT[:2], store)
+    assert store.keys() == set()
+
+
+def test_a_pack_has_a_name_for_every_part_of_it() -> None:
+    names = checkpoints(tuple(EIGHT[:5]))
+    assert len(set(names)) == len(names) == 9  # 5, 3 and 2, 2 and 1 and 1 and 1, 1 and 1
+    assert checkpoints(tuple(EIGHT[:3])) == names[1:6]
+
+
+# ------------------------------------------------------------------------------------------ clocks
+
+
+def test_a_clock_that_is_set_back_changes_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    specs = [replace(run, steps=6) for run in EIGHT[:2]]
+    expected = undisturbed(specs, tmp_path)
+    now = [time.time()]
+
+    def back() -> float:
+        now[0] -= 3600
+        return now[0]
+
+    monkeypatch.setattr(time, "time", back)
+    monkeypatch.setattr(time, "time_ns", lambda: int(back() * 1e9))
+    began = time.monotonic()
+    assert trained(specs, store, budget=3600.0) == 2
+    elapsed = time.monotonic() - began
+    found = store.read_all(run.key for run in specs)
+    assert measured(specs, store) == expected
+    assert 0 < sum(record.cost["seconds"] for record in found.values()) <= elapsed
+    keeper = Keeper(str(tmp_path), 100.0)
+    assert 0 <= 100.0 - keeper.left() <= time.monotonic() - began
+
+
+def test_no_duration_is_taken_from_a_clock_that_can_be_set() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert not re.search(r"time\.time|datetime\.(now|today|utc)", path.read_text()), path

@@ -1,0 +1,165 @@
+"""`fpt status`: what it keeps in the cache, and that it never shows what is no longer so."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny import spec
+
+from fpt import expected, params, paths
+from fpt.paths import PACKAGE
+from fpt.records import Record, Store
+from fpt.status import held_against
+from fpt.summaries import Summary, summaries
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "reports" / "smoke" / "records")
+
+
+def made(seed: int, seconds: float = 2.0) -> Record:
+    cost, run = {"seconds": seconds, "flops": 10.0}, spec(seed=seed)
+    return Record(run, "done", {}, [], cost, {"kind": "cpu"}, [run.key])
+
+
+# -------------------------------------------------------------------------------------- summaries
+
+
+def test_a_record_is_read_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(3):
+        store.write(made(seed))
+    keys = [made(seed).key for seed in range(4)]
+    found = summaries(store, keys)
+    assert set(found) == set(keys[:3])
+    assert found[keys[0]].seconds == 2.0
+    monkeypatch.setattr(Store, "read", lambda *args: pytest.fail("read again"))
+    assert summaries(store, keys) == found
+    assert summaries(store, keys[:1]) == {keys[0]: found[keys[0]]}
+
+
+def test_what_changed_is_seen(store: Store) -> None:
+    keys = [made(seed).key for seed in range(4)]
+    for seed in range(4):
+        store.write(made(seed))
+    summaries(store, keys)
+    store.path(keys[0]).unlink()
+    store.write(made(1, seconds=3.0))  # as long as before
+    content = store.path(keys[2]).read_bytes()
+    store.path(keys[2]).write_bytes(content[:-9] + b"x" + content[-8:])
+    store.write(made(3), b"parameters")
+    with pytest.warns(UserWarning, match=f"{keys[2]}.json is damaged"):
+        found = summaries(store, keys)
+    assert {key: (it.seconds, it.kept) for key, it in found.items()} == {
+        keys[1]: (3.0, False),
+        keys[3]: (2.0, True),
+    }
+    store.parameters_path(keys[3]).unlink()
+    assert not summaries(store, keys)[keys[3]].kept
+    store.write(made(0))
+    assert keys[0] in summaries(store, keys)
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"a": {}}', '{"a": 1}'])
+def test_a_cache_that_is_damaged_or_cannot_be_written_costs_time_only(
+    store: Store, cache: Path, content: str
+) -> None:
+    store.write(made(0))
+    found = summaries(store, [made(0).key])
+    (path,) = (cache / "summaries").iterdir()
+    path.write_text(content)
+    assert summaries(store, [made(0).key]) == found
+    path.unlink()
+    (cache / "summaries").rmdir()
+    (cache / "summaries").write_text("a file where a folder should be")
+    assert summaries(store, [made(0).key]) == found
+
+
+# --------------------------------------------------------------------------------------- expected
+
+
+def test_what_is_expected_is_worked_out_once(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = expected.expected("smoke")
+    assert first.runs
+    assert first.cells
+    with monkeypatch.context() as patch:
+        patch.setattr(expected, "expected_of", lambda *args: pytest.fail("worked out again"))
+        assert expected.expected("smoke") == first
+
+
+def test_other_parameters_or_another_package_expect_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, package = tmp_path / "params.yaml", tmp_path / "package"
+    package.mkdir()
+    (package / "paper.yaml").write_text("")
+    file.write_text("a: 1")
+    monkeypatch.setattr(params, "PARAMS", file)
+    monkeypatch.setattr(paths, "PACKAGE", package)
+    stamps = [expected._stamp()]
+    file.write_text("a: 2")
+    stamps.append(expected._stamp())
+    (package / "sweep.py").write_text("")
+    stamps.append(expected._stamp())
+    (package / "sweep.py").write_text("pass")
+    stamps.append(expected._stamp())
+    assert len(set(stamps)) == 4
+    assert expected._stamp() == stamps[-1]
+
+
+# ------------------------------------------------------------------------------------- the command
+
+LIGHT = """
+import sys
+from fpt.__main__ import main
+code = main(sys.argv[1:])
+heavy = {"torch", "transformers", "pandas"} & set(sys.modules)
+assert not heavy, heavy
+sys.exit(code)
+"""
+
+
+def test_status_and_merge_start_without_torch(tmp_path: Path, store: Store) -> None:
+    """The status once what is expected is known."""
+    root = tmp_path / "project"
+    root.mkdir()
+    (root / "params.yaml").write_bytes((PACKAGE.parent / "params.yaml").read_bytes())
+    env = os.environ | {"FPT_ROOT": str(root), "PYTHONPATH": str(PACKAGE.parent)}
+    store.write(made(0))
+
+    def fpt(*words: str) -> str:
+        command = [sys.executable, "-c", LIGHT, *words, "--profile", "smoke"]
+        return subprocess.run(command, env=env, text=True, check=True, stdout=-1).stdout
+
+    assert fpt("merge", str(store.folder)) == "1 records taken, 0 were here already\n"
+    command = [sys.executable, "-m", "fpt", "status", "--profile", "smoke", "--json"]
+    slow = subprocess.run(command, env=env, text=True, check=True, stdout=-1).stdout
+    assert json.loads(slow)["sections"]
+    assert fpt("status", "--json") == slow
+
+
+# ------------------------------------------------------------------------------------- cost model
+
+
+@pytest.mark.parametrize("count", [2, 3, 6, 7])
+def test_each_run_is_predicted_from_the_others(count: int) -> None:
+    speeds = np.random.default_rng(count).uniform(1, 9, count)
+    runs = [Summary([], "tiny", "cpu", speed * 5, 5.0, False) for speed in speeds]
+    ratios = [speed / np.median(np.delete(speeds, i)) for i, speed in enumerate(speeds)]
+    alone = replace(runs[0], kind="cuda")  # without others
+    untimed = replace(runs[0], flops=0.0)
+    found = held_against([*runs, alone, untimed])
+    low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    assert found == pytest.approx({"runs": count, "low": low, "median": middle, "high": high})
+    assert held_against([alone, untimed]) is None
