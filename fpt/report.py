@@ -6,6 +6,7 @@ figures/<section>/, curves/<section>.csv, metrics/<section>.json and runs/<secti
 says how many runs are expected and present.
 """
 
+import base64
 import html
 import json
 import os
@@ -86,7 +87,8 @@ def render(section: str, profile: str) -> Path:
         failure = "because its kernel died (out of memory?)"
     content = strip_timing(nbformat.read(executed, as_version=4))
     nbformat.write(content, executed)
-    page.write_text(to_html(content, title=source.stem), encoding="utf-8")
+    figures = REPORTS / profile / "figures" / section
+    page.write_text(linked(to_html(content, title=source.stem), figures), encoding="utf-8")
     if failure:
         index(profile)
         raise FptError(f"Notebook {source.name} failed {failure}; see {shown(page)} up to there.")
@@ -105,7 +107,7 @@ def strip_timing(content: Any) -> Any:
 
 
 def to_html(content: Any, title: str) -> str:
-    """A self-contained page: figures embedded, no scripts, nothing fetched."""
+    """A page with its figures embedded, no scripts, nothing fetched."""
     from nbconvert import HTMLExporter
 
     exporter = HTMLExporter(
@@ -115,6 +117,16 @@ def to_html(content: Any, title: str) -> str:
         exclude_anchor_links=True,
     )
     return html_page(exporter.from_notebook_node(content)[0], title)
+
+
+def linked(page: str, figures: Path) -> str:
+    """The page with links to the figures that lie beside it, instead of copies of them."""
+    for path in figures.glob("*.png"):
+        copy = base64.b64encode(path.read_bytes()).decode()
+        page = page.replace(
+            f"data:image/png;base64,{copy}", f"../figures/{figures.name}/{path.name}"
+        )
+    return page
 
 
 def html_page(body: str, title: str) -> str:
