@@ -79,7 +79,7 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
     run = verb(
         "run",
-        "Train what is missing of a section (or of all with --all) and write the index files.",
+        "Train what is missing of a section (or of all, and then teach) and write the index files.",
     )
     run.add_argument("section", nargs="?", metavar="SECTION")
     run.add_argument("--all", action="store_true", help="every section of the profile")
@@ -100,7 +100,6 @@ def parser() -> argparse.ArgumentParser:
         "Teach bodies English where a section asks for it, and write the index files.",
     )
     teach.add_argument("--budget", metavar="TIME", help="such as 9m; a later call goes on")
-    teach.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
     merge = verb("merge", "Take over records that were made elsewhere.")
     merge.add_argument("folder", metavar="DIR")
     status = verb(

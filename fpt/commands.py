@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,7 +80,8 @@ def data(args: argparse.Namespace) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train what is missing of a section (or of all with --all) and write the index files."""
+    """Train what is missing of a section (or of all with --all, and then teach too) and write the
+    index files."""
     if bool(args.section) == args.all:
         raise FptError("fpt run takes one section, or --all; see fpt status for the sections.")
     if args.workers is not None and args.workers < 1:
@@ -96,6 +98,7 @@ def run(args: argparse.Namespace) -> None:
     parts = sections_of(args.profile, args.section)
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
     budget = float("inf") if args.budget is None else seconds(args.budget)
+    end = time.monotonic() + budget
     if args.pipeline and not parts[0].may_train(args.device):
         allowed = " or ".join(parts[0].profile.train_on)
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
@@ -111,27 +114,33 @@ def run(args: argparse.Namespace) -> None:
             cluster=cluster,
         )
         print(f"{made} new records in {store(args.profile).folder}")
+        if args.all and len(runs) == sum(len(part.runs) for part in parts) and not args.shard:
+            teach_in(parts, end)
     for part in parts:
         part.write_index()
 
 
 def teach(args: argparse.Namespace) -> None:
     """Teach bodies English where a section asks for it, and write the index files."""
+    parts = sections_of(args.profile)
+    budget = float("inf") if args.budget is None else seconds(args.budget)
+    if not teach_in(parts, time.monotonic() + budget):
+        print(f"Profile {args.profile!r} teaches no body English.")
+    for part in parts:
+        part.write_index()
+
+
+def teach_in(parts: Sequence[Section], end: float) -> bool:
+    """Give the missing lessons of the sections until `time.monotonic()` passes `end`; whether any
+    section has lessons."""
     from . import lessons
 
-    budget = float("inf") if args.budget is None else seconds(args.budget)
-    parts = [part for part in sections_of(args.profile) if lessons.planned(part.profile, part.name)]
-    for part in parts:
-        if args.pipeline and not part.may_train():
-            print(f"Profile {args.profile!r} trains nothing here, so no body is taught English.")
-        else:
-            wanted = lessons.planned(part.profile, part.name)
-            made = lessons.teach(part.profile, wanted, budget)
-            left = len(lessons.missing(part.profile, part.name))
-            print(f"{part.name}: {made} of {len(wanted)} lessons given now, {left} missing")
-        part.write_index()
-    if not parts:
-        print(f"Profile {args.profile!r} teaches no body English.")
+    wanted = {part.name: lessons.planned(part.profile, part.name) for part in parts}
+    for part in filter(lambda part: wanted[part.name], parts):
+        made = lessons.teach(part.profile, wanted[part.name], end - time.monotonic())
+        left = len(lessons.missing(part.profile, part.name))
+        print(f"{part.name}: {made} of {len(wanted[part.name])} lessons given now, {left} missing")
+    return any(wanted.values())
 
 
 def bench(args: argparse.Namespace) -> None:
