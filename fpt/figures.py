@@ -40,7 +40,7 @@ def _floor_label() -> Line2D:
     )
 
 
-def _legend(figure: Figure, handles: Sequence[Artist]) -> None:
+def legend(figure: Figure, handles: Sequence[Artist]) -> None:
     """Above the panels, in as many columns as fit."""
     columns = _legend_columns(figure.get_figwidth(), handles)
     figure.legend(handles=handles, loc="outside upper left", ncols=columns)
@@ -95,7 +95,7 @@ def transfer_bars(section: Section) -> Figure:
             axes.set_ylabel("test accuracy, %")
             axes.tick_params(axis="x", length=0)
         handles = [_swatch(arm, _runs_label(section, found, arm)) for arm in arms]
-        _legend(figure, [*handles, _floor_label()])
+        legend(figure, [*handles, _floor_label()])
     return figure
 
 
@@ -204,7 +204,7 @@ def effects(section: Section) -> Figure:
             Line2D([], [], color=MUTED, marker="o", mec=INK, lw=2, label="ours, 95% interval"),
             Line2D([], [], ls="", marker="D", mfc="white", mec=INK, ms=4.5, label="the paper"),
         ]
-        _legend(figure, handles)
+        legend(figure, handles)
     return figure
 
 
@@ -253,7 +253,7 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
         for axes in grid[:, 0]:
             axes.set_ylabel("validation accuracy, %")
         figure.supxlabel("gradient steps", fontsize=9)
-        _legend(figure, handles)
+        legend(figure, handles)
     return figure
 
 

@@ -13,6 +13,7 @@ from .attention import chance, relevant
 from .backbones import backbone
 from .cells import section_tasks
 from .comparisons import Comparison
+from .figures import legend
 from .masses import HOW, LABELS, How, absent, by_layer, examples, masses
 from .sections import Section
 from .stats import Interval, mean_interval
@@ -138,7 +139,7 @@ def mass_figure(section: Section) -> Figure:
             for s, text in LABELS.items()
         ]
         handles.append(Line2D([], [], color=INK, lw=1.2, ls=(0, (2, 1)), label="spread evenly"))
-        figure.legend(handles=handles, loc="outside upper left", ncols=len(handles))
+        legend(figure, handles)
     return figure
 
 

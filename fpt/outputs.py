@@ -19,7 +19,7 @@ from .sections import Section
 from .style import styled
 from .table import Table
 
-COLOURS = 64  # of a picture
+COLOURS = 256  # of a picture
 CURVE_COLUMNS = ["task", "arm", "seed", "step", "accuracy", "train_loss", "valid_loss", "clipped"]
 
 

@@ -10,6 +10,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLoc
 
 from .cells import Cell, best_floor, section_tasks
 from .comparisons import Comparison
+from .figures import legend
 from .rates import by_rate, choices, published_rate
 from .sections import Section
 from .style import INK, LOOKS, MUTED, styled
@@ -61,7 +62,7 @@ def rate_figure(section: Section, comparison: Comparison) -> Figure:
             Line2D([], [], color=MUTED, lw=1.2, ls=PAPERS, label="the paper's rate"),
             Line2D([], [], color=INK, lw=1.0, ls=FLOOR, label="best trivial floor"),
         ]
-        figure.legend(handles=handles, loc="outside upper left", ncols=2 if columns == 1 else 3)
+        legend(figure, handles)
     return figure
 
 

@@ -33,14 +33,17 @@ def fill(section: Section, levels: Mapping[str, float]) -> None:
 
 
 def texts(figure: Figure) -> list[Text]:
-    """The visible texts of a figure, drawn."""
+    """The visible texts of a figure, drawn; a legend may not leave it."""
     with styled():
         FigureCanvasAgg(figure).draw()
-    return [
+    found = [
         text
         for text in dict.fromkeys(figure.findobj(Text))
         if text.get_text().strip() and text.get_visible()
     ]
+    names = [text for legend in figure.legends for text in legend.get_texts()]
+    assert not [it.get_text() for it in names if it.get_window_extent().x1 > figure.bbox.x1]
+    return found
 
 
 def clashes(found: list[Text]) -> list[tuple[str, str]]:

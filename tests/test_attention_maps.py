@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import profiled
 import pytest
 import torch
 import yaml
@@ -59,6 +60,7 @@ def trained(section: Section) -> Section:
 
 
 def texts(section: Section, figure: Figure) -> list[str]:
+    profiled.texts(figure)  # its legend is whole
     outputs.save_figure(section, "figure", figure)
     path = section.folder / "figures" / section.name / "figure.svg"
     return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text())

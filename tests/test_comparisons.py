@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 from made import fill, make_section
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.text import Text
+from profiled import texts
 
 from fpt import claims, config, dots, outputs, paper, tables
 from fpt.arms import ARMS
@@ -16,7 +15,6 @@ from fpt.claim import Evidence
 from fpt.comparisons import COMPARISONS, Comparison
 from fpt.config import PROFILES, Run
 from fpt.sections import Section
-from fpt.style import styled
 from fpt.table import label
 
 SECTIONS = {
@@ -209,16 +207,6 @@ def test_verdicts_on_finetuning_follow_the_data() -> None:
 # --------------------------------------------------------------------------------------- dot plots
 
 DRAW = [dots.accuracies, dots.differences]
-
-
-def texts(figure: Figure) -> list[Text]:
-    with styled():
-        FigureCanvasAgg(figure).draw()
-    return [
-        text
-        for text in dict.fromkeys(figure.findobj(Text))
-        if text.get_text().strip() and text.get_visible()
-    ]
 
 
 @pytest.mark.parametrize("draw", DRAW)
