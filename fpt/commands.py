@@ -97,22 +97,27 @@ def run(args: argparse.Namespace) -> None:
         raise FptError("--address is the address of a Ray cluster; give --executor ray with it.")
     parts = sections_of(args.profile, args.section)
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
-    budget = float("inf") if args.budget is None else seconds(args.budget)
-    end = time.monotonic() + budget
+    end = time.monotonic() + (float("inf") if args.budget is None else seconds(args.budget))
     if args.pipeline and not parts[0].may_train(args.device):
         allowed = " or ".join(parts[0].profile.train_on)
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
     else:
-        made = sweep.run(
-            [run.spec for run in runs],
-            store(args.profile),
-            keep={run.spec.key for run in runs if run.keep},
-            device=args.device,
-            budget=budget,
-            part=args.shard,
-            workers=args.workers,
-            cluster=cluster,
-        )
+        made, tried = 0, set()
+        while fresh := [run for run in runs if run.spec.key not in tried]:
+            made += sweep.run(
+                [run.spec for run in fresh],
+                store(args.profile),
+                keep={run.spec.key for run in fresh if run.keep},
+                device=args.device,
+                budget=end - time.monotonic(),
+                part=args.shard,
+                workers=args.workers,
+                cluster=cluster,
+            )
+            tried |= {run.spec.key for run in fresh}
+            # What is recorded now may call for learning rates beyond the grid.
+            parts = sections_of(args.profile, args.section)
+            runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
         print(f"{made} new records in {store(args.profile).folder}")
         if args.all and len(runs) == sum(len(part.runs) for part in parts) and not args.shard:
             teach_in(parts, end)

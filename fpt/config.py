@@ -8,7 +8,7 @@ is allowed.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from .arms import ARMS, FROZEN, Arm
 from .backbones import backbone
@@ -30,7 +30,7 @@ SETTINGS: Mapping[str, type] = {
     "dropout": float,
     "augment": bool,
 }
-EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search")  # of a section's block, besides
+EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "beyond")  # of a section's block too
 ENGLISH = ("english", "arms", "seeds")  # of a block that teaches bodies English (`fpt.lessons`)
 ZERO_ALLOWED = {"patience", "dropout", "eval_items"}
 TOO_LARGE = 2**63  # for a number of any setting, and for a seed
@@ -45,6 +45,7 @@ class Run:
     spec: RunSpec
     keep: bool = False  # the trained parameters, beside the record
     search: bool = False  # only its validation accuracy counts, to choose a learning rate
+    beyond: bool = False  # its rate is outside the grid: it waits until a best rate is at the edge
 
 
 @dataclass(frozen=True)
@@ -123,17 +124,20 @@ def check_seeds(where: str, seeds: Any) -> None:
 
 def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> None:
     """A block with `lrs` trains at each of them; its `search` names the seeds that choose among
-    them, which must not be those that are reported (see `fpt.rates`)."""
-    if "lrs" not in block and "search" not in block:
+    them, which must not be those that are reported (see `fpt.rates`). Where the best is at an edge,
+    it goes on to the rates `beyond` (see `fpt.grid`)."""
+    if not {"lrs", "search", "beyond"} & set(block):
         return
-    lrs, search = block.get("lrs"), block.get("search")
-    if not isinstance(lrs, list):
-        lrs = []
-    fits = all(type(lr) in (int, float) and 0 < lr < TOO_LARGE for lr in lrs)
-    if not fits or len(set(lrs)) < 2 or len(set(lrs)) < len(lrs):
+    lrs, search, beyond = block.get("lrs"), block.get("search"), block.get("beyond", [])
+    if not _are_rates(lrs) or len(lrs) < 2:
         raise FptError(
             f"{where}.lrs: expected two or more different rates such as [0.001, 0.01], found "
-            f"{block.get('lrs')!r}."
+            f"{lrs!r}."
+        )
+    if not _are_rates(beyond) or any(min(lrs) <= lr <= max(lrs) for lr in beyond):
+        raise FptError(
+            f"{where}.beyond: expected different rates below {min(lrs):g} or above {max(lrs):g}, "
+            f"found {beyond!r}."
         )
     if "lr" in block:
         raise FptError(f"{where}.lr: a block with lrs has no rate of its own; leave it out.")
@@ -147,6 +151,15 @@ def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> N
             f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
             f"{', '.join(map(str, both))}."
         )
+
+
+def _are_rates(given: Any) -> TypeGuard[list[float]]:
+    """Whether it is a list of different learning rates."""
+    return (
+        isinstance(given, list)
+        and all(type(lr) in (int, float) and 0 < lr < TOO_LARGE for lr in given)
+        and len(set(given)) == len(given)
+    )
 
 
 def check_english(where: str, block: Mapping[str, Any]) -> None:
@@ -310,15 +323,17 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
 
 
 def expand(profile: Profile, section: str) -> list[Run]:
-    """Every run of a section's tables, in the order of its blocks, tasks, arms, rates and seeds."""
+    """Every run that a section's tables can have, in the order of its blocks, tasks, arms, rates
+    and seeds."""
     check_names("section", [section], profile.sections)
     runs = []
     for part in profile.sections[section]:
         block = dict(part)
         tasks, arms = block.pop("tasks", []), block.pop("arms", [])
         seeds, keep = block.pop("seeds", profile.seeds), block.pop("keep", False)
-        lrs, search = block.pop("lrs", None), block.pop("search", ())
-        rates: list[dict[str, Any]] = [{}] if lrs is None else [{"lr": float(lr)} for lr in lrs]
+        lrs, search = block.pop("lrs", []), block.pop("search", ())
+        beyond = block.pop("beyond", [])
+        rates: list[dict[str, Any]] = [{"lr": float(lr)} for lr in (*lrs, *beyond)] or [{}]
         runs += [
             Run(
                 arm,
@@ -326,6 +341,7 @@ def expand(profile: Profile, section: str) -> list[Run]:
                 make_spec(profile, ARMS[arm], task, seed, **block, **rate),
                 keep,
                 seed in search,
+                rate.get("lr") in beyond,
             )
             for task in tasks
             for arm in arms

@@ -43,7 +43,8 @@ def cells(sections: Sequence[Section]) -> list[Coverage]:
     for section in sections:
         for run in section.runs:
             place = Place(section.name, run.arm, run.task)
-            runs.setdefault(place, []).append(run.spec.key)
+            if not run.beyond:
+                runs.setdefault(place, []).append(run.spec.key)
     found = []
     for name, table in paper.tables().items():
         if not is_own(name):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Wanted:
     """A run in its place in a section. `flops`: of its whole budget; one that stops early has
-    fewer. `keep`: it is missing without its parameters."""
+    fewer. `keep`: it is missing without its parameters. `beyond`: only a result can call for it."""
 
     section: str
     arm: str
@@ -32,6 +32,7 @@ class Wanted:
     backbone: str
     flops: float
     keep: bool
+    beyond: bool
 
 
 @dataclass(frozen=True)
@@ -83,9 +84,9 @@ def expected(profile: str) -> Expected:
         if content.pop("stamp") == stamp:
             return _from_content(content)
     from .config import load
-    from .sections import section
+    from .sections import planned
 
-    made = expected_of([section(name, profile) for name in load(profile).sections])
+    made = expected_of([planned(name, profile) for name in load(profile).sections])
     with suppress(FptError):  # a cache that cannot be written costs time only
         write_json(path, asdict(made) | {"stamp": stamp}, indent=None)
     return made
@@ -103,7 +104,8 @@ def expected_of(sections: "Sequence[Section]") -> Expected:
             spec = run.spec
             flops = flops_per_token(spec) * spec.steps * spec.batch * task_of(spec).length
             place = (part.name, run.arm, run.task)
-            runs.append(Wanted(*place, spec.key, spec.backbone, float(flops), run.keep))
+            size = (spec.backbone, float(flops))
+            runs.append(Wanted(*place, spec.key, *size, run.keep, run.beyond))
     names = tuple(part.name for part in sections)
     return Expected(names, tuple(runs), tuple(cells(sections)), paper.missing())
 

@@ -146,6 +146,16 @@ def edges(section: Section) -> str:
     low, high = (end(lr for it in chosen.values() for lr in it.found) for end in (min, max))
     done = {at: it for at, it in chosen.items() if it.rate is not None}
     said = [f"{len(done)} of {len(chosen)} best rates are chosen, from {low:g} to {high:g}."]
+    extended: dict[str, set[float]] = {}
+    for run in section.runs:
+        if run.beyond:
+            extended.setdefault(run.task, set()).add(run.spec.lr)
+    if extended:
+        named = "; ".join(
+            f"{task} to {', '.join(f'{lr:g}' for lr in sorted(lrs))}"
+            for task, lrs in extended.items()
+        )
+        said.append(f"A best rate at its edge extended the grid of {named}.")
     on_edge = {at: it for at, it in done.items() if it.edge is not None}
     if on_edge:
         named = "; ".join(
@@ -153,8 +163,8 @@ def edges(section: Section) -> str:
             for (arm, task), it in on_edge.items()
         )
         said.append(
-            f"**On an edge of the grid**: {named}. A better rate may lie outside: add one to `lrs` "
-            f"of section `{section.name}` in `params.yaml`, for all arms."
+            f"**On an edge of the grid**: {named}. A better rate may lie outside: add one to "
+            f"`beyond` of section `{section.name}` in `params.yaml`."
         )
     elif done:
         said.append("None of them lies on an edge of the grid.")

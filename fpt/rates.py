@@ -4,53 +4,23 @@ Rothermel et al. (2021, arXiv:2107.12460) hold that the paper's one rate of 0.00
 comparison. A block of params.yaml with `lrs` trains every arm on every task at each of them, with
 two sets of seeds. Those of `search` choose: the rate of the best mean validation accuracy. The
 block's `seeds` are reported, and they too are trained at every rate, not at the chosen one alone:
-so what is trained follows from params.yaml and never from a result, every arm has equally many
-trials, and accuracy against the rate is a curve with intervals. No seed that chooses is reported,
-and the test set chooses nothing.
+so every arm has equally many trials, and accuracy against the rate is a curve with intervals. No
+seed that chooses is reported, and the test set chooses nothing. `fpt.grid` chooses, and says when
+the grid goes on beyond its edge.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from . import paper
+from . import grid, paper
 from .cells import Cell, cells
 from .config import Run
+from .grid import At, Choice
 from .sections import Section
 
-At = tuple[str, str]  # an arm and a task
 Rates = Mapping[At, Mapping[float, Cell]]  # cells at each rate, lowest first
 
 PUBLISHED = "Rates"  # the paper's own, as a table
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The rate chosen for an arm on a task; None while runs of the search are `missing`.
-
-    `found` has for each rate of the grid, lowest first, the mean validation accuracy of the search
-    and the mean step at which it was reached; (-1, 0) where a run diverged.
-    """
-
-    found: Mapping[float, tuple[float, float]]
-    missing: frozenset[str]  # keys
-
-    @property
-    def rate(self) -> float | None:
-        """The best; of equal ones that which gets there first, then the lowest."""
-        if self.missing:
-            return None
-        return max(self.found, key=lambda lr: (self.found[lr][0], -self.found[lr][1], -lr))
-
-    @property
-    def edge(self) -> str | None:
-        """`lowest` or `highest` where the chosen rate is the last of the grid on that side and no
-        rate within it is as good: a better one may lie outside."""
-        if self.rate is None or len(self.found) < 2:
-            return None
-        first, *inside, last = self.found
-        if any(self.found[lr][0] >= self.found[self.rate][0] for lr in inside):
-            return None
-        return {first: "lowest", last: "highest"}[self.rate]
 
 
 def published_rate(task: str) -> float:
@@ -63,27 +33,7 @@ def published_rate(task: str) -> float:
 
 def choices(section: Section) -> dict[At, Choice]:
     """The choice for every arm and task of a section; of one rate where there is only one."""
-    present = section.records()
-    runs: dict[At, list[Run]] = {}
-    for run in section.runs:
-        runs.setdefault((run.arm, run.task), []).append(run)
-    chosen = {}
-    for at, mine in runs.items():
-        trials = [run for run in mine if run.search]
-        found = {}
-        for lr in sorted({run.spec.lr for run in mine}):
-            keys = [run.spec.key for run in trials if run.spec.lr == lr]
-            here = [present[key] for key in keys if key in present]
-            whole = bool(here) and all(record.status == "done" for record in here)
-            means = [
-                sum(record.metrics[name] for record in here) / len(here)
-                for name in ("valid_accuracy", "best_step")
-                if whole
-            ]
-            found[lr] = (means[0], means[1]) if whole else (-1.0, 0.0)
-        missing = {run.spec.key for run in trials if run.spec.key not in present}
-        chosen[at] = Choice(found, frozenset(missing))
-    return chosen
+    return grid.choices(section.runs, section.records())
 
 
 def reported(section: Section) -> Section:

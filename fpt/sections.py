@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from . import config, lessons, sweep
+from . import config, grid, lessons, sweep
 from . import device as devices
 from .config import Profile, Run
 from .files import write_json
@@ -72,6 +72,7 @@ class Section:
 
     def train(self, **options: Any) -> int:
         """Train what is missing, where the profile allows it; returns the number of new records.
+        Where these call for learning rates beyond the grid (`fpt.grid`), `section` then has more.
 
         FPT_TRAIN_SECONDS bounds the time, as a check of the notebooks does: what is then missing is
         shown as such, and goes on from its checkpoint in the next call.
@@ -164,7 +165,15 @@ class Section:
         write_json(self.folder / "index" / f"{self.name}.json", listed)
 
 
+def planned(name: str, profile: str) -> Section:
+    """The section with every run that it can have, those that only results call for included."""
+    loaded = config.load(profile)
+    return Section(name, loaded, tuple(config.expand(loaded, name)))
+
+
 def section(name: str, profile: str | None = None) -> Section:
     """The section `name` of `profile`, by default the one at the top of params.yaml."""
-    loaded = config.load(profile or current_profile())
-    return Section(name, loaded, tuple(config.expand(loaded, name)))
+    whole = planned(name, profile or current_profile())
+    if not any(run.beyond for run in whole.runs):
+        return whole
+    return replace(whole, runs=tuple(grid.reached(whole.runs, whole.records())))

@@ -64,12 +64,15 @@ def held_against(found: Iterable[Summary]) -> dict[str, float] | None:
 
 def status(wanted: Expected, found: Mapping[str, Summary]) -> list[dict[str, Any]]:
     """One row per section: runs expected and present, keys missing, hours left at the measured
-    rate of the same body (None where nothing was ever measured), and what that rate rests on."""
+    rate of the same body (None where nothing was ever measured), and what that rate rests on. Of
+    the runs beyond the grid of learning rates only those that are there count as expected; `beyond`
+    is how many more there can be."""
     known = rates(found.values())
     rows = []
     for name in wanted.sections:
-        runs = {run.key: run for run in wanted.runs if run.section == name}
-        keep = {run.key for run in wanted.runs if run.section == name and run.keep}
+        every = {run.key: run for run in wanted.runs if run.section == name}
+        runs = {key: run for key, run in every.items() if not run.beyond or key in found}
+        keep = {key for key, run in runs.items() if run.keep}
         missing = [
             run
             for key, run in runs.items()
@@ -90,6 +93,7 @@ def status(wanted: Expected, found: Mapping[str, Summary]) -> list[dict[str, Any
                 "expected": len(runs),
                 "present": len(runs) - len(missing),
                 "missing": [run.key for run in missing],
+                "beyond": len(every) - len(runs),
                 "hours_left": hours,
                 "basis": " and ".join(sorted(basis)) if hours is not None else "",
             }
@@ -124,6 +128,8 @@ def show(profile: str, as_json: bool) -> None:
             line += ", cost unknown: no run was measured yet"
         elif row["missing"]:
             line += f", {row['hours_left']:.1f} h left at the rate measured on {row['basis']}"
+        if row["beyond"]:
+            line += f"; up to {row['beyond']} more if best rates are at the edge of their grid"
         print(line)
     if model is not None:
         print(

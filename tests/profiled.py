@@ -10,10 +10,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from fpt import claims, config
+from fpt import claims
 from fpt.cells import Cell
 from fpt.claim import Claim, Evidence
-from fpt.sections import Section
+from fpt.sections import Section, section
 from fpt.style import styled
 
 
@@ -21,8 +21,7 @@ def section_of(name: str, profile: str, folder: Path, monkeypatch: pytest.Monkey
     """The section `name` of params.yaml; its reports go to `folder`."""
     monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", folder)
     monkeypatch.setattr("fpt.records.REPORTS", folder)
-    loaded = config.load(profile)
-    return Section(name, loaded, tuple(config.expand(loaded, name)))
+    return section(name, profile)
 
 
 def fill(section: Section, levels: Mapping[str, float]) -> None:

@@ -256,6 +256,10 @@ WRONG = {
     "a rate of zero": (rates([0, 0.1], [7]), [f"{TRANSFER}.lrs", "[0, 0.1]"]),
     "rates without a search": (rates([1, 2], DELETE), [f"{TRANSFER}.search: expected", "None"]),
     "a search without rates": (rates(DELETE, [7]), [f"{TRANSFER}.lrs: expected two", "None"]),
+    "beyond without rates": (rates(DELETE, DELETE, beyond=[1]), [f"{TRANSFER}.lrs: expected two"]),
+    "beyond a number": (rates([1, 2], [7], beyond=3), [f"{TRANSFER}.beyond: expected", "found 3."]),
+    "beyond within": (rates([1, 3], [7], beyond=[2]), [f"{TRANSFER}.beyond", "below 1 or above 3"]),
+    "beyond twice": (rates([1, 2], [7], beyond=[3, 3]), [f"{TRANSFER}.beyond", "different"]),
     "a rate beside rates": (rates([1, 2], [7], lr=0.1), [f"{TRANSFER}.lr: a block with lrs"]),
     "search seeds reported": (rates([1, 2], [7, 1]), [f"{TRANSFER}.search: ", "others than 1."]),
     "search seeds of the block": (

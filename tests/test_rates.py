@@ -10,13 +10,18 @@ from made import make_record, make_section
 from profiled import clashes, section_of, texts
 
 from fpt import claims, config, outputs, paper, protocol, rate_tables, rates, tables
+from fpt.__main__ import main
 from fpt.cells import cells
 from fpt.comparisons import COMPARISONS
 from fpt.config import PROFILES, Run
 from fpt.errors import FptError
+from fpt.expected import expected_of
 from fpt.rate_figures import rate_figure
 from fpt.records import Record, Store
-from fpt.sections import Section
+from fpt.sections import Section, planned
+from fpt.sections import section as fpt_section
+from fpt.spec import RunSpec
+from fpt.status import status
 from fpt.table import label
 
 RATES, CONTROLS = COMPARISONS["learning_rate"], COMPARISONS["controls"]
@@ -55,9 +60,13 @@ def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
     return section_of("learning_rate", "lab", tmp_path, monkeypatch).part(TASKS, RATES.arms)
 
 
-def lose(section: Section, run: Run) -> None:
+def kept(section: Section) -> dict[str, Record]:
     assert isinstance(section.store, Memory)
-    del section.store.kept[run.spec.key]
+    return section.store.kept
+
+
+def lose(section: Section, run: Run) -> None:
+    del kept(section)[run.spec.key]
 
 
 def fill(section: Section, accuracy: Callable[[Run], float | None] = level) -> None:
@@ -144,7 +153,83 @@ def test_the_edge_of_the_grid_is_said(best: float, edge: str | None, section: Se
     assert ("None of them lies on an edge" in said) == (edge is None)
     if edge:
         assert f"{label('full')} on mnist ({best:g}, the {edge})" in said
-        assert "add one to `lrs` of section `learning_rate`" in said
+        assert "add one to `beyond` of section `learning_rate`" in said
+
+
+def rates_of(section: Section) -> dict[str, set[float]]:
+    """The rates beyond the grid, by task."""
+    found: dict[str, set[float]] = {}
+    for run in section.runs:
+        if run.beyond:
+            found.setdefault(run.task, set()).add(run.spec.lr)
+    return found
+
+
+def test_a_best_rate_at_the_edge_extends_the_grid_of_its_task(section: Section) -> None:
+    """Outwards one by one, for every arm of the task, and no other task."""
+
+    def grown() -> Section:
+        return fpt_section("learning_rate", "lab")
+
+    def accuracy(run: Run) -> float:
+        rising = (run.arm, run.task) == ("full", "mnist")
+        return 0.5 + 0.1 * run.spec.lr if rising else level(run) if run.spec.lr in GRID else 0.1
+
+    assert rates_of(grown()) == {}
+    fill(section, accuracy)
+    assert rates_of(grown()) == {"mnist": {0.03}}
+    waiting = rates.choices(grown())["full", "mnist"]
+    assert waiting.rate is None
+    assert len(waiting.missing) == 2
+    fill(grown().part(TASKS, RATES.arms), accuracy)
+    assert rates_of(grown()) == {"mnist": {0.03, 0.1}}
+    fill(grown().part(TASKS, RATES.arms), accuracy)
+    last = grown().part(TASKS, RATES.arms)
+    assert rates_of(last) == {"mnist": {0.03, 0.1}}
+    trials = {arm: [(r.search, r.spec.lr) for r in one(last, arm, "mnist")] for arm in RATES.arms}
+    assert len({tuple(each) for each in trials.values()}) == 1
+    assert rates.choices(last)["full", "mnist"].edge == "highest"
+    said = rate_tables.edges(last)
+    assert "A best rate at its edge extended the grid of mnist to 0.03, 0.1." in said
+    assert f"{label('full')} on mnist (0.1, the highest)" in said
+
+    run = next(run for run in one(section, "full", "mnist") if run.search)
+    lose(section, run)
+    assert rates_of(grown()) == {}  # nothing is chosen, so nothing is called for
+
+
+def test_a_best_rate_at_the_lower_edge_extends_it_downwards(section: Section) -> None:
+    fill(section, lambda run: 0.5 - run.spec.lr)
+    grown = fpt_section("learning_rate", "lab").part(TASKS)
+    assert rates_of(grown) == dict.fromkeys(TASKS, {0.000003})
+
+
+def test_what_results_may_call_for_is_counted_apart() -> None:
+    wanted = expected_of([planned("learning_rate", "lab").part(["mnist"], ["fpt"])])
+    (row,) = status(wanted, {})
+    assert (row["expected"], len(row["missing"]), row["beyond"]) == (7 * 5, 7 * 5, 3 * 5)
+
+
+def test_training_goes_on_beyond_the_grid(
+    section: Section, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`fpt run` asks for what its own records call for, until nothing more is."""
+    asked: list[set[float]] = []
+
+    def pretend(specs: list[RunSpec], *args: object, **options: object) -> int:
+        asked.append({spec.lr for spec in specs})
+        keys = {spec.key for spec in specs}
+        runs = config.expand(config.load("lab"), "learning_rate")
+        for run in runs:
+            if run.spec.key in keys:
+                section.store.write(make_record(run, min(0.9, 0.5 + 10 * run.spec.lr)))
+        return len(keys)
+
+    monkeypatch.setattr("fpt.commands.sweep.run", pretend)
+    monkeypatch.setattr("fpt.commands.store", lambda profile: section.store)
+    assert main(["run", "learning_rate", "--profile", "lab", "--only", "mnist"]) == 0
+    assert asked == [set(GRID), {0.03}, {0.1}]
+    assert f"{len(kept(section))} new records" in capsys.readouterr().out
 
 
 def test_a_rate_at_which_a_run_diverged_is_not_chosen(section: Section) -> None:
