@@ -1,6 +1,6 @@
 """How many parameters each trainable group has, and what the frozen body computes."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cache
 
 from torch import nn
@@ -27,8 +27,8 @@ def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
         counts[group] = sum(_size(shape) for shape in shapes.values())
     if spec.positions:
         counts["positions"] = task.length * spec.width
-    for name, parameter in build(spec, Draws(), 0.0).named_parameters():
-        counts[group_of(spec, name)] += parameter.numel()
+    for name, size in _body_sizes(spec).items():
+        counts[group_of(spec, name)] += size
     return counts
 
 
@@ -37,11 +37,16 @@ def trained_count(spec: Backbone, task: Task, trainable: Collection[str]) -> int
     counts = parameter_counts(spec, task)
     if LAST_ATTENTION in trainable and "attention" not in trainable:
         counts[LAST_ATTENTION] = sum(
-            parameter.numel()
-            for name, parameter in build(spec, Draws(), 0.0).named_parameters()
+            size
+            for name, size in _body_sizes(spec).items()
             if trained_group(spec, name, (LAST_ATTENTION,))
         )
     return sum(counts.get(group, 0) for group in trainable)
+
+
+@cache
+def _body_sizes(spec: Backbone) -> Mapping[str, int]:
+    return {name: it.numel() for name, it in build(spec, Draws(), 0.0).named_parameters()}
 
 
 def _size(shape: tuple[int, ...]) -> int:

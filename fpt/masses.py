@@ -35,7 +35,7 @@ LABELS: Mapping[str, str] = {  # what is looked at, by source
 How = Literal["mean", "best"]
 Where = Literal["first layer", "best head"]
 HOW: Mapping[How, str] = {"mean": "mean over heads", "best": "best head"}
-MAP_CELLS = 1 << 18  # of the maps of one head; bounds the examples that are looked at
+MAP_CELLS = 1 << 16  # of the maps of one head; bounds the examples that are looked at
 LEAST_EXAMPLES = 8
 
 

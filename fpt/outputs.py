@@ -53,6 +53,7 @@ def save_figure(section: Section, name: str, figure: Figure) -> Picture:
         for kind, stamp in (("png", "Software"), ("svg", "Date")):
             buffer = io.BytesIO()
             figure.savefig(buffer, format=kind, metadata={stamp: None})
+            figure.set_layout_engine("none")  # found once, for both
             drawn[kind] = buffer.getvalue() if kind == "svg" else in_palette(buffer)
             write_atomic(folder / f"{name}.{kind}", drawn[kind])
     return Picture(name, drawn["png"])

@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from types import NoneType
 from typing import Any, get_type_hints
 
@@ -60,7 +61,7 @@ class RunSpec:
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return values | {"data": json.loads(self.data), "trainable": list(self.trainable)}
 
-    @property
+    @cached_property
     def key(self) -> str:
         """16 hexadecimal digits that name the run."""
         values = self.to_dict()
