@@ -26,11 +26,12 @@ MORE = (  # and parts of the body itself
 DEPTHS = (1, 2, 3, 6)  # layers of tables 11 and 12, beside the whole body
 BODY = ("attention", "feedforward")  # of a body whose queries and keys are apart, all but those
 SIZES = ("smaller", "larger", "largest")  # beside the profile's own
-LSTMS = {  # the LSTM made more like a transformer, one step after another; and one of its size
+LSTMS = {  # the LSTM made more like a transformer, one step after another; and two of its size
     "deep": "as deep",
     "residual": "and residual",
     "positions": "and positions",
     "matched": "same size",
+    "flops": "same FLOPs",
 }
 
 CORPORA = {  # what a body was pretrained on: role of its weights -> how it is called

@@ -66,7 +66,7 @@ class Comparison:
         return None if first is None or second is None else first - second
 
 
-LSTM_KINDS = ("", "-released", "-deep", "-residual", "-positions", "-matched")
+LSTM_KINDS = ("", "-released", "-deep", "-residual", "-positions", "-matched", "-flops")
 RANDOM_LSTMS = tuple(f"random-lstm{kind}" for kind in LSTM_KINDS)
 ARCHITECTURES = ("bidirectional", "bert", "t5", "longformer")
 SCALES = {"": "small", "-larger": "medium", "-largest": "large"}  # as the paper calls them

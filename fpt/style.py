@@ -122,6 +122,7 @@ LOOKS: Mapping[str, Look] = {
     "random-lstm-residual": Look("#44AA99", "D", "xx", "--", hollow=True),
     "random-lstm-positions": Look("#332288", "p", "oo", (0, (5, 1, 1, 1)), hollow=True),
     "random-lstm-matched": Look("#882255", "X", "\\\\", (0, (1, 1)), hollow=True),
+    "random-lstm-flops": Look("#999933", "s", "..", (0, (3, 1, 1, 1, 1, 1)), hollow=True),
     "full@3": Look("#117733", "D", "|||", ":"),
     "vanilla": Look("#882255", "P", "xx", "--"),
     "linformer": Look("#332288", "v", "\\\\", ":"),

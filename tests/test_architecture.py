@@ -120,6 +120,7 @@ def test_verdicts_follow_the_data() -> None:
     levels = {arm: 0.5 for arm in ARMS} | {"random": 0.7, "random-lstm": 0.6, "fpt": 0.95}
     levels |= {"random-lstm-deep": 0.62, "random-lstm-residual": 0.64}
     levels |= {"random-lstm-positions": 0.66, "random-lstm-matched": 0.68, "fpt-lstm": 0.8}
+    levels |= {"random-lstm-flops": 0.65}
     levels |= {"fpt-bert": 0.96, "fpt-longformer": 0.8, "fpt-t5": 0.8}
     levels |= {"fpt-bidirectional": 0.94, "random-bidirectional": 0.71}
     found = verdicts(levels, "listops")

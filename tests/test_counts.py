@@ -32,6 +32,13 @@ def test_the_matched_lstm_has_the_matrices_of_the_transformer(size: str) -> None
     assert forward_flops(transformer, 100) - forward_flops(lstm, 100) == attention
 
 
+@pytest.mark.parametrize("size", DEEPER)
+def test_the_lstm_of_equal_cost_takes_the_flops_of_the_transformer(size: str) -> None:
+    lstm, transformer = backbone(f"lstm-flops-{size}"), backbone(size)
+    assert lstm.width == transformer.width
+    assert forward_flops(lstm, 1024) == forward_flops(transformer, 1024)
+
+
 def test_flops_by_hand() -> None:
     # 2 * 786,432 for the matrices; 4 layers * 4 * 128 * 64 tokens for scores and values
     assert forward_flops(backbone("nano"), 64) == 1_572_864 + 131_072
@@ -43,7 +50,7 @@ def test_flops_by_hand() -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")  # transformers on its own tokens
 @pytest.mark.parametrize(
     "name",
-    ["nano", "bidirectional-nano", "lstm-matched-nano", "lstm-residual-nano", "bert-nano"]
+    ["nano", "bidirectional-nano", "lstm-matched-nano", "lstm-flops-nano", "bert-nano"]
     + ["t5-encoder-nano", "longformer-nano", "vit-nano", "vanilla", "linformer"],
 )
 @torch.no_grad()

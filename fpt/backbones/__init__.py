@@ -115,15 +115,19 @@ LSTM_LAYERS = 3  # the paper's, of GPT-2's width; the local ones follow the loca
 def _lstms(size: str, layers: int, width: int) -> tuple[Backbone, ...]:
     """The LSTM made more like the transformer of a size, one step after another (section 3.3, of
     the paper's second version): as deep, with residual connections, with a table of positions. And
-    `matched`, which has as many frozen matrix parameters: 8 width^2 per layer where the
-    transformer has 12. None at a size where that would not be deeper."""
+    two that are matched to it: `matched` has as many frozen matrix parameters, 8 width^2 per layer
+    where the transformer has 12; `flops` takes as many FLOPs per token in the longest sequence, so
+    it has layers for what attention costs there, and residuals without which so many would pass
+    nothing on. None at a size where that would not be deeper."""
     if layers <= LSTM_LAYERS:
         return ()
+    as_costly = 3 * layers // 2 + layers * 1024 // (4 * width)
     return (
         Backbone(f"lstm-deep-{size}", "lstm", layers, width),
         Backbone(f"lstm-residual-{size}", "lstm", layers, width, residual=True),
         Backbone(f"lstm-positions-{size}", "lstm", layers, width, positions=1024, residual=True),
         Backbone(f"lstm-matched-{size}", "lstm", 3 * layers // 2, width),
+        Backbone(f"lstm-flops-{size}", "lstm", as_costly, width, residual=True),
     )
 
 
