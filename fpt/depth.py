@@ -10,7 +10,7 @@ from .arms import ARMS
 from .backbones import backbone
 from .cells import Cell, Cells, best_floor, cells, effect, section_tasks
 from .claims import points
-from .comparisons import Comparison
+from .comparison import Comparison
 from .sections import Section
 from .table import NONE, Table, percent
 from .tables import cell_text, compared, coverage, remarks

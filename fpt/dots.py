@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from .cells import Cell, best_floor, cells, effect, section_tasks
-from .comparisons import Comparison
+from .comparison import Comparison
 from .sections import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .table import NONE, label, short

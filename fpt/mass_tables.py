@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from .attention import chance, relevant
 from .backbones import backbone
 from .cells import section_tasks
-from .comparisons import Comparison
+from .comparison import Comparison
 from .figures import legend
 from .masses import HOW, LABELS, How, absent, by_layer, examples, masses
 from .sections import Section

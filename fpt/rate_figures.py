@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from .cells import Cell, best_floor, section_tasks
-from .comparisons import Comparison
+from .comparison import Comparison
 from .figures import legend
 from .rates import by_rate, choices, published_rate
 from .sections import Section

@@ -7,7 +7,7 @@ import pandas as pd
 from . import paper
 from .cells import Cell, cells, effect, section_tasks
 from .claims import points, signed
-from .comparisons import Comparison
+from .comparison import Comparison
 from .rates import Choice, Rates, by_rate, choices, published, published_rate, reported, tuned
 from .sections import Section
 from .stats import Difference

@@ -8,7 +8,8 @@ import pandas as pd
 from .cells import CHOSEN, LAST, Cell, cells, effect, floors, section_arms, section_tasks
 from .claim import known_to_paper
 from .claims import Finding, p_text, points, signed
-from .comparisons import COMPARISONS, Comparison
+from .comparison import Comparison
+from .comparisons import COMPARISONS
 from .records import Record
 from .sections import Section
 from .stats import Difference

@@ -23,7 +23,7 @@ from fpt import data, parquet
 from fpt.data import Arrays, Dataset
 from fpt.pretrain import corpus
 from fpt.pretrain.streams import open_stream
-from fpt.tasks import get_task, images, proteins
+from fpt.tasks import get_task, image_data, proteins
 from fpt.tasks.expressions import generate
 
 
@@ -69,7 +69,7 @@ TABLES: dict[str, tuple[dict[str, list[Any]], list[str]]] = {
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The file that stands for every file of the hub; prepared data go to the test's folder."""
     path = tmp_path / "hub.parquet"
-    for module in (images, proteins):
+    for module in (image_data, proteins):
         monkeypatch.setattr(module, "fetch", lambda name, split: path)
     monkeypatch.setattr(data, "PREPARED", tmp_path / "prepared")
     return path
@@ -104,7 +104,7 @@ def test_tables_with_too_few_images() -> None:
     def few() -> Arrays:
         return {"train_images": np.zeros((7, 28, 28, 1), np.uint8)}
 
-    said = refusal(lambda: data._build(replace(images.MNIST_DATA, build=few)))
+    said = refusal(lambda: data._build(replace(image_data.MNIST_DATA, build=few)))
     check_said(said, ["mnist-v1 cannot be made of its source", "'train_images'", "(55000, 28, 28"])
 
 

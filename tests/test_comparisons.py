@@ -12,7 +12,8 @@ from fpt import claims, config, dots, outputs, paper, tables
 from fpt.arms import ARMS
 from fpt.cells import Cell
 from fpt.claim import Evidence
-from fpt.comparisons import COMPARISONS, Comparison
+from fpt.comparison import Comparison
+from fpt.comparisons import COMPARISONS
 from fpt.config import PROFILES, Run
 from fpt.sections import Section
 from fpt.table import label

@@ -14,7 +14,7 @@ from PIL import Image
 from fpt import data, prepare
 from fpt.data import Dataset, data_note, load, prepared_path
 from fpt.errors import FptError
-from fpt.tasks import get_task, images, proteins
+from fpt.tasks import get_task, image_data, proteins
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,9 @@ def _own_folder(tmp_path, monkeypatch):
 @pytest.fixture
 def hub(tmp_path, monkeypatch):
     """Small parquet files in place of the hub's; returns the folder."""
-    monkeypatch.setattr(images, "fetch", lambda name, split: tmp_path / f"{name}-{split}.parquet")
+    monkeypatch.setattr(
+        image_data, "fetch", lambda name, split: tmp_path / f"{name}-{split}.parquet"
+    )
     monkeypatch.setattr(proteins, "fetch", lambda name, split: tmp_path / f"{name}-{split}.parquet")
     return tmp_path
 
@@ -55,7 +57,7 @@ def test_images_are_decoded_exactly_and_split(hub, name, column, shape):
     pixels = rng.integers(0, 256, (30, *shape), dtype=np.uint8)
     write_images(hub, f"{name}-train", column, pixels, np.arange(30) % 10)
     write_images(hub, f"{name}-test", column, pixels[:7], np.arange(7))
-    arrays = images._from_hub(name, valid=6)
+    arrays = image_data._from_hub(name, valid=6)
     assert arrays["train_images"].shape[:3] == (24, *shape[:2])
     assert np.array_equal(arrays["test_images"].reshape(7, *shape), pixels[:7])
     both = np.concatenate([arrays["train_images"], arrays["valid_images"]]).reshape(30, -1)
@@ -65,7 +67,7 @@ def test_images_are_decoded_exactly_and_split(hub, name, column, shape):
     assert len(arrays["valid_labels"]) == 6
     labels = np.concatenate([arrays["train_labels"], arrays["valid_labels"]])
     assert np.array_equal(labels, np.array(rows) % 10)
-    again = images._from_hub(name, valid=6)
+    again = image_data._from_hub(name, valid=6)
     assert all(np.array_equal(arrays[k], again[k]) for k in arrays)
 
 

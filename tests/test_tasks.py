@@ -24,7 +24,7 @@ def _prepared(tmp_path_factory):
         patch.setattr("fpt.data.PREPARED", folder)
         patch.setattr("fpt.data.DATA", folder)  # no manifest: floors are measured
         few = {"train": 60, "valid": 20, "test": 30}
-        patch.setattr("fpt.tasks.images.SHAPES_SIZES", few)
+        patch.setattr("fpt.tasks.image_data.SHAPES_SIZES", few)
         patch.setattr("fpt.tasks.proteins.FAMILIES_SIZES", few)
         yield
 

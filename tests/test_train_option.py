@@ -22,7 +22,7 @@ def image_task(name: str, **options: int) -> ImageTask:
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty generated images, so that every one of them can be looked at."""
     monkeypatch.setattr("fpt.data.PREPARED", tmp_path)
-    monkeypatch.setattr("fpt.tasks.images.SHAPES_SIZES", {"train": 60, "valid": 5, "test": 40})
+    monkeypatch.setattr("fpt.tasks.image_data.SHAPES_SIZES", {"train": 60, "valid": 5, "test": 40})
 
 
 @pytest.mark.parametrize("name", SIZES)

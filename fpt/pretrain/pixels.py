@@ -11,7 +11,7 @@ from tqdm import tqdm
 from .. import parquet
 from ..data import load
 from ..errors import FptError
-from ..tasks.images import CIFAR_DATA
+from ..tasks.image_data import CIFAR_DATA
 from .corpus import HELD_OUT, Stream, corpus_file
 from .lines import END_ID
 

@@ -1,7 +1,8 @@
 """Image tasks: mnist, cifar10, cifar10-lra, and the smoke stand-ins digits and shapes.
 
 Token form and normalisation follow paper section 2.2 (paper and released code); patches are cut
-row by row, a token's values in the order (row, column, channel).
+row by row, a token's values in the order (row, column, channel). The images themselves are those of
+`image_data`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,16 +10,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
-from .. import parquet
-from ..data import Arrays, Dataset, check_array, check_below, fetch, hub_identity, load
+from ..data import load
 from ..errors import FptError
-from ..rng import fold, generator
+from ..rng import generator
 from . import augment as augmentation
+from . import image_data
 from .base import (
     Batch,
     Device,
@@ -30,10 +29,8 @@ from .base import (
     order,
     resolve,
 )
-from .shapes import SHAPES, draw_shapes
+from .shapes import SHAPES
 
-PREPARATION = 1
-DIGITS_FIELD = 10  # pixels a side
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 CIFAR_CLASSES = (
     "airplane",
@@ -142,122 +139,6 @@ class ImageTask(FiniteTask):
         return Example(answer=answer, image=self.pixels(arrays[f"{split}_images"][index]))
 
 
-def split_rows(name: str, count: int, *parts: int) -> list[np.ndarray]:
-    """`count` rows cut into fixed random parts of the given sizes, the first taking the rest.
-
-    The permutation is keyed by the data set's name; each part is in ascending order.
-    """
-    rng = np.random.Generator(np.random.PCG64(fold(name, "split")))
-    # Argsort of raw 64-bit draws: the raw stream is the one NumPy promises never to change.
-    shuffled = np.argsort(rng.bit_generator.random_raw(count), kind="stable")
-    borders = np.cumsum([count - sum(parts), *parts])[:-1]
-    return [np.sort(part) for part in np.split(shuffled, borders)]
-
-
-def _decode(name: str, split: str) -> tuple[np.ndarray, np.ndarray]:
-    """Images (N, H, W, C) uint8 and labels (N,) uint8 of a hub file with one image column."""
-    path, column, shape = fetch(name, split), *FORMS[name]
-    table = parquet.read(path, column, "label")
-    images = []
-    for value in tqdm(table[column].to_pylist(), desc=f"{name} {split}", disable=None):
-        image = parquet.picture(path, value)
-        images.append(image[..., None] if image.ndim == 2 else image)
-        if images[-1].shape != shape:
-            raise FptError(f"{path} has an image of {images[-1].shape}; all must be {shape}.")
-    return np.stack(images), parquet.labels(path, table, "label", 10).astype(np.uint8)
-
-
-def _from_hub(name: str, valid: int) -> Arrays:
-    images, labels = _decode(name, "train")
-    train_rows, valid_rows = split_rows(name, len(labels), valid)
-    arrays = {
-        "train_images": images[train_rows],
-        "train_labels": labels[train_rows],
-        "valid_images": images[valid_rows],
-        "valid_labels": labels[valid_rows],
-    }
-    images, labels = _decode(name, "test")
-    return {**arrays, "test_images": images, "test_labels": labels}
-
-
-def _digits() -> Arrays:
-    """Every digit at a random place of an empty field, training digits at four places each.
-
-    In the middle of an 8x8 image a linear classifier knows 97% of them; moved about, it does not.
-    """
-    from sklearn.datasets import load_digits
-
-    bundle = load_digits()
-    images, labels = bundle.images.astype(np.uint8), bundle.target.astype(np.uint8)
-    rng = np.random.Generator(np.random.PCG64(fold("digits", "places")))
-    arrays: Arrays = {}
-    for split, rows in zip(
-        ("train", "valid", "test"), split_rows("digits", len(labels), 200, 500), strict=True
-    ):
-        rows = np.repeat(rows, 4) if split == "train" else rows
-        fields = np.zeros((len(rows), DIGITS_FIELD, DIGITS_FIELD, 1), np.uint8)
-        places = rng.integers(0, DIGITS_FIELD - 8 + 1, (len(rows), 2))
-        for field, image, (top, left) in zip(fields, images[rows], places, strict=True):
-            field[top : top + 8, left : left + 8, 0] = image
-        arrays |= {f"{split}_images": fields, f"{split}_labels": labels[rows]}
-    return arrays
-
-
-def _shapes() -> Arrays:
-    arrays: Arrays = {}
-    for split, count in SHAPES_SIZES.items():
-        images, labels = draw_shapes(fold("shapes", split), count)
-        arrays |= {f"{split}_images": images, f"{split}_labels": labels}
-    return arrays
-
-
-def check_images(
-    arrays: Arrays, sizes: Mapping[str, int], shape: tuple[int, int, int], levels: int = 255
-) -> None:
-    """ValueError where arrays are not those of an ImageTask with `sizes` examples in ten classes,
-    images of `shape` and pixels from 0 to `levels`."""
-    for split, count in sizes.items():
-        images = check_array(arrays, f"{split}_images", "uint8", (count, *shape))
-        check_below(f"{split}_images", images, levels + 1)
-        labels = check_array(arrays, f"{split}_labels", "uint8", (count,))
-        check_below(f"{split}_labels", labels, 10)
-
-
-# The column of the images in a hub file, and what each one is.
-FORMS: Mapping[str, tuple[str, tuple[int, int, int]]] = {
-    "mnist": ("image", (28, 28, 1)),
-    "cifar10": ("img", (32, 32, 3)),
-}
-MNIST_SIZES = {"train": 55_000, "valid": 5_000, "test": 10_000}
-CIFAR_SIZES = {"train": 45_000, "valid": 5_000, "test": 10_000}
-DIGITS_SIZES = {"train": 4388, "valid": 200, "test": 500}
-SHAPES_SIZES = {"train": 8000, "valid": 1000, "test": 2000}
-MNIST_DATA = Dataset(
-    f"mnist-v{PREPARATION}",
-    hub_identity("mnist", PREPARATION),
-    lambda: _from_hub("mnist", 5000),
-    lambda arrays: check_images(arrays, MNIST_SIZES, (28, 28, 1)),
-)
-CIFAR_DATA = Dataset(
-    f"cifar10-v{PREPARATION}",
-    hub_identity("cifar10", PREPARATION),
-    lambda: _from_hub("cifar10", 5000),
-    lambda arrays: check_images(arrays, CIFAR_SIZES, (32, 32, 3)),
-)
-DIGITS_DATA = Dataset(
-    "digits-v2",
-    {"source": "sklearn.datasets.load_digits", "preparation": 2},
-    _digits,
-    lambda arrays: check_images(arrays, DIGITS_SIZES, (DIGITS_FIELD, DIGITS_FIELD, 1), 16),
-)
-SHAPES_DATA = Dataset(
-    f"shapes-v{PREPARATION}",
-    {"source": "generated", "preparation": PREPARATION},
-    _shapes,
-    lambda arrays: check_images(arrays, SHAPES_SIZES, (32, 32, 3)),
-)
-
-
 def _sizes(name: str, options: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
     """`sizes` of a data set, with as many training examples as option `train` says."""
     if options["train"] > sizes["train"]:
@@ -270,7 +151,7 @@ def _sizes(name: str, options: Mapping[str, Any], sizes: Mapping[str, int]) -> d
 
 def mnist(**given: Any) -> ImageTask:
     """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
-    options = resolve("mnist", given, {"size": 32, "train": MNIST_SIZES["train"]})
+    options = resolve("mnist", given, {"size": 32, "train": image_data.MNIST_SIZES["train"]})
     choice("mnist", "size", options["size"], (32, 28))
     return ImageTask(
         name="mnist",
@@ -279,9 +160,9 @@ def mnist(**given: Any) -> ImageTask:
         dim=16,
         length=(options["size"] // 4) ** 2,
         classes=10,
-        sizes=_sizes("mnist", options, MNIST_SIZES),
-        available=MNIST_SIZES["train"],
-        dataset=MNIST_DATA,
+        sizes=_sizes("mnist", options, image_data.MNIST_SIZES),
+        available=image_data.MNIST_SIZES["train"],
+        dataset=image_data.MNIST_DATA,
         patch=4,
         pad=(options["size"] - 28) // 2,
     )
@@ -289,7 +170,7 @@ def mnist(**given: Any) -> ImageTask:
 
 def cifar10(**given: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as the released code does."""
-    options = resolve("cifar10", given, {"train": CIFAR_SIZES["train"]})
+    options = resolve("cifar10", given, {"train": image_data.CIFAR_SIZES["train"]})
     return ImageTask(
         name="cifar10",
         options=options,
@@ -297,10 +178,10 @@ def cifar10(**given: Any) -> ImageTask:
         dim=48,
         length=64,
         classes=10,
-        sizes=_sizes("cifar10", options, CIFAR_SIZES),
-        available=CIFAR_SIZES["train"],
+        sizes=_sizes("cifar10", options, image_data.CIFAR_SIZES),
+        available=image_data.CIFAR_SIZES["train"],
         augmented=True,
-        dataset=CIFAR_DATA,
+        dataset=image_data.CIFAR_DATA,
         patch=4,
         mean=CIFAR_MEAN,
         std=CIFAR_STD,
@@ -310,12 +191,12 @@ def cifar10(**given: Any) -> ImageTask:
 
 def cifar10_lra(**given: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    options = resolve("cifar10-lra", given, {"train": CIFAR_SIZES["train"]})
+    options = resolve("cifar10-lra", given, {"train": image_data.CIFAR_SIZES["train"]})
     return replace(
         cifar10(),
         name="cifar10-lra",
         options=options,
-        sizes=_sizes("cifar10-lra", options, CIFAR_SIZES),
+        sizes=_sizes("cifar10-lra", options, image_data.CIFAR_SIZES),
         dim=1,
         length=1024,
         patch=1,
@@ -330,7 +211,7 @@ def digits(**given: Any) -> ImageTask:
 
     A stand-in, not MNIST.
     """
-    options = resolve("digits", given, {"train": DIGITS_SIZES["train"]})
+    options = resolve("digits", given, {"train": image_data.DIGITS_SIZES["train"]})
     return ImageTask(
         name="digits",
         options=options,
@@ -338,9 +219,9 @@ def digits(**given: Any) -> ImageTask:
         dim=25,
         length=4,
         classes=10,
-        sizes=_sizes("digits", options, DIGITS_SIZES),
-        available=DIGITS_SIZES["train"],
-        dataset=DIGITS_DATA,
+        sizes=_sizes("digits", options, image_data.DIGITS_SIZES),
+        available=image_data.DIGITS_SIZES["train"],
+        dataset=image_data.DIGITS_DATA,
         patch=5,
         levels=16,
     )
@@ -348,7 +229,7 @@ def digits(**given: Any) -> ImageTask:
 
 def shapes(**given: Any) -> ImageTask:
     """Generated 32x32 colour images of ten shapes, tokens like cifar10. A stand-in."""
-    options = resolve("shapes", given, {"train": SHAPES_SIZES["train"]})
+    options = resolve("shapes", given, {"train": image_data.SHAPES_SIZES["train"]})
     return ImageTask(
         name="shapes",
         options=options,
@@ -356,10 +237,10 @@ def shapes(**given: Any) -> ImageTask:
         dim=48,
         length=64,
         classes=len(SHAPES),
-        sizes=_sizes("shapes", options, SHAPES_SIZES),
-        available=SHAPES_SIZES["train"],
+        sizes=_sizes("shapes", options, image_data.SHAPES_SIZES),
+        available=image_data.SHAPES_SIZES["train"],
         augmented=True,
-        dataset=SHAPES_DATA,
+        dataset=image_data.SHAPES_DATA,
         patch=4,
         mean=(0.5,),
         std=(0.25,),
