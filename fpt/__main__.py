@@ -147,9 +147,9 @@ def parser() -> argparse.ArgumentParser:
         metavar="OBJECTIVE",
         help="such as english, nesting@5M, english+nesting, images, bit-memory or shapes",
     )
-    pretrain.add_argument("--backbone", default="nano")
+    pretrain.add_argument("--backbone", help="by default nano")
     pretrain.add_argument("--tokens", type=int, help="by default those of the shipped weights")
-    pretrain.add_argument("--seed", type=int, default=0)
+    pretrain.add_argument("--seed", type=int, help="by default 0")
     pretrain.add_argument("--budget", metavar="TIME")
     pretrain.add_argument("--compile", action="store_true", help="needs a C++ compiler")
     return top

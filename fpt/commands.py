@@ -207,6 +207,14 @@ def pretrain(args: argparse.Namespace) -> None:
     from .weights import local_folder
 
     if args.objective is None:
+        names = ("backbone", "tokens", "seed", "budget", "compile")
+        given = [f"--{name}" for name in names if getattr(args, name) not in (None, False)]
+        if given:
+            raise FptError(
+                f"{', '.join(given)}: of which body? Name what it is pretrained on, such as "
+                "`fpt pretrain english`; without OBJECTIVE the bodies that the profile reads are "
+                "provided as they are named there."
+            )
         loaded = config.load(args.profile)
         parts = sections_of(args.profile)
         read = {run.spec.weights for part in parts for run in part.runs}
@@ -214,7 +222,7 @@ def pretrain(args: argparse.Namespace) -> None:
         here = devices.choose().type in loaded.train_on
         print(*provide(sorted(filter(None, read)), here), sep="\n")
         return
-    plan = make_plan(args.objective, args.backbone, args.seed, args.tokens)
+    plan = make_plan(args.objective, args.backbone or "nano", args.seed or 0, args.tokens)
     budget = float("inf") if args.budget is None else seconds(args.budget)
     folder = local_folder() / plan.name
     done = pretrain(plan, folder, budget=budget, compiled=args.compile)

@@ -90,6 +90,8 @@ CASES: dict[str, list[str]] = {
     "verify transfer --cells some": ["--cells", "invalid int value: 'some'"],
     "verify transfer --seed x": ["--seed", "invalid int value: 'x'"],
     # pretrain
+    "pretrain --tokens 5 --seed 0": ["--tokens, --seed: of which body?", "fpt pretrain english"],
+    "pretrain --compile": ["--compile: of which body?"],
     "pretrain ../../x": ["Nothing is pretrained on '../../x'"],
     f"pretrain {'a' * 300}": ["Nothing is pretrained on 'aaa"],
     "pretrain english@0M": ["Nothing is pretrained on 'english@0M'"],
