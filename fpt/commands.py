@@ -207,8 +207,9 @@ def pretrain(args: argparse.Namespace) -> None:
     from .weights import local_folder
 
     if args.objective is None:
-        names = ("backbone", "tokens", "seed", "budget", "compile")
-        given = [f"--{name}" for name in names if getattr(args, name) not in (None, False)]
+        options = {name: getattr(args, name) for name in ("backbone", "tokens", "seed", "budget")}
+        given = [f"--{name}" for name, value in options.items() if value is not None]
+        given += ["--compile"] if args.compile else []
         if given:
             raise FptError(
                 f"{', '.join(given)}: of which body? Name what it is pretrained on, such as "
