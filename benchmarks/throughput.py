@@ -2,7 +2,9 @@
 
     python benchmarks/throughput.py      # every case that fits this machine, some minutes
 
-Writes results/<device kind>.json and .svg beside this file. `fpt bench` is the same in a minute.
+And on a CPU, what threads are worth, timed by the clock: on a quiet machine only. Writes
+results/<device kind>.json and .svg beside this file. `fpt bench` is the same in a minute, without
+threads.
 """
 
 import json
@@ -13,6 +15,7 @@ from matplotlib.figure import Figure
 
 from fpt import bench
 from fpt import device as devices
+from fpt.bench.threads import THREADS, threaded
 from fpt.bench.throughput import Measured
 from fpt.style import INK, styled
 
@@ -49,6 +52,10 @@ def main() -> None:
         "environment": devices.environment(device),
         "cases": [{"summary": one.summary} | asdict(one) for one in found],
     }
+    if device.type == "cpu":
+        gains = [threaded(case, 10, 0.5) for case in THREADS]
+        print(*(line for gain in gains for line in bench.lines(gain)), sep="\n")
+        content["threads"] = [{"summary": one.summary} | asdict(one) for one in gains]
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{device.type}.json").write_text(json.dumps(content, indent=1) + "\n")
     plot([one for one in found if isinstance(one, Measured)], RESULTS / f"{device.type}.svg")

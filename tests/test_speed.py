@@ -10,8 +10,11 @@ import torch.nn.functional as F
 
 from fpt import bench
 from fpt.__main__ import main
+from fpt.backbones import backbone
 from fpt.backbones.common import GeluOnCPU
+from fpt.bench.threads import threaded
 from fpt.bench.throughput import Case, Measured
+from fpt.counts import matrix_parameters
 from fpt.draws import Draws
 from fpt.rng import fold
 
@@ -87,6 +90,17 @@ def test_ratios_are_medians_of_rounds() -> None:
     assert json.loads(json.dumps(asdict(one)))["runs"] == 3
     slower = replace(one, steps=steps | {"packed": [2.0, 4.0, 12.0]})
     assert slower.summary["packed / plain"] == 3.0
+
+
+def test_threads_are_compared_by_rounds_and_put_back(small: Case) -> None:
+    torch.set_num_threads(1)
+    found = threaded(small, 3, 0.001)
+    assert torch.get_num_threads() == 1
+    assert found.flops == 2 * 2 * matrix_parameters(backbone("tiny")) * 4 * 4  # 4 of 4 tokens
+    assert len(found.one) == len(found.every) == 3
+    assert bench.lines(found)[0] == "3 runs"
+    gains = replace(found, cores=8, one=[2.0, 3.0, 4.0], every=[1.0, 1.0, 4.0]).summary
+    assert gains["8 threads / one"] == 2.0
 
 
 def test_both_loops_learn_alike(small: Case) -> None:

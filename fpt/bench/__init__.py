@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import torch
 
 from .cached import CACHED, OutputOnly, output_only
+from .threads import Threaded
 from .throughput import CASES, Measured, measure
 
 
@@ -19,6 +20,6 @@ def run(kind: str, rounds: int, seconds: float) -> Iterator[Measured | OutputOnl
         yield output_only(CACHED, rounds, seconds)
 
 
-def lines(found: Measured | OutputOnly) -> list[str]:
+def lines(found: Measured | OutputOnly | Threaded) -> list[str]:
     """What a case gave, as text."""
     return [found.case, *(f"  {value:10,.2f}  {name}" for name, value in found.summary.items())]
