@@ -14,14 +14,18 @@ from .counts import parameter_counts
 from .errors import FptError
 from .paths import PREPARED
 from .records import store
-from .sections import Section, section
+from .sections import Section, planned
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks
 
 
-def sections_of(profile: str, name: str | None = None) -> list[Section]:
+def planned_of(profile: str, name: str | None = None) -> list[Section]:
     names = [name] if name else list(config.load(profile).sections)
-    return [section(each, profile) for each in names]
+    return [planned(each, profile) for each in names]
+
+
+def sections_of(profile: str, name: str | None = None) -> list[Section]:
+    return [part.reached() for part in planned_of(profile, name)]
 
 
 def seconds(text: str) -> float:
@@ -95,7 +99,8 @@ def run(args: argparse.Namespace) -> None:
         cluster = Cluster(args.address, args.workers, args.gpus)
     elif args.address is not None:
         raise FptError("--address is the address of a Ray cluster; give --executor ray with it.")
-    parts = sections_of(args.profile, args.section)
+    whole = planned_of(args.profile, args.section)
+    parts = [part.reached() for part in whole]
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
     end = time.monotonic() + (float("inf") if args.budget is None else seconds(args.budget))
     if args.pipeline and not parts[0].may_train(args.device):
@@ -116,7 +121,7 @@ def run(args: argparse.Namespace) -> None:
             )
             tried |= {run.spec.key for run in fresh}
             # What is recorded now may call for learning rates beyond the grid.
-            parts = sections_of(args.profile, args.section)
+            parts = [part.reached() for part in whole]
             runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
         print(f"{made} new records in {store(args.profile).folder}")
         if args.all and len(runs) == sum(len(part.runs) for part in parts) and not args.shard:

@@ -54,6 +54,12 @@ class Section:
         runs = [run for run in self.runs if run.task in tasks and (arms is None or run.arm in arms)]
         return replace(self, runs=tuple(runs))
 
+    def reached(self) -> "Section":
+        """Without the runs beyond a grid of learning rates that no record calls for yet."""
+        if not any(run.beyond for run in self.runs):
+            return self
+        return replace(self, runs=tuple(grid.reached(self.runs, self.records())))
+
     def records(self) -> dict[str, Record]:
         return self.store.read_all(self.keys, self.keep)
 
@@ -173,7 +179,4 @@ def planned(name: str, profile: str) -> Section:
 
 def section(name: str, profile: str | None = None) -> Section:
     """The section `name` of `profile`, by default the one at the top of params.yaml."""
-    whole = planned(name, profile or current_profile())
-    if not any(run.beyond for run in whole.runs):
-        return whole
-    return replace(whole, runs=tuple(grid.reached(whole.runs, whole.records())))
+    return planned(name, profile or current_profile()).reached()
