@@ -107,20 +107,23 @@ def run(args: argparse.Namespace) -> None:
         allowed = " or ".join(parts[0].profile.train_on)
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
     else:
-        made, tried = 0, set()
-        while fresh := [run for run in runs if run.spec.key not in tried]:
+        made, tried = 0, set[float | None]()
+        while waves := {run.lr if run.beyond else None: 0 for run in runs}.keys() - tried:
+            # A rate beyond the grid is a sweep of its own, so that its packs are the same ones in
+            # the call that finds that it is needed and in any later one.
+            wave = min(waves, key=lambda lr: (lr is not None, lr))
+            mine = [run for run in runs if (run.lr if run.beyond else None) == wave]
             made += sweep.run(
-                [run.spec for run in fresh],
+                [run.spec for run in mine],
                 store(args.profile),
-                keep={run.spec.key for run in fresh if run.keep},
+                keep={run.key for run in mine if run.keep},
                 device=args.device,
                 budget=end - time.monotonic(),
                 part=args.shard,
                 workers=args.workers,
                 cluster=cluster,
             )
-            tried |= {run.spec.key for run in fresh}
-            # What is recorded now may call for learning rates beyond the grid.
+            tried.add(wave)
             parts = [part.reached() for part in whole]
             runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
         print(f"{made} new records in {store(args.profile).folder}")

@@ -46,6 +46,15 @@ class Run:
     keep: bool = False  # the trained parameters, beside the record
     search: bool = False  # only its validation accuracy counts, to choose a learning rate
     beyond: bool = False  # its rate is outside the grid: it waits until a best rate is at the edge
+    block: int | None = None  # of its section, counted from 0, where that has several rates
+
+    @property
+    def key(self) -> str:
+        return self.spec.key
+
+    @property
+    def lr(self) -> float:
+        return self.spec.lr
 
 
 @dataclass(frozen=True)
@@ -151,6 +160,32 @@ def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> N
             f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
             f"{', '.join(map(str, both))}."
         )
+
+
+def check_searches(where: str, blocks: Iterable[Mapping[str, Any]]) -> None:
+    """Blocks that search on one task do so alike, so that trials of their arms are equal; and no
+    arm stands in two of them."""
+    how = ("lrs", "beyond", "search", *SETTINGS)
+    seen: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for block in blocks:
+        if "lrs" not in block:
+            continue
+        mine = {name: block.get(name) for name in how}
+        for task in block["tasks"]:
+            first, arms = seen.setdefault(task, (mine, []))
+            apart = [name for name in how if mine[name] != first[name]]
+            if apart:
+                raise FptError(
+                    f"{where}: two blocks with lrs have {task!r} and differ in {', '.join(apart)}; "
+                    "give the arms of a task equal trials."
+                )
+            twice = sorted(set(arms) & set(block["arms"]))
+            if twice:
+                raise FptError(
+                    f"{where}: two blocks with lrs have {', '.join(twice)} on {task!r}; name an "
+                    "arm in one of them."
+                )
+            arms += block["arms"]
 
 
 def _are_rates(given: Any) -> TypeGuard[list[float]]:
@@ -276,6 +311,7 @@ def load(name: str, path: Path | None = None) -> Profile:
             check_seeds(f"{where}.seeds", part.get("seeds", block["seeds"]))
             check_rates(where, part, part.get("seeds", block["seeds"]))
             check_keep(f"{where}.keep", part)
+        check_searches(where, checked)
         sections[section] = tuple(checked)
     return Profile(
         name=name,
@@ -327,7 +363,7 @@ def expand(profile: Profile, section: str) -> list[Run]:
     and seeds."""
     check_names("section", [section], profile.sections)
     runs = []
-    for part in profile.sections[section]:
+    for index, part in enumerate(profile.sections[section]):
         block = dict(part)
         tasks, arms = block.pop("tasks", []), block.pop("arms", [])
         seeds, keep = block.pop("seeds", profile.seeds), block.pop("keep", False)
@@ -342,6 +378,7 @@ def expand(profile: Profile, section: str) -> list[Run]:
                 keep,
                 seed in search,
                 rate.get("lr") in beyond,
+                index if lrs else None,
             )
             for task in tasks
             for arm in arms

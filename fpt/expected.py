@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Wanted:
     """A run in its place in a section. `flops`: of its whole budget; one that stops early has
-    fewer. `keep`: it is missing without its parameters. `beyond`: only a result can call for it."""
+    fewer. `keep`: it is missing without its parameters. The rest is as of a `fpt.grid.Trial`."""
 
     section: str
     arm: str
@@ -32,6 +32,9 @@ class Wanted:
     backbone: str
     flops: float
     keep: bool
+    lr: float
+    block: int | None
+    search: bool
     beyond: bool
 
 
@@ -103,9 +106,21 @@ def expected_of(sections: "Sequence[Section]") -> Expected:
         for run in part.runs:
             spec = run.spec
             flops = flops_per_token(spec) * spec.steps * spec.batch * task_of(spec).length
-            place = (part.name, run.arm, run.task)
-            size = (spec.backbone, float(flops))
-            runs.append(Wanted(*place, spec.key, *size, run.keep, run.beyond))
+            runs.append(
+                Wanted(
+                    section=part.name,
+                    arm=run.arm,
+                    task=run.task,
+                    key=run.key,
+                    backbone=spec.backbone,
+                    flops=float(flops),
+                    keep=run.keep,
+                    lr=run.lr,
+                    block=run.block,
+                    search=run.search,
+                    beyond=run.beyond,
+                )
+            )
     names = tuple(part.name for part in sections)
     return Expected(names, tuple(runs), tuple(cells(sections)), paper.missing())
 

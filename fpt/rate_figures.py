@@ -1,5 +1,6 @@
 """Test accuracy against the learning rate, the paper's marked: after Rothermel et al., Figure 1."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -40,9 +41,10 @@ def rate_figure(section: Section, comparison: Comparison) -> Figure:
             mine = {arm: found[arm, task] for arm in arms if (arm, task) in found}
             _axis(axes, sorted({lr for each in mine.values() for lr in each}))
             axes.axvline(published_rate(task), color=MUTED, lw=1.2, ls=PAPERS, zorder=1)
+            lost = Counter[float]()  # how many arms diverged at a rate, one above the other
             for index, (arm, each) in enumerate(mine.items()):
-                best = chosen[arm, task].rate
-                _line(axes, arm, each, best, index - (len(mine) - 1) / 2)
+                best = chosen[arm, task].best
+                _line(axes, arm, each, best, index - (len(mine) - 1) / 2, lost)
             floor = best_floor(definition)
             if floor is not None:
                 axes.axhline(100 * floor, color=INK, lw=1.0, ls=FLOOR)
@@ -80,7 +82,12 @@ def _axis(axes: Axes, grid: Sequence[float]) -> None:
 
 
 def _line(
-    axes: Axes, arm: str, each: Mapping[float, Cell], best: float | None, side: float
+    axes: Axes,
+    arm: str,
+    each: Mapping[float, Cell],
+    best: float | None,
+    side: float,
+    lost: Counter[float],
 ) -> None:
     """`side` is below zero for an arm that stands left of the rate, above for one right."""
     look = LOOKS[arm]
@@ -97,8 +104,10 @@ def _line(
         if lr == best and interval is not None:
             axes.plot(lr * shift, means[-1], "o", mfc="none", mec=INK, ms=11, mew=1.0, zorder=6)
         if interval is None and cell.absence == "diverged":
+            height = 0.02 + 0.22 * lost[lr]
+            lost[lr] += 1
             axes.text(
-                lr * shift, 0.02, "diverged", transform=axes.get_xaxis_transform(), rotation=90,
+                lr * shift, height, "diverged", transform=axes.get_xaxis_transform(), rotation=90,
                 ha="center", va="bottom", color=MUTED, fontsize=7, zorder=7,
             )  # fmt: skip
     axes.plot(

@@ -8,7 +8,9 @@ from . import paper
 from .cells import Cell, cells, effect, section_tasks
 from .claims import points, signed
 from .comparison import Comparison
-from .rates import Choice, Rates, by_rate, choices, published, published_rate, reported, tuned
+from .config import Run
+from .grid import Choice
+from .rates import Rates, by_rate, choices, published, published_rate, reported, tuned
 from .sections import Section
 from .stats import Difference
 from .table import NONE, Table, label, short
@@ -144,7 +146,7 @@ def edges(section: Section) -> str:
     if not chosen:
         return "No learning rate is searched."
     low, high = (end(lr for it in chosen.values() for lr in it.found) for end in (min, max))
-    done = {at: it for at, it in chosen.items() if it.rate is not None}
+    done = {at: it for at, it in chosen.items() if it.best is not None}
     said = [f"{len(done)} of {len(chosen)} best rates are chosen, from {low:g} to {high:g}."]
     extended: dict[str, set[float]] = {}
     for run in section.runs:
@@ -168,6 +170,9 @@ def edges(section: Section) -> str:
         )
     elif done:
         said.append("None of them lies on an edge of the grid.")
+    lost = [f"{label(arm)} on {task}" for (arm, task), it in chosen.items() if it.diverged]
+    if lost:
+        said.append(f"**Diverged at every rate**, for some seed that chooses: {'; '.join(lost)}.")
     return " ".join(said)
 
 
@@ -190,16 +195,18 @@ def _by_rate(
     grid = sorted({lr for at in rows for lr in found[at]})
 
     def marked(at: tuple[str, str], lr: float) -> str:
-        return f"{text(at, lr)} {BEST}" if lr == chosen[at].rate else text(at, lr)
+        return f"{text(at, lr)} {BEST}" if lr == chosen[at].best else text(at, lr)
 
     shown = [[at[1], *(marked(at, lr) if lr in found[at] else NONE for lr in grid)] for at in rows]
     columns = ["task", *(f"{lr:g}" for lr in grid)]
     return pd.DataFrame(shown, index=[label(arm) for arm, _ in rows], columns=columns)
 
 
-def _rate_text(choice: Choice) -> str:
+def _rate_text(choice: Choice[Run]) -> str:
     if choice.rate is None:
         return "not chosen"
+    if choice.diverged:
+        return "diverged at every rate"
     if len(choice.found) == 1:
         return f"{choice.rate:g}, not searched"
     return f"{choice.rate:g}" + (f", the {choice.edge}" if choice.edge else "")
@@ -233,15 +240,34 @@ def _source(comparison: Comparison) -> str:
 
 
 def _searched(section: Section) -> str:
+    """How the best rates were found, and whether every arm of a task had the same trials."""
     seeds = dict.fromkeys(run.spec.seed for run in section.runs if run.search)
-    grid = sorted({run.spec.lr for run in section.runs if run.search})
-    if not grid:
+    if not seeds:
         return "No learning rate is searched."
-    rates = ", ".join(f"{lr:g}" for lr in grid)
+    trials: dict[str, dict[str, set[tuple[float, int]]]] = {}
+    for run in section.runs:
+        if run.search:
+            mine = trials.setdefault(run.task, {}).setdefault(run.arm, set())
+            mine.add((run.lr, run.spec.seed))
+    grids: dict[tuple[float, ...], list[str]] = {}
+    for task, arms in trials.items():
+        rates = {lr for each in arms.values() for lr, _ in each}
+        grids.setdefault(tuple(sorted(rates)), []).append(task)
+    texts = {", ".join(f"{lr:g}" for lr in rates): tasks for rates, tasks in grids.items()}
+    if len(texts) > 1:
+        among = "; ".join(f"{rates} ({', '.join(tasks)})" for rates, tasks in texts.items())
+    else:
+        (among,) = texts
+    unequal = [task for task, arms in trials.items() if len(set(map(frozenset, arms.values()))) > 1]
     return (
-        f"Tuned: at the rate of {rates} with the best validation accuracy of "
-        f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}, not reported; as "
-        "many trials for every arm."
+        "Tuned: at the rate with the best validation accuracy of "
+        f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}, not reported, "
+        f"among {among}. "
+        + (
+            f"Not every arm had the same trials on {', '.join(unequal)}."
+            if unequal
+            else "As many trials for every arm."
+        )
     )
 
 

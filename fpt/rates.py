@@ -31,9 +31,11 @@ def published_rate(task: str) -> float:
     return cell.value
 
 
-def choices(section: Section) -> dict[At, Choice]:
+def choices(section: Section) -> dict[At, Choice[Run]]:
     """The choice for every arm and task of a section; of one rate where there is only one."""
-    return grid.choices(section.runs, section.records())
+    searched = [run for run in (*section.runs, *section.together) if run.search]
+    present = section.store.read_all(run.key for run in searched)
+    return grid.choices(section.runs, present, section.together)
 
 
 def reported(section: Section) -> Section:
@@ -53,15 +55,14 @@ def tuned(section: Section) -> Section:
     is not run, whatever is recorded at single rates."""
     if not any(run.search for run in section.runs):
         return section
-    chosen = choices(section)
-
-    def shown(run: Run) -> bool:
-        choice = chosen[run.arm, run.task]
+    runs: list[Run] = []
+    for (arm, task), choice in choices(section).items():
+        mine = [run for run in section.runs if (run.arm, run.task) == (arm, task)]
         if choice.rate is None:
-            return run.spec.key in choice.missing
-        return not run.search and run.spec.lr == choice.rate
-
-    return replace(section, runs=tuple(filter(shown, section.runs)))
+            runs += [replace(run, arm=arm) for run in choice.missing]
+        else:
+            runs += [run for run in mine if not run.search and run.lr == choice.rate]
+    return replace(section, runs=tuple(runs))
 
 
 def by_rate(section: Section) -> Rates:

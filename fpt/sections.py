@@ -24,11 +24,15 @@ from .records import Record, Store, store
 
 @dataclass(frozen=True)
 class Section:
-    """The runs of one section in one profile, and the store that may hold their records."""
+    """The runs of one section in one profile, and the store that may hold their records.
+
+    `together`: runs that choose learning rates together, also where a part has only some of them.
+    """
 
     name: str
     profile: Profile
     runs: tuple[Run, ...]
+    together: tuple[Run, ...] = ()
 
     @property
     def folder(self) -> Any:
@@ -58,7 +62,8 @@ class Section:
         """Without the runs beyond a grid of learning rates that no record calls for yet."""
         if not any(run.beyond for run in self.runs):
             return self
-        return replace(self, runs=tuple(grid.reached(self.runs, self.records())))
+        here = tuple(grid.reached(self.runs, self.records()))
+        return replace(self, runs=here, together=tuple(grid.together(here, self.runs)))
 
     def records(self) -> dict[str, Record]:
         return self.store.read_all(self.keys, self.keep)

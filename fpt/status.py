@@ -12,6 +12,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from .expected import Coverage, Expected, expected
+from .grid import reached
 from .records import store
 from .summaries import Summary, summaries
 
@@ -64,14 +65,15 @@ def held_against(found: Iterable[Summary]) -> dict[str, float] | None:
 
 def status(wanted: Expected, found: Mapping[str, Summary]) -> list[dict[str, Any]]:
     """One row per section: runs expected and present, keys missing, hours left at the measured
-    rate of the same body (None where nothing was ever measured), and what that rate rests on. Of
-    the runs beyond the grid of learning rates only those that are there count as expected; `beyond`
-    is how many more there can be."""
+    rate of the same body (None where nothing was ever measured), and what that rate rests on. Runs
+    beyond a grid of learning rates count where a best rate calls for them; `beyond` is how many
+    more there can be, as long as something is missing."""
     known = rates(found.values())
     rows = []
     for name in wanted.sections:
-        every = {run.key: run for run in wanted.runs if run.section == name}
-        runs = {key: run for key, run in every.items() if not run.beyond or key in found}
+        every = [run for run in wanted.runs if run.section == name]
+        here = reached(every, found) if any(run.beyond for run in every) else every
+        runs = {run.key: run for run in here}
         keep = {key for key, run in runs.items() if run.keep}
         missing = [
             run
@@ -93,7 +95,7 @@ def status(wanted: Expected, found: Mapping[str, Summary]) -> list[dict[str, Any
                 "expected": len(runs),
                 "present": len(runs) - len(missing),
                 "missing": [run.key for run in missing],
-                "beyond": len(every) - len(runs),
+                "beyond": len({run.key for run in every} - set(runs)) if missing else 0,
                 "hours_left": hours,
                 "basis": " and ".join(sorted(basis)) if hours is not None else "",
             }

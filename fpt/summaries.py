@@ -12,10 +12,13 @@ from .errors import FptError
 from .files import write_json
 from .records import Store
 
+CHOOSING = ("valid_accuracy", "best_step")
+
 
 @dataclass(frozen=True)
 class Summary:
-    """`version`: of the files that it was read from; `kept`: the parameters are there, whole."""
+    """`version`: of the files that it was read from; `kept`: the parameters are there, whole;
+    `metrics`: those that choose a learning rate (`fpt.grid.Result`)."""
 
     version: list[int]
     backbone: str
@@ -23,6 +26,8 @@ class Summary:
     flops: float
     seconds: float
     kept: bool
+    status: str
+    metrics: dict[str, float]
 
 
 def summaries(store: Store, keys: Iterable[str]) -> dict[str, Summary]:
@@ -73,4 +78,6 @@ def _read(store: Store, key: str, version: list[int]) -> Summary | None:
         record.cost["flops"],
         record.cost["seconds"],
         store.parameters(record) is not None,
+        record.status,
+        {name: record.metrics[name] for name in CHOOSING if name in record.metrics},
     )

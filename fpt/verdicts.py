@@ -1,5 +1,6 @@
 """The whole ledger: every claim of every section of a profile, adjusted together."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -76,6 +77,8 @@ def bodies(part: Section, finding: Finding) -> str:
     specs = [spec for arm, spec in pairs if arm in finding.claim.arms]
     weights = dict.fromkeys(spec.weights for spec in specs if spec.weights is not None)
     names = ", ".join(dict.fromkeys(spec.backbone for spec in specs))
+    if not specs:
+        return NONE
     return f"{names} ({', '.join(weights) or 'no weights'})"
 
 
@@ -105,9 +108,11 @@ def ledger_table(found: Sequence[Entry], profile: str) -> Table:
             "source": claim.source,
         }
     counts = ", ".join(f"{number} {name}" for name, number in count_claims(found).items())
+    judged = sum(not math.isnan(entry.finding.verdict.p) for entry in found)
     notes = (
         f"Profile {profile}; {len(rows)} claims: {counts}.",
-        f"Verdicts at 5% after Holm's adjustment over all {len(found)} tests of the ledger; on a "
+        f"Verdicts at 5% after Holm's adjustment over the {judged} tests of the ledger that have a "
+        f"p-value, of {len(found)}: with every test that is added, each has to show more. On a "
         "section's own page the adjustment is over that section.",
         "A claim is supported if it is on each of its tasks, contradicted if on one.",
         scale(profile),

@@ -247,6 +247,15 @@ def rates(lrs: Any, search: Any, **more: Any) -> dict[str, Any]:
     return {"smoke__sections__transfer": [{k: v for k, v in block.items() if v is not DELETE}]}
 
 
+def two(*blocks: dict[str, Any]) -> dict[str, Any]:
+    """Two blocks of a section, of one arm each."""
+    made = [
+        {"tasks": ["digits"], "arms": [arm], **block}
+        for arm, block in zip(("fpt", "random"), blocks, strict=True)
+    ]
+    return {"smoke__sections__transfer": made}
+
+
 TRANSFER = "smoke.sections.transfer"
 WRONG = {
     "rates a number": (rates(0.1, [7]), [f"{TRANSFER}.lrs: expected two", "found 0.1"]),
@@ -260,6 +269,18 @@ WRONG = {
     "beyond a number": (rates([1, 2], [7], beyond=3), [f"{TRANSFER}.beyond: expected", "found 3."]),
     "beyond within": (rates([1, 3], [7], beyond=[2]), [f"{TRANSFER}.beyond", "below 1 or above 3"]),
     "beyond twice": (rates([1, 2], [7], beyond=[3, 3]), [f"{TRANSFER}.beyond", "different"]),
+    "two searches apart": (
+        two({"lrs": [1, 2], "search": [7]}, {"lrs": [1, 2], "search": [8]}),
+        [f"{TRANSFER}: two blocks with lrs have 'digits' and differ in search"],
+    ),
+    "two searches of other lengths": (
+        two({"lrs": [1, 2], "search": [7]}, {"lrs": [1, 2], "search": [7], "steps": 5}),
+        ["differ in steps", "equal trials"],
+    ),
+    "an arm in two searches": (
+        two({"lrs": [1, 2], "search": [7]}, {"lrs": [1, 2], "search": [7], "arms": ["fpt"]}),
+        [f"{TRANSFER}: two blocks with lrs have fpt on 'digits'"],
+    ),
     "a rate beside rates": (rates([1, 2], [7], lr=0.1), [f"{TRANSFER}.lr: a block with lrs"]),
     "search seeds reported": (rates([1, 2], [7, 1]), [f"{TRANSFER}.search: ", "others than 1."]),
     "search seeds of the block": (

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from fpt.sections import Section, planned
 from fpt.sections import section as fpt_section
 from fpt.spec import RunSpec
 from fpt.status import status
+from fpt.summaries import Summary
 from fpt.table import label
 
 RATES, CONTROLS = COMPARISONS["learning_rate"], COMPARISONS["controls"]
@@ -178,9 +180,10 @@ def test_a_best_rate_at_the_edge_extends_the_grid_of_its_task(section: Section) 
     assert rates_of(grown()) == {}
     fill(section, accuracy)
     assert rates_of(grown()) == {"mnist": {0.03}}
-    waiting = rates.choices(grown())["full", "mnist"]
-    assert waiting.rate is None
-    assert len(waiting.missing) == 2
+    waiting = rates.choices(grown().part(["mnist"], ["fpt"]))["fpt", "mnist"]
+    assert waiting.rate is None  # a part of the arms waits for the others too
+    assert {run.arm for run in waiting.missing} == set(RATES.arms)
+    assert {run.lr for run in waiting.missing} == {0.03}
     fill(grown().part(TASKS, RATES.arms), accuracy)
     assert rates_of(grown()) == {"mnist": {0.03, 0.1}}
     fill(grown().part(TASKS, RATES.arms), accuracy)
@@ -193,9 +196,11 @@ def test_a_best_rate_at_the_edge_extends_the_grid_of_its_task(section: Section) 
     assert "A best rate at its edge extended the grid of mnist to 0.03, 0.1." in said
     assert f"{label('full')} on mnist (0.1, the highest)" in said
 
-    run = next(run for run in one(section, "full", "mnist") if run.search)
-    lose(section, run)
+    lose(section, next(run for run in one(section, "full", "mnist") if run.search))
     assert rates_of(grown()) == {}  # nothing is chosen, so nothing is called for
+    found = cells(rates.tuned(grown()).frame())
+    assert not any(found[arm, "mnist"].complete for arm in RATES.arms)
+    assert found["full", "cifar10-lra"].complete
 
 
 def test_a_best_rate_at_the_lower_edge_extends_it_downwards(section: Section) -> None:
@@ -204,10 +209,63 @@ def test_a_best_rate_at_the_lower_edge_extends_it_downwards(section: Section) ->
     assert rates_of(grown) == dict.fromkeys(TASKS, {0.000003})
 
 
-def test_what_results_may_call_for_is_counted_apart() -> None:
-    wanted = expected_of([planned("learning_rate", "lab").part(["mnist"], ["fpt"])])
-    (row,) = status(wanted, {})
-    assert (row["expected"], len(row["missing"]), row["beyond"]) == (7 * 5, 7 * 5, 3 * 5)
+def test_what_results_call_for_is_missing_and_what_they_may_is_counted_apart() -> None:
+    whole = planned("learning_rate", "lab").part(["mnist"], ["fpt"])
+    wanted = expected_of([whole])
+
+    def counts(found: dict[str, Summary]) -> tuple[int, int, int]:
+        (row,) = status(wanted, found)
+        return row["expected"], len(row["missing"]), row["beyond"]
+
+    def summary(run: Run, best: float) -> Summary:
+        metrics = {"valid_accuracy": 0.9 if run.lr == best else 0.5, "best_step": 1.0}
+        return Summary([], "nano", "cpu", 1e9, 1.0, False, "done", metrics)
+
+    assert counts({}) == (7 * 5, 7 * 5, 3 * 5)
+    every = {run.key: run for run in whole.runs if not run.beyond}
+    assert counts({key: summary(run, 0.001) for key, run in every.items()}) == (7 * 5, 0, 0)
+    assert counts({key: summary(run, 0.01) for key, run in every.items()}) == (8 * 5, 5, 2 * 5)
+    every |= {run.key: run for run in whole.runs}
+    assert counts({key: summary(run, 0.001) for key, run in every.items()}) == (7 * 5, 0, 0)
+    assert counts({key: summary(run, 0.03) for key, run in every.items()}) == (7 * 5, 0, 0)
+
+
+def test_an_arm_that_diverges_at_every_rate_has_no_best_one(section: Section) -> None:
+    fill(section)
+    for run in one(section, "full", "mnist"):
+        if run.search:
+            section.store.write(make_record(run, 0.1, "diverged"))
+    lower = fpt_section("learning_rate", "lab")
+    assert rates_of(lower) == {"mnist": {0.000003}}
+    for run in lower.runs:
+        if run.beyond:
+            status = "diverged" if run.arm == "full" else "done"
+            section.store.write(make_record(run, 0.1, status))
+    last = lower.part(TASKS, RATES.arms)
+    choice = rates.choices(last)["full", "mnist"]
+    assert (choice.best, choice.edge, choice.diverged) == (None, "lowest", True)
+    assert f"**Diverged at every rate**, for some seed that chooses: {label('full')} on mnist." in (
+        rate_tables.edges(last)
+    )
+    table = rate_tables.rate_table(last, RATES).shown
+    row = table[table["task"] == "mnist"].loc[label("full")]
+    assert row["best rate"] == "diverged at every rate"
+    by_rate = rate_tables.accuracy_table(last, RATES).shown
+    marks = by_rate[by_rate["task"] == "mnist"].loc[label("full")]
+    assert not any("*" in str(text) for text in marks)
+
+
+def test_unequal_trials_are_said(section: Section) -> None:
+    assert "As many trials for every arm." in rate_tables._searched(section)
+    gone = one(section, "full", "mnist")[0]
+    fewer = replace(section, runs=tuple(run for run in section.runs if run.lr != gone.lr
+        or (run.arm, run.task) != ("full", "mnist")))  # fmt: skip
+    assert "Not every arm had the same trials on mnist." in rate_tables._searched(fewer)
+    shorter = replace(section, runs=tuple(r for r in section.runs if r.task != "mnist"
+        or r.lr != gone.lr))  # fmt: skip
+    said = rate_tables._searched(shorter)
+    assert "1e-05, 3e-05, 0.0001, 0.0003, 0.001, 0.003, 0.01 (cifar10-lra)" in said
+    assert "3e-05, 0.0001, 0.0003, 0.001, 0.003, 0.01 (mnist)" in said
 
 
 def test_training_goes_on_beyond_the_grid(
@@ -248,15 +306,17 @@ def test_a_rate_waits_for_the_whole_search(section: Section) -> None:
     lost = next(run for run in one(section, "fpt", "mnist") if run.search)
     lose(section, lost)
     assert rates.choices(section)["fpt", "mnist"].rate is None
-    shown = rates.tuned(section)
-    assert [run.spec.key for run in one(shown, "fpt", "mnist")] == [lost.spec.key]
+    for arm in RATES.arms:  # any of them may still extend the grid of all
+        (waiting,) = one(rates.tuned(section), arm, "mnist")
+        assert waiting.key == lost.key
+        assert not cells(rates.tuned(section).frame())[arm, "mnist"].complete
     table = rate_tables.rate_table(section, RATES).shown
     row = table[table["task"] == "mnist"].loc[label("fpt")]
     assert row["best rate"] == "not chosen"
     assert row["tuned"].startswith("not run")
     assert row["tuning gives"] == "not run"
     assert row["at the paper's rate"].startswith("83.0 ±")
-    assert rate_tables.edges(section).startswith("7 of 8 best rates are chosen")
+    assert rate_tables.edges(section).startswith("4 of 8 best rates are chosen")
 
 
 def test_a_cell_waits_for_its_reported_runs(section: Section) -> None:
@@ -377,12 +437,13 @@ def test_the_figure_marks_the_papers_rate(present: tuple[str, ...], section: Sec
         assert sorted(rings) == pytest.approx(expected, rel=0.2)
 
 
-def test_a_diverged_rate_is_said(section: Section) -> None:
+@pytest.mark.parametrize("arms", [["full"], ["full", "full-pretrained"], list(RATES.arms)])
+def test_a_diverged_rate_is_said(arms: list[str], section: Section) -> None:
     for run in section.runs:
-        gone = run.arm == "full" and run.spec.lr == 0.01
+        gone = run.arm in arms and run.spec.lr == 0.01
         section.store.write(make_record(run, level(run), "diverged" if gone else "done"))
     found = texts(rate_figure(section, RATES))
-    assert [text.get_text() for text in found].count("diverged") == len(TASKS)
+    assert [text.get_text() for text in found].count("diverged") == len(arms) * len(TASKS)
     assert not clashes(found)
 
 

@@ -155,7 +155,7 @@ def test_status_and_merge_start_without_torch(tmp_path: Path, store: Store) -> N
 @pytest.mark.parametrize("count", [2, 3, 6, 7])
 def test_each_run_is_predicted_from_the_others(count: int) -> None:
     speeds = np.random.default_rng(count).uniform(1, 9, count)
-    runs = [Summary([], "tiny", "cpu", speed * 5, 5.0, False) for speed in speeds]
+    runs = [Summary([], "tiny", "cpu", speed * 5, 5.0, False, "done", {}) for speed in speeds]
     ratios = [speed / np.median(np.delete(speeds, i)) for i, speed in enumerate(speeds)]
     alone = replace(runs[0], kind="cuda")  # without others
     untimed = replace(runs[0], flops=0.0)
