@@ -22,9 +22,9 @@ def render(args: argparse.Namespace) -> None:
 
 
 def index(args: argparse.Namespace) -> None:
-    from . import report
+    from . import front
 
-    report.index(args.profile)
+    front.index(args.profile)
 
 
 def sheet(args: argparse.Namespace) -> None:

@@ -8,7 +8,8 @@ tagged `nbval-ignore-output` (trained, timed) keep no output; pictures, never co
 from pathlib import Path
 from typing import Any
 
-from .report import QUIET_KERNEL, notebooks, shown
+from .pages import notebooks
+from .report import QUIET_KERNEL, shown
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 

@@ -1,35 +1,21 @@
-"""Executed notebooks, their pages, and the report index.
+"""Executed notebooks and their pages.
 
 `render` turns notebooks/NN_<section>.ipynb into reports/<profile>/notebooks/NN_<section>.ipynb
-and .html; `index` links what reports/<profile> holds. A notebook itself writes tables/<section>/,
-figures/<section>/, curves/<section>.csv, metrics/<section>.json and runs/<section>.json; the last
-says how many runs are expected and present.
+and .html. A notebook itself writes tables/<section>/, figures/<section>/, curves/<section>.csv,
+metrics/<section>.json and runs/<section>.json; the last says how many runs are expected and
+present. `fpt.front` puts the first page together from that.
 """
 
 import base64
-import html
-import json
 import os
 import sys
 from pathlib import Path
 from typing import Any
 
 from .errors import FptError
-from .files import read_json
-from .paths import NOTEBOOKS, REPORTS
-
-# A page of our own: nbconvert's is 300 kB and asks four outside hosts for scripts.
-STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto;
-  padding: 0 1rem; }
-pre, code { font: 13px/1.45 ui-monospace, monospace; }
-pre { margin: 0; padding: .6rem .8rem; overflow-x: auto; }
-.highlight { background: #f6f8fa; border-radius: 4px; margin: .6rem 0; }
-table { border-collapse: collapse; margin: .8rem 0; font-size: 14px; }
-th, td { border-bottom: 1px solid #ddd; padding: .25rem .7rem; text-align: right; }
-img { max-width: 100%; }
-.jp-OutputArea-output { overflow-x: auto; }
-"""
+from .front import index
+from .pages import html_page, notebooks
+from .paths import REPORTS
 
 # A kernel announces that it talks over local sockets, each time.
 QUIET_KERNEL = ["--IPKernelApp.log_level=50"]
@@ -41,11 +27,6 @@ def notebook(section: str) -> Path:
     if section not in found:
         raise FptError(f"There is no section {section!r}; the sections are {', '.join(found)}.")
     return found[section]
-
-
-def notebooks() -> list[Path]:
-    """Every notebook, in reading order."""
-    return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 
 def render(section: str, profile: str) -> Path:
@@ -127,79 +108,6 @@ def linked(page: str, figures: Path) -> str:
             f"data:image/png;base64,{copy}", f"../figures/{figures.name}/{path.name}"
         )
     return page
-
-
-def html_page(body: str, title: str) -> str:
-    from pygments.formatters import HtmlFormatter
-
-    colours = HtmlFormatter(style="default").get_style_defs(".highlight")
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{STYLE}{colours}</style>\n</head>\n"
-        f"<body>\n{body}\n</body>\n</html>\n"
-    )
-
-
-def index(profile: str) -> Path:
-    """Write reports/<profile>/README.md and index.html from what lies there; returns the latter."""
-    from nbconvert.filters import markdown2html
-
-    folder = REPORTS / profile
-    folder.mkdir(parents=True, exist_ok=True)
-    text = index_markdown(profile)
-    (folder / "README.md").write_text(text, encoding="utf-8")
-    page = folder / "index.html"
-    page.write_text(html_page(markdown2html(text), f"fpt: {profile}"), encoding="utf-8")
-    return page
-
-
-def index_markdown(profile: str) -> str:
-    """The index as Markdown: a line per section, then its tables and figures."""
-    folder = REPORTS / profile
-    head = folder / "headline.md"
-    lines = [
-        f"# Report of profile `{profile}`",
-        "",
-        *([head.read_text(encoding="utf-8")] if head.exists() else []),
-        "| section | runs present | page | notebook |",
-        "|---|---|---|---|",
-    ]
-    details = []
-    for path in notebooks():
-        section = path.stem[3:]
-        page, executed = (folder / "notebooks" / f"{path.stem}.{end}" for end in ("html", "ipynb"))
-        runs = folder / "runs" / f"{section}.json"
-        state = count(runs) if runs.exists() else "failed" if page.exists() else "not rendered"
-        lines.append(
-            f"| {title(path)} | {state} | {link(page, folder)} | {link(executed, folder)} |"
-        )
-        made = [
-            f"- {kind}: " + ", ".join(link(file, folder) for file in files)
-            for kind in ("tables", "figures")
-            if (files := sorted(p for p in (folder / kind / section).glob("*") if p.is_file()))
-        ]
-        if made:
-            details += ["", f"## {title(path)}", "", *made]
-    return "\n".join(lines + details) + "\n"
-
-
-def count(runs: Path) -> str:
-    """`present of expected`, from a section's runs.json."""
-    summary = read_json(runs)
-    return f"{summary['present']} of {summary['expected']}"
-
-
-def title(path: Path) -> str:
-    """The first heading of a notebook."""
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        for line in "".join(cell["source"]).splitlines():
-            if cell["cell_type"] == "markdown" and line.startswith("# "):
-                return line[2:].strip()
-    return path.stem
-
-
-def link(path: Path, folder: Path) -> str:
-    return f"[{path.name}]({path.relative_to(folder).as_posix()})" if path.exists() else "-"
 
 
 def shown(path: Path) -> str:

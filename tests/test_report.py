@@ -5,11 +5,13 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from made import make_record
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from fpt import report
+from fpt import config, front, report
 from fpt.errors import FptError
 from fpt.notebooks import clean, refresh
+from fpt.records import store
 
 FIGURE = """
 import matplotlib.pyplot as plt
@@ -28,8 +30,9 @@ def write_notebook(path: Path, *cells: nbformat.NotebookNode) -> None:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty project: notebooks/ and reports/."""
     (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr(report, "NOTEBOOKS", tmp_path / "notebooks")
-    monkeypatch.setattr(report, "REPORTS", tmp_path / "reports")
+    monkeypatch.setattr("fpt.pages.NOTEBOOKS", tmp_path / "notebooks")
+    for module in ("report", "front", "records"):
+        monkeypatch.setattr(f"fpt.{module}.REPORTS", tmp_path / "reports")
     return tmp_path
 
 
@@ -71,7 +74,7 @@ def test_the_index_links_what_is_there(project: Path) -> None:
     write_notebook(project / "notebooks/00_first.ipynb")
     write_notebook(project / "notebooks/01_second.ipynb")
     made = {
-        "runs/second.json": json.dumps({"expected": 6, "present": 4}),
+        "runs/second.json": json.dumps({"expected": 6, "present": 4, "runs": {}}),
         "notebooks/01_second.html": "page",
         "tables/second/table1.md": "table",
         "figures/second/bars.png": "figure",
@@ -80,12 +83,58 @@ def test_the_index_links_what_is_there(project: Path) -> None:
         path = project / "reports/lab" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
-    page = report.index("lab").read_text()
+    page = front.index("lab").read_text()
     text = (project / "reports/lab/README.md").read_text()
-    assert "| About 00_first | not rendered | - | - |" in text
-    assert "| About 01_second | 4 of 6 | [01_second.html](notebooks/01_second.html) | - |" in text
+    assert "| About 00_first | not rendered | – | – |" in text
+    assert "| About 01_second | 4 of 6 | [01_second.html](notebooks/01_second.html) | – |" in text
     assert "[table1.md](tables/second/table1.md)" in text
     assert '<a href="figures/second/bars.png">' in page
+
+
+def test_the_first_page_reads_like_a_paper(project: Path, tiny: Path) -> None:
+    """Question, findings, method, claims that have a verdict, sections, what all runs took."""
+    first, second = (
+        "# Transfer\n\n**Does it\ncompute?**\n\nMore.",
+        "# Scaling\n\n**Is more better?**",
+    )
+    for name, text in (("01_transfer", first), ("06_scaling", second), ("12_verdict", "# Verdict")):
+        cells = [new_markdown_cell(text), new_code_cell("1")]
+        nbformat.write(new_notebook(cells=cells), project / f"notebooks/{name}.ipynb")
+    runs = config.expand(config.load("smoke"), "transfer")[:2]
+    for run in runs:
+        store("smoke").write(make_record(run, 0.5))
+    listed = {run.key: "digest" for run in runs}
+    made = {
+        "runs/transfer.json": json.dumps({"expected": 6, "present": 2, "runs": listed}),
+        "runs/scaling.json": json.dumps({"expected": 4, "present": 0, "runs": {}}),
+        "runs/verdict.json": json.dumps({"expected": 6, "present": 2, "runs": listed}),
+        "tables/transfer/transfer.md": "**FPT against other bodies**",
+        "tables/scaling/scaling.md": "**Sizes**",
+        "tables/verdict/ledger.md": "**The ledger**\n\n| | verdict |\n| --- | ---: |\n"
+        "| it computes | supported |\n| it sings | not run | – |\n\n- 2 claims.",
+        "figures/transfer/transfer_bars.png": "figure",
+        "headline.md": "It computes.",
+    }
+    for name, content in made.items():
+        path = project / "reports/smoke" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    front.index("smoke")
+    text = (project / "reports/smoke/README.md").read_text()
+    heads = [line for line in text.splitlines() if line.startswith("#")]
+    assert heads[1:] == [
+        "## Findings", "## Method", "## Claims", "## Transfer", "## Scaling", "## Cost", "## Pages",
+    ]  # fmt: skip
+    assert "It computes." in text
+    assert "Does it compute?" in text
+    assert text.count("(figures/transfer/transfer_bars.png)") == 3  # twice shown, once linked
+    assert "**FPT against other bodies**" in text
+    assert "| it computes | supported |" in text
+    assert "it sings" not in text
+    assert "1 of 2 claims have a verdict." in text
+    assert "Not run: 0 of 4 runs are here." in text
+    assert "**Sizes**" not in text
+    assert "| cpu | 2 | 0.0 | 0.00 |" in text  # each run once, though two pages have it
 
 
 def test_a_stored_notebook_holds_what_is_compared(project: Path) -> None:
