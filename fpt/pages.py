@@ -15,6 +15,8 @@ pre { margin: 0; padding: .6rem .8rem; overflow-x: auto; }
 table { border-collapse: collapse; margin: .8rem 0; font-size: 14px; display: block;
   overflow-x: auto; }
 th, td { border-bottom: 1px solid #ddd; padding: .25rem .7rem; text-align: right; }
+th:first-child, td:first-child { text-align: left; }
+.anchor-link { display: none; }
 img { max-width: 100%; }
 .jp-OutputArea-output { overflow-x: auto; }
 """
