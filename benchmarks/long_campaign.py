@@ -48,7 +48,15 @@ def contents(specs: list[RunSpec]) -> Iterator[dict[str, Any]]:
     curve = [{"step": look, "valid_accuracy": look / LOOKS, **point} for look in range(LOOKS)]
     cost = {"seconds": 60.0, "flops": 1e12, "tokens": 1e6, "peak_bytes": 1e9}
     place = {"device": "made up", "kind": "made up"}
-    record = Record(specs[0], "done", {"test_accuracy": 0.5}, curve, cost, place, [])
+    record = Record(
+        specs[0],
+        "done",
+        {"test_accuracy": 0.5, "valid_accuracy": 0.5, "best_step": LOOKS},
+        curve,
+        cost,
+        place,
+        [],
+    )
     same = to_content(record)
     for more in count(0, 1000):
         for spec in specs:

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 At = tuple[str, str]  # an arm and a task
 LOWEST, HIGHEST = "lowest", "highest"
-NEVER = -1.0  # the accuracy of a rate at which a run diverged
+NEVER = -1.0  # the accuracy of a rate at which a run diverged, or says none
 
 
 class Trial(Protocol):
@@ -122,8 +122,8 @@ def _found(
     if not here or any(result.status != "done" for result in here):
         return NEVER, 0.0
     accuracy, step = (
-        sum(result.metrics[name] for result in here) / len(here)
-        for name in ("valid_accuracy", "best_step")
+        sum(result.metrics.get(name, without) for result in here) / len(here)
+        for name, without in (("valid_accuracy", NEVER), ("best_step", 0))
     )
     return accuracy, step
 

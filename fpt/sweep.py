@@ -1,7 +1,9 @@
 """What is missing, in which packs, trained where.
 
-Packs are independent. On a CPU small packs want one thread each, so as many run side by side as
-there are cores; on CUDA one pack at a time has the whole card.
+Packs are independent. On a CPU they want one thread each, so as many run side by side as there are
+cores. Where packs are fewer, those with large steps share the cores that are left: a second thread
+brought nothing at 0.5 GFLOPs a step, 1.4 times the speed at 3 and 1.7 at 20 and more (benchmarks/).
+OMP_NUM_THREADS bounds the threads of a pack. On CUDA one pack at a time has the whole card.
 """
 
 import math
@@ -20,13 +22,14 @@ from .errors import FptError
 from .model import body_identity, packable
 from .records import Store
 from .spec import RunSpec
-from .train import task_of, train
+from .train import flops_per_token, task_of, train
 
 if TYPE_CHECKING:
     from .on_ray import Cluster
 
 MAX_RUNS = 16  # of one pack
 MAX_TOKENS = 1 << 16  # of one step of a pack; bounds the activations that are kept
+THREADED = 3e9  # FLOPs of a step from which on more threads of a CPU are worth it
 
 
 def packs(specs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
@@ -51,6 +54,13 @@ def work(pack: Sequence[RunSpec]) -> int:
     return len(pack) * first.steps * first.batch * task_of(first).length
 
 
+def threads(pack: Sequence[RunSpec], spare: int) -> int:
+    """How many of `spare` threads of a CPU a pack takes: all or one, by the FLOPs of its step."""
+    tokens = pack[0].batch * task_of(pack[0]).length
+    flops = tokens * sum(flops_per_token(spec) for spec in pack)
+    return max(1, spare) if flops >= THREADED else 1
+
+
 def shard(found: Sequence[tuple[RunSpec, ...]], part: str | None) -> list[tuple[RunSpec, ...]]:
     """Part `I/N` of the packs, dealt round, so that N machines share a sweep."""
     if part is None:
@@ -70,11 +80,12 @@ def _train_pack(
     device: str,
     deadline: float,
     keep: Container[str],
+    spare: int,
     position: int,
 ) -> int:
     """Train one pack in this process; returns how many records it wrote."""
     if device == "cpu":
-        torch.set_num_threads(1)
+        torch.set_num_threads(threads(pack, spare))
     if time.monotonic() > deadline:
         return 0
     first = pack[0]
@@ -120,15 +131,16 @@ def run(
     if workers is None:
         workers = 1 if chosen.type == "cuda" else len(os.sched_getaffinity(0))
     workers = min(workers, len(todo))
+    before = torch.get_num_threads()
+    spare = min(before, len(os.sched_getaffinity(0)) // workers)
     if workers == 1:
-        threads = torch.get_num_threads()
         for pack in todo:
             try:
-                made += _train_pack(pack, store, chosen.type, deadline, keep, 0)
+                made += _train_pack(pack, store, chosen.type, deadline, keep, spare, 0)
             except FptError as error:
                 errors.append(error)
             finally:
-                torch.set_num_threads(threads)
+                torch.set_num_threads(before)
         return counted(made, errors)
     context = multiprocessing.get_context("spawn")
     with (
@@ -137,7 +149,7 @@ def run(
     ):
         futures = {
             pool.submit(
-                _train_pack, pack, store, chosen.type, deadline, keep, 1 + index % workers
+                _train_pack, pack, store, chosen.type, deadline, keep, spare, 1 + index % workers
             ): pack
             for index, pack in enumerate(todo)
         }

@@ -17,7 +17,7 @@ from fpt.errors import FptError
 from fpt.records import Record, Store
 from fpt.spec import RunSpec
 from fpt.sweep import MAX_RUNS, MAX_TOKENS, packs, shard, work
-from fpt.train import task_of, train
+from fpt.train import flops_per_token, task_of, train
 
 TESTS = Path(__file__).parent
 FULL = ("attention", "feedforward", "input", "layernorm", "output", "positions")
@@ -96,6 +96,42 @@ def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:
     heavy = [pretrained(seed=seed, batch=MAX_TOKENS // (4 * 3)) for seed in range(4)]
     assert sizes(heavy) == [1, 3]
     assert sizes([replace(run, batch=MAX_TOKENS) for run in heavy]) == [1, 1, 1, 1]
+
+
+def test_large_steps_take_the_cores_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By all runs of the pack, a whole run a half more than a frozen one; never more than there
+    are, and at least one."""
+    frozen, whole = spec(seed=0), spec(seed=0, trainable=FULL)
+    flops = flops_per_token(frozen) * frozen.batch * task_of(frozen).length
+    monkeypatch.setattr(sweep, "THREADED", 2 * flops)
+    assert [sweep.threads([frozen], spare) for spare in (0, 1, 8)] == [1, 1, 1]
+    assert [sweep.threads([frozen, frozen], spare) for spare in (0, 1, 8)] == [1, 1, 8]
+    monkeypatch.setattr(sweep, "THREADED", 1.5 * flops)
+    assert sweep.threads([whole], 8) == 8
+
+
+def test_spare_cores_are_for_packs_that_are_few(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads of the caller bound them, and are put back."""
+    seen: list[int] = []
+
+    def pretend(*args: object, **options: object) -> list[Record]:
+        seen.append(torch.get_num_threads())
+        return []
+
+    monkeypatch.setattr(sweep, "train", pretend)
+    monkeypatch.setattr(sweep, "THREADED", 0)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
+    before = torch.get_num_threads()
+    try:
+        for bound in (1, 2):
+            torch.set_num_threads(bound)
+            sweep.run([spec(seed=0)], store, device="cpu")
+            assert torch.get_num_threads() == bound
+    finally:
+        torch.set_num_threads(before)
+    assert seen == [1, 2]
 
 
 def test_work_is_counted_in_tokens() -> None:
