@@ -235,7 +235,7 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
         for axes in grid.flat[len(tasks) :]:
             axes.set_visible(False)
         for axes, (task, definition) in zip(grid.flat, tasks.items(), strict=False):
-            mine = curves[curves["task"] == task]
+            mine = curves[(curves["task"] == task) & curves["arm"].isin(arms)]
             axes.set_title(task)
             floor = best_floor(definition)
             highest = max(mine["valid_accuracy"].max() if len(mine) else 0.0, floor or 0.0)

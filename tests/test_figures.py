@@ -85,6 +85,12 @@ def test_what_is_missing_is_said_in_its_place(section: Section) -> None:
     assert sum("not run" in text for text in said) == 1
 
 
+def test_a_panel_without_any_of_the_arms_drawn_is_not_run(section: Section) -> None:
+    fill(section, lambda run: None if (run.arm, run.task) == ("random", "mnist") else spread(run))
+    assert "not run" in texts(section, figures.learning_curves(section, ["random"]))
+    assert "not run" not in texts(section, figures.learning_curves(section, ["random", "fpt"]))
+
+
 def test_a_diverged_cell_is_called_so(section: Section) -> None:
     fill(section, spread)
     for run in section.runs:
