@@ -6,10 +6,11 @@
 import re
 from collections.abc import Sequence
 
+from . import paper
 from .claims import LABELS, points
 from .files import write_atomic
 from .paths import ROOT
-from .sections import Section
+from .sections import Section, section
 from .verdicts import Entry, by_claim, count_claims, entries
 
 SECTION, PROFILE = "transfer", "lab"  # the claims that are said one by one; the README's profile
@@ -34,7 +35,26 @@ def headline(found: Sequence[Entry], profile: str) -> str:
             lines.append(f"- **{text}**: " + "; ".join(filter(None, parts)))
     bodies = "; ".join(dict.fromkeys(entry.bodies for entry in found if entry.section == SECTION))
     lines += ["", f"Bodies: {bodies}. Effects in points with their 95% interval."]
+    short = shorter(section(SECTION, profile))
+    if short:
+        lines[-1] += (
+            " Budgets are shorter than what the paper's FPT took to converge (steps, its Table 6): "
+            f"{', '.join(short)}; what is missed there may be the budget's."
+        )
     return "\n".join(lines) + "\n"
+
+
+def shorter(part: Section) -> list[str]:
+    """`bit-memory 1,000 of 10,000` for each task on which FPT has fewer steps than the paper's
+    FPT took to converge (its Table 6)."""
+    table = paper.table("T6").cells
+    steps = {run.task: run.spec.steps for run in part.runs if run.arm == "fpt"}
+    printed = {task: table["fpt", task].value for task in steps if ("fpt", task) in table}
+    return [
+        f"{task} {steps[task]:,} of {value:,.0f}"
+        for task, value in printed.items()
+        if value is not None and steps[task] < value
+    ]
 
 
 def save(part: Section, found: Sequence[Entry]) -> str:

@@ -2,6 +2,7 @@
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from fpt import config, headline, verdict_figures, verdicts
 from fpt.claims import unadjusted
 from fpt.ledger import CLAIMS
 from fpt.paths import ROOT
-from fpt.sections import Section
+from fpt.sections import Section, planned
 from fpt.stats import holm
 
 LEVELS = {"fpt": 0.9, "random": 0.8, "full": 0.91, "lstm": 0.7}
@@ -96,3 +97,10 @@ def test_the_readme_says_what_the_records_say() -> None:
     said = re.search(re.escape(headline.BEGIN) + "\n(.*?)" + re.escape(headline.END), text, re.S)
     assert said is not None
     assert said[1] == headline.headline(verdicts.entries(headline.PROFILE), headline.PROFILE)
+
+
+@pytest.mark.parametrize(("steps", "said"), [(400, "bit-xor 400 of 500"), (500, None)])
+def test_budgets_below_the_papers_convergence_are_said(steps: int, said: str | None) -> None:
+    whole = planned("transfer", "lab").part(["bit-xor"])
+    runs = tuple(replace(run, spec=replace(run.spec, steps=steps)) for run in whole.runs)
+    assert headline.shorter(replace(whole, runs=runs)) == ([said] if said else [])
