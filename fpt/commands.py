@@ -107,12 +107,13 @@ def run(args: argparse.Namespace) -> None:
         allowed = " or ".join(parts[0].profile.train_on)
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
     else:
-        made, tried = 0, set[float | None]()
-        while waves := {run.lr if run.beyond else None: 0 for run in runs}.keys() - tried:
+        made, tried = 0, set[str]()
+        while fresh := [run for run in runs if run.key not in tried]:
             # A rate beyond the grid is a sweep of its own, so that its packs are the same ones in
             # the call that finds that it is needed and in any later one.
-            wave = min(waves, key=lambda lr: (lr is not None, lr))
-            mine = [run for run in runs if (run.lr if run.beyond else None) == wave]
+            grid = [run for run in fresh if not run.beyond]
+            lr = None if grid else fresh[0].lr
+            mine = [run for run in runs if (run.lr if run.beyond else None) == lr]
             made += sweep.run(
                 [run.spec for run in mine],
                 store(args.profile),
@@ -123,7 +124,7 @@ def run(args: argparse.Namespace) -> None:
                 workers=args.workers,
                 cluster=cluster,
             )
-            tried.add(wave)
+            tried |= {run.key for run in mine}
             parts = [part.reached() for part in whole]
             runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
         print(f"{made} new records in {store(args.profile).folder}")

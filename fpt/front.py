@@ -27,12 +27,13 @@ QUESTION = (
     "claims hold when each is a test over seeds, with an interval?"
 )
 METHOD = (
-    "Every system is trained on every task from the same data with the same steps, batch and "
-    "optimiser (Adam), once per seed. The parameters with the best validation accuracy are tested "
-    "on the whole test set. A cell of a table is the mean over its runs, with a 95% interval that "
-    "holds the spread over seeds and that of a finite test set; it is `not run` before all its "
-    "runs are there. Every claim is a test that was written down before, and all p-values are "
-    "adjusted together. Each section's page has its protocol, learning curves and cost."
+    "The systems of a table are trained on a task with the same data, steps and batch, once per "
+    "seed; a probe alone is fitted on kept features instead. The parameters with the best "
+    "validation accuracy are tested on the whole test set. A cell of a table is the mean over its "
+    "runs, with a 95% interval that holds the spread over seeds and that of a finite test set; it "
+    "is `not run` before all its runs are there. Every claim is a test with a direction or a "
+    "margin, and all p-values are adjusted together. Each section's page has its protocol, "
+    "learning curves and cost."
 )
 # What stands on the first page of each section: tables, and one figure.
 MAIN: Mapping[str, tuple[tuple[str, ...], str]] = {
