@@ -46,6 +46,9 @@ $(STAMP): pyproject.toml constraints.txt
 	  then grep -v '^torch==' constraints.txt; else cat constraints.txt; fi > $(VENV)/constraints.txt
 	@echo "setup: installing the packages of constraints.txt into $(VENV) (several minutes the first time)"
 	@$(PY) -m pip install -q -c $(VENV)/constraints.txt -e '.[pipeline,test]'
+	@# What each profile expects takes seconds to work out, and is kept from here on.
+	@for profile in smoke lab paper; do \
+	  $(PY) -m fpt status --profile $$profile > /dev/null || exit 1; done
 	@$(PY) -c 'import torch; print("setup: done, torch", torch.__version__)'
 	@touch $@
 

@@ -2,13 +2,15 @@
 
 from collections.abc import Collection, Mapping
 from functools import cache
-
-from torch import nn
-from transformers.pytorch_utils import Conv1D
+from importlib.metadata import version
+from typing import Any
 
 from .backbones import LAST_ATTENTION, Backbone, build, group_of, trained_group
+from .backbones.common import matrices
 from .draws import Draws
 from .model import InputNet, OutputNet
+from .paths import PACKAGE
+from .remembered import remembered, stamp_of
 from .tasks import Task
 
 
@@ -27,7 +29,7 @@ def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
         counts[group] = sum(_size(shape) for shape in shapes.values())
     if spec.positions:
         counts["positions"] = task.length * spec.width
-    for name, size in _body_sizes(spec).items():
+    for name, size in _body(spec)["sizes"].items():
         counts[group_of(spec, name)] += size
     return counts
 
@@ -38,15 +40,27 @@ def trained_count(spec: Backbone, task: Task, trainable: Collection[str]) -> int
     if LAST_ATTENTION in trainable and "attention" not in trainable:
         counts[LAST_ATTENTION] = sum(
             size
-            for name, size in _body_sizes(spec).items()
+            for name, size in _body(spec)["sizes"].items()
             if trained_group(spec, name, (LAST_ATTENTION,))
         )
     return sum(counts.get(group, 0) for group in trainable)
 
 
 @cache
-def _body_sizes(spec: Backbone) -> Mapping[str, int]:
-    return {name: it.numel() for name, it in build(spec, Draws(), 0.0).named_parameters()}
+def _body(spec: Backbone) -> Mapping[str, Any]:
+    """`sizes`: of the body's parameters, by name; `matrices`: of those alone that are one. To build
+    even an empty body takes transformers, whose import is longer than a page's own work."""
+    sources = sorted((PACKAGE / "backbones").glob("*.py"))
+    stamp = stamp_of(sources, version("transformers"), repr(spec))
+    return remembered(f"bodies/{spec.name}", stamp, lambda: _built(spec))
+
+
+def _built(spec: Backbone) -> dict[str, Any]:
+    body = build(spec, Draws(), 0.0)
+    return {
+        "sizes": {name: it.numel() for name, it in body.named_parameters()},
+        "matrices": sum(weight.numel() for _, weight, _ in matrices(body)),
+    }
 
 
 def _size(shape: tuple[int, ...]) -> int:
@@ -65,15 +79,13 @@ def paper_count(layers: int, width: int, tokens: int = 64, dim: int = 16, classe
     return width * (classes + dim + 1 + 4 * layers + tokens)
 
 
-@cache
 def matrix_parameters(spec: Backbone) -> int:
     """Parameters of the body's matrices, which every token is multiplied by.
 
     Left out are biases, norms, positions, BERT's token type, T5's relative bias and the Linformer's
     mixing over positions.
     """
-    modules = build(spec, Draws(), 0.0).modules()
-    return sum(m.weight.numel() for m in modules if isinstance(m, nn.Linear | Conv1D))
+    return int(_body(spec)["matrices"])
 
 
 def forward_flops(spec: Backbone, length: int) -> int:

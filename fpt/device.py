@@ -5,10 +5,10 @@ import platform
 import resource
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from importlib.metadata import version
 from typing import Any
 
 import torch
-import transformers
 
 from .errors import FptError
 
@@ -54,7 +54,7 @@ def environment(device: torch.device) -> dict[str, Any]:
         "precision": "bf16 autocast" if cuda else "fp32",
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
-        "transformers": transformers.__version__,
+        "transformers": version("transformers"),
         "python": platform.python_version(),
     }
 
@@ -64,7 +64,7 @@ def versions() -> str:
     cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
     return (
         f"Python {platform.python_version()}, torch {torch.__version__}, "
-        f"transformers {transformers.__version__}, CUDA: {cuda}"
+        f"transformers {version('transformers')}, CUDA: {cuda}"
     )
 
 

@@ -5,16 +5,12 @@ kept in the cache, under a digest of params.yaml and of this package: either cha
 anew.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import params, paths
-from .errors import FptError
-from .files import write_json
+from .remembered import remembered, stamp_of
 
 if TYPE_CHECKING:
     from .sections import Section
@@ -81,18 +77,16 @@ class Expected:
 
 def expected(profile: str) -> Expected:
     """What `profile` expects, from the cache where that is of this package and this params.yaml."""
-    path, stamp = paths.CACHE / "expected" / f"{profile}.json", _stamp()
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        content = json.loads(path.read_bytes())
-        if content.pop("stamp") == stamp:
-            return _from_content(content)
+    package = (*sorted(paths.PACKAGE.rglob("*.py")), paths.PACKAGE / "paper.yaml")
+    stamp = stamp_of((params.PARAMS, *package))
+    return _from_content(remembered(f"expected/{profile}", stamp, lambda: _made(profile)))
+
+
+def _made(profile: str) -> dict[str, Any]:
     from .config import load
     from .sections import planned
 
-    made = expected_of([planned(name, profile) for name in load(profile).sections])
-    with suppress(FptError):  # a cache that cannot be written costs time only
-        write_json(path, asdict(made) | {"stamp": stamp}, indent=None)
-    return made
+    return asdict(expected_of([planned(name, profile) for name in load(profile).sections]))
 
 
 def expected_of(sections: "Sequence[Section]") -> Expected:
@@ -137,11 +131,3 @@ def _from_content(content: Mapping[str, Any]) -> Expected:
         tuple(cells),
         content["unprinted"],
     )
-
-
-def _stamp() -> str:
-    """SHA-256 of what the expectation follows from."""
-    total = hashlib.sha256()
-    for path in (params.PARAMS, *sorted(paths.PACKAGE.rglob("*.py")), paths.PACKAGE / "paper.yaml"):
-        total.update(hashlib.sha256(path.read_bytes()).digest())
-    return total.hexdigest()

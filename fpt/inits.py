@@ -10,9 +10,9 @@ from typing import Literal
 import pandas as pd
 import torch
 from torch import Tensor, nn
-from transformers.pytorch_utils import Conv1D
 
 from .backbones import LAYER, Backbone, group_of
+from .backbones.common import matrices
 from .rng import generator
 
 State = dict[str, Tensor]  # the body's parameters by name, and "positions" (rows, width)
@@ -90,11 +90,7 @@ def permuted_rows(spec: Backbone, body: nn.Module, state: State, seed: int) -> S
     """
     del spec
     permuted = dict(state)
-    for path, module in body.named_modules():
-        if not isinstance(module, Conv1D | nn.Linear):
-            continue
-        axis = 0 if isinstance(module, Conv1D) else 1
-        name = f"{path}.weight"
+    for name, _, axis in matrices(body):
         draw = generator("cpu", seed, "permuted rows", name)
         order = torch.randperm(state[name].shape[axis], generator=draw)
         permuted[name] = state[name].index_select(axis, order)

@@ -194,7 +194,7 @@ def body_slots(body: nn.Module, spec: Backbone, trained: set[str]) -> list[Slot]
     """The body's trained parameters; its trained norms become norms with per-run parameters."""
     slots = []
     for path, module in list(body.named_modules()):
-        kind = PACKED.get(type(module)) if "layernorm" in trained else None
+        kind = PACKED.get(type(module).__name__) if "layernorm" in trained else None
         owner = kind(module) if kind else module
         for name, parameter in module.named_parameters(recurse=False):
             full = f"{path}.{name}"

@@ -7,11 +7,11 @@ Adam and leaving the pack are then a few operations on that matrix, and rows nev
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 
 class PackedLayerNorm(nn.Module):
@@ -37,7 +37,7 @@ class PackedRMSNorm(nn.Module):
     """T5's norm of (K*B, ..., width), which divides by the root mean square and does not shift,
     with one gain per run (K, width)."""
 
-    def __init__(self, norm: T5LayerNorm) -> None:
+    def __init__(self, norm: Any) -> None:
         super().__init__()
         self.eps = norm.variance_epsilon
         self.weight: Tensor
@@ -50,10 +50,10 @@ class PackedRMSNorm(nn.Module):
         return (normal.view(runs, -1, width) * self.weight[:, None]).view(x.shape)
 
 
-# Norms with per-run parameters, by the type they replace.
-PACKED: dict[type[nn.Module], Callable[..., nn.Module]] = {
-    nn.LayerNorm: PackedLayerNorm,
-    T5LayerNorm: PackedRMSNorm,
+# Norms with per-run parameters, by the name of the type they replace.
+PACKED: dict[str, Callable[..., nn.Module]] = {
+    "LayerNorm": PackedLayerNorm,
+    "T5LayerNorm": PackedRMSNorm,
 }
 
 

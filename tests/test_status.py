@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +47,23 @@ def test_a_record_is_read_once(store: Store, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Store, "read", lambda *args: pytest.fail("read again"))
     assert summaries(store, keys) == found
     assert summaries(store, keys[:1]) == {keys[0]: found[keys[0]]}
+
+
+def test_many_are_read_on_all_cores(store: Store, tmp_path: Path) -> None:
+    for seed in range(3):
+        store.write(made(seed))
+    keys = [made(seed).key for seed in range(3)]
+    content = store.path(keys[1]).read_bytes()
+    store.path(keys[1]).write_bytes(content.replace(b"2.0", b"3.0"))
+    code = (
+        "import sys; from pathlib import Path; from fpt import paths, summaries as s; "
+        "from fpt.records import Store; s.MANY = 2; paths.CACHE = Path(sys.argv[1]); "
+        "found = s.summaries(Store(Path(sys.argv[2])), sys.argv[3:]); print(*found)"
+    )
+    words = [sys.executable, "-c", code, str(tmp_path / "other"), str(store.folder), *keys]
+    done = subprocess.run(words, text=True, check=True, capture_output=True)
+    assert done.stdout.split() == [keys[0], keys[2]]
+    assert "damaged (its digest does not fit its content)" in done.stderr
 
 
 def test_what_changed_is_seen(store: Store) -> None:
@@ -107,15 +124,21 @@ def test_other_parameters_or_another_package_expect_anew(
     file.write_text("a: 1")
     monkeypatch.setattr(params, "PARAMS", file)
     monkeypatch.setattr(paths, "PACKAGE", package)
-    stamps = [expected._stamp()]
+    worked_out: list[str] = []
+    nothing = expected.Expected((), (), (), {})
+    monkeypatch.setattr(expected, "_made", lambda name: worked_out.append(name) or asdict(nothing))
+
+    def times() -> int:
+        assert expected.expected("smoke") == nothing
+        return len(worked_out)
+
+    assert times() == times() == 1
     file.write_text("a: 2")
-    stamps.append(expected._stamp())
+    assert times() == times() == 2
     (package / "sweep.py").write_text("")
-    stamps.append(expected._stamp())
+    assert times() == times() == 3
     (package / "sweep.py").write_text("pass")
-    stamps.append(expected._stamp())
-    assert len(set(stamps)) == 4
-    assert expected._stamp() == stamps[-1]
+    assert times() == times() == 4
 
 
 # ------------------------------------------------------------------------------------- the command

@@ -4,7 +4,8 @@ Every body is an `nn.Module` with `forward(x, mask, read)`: packed token vectors
 positions already added, to hidden states (N, T, width), or those at `read` (N, R). Dropout falls on
 vectors of the body's width, not on attention weights nor inside a feedforward layer. A body is
 built without weights, on the meta device; `fpt.weights` fills it. Sizes come from this table, never
-from a download.
+from a download. What a body takes of transformers is imported when one is built: that takes longer
+than all of torch, and most pages and commands build none.
 """
 
 import re

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertModel
 
 from ..draws import Draws, Dropout
 from .common import at, keys_seen
@@ -35,6 +34,8 @@ class BertBody(nn.Module):
     def __init__(
         self, spec: "Backbone", draws: Draws, dropout: float, eps: float, window: int = 0
     ) -> None:
+        from transformers import BertConfig, BertModel
+
         super().__init__()
         config = BertConfig(
             vocab_size=1,

@@ -1,6 +1,8 @@
-"""What the bodies share: where they are read, what a token sees, GELU, a default start."""
+"""What the bodies share: where they are read, what a token sees, GELU, their matrices, a default
+start."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -50,6 +52,15 @@ class GeluOnCPU(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
         return gradient * ctx.saved_tensors[0]
+
+
+def matrices(body: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
+    """The weights that every token is multiplied by, with their names, and the axis of their
+    inputs: 1 in a Linear, 0 in GPT-2's Conv1D."""
+    for path, module in body.named_modules():
+        conv = type(module).__name__ == "Conv1D"  # of transformers
+        if conv or isinstance(module, nn.Linear):
+            yield f"{path}.weight", module.get_parameter("weight"), 0 if conv else 1
 
 
 def init_(body: nn.Module, draw: torch.Generator) -> None:

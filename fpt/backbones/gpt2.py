@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import GPT2Config, GPT2Model
 
 from ..draws import Draws, Dropout
 from .common import Gelu, at, keys_seen
@@ -31,6 +30,8 @@ class GPT2Body(nn.Module):
     """GPT-2's blocks and last norm; word and position tables are left out of the computation."""
 
     def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+        from transformers import GPT2Config, GPT2Model
+
         super().__init__()
         config = GPT2Config(
             vocab_size=1,

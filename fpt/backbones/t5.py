@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from transformers import T5Config
-from transformers.models.t5.modeling_t5 import T5Stack
 
 from ..draws import Draws, Dropout
 from .common import at, keys_seen
@@ -33,6 +31,9 @@ class T5Body(nn.Module):
     width; inside the feedforward layers and on attention weights it is 0, a named deviation."""
 
     def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+        from transformers import T5Config
+        from transformers.models.t5.modeling_t5 import T5Stack
+
         super().__init__()
         config = T5Config(
             vocab_size=2,  # never embedded; the default end symbol must be one of them

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from transformers import ViTConfig, ViTModel
 
 from ..draws import Draws, Dropout
 from .common import at, keys_seen
@@ -28,6 +27,8 @@ GROUPS = (
 
 class ViTBody(nn.Module):
     def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+        from transformers import ViTConfig, ViTModel
+
         super().__init__()
         config = ViTConfig(
             hidden_size=spec.width,

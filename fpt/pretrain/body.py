@@ -7,7 +7,6 @@ from pathlib import Path
 import torch
 from safetensors.torch import save
 from torch import Tensor
-from transformers import GPT2Config
 
 from ..backbones import Backbone
 from ..files import write_atomic, write_json
@@ -28,6 +27,8 @@ def write_body(
     tensors = {**state, **(others or {})}
     config = asdict(spec)
     if spec.family == "gpt2":
+        from transformers import GPT2Config
+
         tensors["wpe.weight"] = tensors.pop("positions")
         tensors["wte.weight"] = torch.zeros(1, spec.width)
         tensors = {name.removeprefix("gpt2."): tensor for name, tensor in tensors.items()}

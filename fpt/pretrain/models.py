@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from ..backbones import BACKBONES, FAMILIES, Backbone, build
 from ..draws import Draws
@@ -27,6 +26,8 @@ class GPT2Language(nn.Module):
     overfit)."""
 
     def __init__(self, spec: Backbone, seed: int) -> None:
+        from transformers import GPT2Config, GPT2LMHeadModel
+
         super().__init__()
         config = GPT2Config(
             vocab_size=VOCABULARY,
