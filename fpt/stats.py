@@ -26,9 +26,11 @@ Label = Literal["supported", "contradicted", "inconclusive", "not run"]
 Direction = Literal["greater", "less", "equal"]
 
 # How a claim's error rate is split between its two decisions. Together they are wrong at most
-# `alpha` of the time when the truth sits exactly at the claim's edge. A two-sided Welch test (half
-# and half) decides an effect of 2 sd at five seeds against five only 77% of the time; a claim that
-# names its direction beforehand deserves most of the rate, and its refutation the stricter test.
+# `alpha` of the time when the truth sits exactly at the claim's edge. Of effects of 2 sd at five
+# seeds against five, a two-sided Welch test (half and half) decides 77%, and no unbiased test more
+# than the 79% of Student's. A claim that names its direction beforehand deserves most of the rate,
+# its refutation the stricter test: with this split 85% are decided if they go the claim's way and
+# 57% if they go the other.
 SUPPORT, CONTRADICT = 0.8, 0.2
 
 

@@ -10,7 +10,8 @@ import yaml
 
 from fpt import config
 from fpt.arms import ARMS, FROZEN
-from fpt.config import PROFILES, SETTINGS, expand, load, make_spec
+from fpt.checks import SETTINGS
+from fpt.config import PROFILES, expand, load, make_spec
 from fpt.errors import FptError
 from fpt.params import current_profile
 from fpt.paths import PARAMS

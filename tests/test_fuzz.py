@@ -19,7 +19,8 @@ from test_bad_params import BLOCK
 from test_records import made
 
 from fpt import checkpoint
-from fpt.config import SETTINGS, expand, load
+from fpt.checks import SETTINGS
+from fpt.config import expand, load
 from fpt.errors import FptError
 from fpt.records import Store, digest, from_content, parse, to_content
 

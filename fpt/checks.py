@@ -1,0 +1,209 @@
+"""What params.yaml may say: each check raises FptError with the place and what is allowed there."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
+
+from .arms import ARMS, FROZEN, Arm
+from .backbones import backbone
+from .errors import FptError
+from .files import NAME
+from .params import check_names
+from .tasks import get_task
+from .weights import reads_weights
+
+SETTINGS: Mapping[str, type] = {
+    "lr": float,
+    "batch": int,
+    "steps": int,
+    "eval_every": int,
+    "eval_items": int,
+    "patience": int,
+    "clip": float,
+    "dropout": float,
+    "augment": bool,
+}
+EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "beyond")  # of a section's block too
+ENGLISH = ("english", "arms", "seeds")  # of a block that teaches bodies English (`fpt.lessons`)
+ZERO_ALLOWED = {"patience", "dropout", "eval_items"}
+TOO_LARGE = 2**63  # for a number of any setting, and for a seed
+
+
+def check_block(where: str, block: Any) -> Mapping[str, Any]:
+    if not isinstance(block, Mapping):
+        raise FptError(f"{where}: expected settings by name, found {block!r}.")
+    return block
+
+
+def check_list(where: str, given: Any, allowed: Iterable[str]) -> None:
+    if not isinstance(given, list):
+        first = next(iter(allowed), "")
+        raise FptError(f"{where}: expected a list such as [{first}], found {given!r}.")
+    check_names(where, given, allowed)
+    for name in given:
+        if given.count(name) > 1:
+            raise FptError(f"{where}: {name!r} stands twice; name it once.")
+
+
+def check_words(where: str, names: Iterable[Any]) -> None:
+    """Names of the profile's own, which name files of tables and figures too."""
+    for name in names:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise FptError(
+                f"{where}: {name!r} is no name; write letters, digits and any of ._+@- after the "
+                "first, at most 100."
+            )
+
+
+def check_roles(where: str, block: Any, allowed: Iterable[str]) -> None:
+    check_names(where, check_block(where, block), sorted(allowed))
+    for name, value in block.items():
+        if not isinstance(value, str):
+            raise FptError(f"{where}.{name}: expected a name, found {value!r}.")
+
+
+def check_arm(where: str, arm: Arm, bodies: Iterable[str], weights: Iterable[str]) -> None:
+    """FptError where the profile has no body or no weights for an arm of one of its sections."""
+    if arm.body not in bodies:
+        raise FptError(
+            f"{where}: {arm.name!r} needs a body {arm.body!r}; there are {', '.join(bodies)}."
+        )
+    if reads_weights(arm.init) and arm.weights not in weights:
+        raise FptError(
+            f"{where}: {arm.name!r} needs weights {arm.weights!r}; there are {', '.join(weights)}."
+        )
+
+
+def check_seeds(where: str, seeds: Any) -> None:
+    if not isinstance(seeds, list) or not seeds or not all(type(s) is int for s in seeds):
+        raise FptError(f"{where}: expected a list of whole numbers, found {seeds!r}.")
+    if min(seeds) < 0 or max(seeds) >= TOO_LARGE or len(set(seeds)) < len(seeds):
+        raise FptError(
+            f"{where}: expected different whole numbers from 0 to below 2^63, found {seeds!r}."
+        )
+
+
+def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> None:
+    """A block with `lrs` trains at each of them; its `search` names the seeds that choose among
+    them, which must not be those that are reported (see `fpt.rates`). Where the best is at an edge,
+    it goes on to the rates `beyond` (see `fpt.grid`)."""
+    if not {"lrs", "search", "beyond"} & set(block):
+        return
+    lrs, search, beyond = block.get("lrs"), block.get("search"), block.get("beyond", [])
+    if not _are_rates(lrs) or len(lrs) < 2:
+        raise FptError(
+            f"{where}.lrs: expected two or more different rates such as [0.001, 0.01], found "
+            f"{lrs!r}."
+        )
+    if not _are_rates(beyond) or any(min(lrs) <= lr <= max(lrs) for lr in beyond):
+        raise FptError(
+            f"{where}.beyond: expected different rates below {min(lrs):g} or above {max(lrs):g}, "
+            f"found {beyond!r}."
+        )
+    if "lr" in block:
+        raise FptError(f"{where}.lr: a block with lrs has no rate of its own; leave it out.")
+    check_seeds(f"{where}.search", search)
+    probes = [arm for arm in block.get("arms", []) if ARMS[arm].procedure == "probe"]
+    if probes:
+        raise FptError(f"{where}: a probe has no learning rate; leave {', '.join(probes)} out.")
+    both = sorted(set(search or ()) & set(seeds))
+    if both:
+        raise FptError(
+            f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
+            f"{', '.join(map(str, both))}."
+        )
+
+
+def check_searches(where: str, blocks: Iterable[Mapping[str, Any]]) -> None:
+    """Blocks that search on one task do so alike, so that trials of their arms are equal; and no
+    arm stands in two of them."""
+    how = ("lrs", "beyond", "search", *SETTINGS)
+    seen: dict[str, tuple[dict[str, Any], list[str]]] = {}
+    for block in blocks:
+        if "lrs" not in block:
+            continue
+        mine = {name: block.get(name) for name in how}
+        for task in block["tasks"]:
+            first, arms = seen.setdefault(task, (mine, []))
+            apart = [name for name in how if mine[name] != first[name]]
+            if apart:
+                raise FptError(
+                    f"{where}: two blocks with lrs have {task!r} and differ in {', '.join(apart)}; "
+                    "give the arms of a task equal trials."
+                )
+            twice = sorted(set(arms) & set(block["arms"]))
+            if twice:
+                raise FptError(
+                    f"{where}: two blocks with lrs have {', '.join(twice)} on {task!r}; name an "
+                    "arm in one of them."
+                )
+            arms += block["arms"]
+
+
+def _are_rates(given: Any) -> TypeGuard[list[float]]:
+    """Whether it is a list of different learning rates."""
+    return (
+        isinstance(given, list)
+        and all(type(lr) in (int, float) and 0 < lr < TOO_LARGE for lr in given)
+        and len(set(given)) == len(given)
+    )
+
+
+def check_english(where: str, block: Mapping[str, Any]) -> None:
+    """A block that teaches English names what learns it and how long; its arms differ in how the
+    body starts and whether it is frozen, and in nothing else."""
+    check_names(where, block, ENGLISH)
+    given = check_block(f"{where}.english", block["english"])
+    check_names(f"{where}.english", given, ("backbone", "tokens"))
+    try:
+        backbone(str(given.get("backbone")))
+    except FptError as error:
+        raise FptError(f"{where}.english.backbone: {error}") from error
+    tokens = given.get("tokens")
+    if type(tokens) is not int or not 0 < tokens < TOO_LARGE:
+        raise FptError(f"{where}.english.tokens: expected a number of tokens, found {tokens!r}.")
+    for name in block["arms"]:
+        arm = ARMS[name]
+        if arm.body != "transformer" or arm.trainable not in (None, FROZEN):
+            raise FptError(
+                f"{where}.arms: {name!r} is not taught English; take arms of the transformer, "
+                "frozen as in FPT or trained whole."
+            )
+
+
+def check_keep(where: str, block: Mapping[str, Any]) -> None:
+    keep = block.get("keep", False)
+    if type(keep) is not bool:
+        raise FptError(f"{where}: expected true or false, found {keep!r}.")
+    probes = [arm for arm in block.get("arms", []) if ARMS[arm].procedure == "probe"]
+    if keep and probes:
+        raise FptError(f"{where}: a probe keeps no parameters; leave {', '.join(probes)} out.")
+
+
+def check_task(where: str, task: str, settings: Mapping[str, Any]) -> None:
+    options = check_block(f"{where}.options", settings.get("options", {}))
+    try:
+        get_task(settings.get("name", task), **{str(name): options[name] for name in options})
+    except FptError as error:
+        raise FptError(f"{where}: {error}") from error
+
+
+def check_settings(where: str, block: Any, extra: Iterable[str] = ()) -> Mapping[str, Any]:
+    """`block` with the types of SETTINGS; FptError names the place and what is allowed."""
+    check_block(where, block)
+    check_names(where, block, (*SETTINGS, *extra))
+    checked = dict(block)
+    for name, kind in SETTINGS.items():
+        if name not in block:
+            continue
+        value = block[name]
+        if type(value) not in ((float, int) if kind is float else (kind,)):
+            hint = " (write 1.0e-3 or 0.001, not 1e-3)" if isinstance(value, str) else ""
+            raise FptError(f"{where}.{name}: expected {kind.__name__}, found {value!r}{hint}.")
+        zero = kind is bool or name in ZERO_ALLOWED
+        if not 0 <= value < TOO_LARGE or (value == 0 and not zero):
+            least = "zero or more" if zero else "above zero"
+            raise FptError(f"{where}.{name}: must be {least} and below 2^63, found {value!r}.")
+        if name == "dropout" and value >= 1:
+            raise FptError(f"{where}.dropout: must be below 1, found {value!r}.")
+        checked[name] = kind(value)
+    return checked
