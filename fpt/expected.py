@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from . import params, paths
-from .remembered import remembered, stamp_of
+from .remembered import package, remembered, stamp_of
 
 if TYPE_CHECKING:
     from .sections import Section
@@ -77,8 +77,7 @@ class Expected:
 
 def expected(profile: str) -> Expected:
     """What `profile` expects, from the cache where that is of this package and this params.yaml."""
-    package = (*sorted(paths.PACKAGE.rglob("*.py")), paths.PACKAGE / "paper.yaml")
-    stamp = stamp_of((params.PARAMS, *package))
+    stamp = stamp_of((params.PARAMS, *package(), paths.PACKAGE / "paper.yaml"))
     return _from_content(remembered(f"expected/{profile}", stamp, lambda: _made(profile)))
 
 

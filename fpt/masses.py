@@ -8,13 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
 from . import device as devices
 from .arms import ARMS
 from .attention import attention_mass
+from .backbones import backbone
 from .cells import Cell, Cells
 from .claim import Evidence, Measured, Test, above, versus
 from .config import Run
@@ -22,10 +23,12 @@ from .errors import FptError
 from .kept import trained_model
 from .model import Model, assemble
 from .records import Record, Store
+from .remembered import package, remembered, stamp_of
 from .sections import Section
 from .spec import RunSpec
 from .tasks import Batch, Task
 from .train import task_of
+from .weights import file_digest, find
 
 LABELS: Mapping[str, str] = {  # what is looked at, by source
     "fpt": "FPT, trained",
@@ -79,11 +82,19 @@ def examples(task: Task) -> Batch:
 
 @cache
 def _measured(spec: RunSpec, folder: Path, parameters: str | None) -> pd.DataFrame:
-    """`attention_mass` of a run, trained or (without `parameters`) not; each is computed once."""
-    store = Store(folder)
-    record = None if parameters is None else store.read(spec.key)
-    model = model_of(spec, record, store)
-    return attention_mass(model, examples(model.task)).drop(columns="run")
+    """`attention_mass` of a run, trained or (without `parameters`) not; each is computed once, for
+    its own page and for the verdict's."""
+
+    def measure() -> dict[str, list[Any]]:
+        store = Store(folder)
+        record = None if parameters is None else store.read(spec.key)
+        model = model_of(spec, record, store)
+        found = attention_mass(model, examples(model.task)).drop(columns="run")
+        return {str(column): found[column].tolist() for column in found}
+
+    reads = [] if spec.weights is None else [find(backbone(spec.backbone), spec.weights)]
+    stamp = stamp_of(package(), spec.key, parameters or "untrained", *map(file_digest, reads))
+    return pd.DataFrame(remembered(f"masses/{(parameters or spec.key)[:16]}", stamp, measure))
 
 
 def masses(section: Section) -> pd.DataFrame:

@@ -26,6 +26,11 @@ def remembered(name: str, stamp: str, make: Callable[[], Any]) -> Any:
     return value
 
 
+def package() -> list[Path]:
+    """Every module of this package."""
+    return sorted(paths.PACKAGE.rglob("*.py"))
+
+
 def stamp_of(files: Iterable[Path], *others: str) -> str:
     """SHA-256 of the contents of `files`, in their order, and of `others`."""
     total = hashlib.sha256()
