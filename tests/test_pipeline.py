@@ -4,7 +4,6 @@ The stages are run with a stand-in for the package that takes no time, so that w
 dvc.yaml itself: what runs again after which change.
 """
 
-import ast
 import json
 import os
 import shutil
@@ -236,51 +235,6 @@ def test_dependencies_exist() -> None:
     stages = [stage.get("do", stage) for stage in PIPELINE["stages"].values()]
     listed = {dep for stage in stages for dep in stage.get("deps", []) if dep.startswith("fpt/")}
     assert [dep for dep in sorted(listed) if not (ROOT / dep).exists()] == []
-
-
-# What a page rests on, but which cannot change what it says: files, errors, and training.
-UNSEEN = {
-    "__init__", "checkpoint", "data", "errors", "expected", "files", "on_ray", "params", "parquet",
-    "paths", "strict_yaml", "sweep",
-}  # fmt: skip
-
-
-def imported(source: str, folder: Path) -> set[Path]:
-    """The modules of the package that a source names in its imports, in `folder` of the package."""
-    found = set()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names if alias.name.split(".")[0] == "fpt"]
-            found |= {ROOT.joinpath(*name.split(".")) for name in names}
-        if isinstance(node, ast.ImportFrom):
-            if node.level:
-                base = [folder, *folder.parents][node.level - 1]
-            elif (node.module or "").split(".")[0] == "fpt":
-                base = ROOT
-            else:
-                continue
-            base = base.joinpath(*filter(None, (node.module or "").split(".")))
-            found |= {base, *(base / alias.name for alias in node.names)}
-    files = {path.with_suffix(".py") for path in found} | {it / "__init__.py" for it in found}
-    return {path for path in files if path.exists()}
-
-
-def test_a_page_runs_again_when_any_module_changes_that_it_imports() -> None:
-    todo = set()
-    for path in NOTEBOOK_PATHS:
-        if path.stem not in VERDICT.values():  # that one rests on the whole package
-            cells = nbformat.read(path, as_version=4).cells
-            code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
-            todo |= imported(code, ROOT)
-    seen: set[Path] = set()
-    while todo:
-        path = todo.pop()
-        seen.add(path)
-        todo |= imported(path.read_text(), path.parent) - seen
-    deps = PIPELINE["stages"]["section"]["do"]["deps"]
-    names = {str(path.relative_to(ROOT)) for path in seen} - {f"fpt/{it}.py" for it in UNSEEN}
-    assert len(names) > 60
-    assert {it for it in names if it not in deps and str(Path(it).parent) not in deps} == set()
 
 
 @pytest.mark.parametrize("path", NOTEBOOK_PATHS, ids=lambda path: path.stem)
