@@ -142,7 +142,11 @@ ARMS: Mapping[str, Arm] = {
                 ("permuted-rows", "Permuted inputs"),
                 ("random-scaled", "Random, scaled residuals"),
                 ("random-body", "Random matrices only"),
+                ("random-layernorm", "Random norms only"),
+                ("random-positions", "Random positions only"),
                 ("pretrained-body", "Language matrices only"),
+                ("pretrained-layernorm", "Language norms only"),
+                ("pretrained-positions", "Language positions only"),
             )
         ),
         # How many layers there are to mix tokens, with few parts trained (section 3.10).

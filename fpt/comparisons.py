@@ -5,9 +5,11 @@ what is said here once, for tables, figures and claims alike.
 """
 
 from collections.abc import Mapping
+from typing import get_args
 
 from .arms import CORPORA, ENGLISH, WHOLE
 from .comparison import Comparison
+from .inits import Part
 
 LSTM_KINDS = ("", "-released", "-deep", "-residual", "-positions", "-matched", "-flops")
 RANDOM_LSTMS = tuple(f"random-lstm{kind}" for kind in LSTM_KINDS)
@@ -17,7 +19,8 @@ SCALED = ("-smaller", *SCALES)
 FROZEN_INPUTS = tuple(f"frozen-input-{start}" for start in ("orthogonal", "default", "normal"))
 FULL = "output+layernorm+input+positions"  # the whole recipe, in the tables of its parts
 STATISTICS = ("statistics-tensor", "statistics-layer", "statistics-global")
-STARTS = (*STATISTICS, "shuffled", "permuted-rows", "pretrained-body", "random-body")
+PARTED = tuple(f"{of}-{part}" for of in ("pretrained", "random") for part in get_args(Part))
+STARTS = (*STATISTICS, "shuffled", "permuted-rows", *PARTED)
 UNFROZEN = ("feedforward", "attention", "feedforward+attention", "feedforward+last-attention")
 CONTROLS = ("no-transformer-last", "no-transformer-mean", "random-attention", "random-output+input")
 ATTENTION = ("full-frozen-qk", "full-fixed")  # what of the attention is not trained

@@ -5,6 +5,7 @@ turns the state of a pretrained body into another one, drawn anew for every seed
 keyed by (seed, what for, name of the tensor).
 """
 
+from collections.abc import Collection
 from typing import Literal
 
 import pandas as pd
@@ -17,11 +18,19 @@ from .rng import generator
 
 State = dict[str, Tensor]  # the body's parameters by name, and "positions" (rows, width)
 Level = Literal["tensor", "layer", "global"]
+Part = Literal["body", "layernorm", "positions"]
+
+
+def part_of(spec: Backbone, name: str) -> Part:
+    """The part of a body that a tensor belongs to; matrices and their biases are `body`."""
+    if name == "positions":
+        return "positions"
+    return "layernorm" if group_of(spec, name) == "layernorm" else "body"
 
 
 def is_end(spec: Backbone, name: str) -> bool:
     """Whether the tensor is not of the frozen body but a starting point: a norm, the positions."""
-    return name == "positions" or group_of(spec, name) == "layernorm"
+    return part_of(spec, name) != "body"
 
 
 def resampled(spec: Backbone, body: nn.Module, state: State, seed: int, level: Level) -> State:
@@ -97,9 +106,9 @@ def permuted_rows(spec: Backbone, body: nn.Module, state: State, seed: int) -> S
     return permuted
 
 
-def joined(spec: Backbone, body: State, ends: State) -> State:
-    """Matrices and their biases from `body`, norms and positions from `ends`."""
-    return {name: (ends if is_end(spec, name) else body)[name] for name in body}
+def joined(spec: Backbone, kept: Collection[Part], read: State, fresh: State) -> State:
+    """The parts `kept` from `read`, the others from `fresh`."""
+    return {name: (read if part_of(spec, name) in kept else fresh)[name] for name in read}
 
 
 def weight_stds(state: State) -> pd.DataFrame:

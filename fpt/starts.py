@@ -10,12 +10,13 @@ from .backbones import backbone, build
 from .cells import section_arms
 from .draws import Draws
 from .errors import FptError
-from .inits import LAYER, State, is_end, weight_stds
+from .inits import LAYER, State, part_of, weight_stds
 from .sections import Section
 from .style import LOOKS, styled
 from .table import Table, label
 from .weights import body_state
 
+PART = {"layernorm": "the norms", "positions": "the positions"}
 DRAWN = ("fpt", "statistics-global", "random", "random-scaled")
 
 
@@ -41,10 +42,10 @@ def starts_table(section: Section) -> Table:
             "its values": torch.equal(matrix.flatten().sort()[0], values.flatten().sort()[0]),
             "its singular values": torch.allclose(torch.linalg.svdvals(matrix), top, rtol=1e-3),
             "the matrix": torch.equal(matrix, values),
-            "norms and positions": all(
-                torch.equal(state[n], language[n]) for n in state if is_end(spec, n)
-            ),
         }
+        for part in ("layernorm", "positions"):
+            names = [n for n in state if part_of(spec, n) == part]
+            kept[PART[part]] = all(torch.equal(state[n], language[n]) for n in names)
         std = matrix.std(correction=0).item()
         rows[label(arm)] = {"std": f"{std:.3f}"} | {
             what: "kept" if is_kept else "lost" for what, is_kept in kept.items()

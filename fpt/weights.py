@@ -169,16 +169,14 @@ def random_scaled(spec: Backbone, body: nn.Module, weights: str | None, seed: in
     return _random(spec, body, seed, partial(gpt2.init_, residual_scaled=True))
 
 
-def random_body(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
-    """`random` matrices and their biases; norms and positions pretrained (gotcha P2)."""
-    read = pretrained(spec, body, weights, seed)
-    return inits.joined(spec, random(spec, body, weights, seed), read)
+def _kept(*parts: inits.Part) -> Init:
+    """Some parts pretrained, the others of `random` (gotcha P2)."""
 
+    def start(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
+        read = pretrained(spec, body, weights, seed)
+        return inits.joined(spec, parts, read, random(spec, body, weights, seed))
 
-def pretrained_body(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
-    """Matrices and their biases pretrained; norms and positions of `random` (gotcha P2)."""
-    read = pretrained(spec, body, weights, seed)
-    return inits.joined(spec, read, random(spec, body, weights, seed))
+    return start
 
 
 def _from_pretrained(change: Callable[[Backbone, nn.Module, State, int], State]) -> Init:
@@ -197,8 +195,12 @@ INITS: Mapping[str, Init] = {
     "statistics-global": _from_pretrained(partial(inits.resampled, level="global")),
     "shuffled": _from_pretrained(inits.shuffled),
     "permuted-rows": _from_pretrained(inits.permuted_rows),
-    "random-body": random_body,
-    "pretrained-body": pretrained_body,
+    "random-body": _kept("layernorm", "positions"),
+    "random-layernorm": _kept("body", "positions"),
+    "random-positions": _kept("body", "layernorm"),
+    "pretrained-body": _kept("body"),
+    "pretrained-layernorm": _kept("layernorm"),
+    "pretrained-positions": _kept("positions"),
 }
 
 
@@ -209,7 +211,7 @@ def reads_weights(init: str) -> bool:
 
 def body_depends_on_seed(init: str) -> bool:
     """Whether runs that differ in seed have different bodies, and so cannot share one."""
-    return init != "pretrained"
+    return init not in ("pretrained", "random-layernorm")  # a norm starts as 1 and 0, not by chance
 
 
 def body_state(spec: Backbone, body: nn.Module, init: str, weights: str | None, seed: int) -> State:

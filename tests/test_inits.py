@@ -1,5 +1,7 @@
 """Bodies that keep only part of a pretrained one: what stays, what goes, and who draws anew."""
 
+from typing import get_args
+
 import pytest
 import torch
 from tiny import TINY, WEIGHTS, pretrained, task_of
@@ -8,7 +10,7 @@ from torch import Tensor
 from fpt.backbones import Backbone, build
 from fpt.draws import Draws
 from fpt.errors import FptError
-from fpt.inits import is_end, layer_of, weight_stds
+from fpt.inits import Part, is_end, layer_of, weight_stds
 from fpt.loop import Loop
 from fpt.model import body_identity
 from fpt.weights import INITS, State, body_depends_on_seed, body_state, reads_weights
@@ -17,6 +19,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 BODY = TINY[0]
 WIDE = Backbone("wide", "gpt2", 2, 64, 2, 64, 50)  # enough entries to measure a std
 DERIVED = [name for name in INITS if name not in ("pretrained", "random", "random-scaled")]
+CHANCE = [name for name in DERIVED if name != "random-layernorm"]  # norms start as 1 and 0
 REDRAWN = [name for name in DERIVED if name.startswith("statistics") or name == "shuffled"]
 
 
@@ -119,19 +122,19 @@ def test_permuted_rows_keeps_each_matrix_but_for_the_order_of_its_inputs() -> No
     assert len(set(orders)) == len(orders) == 4 * BODY.layers
 
 
-def test_body_and_ends_are_separate_axes() -> None:
+@pytest.mark.parametrize("part", get_args(Part))
+def test_body_norms_and_positions_are_separate_axes(part: str) -> None:
     read, drawn = state("pretrained"), state("random", 3)
-    random_body, pretrained_body = state("random-body", 3), state("pretrained-body", 3)
-    ends = {name for name in read if is_end(BODY, name)}
-    assert ends == {name for name in read if ".ln_" in name or name == "positions"}
+    without, alone = state(f"random-{part}", 3), state(f"pretrained-{part}", 3)
     for name in read:
         assert not torch.equal(read[name], drawn[name])
-        inside = name not in ends
-        assert torch.equal(random_body[name], (drawn if inside else read)[name])
-        assert torch.equal(pretrained_body[name], (read if inside else drawn)[name])
+        place = "positions" if name == "positions" else "layernorm" if ".ln_" in name else "body"
+        mine = part == place
+        assert torch.equal(without[name], (drawn if mine else read)[name])
+        assert torch.equal(alone[name], (read if mine else drawn)[name])
 
 
-@pytest.mark.parametrize("init", DERIVED)
+@pytest.mark.parametrize("init", CHANCE)
 def test_each_seed_has_its_own_draw_and_only_one(init: str) -> None:
     first, again, other = state(init, 0), state(init, 0), state(init, 1)
     assert all(torch.equal(first[name], again[name]) for name in first)

@@ -24,13 +24,17 @@ def test_what_a_start_keeps(section: Section) -> None:
     kept = {
         arm: tuple(word == "kept" for word in shown.loc[label(arm)].tolist()[1:]) for arm in ARMS
     }
-    nothing = (False, False, False, False)
-    # Its values, its singular values, the matrix, norms and positions.
-    assert kept.pop("fpt") == (True, True, True, True)
-    assert kept.pop("shuffled") == (True, False, False, False)
-    assert kept.pop("permuted-rows") == (True, True, False, True)
-    assert kept.pop("pretrained-body") == (True, True, True, False)
-    assert kept.pop("random-body") == (False, False, False, True)
+    nothing = (False, False, False, False, False)
+    # Its values, its singular values, the matrix, norms, positions.
+    assert kept.pop("fpt") == (True, True, True, True, True)
+    assert kept.pop("shuffled") == (True, False, False, False, False)
+    assert kept.pop("permuted-rows") == (True, True, False, True, True)
+    assert kept.pop("pretrained-body") == (True, True, True, False, False)
+    assert kept.pop("pretrained-layernorm") == (False, False, False, True, False)
+    assert kept.pop("pretrained-positions") == (False, False, False, False, True)
+    assert kept.pop("random-body") == (False, False, False, True, True)
+    assert kept.pop("random-layernorm") == (True, True, True, False, True)
+    assert kept.pop("random-positions") == (True, True, True, True, False)
     assert set(kept.values()) == {nothing}
 
 

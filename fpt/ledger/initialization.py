@@ -68,6 +68,10 @@ CLAIMS: tuple[Claim, ...] = (
         "random-body",
         "random",
     ),
+    leads("norms-help", "Language norms alone help", OURS, "pretrained-layernorm", "random"),
+    leads(
+        "positions-help", "Language positions alone help", OURS, "pretrained-positions", "random"
+    ),
     Claim(
         "defaults-match",
         f"Both default starts of GPT-2 are alike (within {100 * MATCH:.0f} points)",
