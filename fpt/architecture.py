@@ -28,16 +28,17 @@ BACK = (8, 32, 56)  # distances of which the table has the gradient
 def bodies_table(section: Section) -> Table:
     """Matrices and FLOPs of the body of each arm, beside those of the transformer."""
     lengths = sorted({task.length for task in section_tasks(section).values()})
-    bodies = {run.arm: backbone(run.spec.backbone) for run in section.runs}
+    places = dict.fromkeys((run.arm, run.spec.backbone) for run in section.runs)
+    bodies = [(arm, backbone(name)) for arm, name in places]
     transformer = backbone(section.profile.bodies["transformer"])
     matrices, flops = {}, {}
-    for spec in {transformer, *bodies.values()}:
+    for spec in {transformer, *(spec for _, spec in bodies)}:
         matrices[spec] = matrix_parameters(spec)
         flops[spec] = {length: forward_flops(spec, length) for length in lengths}
-    shown: dict[str, list[str]] = {}
+    shown: list[list[str]] = []
     numbers: list[dict[str, object]] = []
-    for arm, spec in bodies.items():
-        shown[label(arm)] = [
+    for arm, spec in bodies:
+        row = [
             spec.name,
             str(spec.layers),
             str(spec.width),
@@ -46,17 +47,19 @@ def bodies_table(section: Section) -> Table:
             f"{matrices[spec] / matrices[transformer]:.2f}",
             *(f"{si(n)} ({n / flops[transformer][t]:.2f})" for t, n in flops[spec].items()),
         ]
+        shown.append(row)
         numbers += [
             {"arm": arm, "body": spec.name, "matrices": matrices[spec], "length": t, "flops": n}
             for t, n in flops[spec].items()
         ]
     columns = ["body", "layers", "width", "hears", "matrices", "share"]
     columns += [f"FLOPs at {length}" for length in lengths]
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=columns)
+    frame = pd.DataFrame(shown, index=[label(arm) for arm, _ in bodies], columns=columns)
     notes = (
         "Matrices: frozen parameters that every token is multiplied by. FLOPs: of the forward pass "
         "per token, in a sequence of so many tokens; two per multiply-add, attention to all tokens "
         f"counted. In brackets, and as share: relative to {transformer.name}.",
+        "The LSTM of the same FLOPs has for every task the layers that take as many.",
         "Hears: whether a token hears only of those before it, or of all.",
     )
     return Table("bodies", "Bodies", frame, pd.DataFrame(numbers), notes)

@@ -30,6 +30,7 @@ class Cell:
     diverged: int = 0
     failed: int = 0
     items: int | None = None  # size of the test set
+    lr: float | None = None  # learning rate of its runs, None where none is recorded
 
     @property
     def interval(self) -> Interval | None:
@@ -43,6 +44,11 @@ class Cell:
     @property
     def complete(self) -> bool:
         return self.present >= self.expected
+
+    @property
+    def whole(self) -> bool:
+        """Whether every run that is recorded has an accuracy."""
+        return not self.diverged and not self.failed
 
     @property
     def absence(self) -> str:
@@ -81,7 +87,8 @@ def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
         places.setdefault((row["arm"], row["task"]), []).append(row)
     found = {}
     for (arm, task), rows in places.items():
-        if len({row["lr"] for row in rows if row["status"] != "not run"}) > 1:
+        rates = {float(row["lr"]) for row in rows if row["status"] != "not run"}
+        if len(rates) > 1:
             raise FptError(
                 f"{arm!r} ran on {task!r} at several learning rates, which one number cannot stand "
                 "for; take the runs at one rate, such as fpt.rates.tuned(section)."
@@ -98,6 +105,7 @@ def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
             diverged=sum(row["status"] == "diverged" for row in rows) + len(done) - len(finite),
             failed=sum(row["status"] == "failed" for row in rows),
             items=int(items[0]) if items else None,
+            lr=rates.pop() if rates else None,
         )
     return found
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from . import paper
-from .cells import Cells
+from .cells import Cell, Cells
 from .comparisons import COMPARISONS
 from .fit import Fits, whole_task
 from .rates import Rates
@@ -40,10 +40,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Measured:
-    """An effect, None where not run, and the number of runs behind each of its sides."""
+    """An effect, None where not run, and the number of runs behind each of its sides. It is not
+    `whole` where some of them diverged: those that are left are no sample, and decide nothing."""
 
     effect: Difference | None
     runs: tuple[int, ...]
+    whole: bool = True
 
 
 Test = Callable[[Evidence, str], Measured]
@@ -52,7 +54,8 @@ Test = Callable[[Evidence, str], Measured]
 @dataclass(frozen=True)
 class Claim:
     """`text` says what is claimed, `effect` what is measured; `covers` the tasks it is made for,
-    `arms` the arms whose pretraining must not give it away (`fpt.origins`)."""
+    `arms` the arms whose pretraining must not give it away (`fpt.origins`). `asked`: the profile
+    has runs for it."""
 
     id: str
     text: str
@@ -63,15 +66,21 @@ class Claim:
     margin: float = 0.0
     covers: Callable[[str], bool] = every_task
     arms: tuple[str, ...] = ()
+    asked: bool = True
+
+
+def compared(first: Cell | None, second: Cell | None) -> Measured:
+    """The first cell minus the second."""
+    runs = tuple(len(cell.values) if cell else 0 for cell in (first, second))
+    whole = all(cell is None or cell.whole for cell in (first, second))
+    return Measured(first.minus(second) if first and second else None, runs, whole)
 
 
 def versus(a: str, b: str) -> Test:
     """Arm `a` minus arm `b`."""
 
     def test(seen: Evidence, task: str) -> Measured:
-        first, second = (seen.cells.get((arm, task)) for arm in (a, b))
-        runs = tuple(len(cell.values) if cell else 0 for cell in (first, second))
-        return Measured(first.minus(second) if first and second else None, runs)
+        return compared(*(seen.cells.get((arm, task)) for arm in (a, b)))
 
     return test
 
@@ -83,9 +92,16 @@ def above(a: str, level: float | None) -> Test:
         cell = seen.cells.get((a, task))
         bound = seen.floors[task] if level is None else level
         effect = cell.minus(bound) if cell and bound is not None else None
-        return Measured(effect, (len(cell.values) if cell else 0,))
+        runs = (len(cell.values) if cell else 0,)
+        return Measured(effect, runs, cell is None or cell.whole)
 
     return test
+
+
+def between(first: Measured, second: Measured) -> Measured:
+    """The first effect minus the second, of other runs."""
+    both = first.effect and second.effect and contrast(first.effect, second.effect)
+    return Measured(both, first.runs + second.runs, first.whole and second.whole)
 
 
 def gap(a: str) -> Test:
@@ -93,7 +109,8 @@ def gap(a: str) -> Test:
 
     def test(seen: Evidence, task: str) -> Measured:
         fit = seen.fits.get((a, task))
-        return Measured(fit.gap() if fit else None, (len(fit.test.values) if fit else 0,))
+        runs = (len(fit.test.values) if fit else 0,)
+        return Measured(fit.gap() if fit else None, runs, fit is None or fit.test.whole)
 
     return test
 
@@ -103,8 +120,7 @@ def wider_gap(a: str, b: str) -> Test:
 
     def test(seen: Evidence, task: str) -> Measured:
         first, second = gap(a)(seen, task), gap(b)(seen, task)
-        both = first.effect and second.effect and contrast(first.effect, second.effect)
-        return Measured(both, first.runs + second.runs)
+        return between(first, second)
 
     return test
 
@@ -114,8 +130,7 @@ def fades(a: str, b: str) -> Test:
 
     def test(seen: Evidence, task: str) -> Measured:
         few, all_ = versus(a, b)(seen, task), versus(a, b)(seen, whole_task(task) or task)
-        both = few.effect and all_.effect and contrast(few.effect, all_.effect)
-        return Measured(both, few.runs + all_.runs)
+        return between(few, all_)
 
     return test
 

@@ -46,13 +46,16 @@ def examine(claims: Sequence[Claim], seen: Evidence, tasks: Sequence[str]) -> li
         for task in filter(claim.covers, tasks):
             measured = claim.test(seen, task)
             judged = verdict(measured.effect, claim.direction, claim.margin, LEVEL)
+            if measured.effect is not None and not measured.whole:
+                judged = Verdict("inconclusive", 1.0)
             found.append(Finding(claim, task, judged, measured))
     return found
 
 
 def adjust(findings: Sequence[Finding]) -> list[Finding]:
-    """The findings with their p-values adjusted over all of them."""
-    judged = ledger([finding.verdict for finding in findings], LEVEL)
+    """The findings with their p-values adjusted over all that the profile has runs for."""
+    tests = sum(finding.claim.asked for finding in findings)
+    judged = ledger([finding.verdict for finding in findings], tests, LEVEL)
     return [replace(it, verdict=new) for it, new in zip(findings, judged, strict=True)]
 
 
@@ -71,6 +74,7 @@ def applicable(section: Section) -> list[Claim]:
             covers=lambda task: (
                 claim.covers(task) and (task in there or not there) and task not in hidden
             ),
+            asked=bool(there),
         )
 
     return [one(claim) for claim in CLAIMS[section.name]]

@@ -291,7 +291,7 @@ COMPARISONS: Mapping[str, Comparison] = {
                 ("fpt+feedforward+last-attention", "fpt+feedforward"),
             ),
             notes=(
-                "T13 uses one learning rate, 0.001, with two runs that diverged; ours are in the "
+                "T13 uses one learning rate, 0.001, with runs that diverged; ours are in the "
                 "protocol.",
             ),
             section="finetuning",

@@ -28,6 +28,7 @@ from .checks import (
     check_task,
     check_words,
 )
+from .counts import as_costly
 from .errors import FptError
 from .params import PROFILES, check_names, read_params
 from .spec import RunSpec, canonical, probe_of
@@ -157,14 +158,16 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
     block = dict(profile.tasks[task])
     kind, options = block.pop("name", task), block.pop("options", {})
     values = {**profile.defaults, **block, **profile.arms.get(arm.name, {}), **settings}
-    name = profile.bodies[arm.body]
-    body = backbone(name)
+    data = get_task(kind, **options)
+    body = backbone(profile.bodies[arm.body])
+    if arm.body == "lstm-flops":
+        body = as_costly(body, backbone(profile.bodies["transformer"]), data.length)
     trainable = body.groups if arm.trainable is None else arm.trainable
     if not body.positions:
         trainable = tuple(group for group in trainable if group != "positions")
     spec = RunSpec(
-        data=canonical(get_task(kind, **options).identity),
-        backbone=name,
+        data=canonical(data.identity),
+        backbone=body.name,
         init=arm.init,
         weights=weights_of(profile, arm, seed),
         trainable=tuple(sorted(trainable)),

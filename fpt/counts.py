@@ -5,7 +5,7 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from .backbones import LAST_ATTENTION, Backbone, build, group_of, trained_group
+from .backbones import LAST_ATTENTION, Backbone, backbone, build, group_of, trained_group
 from .backbones.common import matrices
 from .draws import Draws
 from .model import InputNet, OutputNet
@@ -102,3 +102,11 @@ def forward_flops(spec: Backbone, length: int) -> int:
         keys = spec.rank or length
         attention = spec.layers * 4 * spec.width * (keys + spec.rank)
     return 2 * matrix_parameters(spec) + attention
+
+
+def as_costly(deep: Backbone, other: Backbone, length: int) -> Backbone:
+    """The first layers of `deep`, as many as take the FLOPs per token nearest to those of `other`,
+    in sequences of `length` tokens."""
+    layer = forward_flops(deep, length) / deep.layers
+    layers = round(forward_flops(other, length) / layer)
+    return deep if layers >= deep.layers else backbone(f"{deep.name}@{max(1, layers)}")

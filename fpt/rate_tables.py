@@ -38,7 +38,7 @@ def rate_table(section: Section, comparison: Comparison) -> Table:
             PAPERS: cell_text(plain[at]) if at in plain else NONE,
             TUNED: cell_text(best[at]) if at in best else NONE,
             "best rate": _rate_text(choice),
-            "tuning gives": _gain(plain.get(at), best.get(at), choice.rate == published_rate(task)),
+            "tuning gives": _gain(choice, plain.get(at), best.get(at)),
         }
         if comparison.tables:
             row[CRITICS] = _printed(comparison, arm, task)
@@ -169,7 +169,7 @@ def edges(section: Section) -> str:
             f"`beyond` of section `{section.name}` in `params.yaml`."
         )
     elif done:
-        said.append("None of them lies on an edge of the grid.")
+        said.append("Nowhere is the edge of a grid better than every rate within it.")
     lost = [f"{label(arm)} on {task}" for (arm, task), it in chosen.items() if it.diverged]
     if lost:
         said.append(f"**Diverged at every rate**, for some seed that chooses: {'; '.join(lost)}.")
@@ -212,13 +212,13 @@ def _rate_text(choice: Choice[Run]) -> str:
     return f"{choice.rate:g}" + (f", the {choice.edge}" if choice.edge else "")
 
 
-def _gain(plain: Cell | None, best: Cell | None, same: bool) -> str:
-    if plain is None or best is None:
+def _gain(choice: Choice[Run], plain: Cell | None, best: Cell | None) -> str:
+    if plain is None or best is None or len(choice.found) < 2:
         return NONE
     gain = best.minus(plain)
     if gain is None:
         return "not run"
-    return "0.0" if same else points(gain)  # the same runs
+    return "0.0" if best == plain else points(gain)  # the same runs
 
 
 def _effect_text(found: Difference | None) -> str:

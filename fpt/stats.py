@@ -33,6 +33,8 @@ Direction = Literal["greater", "less", "equal"]
 # 57% if they go the other.
 SUPPORT, CONTRADICT = 0.8, 0.2
 
+WELCH = 3  # values an arm from which on Welch's degrees of freedom hold; else the smaller arm's
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -111,15 +113,29 @@ def difference(
 
     With `test_items`, each arm adds its test-set variance as in `mean_interval`. Arms that share a
     test set mostly err on the same items, so their true variance is smaller and this is cautious.
-    Two arms without any variance, and an arm of one value, have no interval (NaN).
+    Against a constant the variance is at least that of an arm which has it: close to 0 or 1 the
+    one estimated from a lucky arm is too small. Two arms without any variance, and an arm of one
+    value, have no interval (NaN).
     """
+    constant = float(b) if isinstance(b, (int, float)) else None
     arms = [_finite(a)] if isinstance(b, (int, float)) else [_finite(a), _finite(b)]
     variances = [(_sd(x) ** 2 / len(x), len(x) - 1) for x in arms]
     seeds = sum(variance for variance, _ in variances)
     spread = sum(variance**2 / freedom for variance, freedom in variances if freedom)
     df = seeds**2 / spread if spread > 0 else math.inf
+    fewest = min(len(x) for x in arms)
+    if fewest < WELCH:
+        df = min(df, fewest - 1)
     items = _items_se(arms, test_items, level)
-    return _difference(float(np.mean(a) - np.mean(b)), math.sqrt(seeds), df, items, level)
+    effect = float(np.mean(a) - np.mean(b))
+    if test_items is None:
+        return _difference(effect, math.sqrt(seeds), df, items, level)
+    least, most = -1.0, 1.0
+    if constant is not None:
+        items = max(items, math.sqrt(constant * (1 - constant) / test_items))
+        least, most = -constant, 1 - constant
+    found = _difference(effect, math.sqrt(seeds), df, items, level)
+    return replace(found, low=max(found.low, least), high=min(found.high, most))
 
 
 def paired_difference(
@@ -192,19 +208,24 @@ def equivalence(
     return verdict(difference(a, b, 1 - alpha, test_items), "equal", margin, alpha)
 
 
-def holm(pvalues: Sequence[float]) -> list[float]:
-    """Holm's step-down adjustment; NaN (not run) stays NaN and does not count as a test."""
+def holm(pvalues: Sequence[float], tests: int = 0) -> list[float]:
+    """Holm's step-down adjustment; NaN (not run) stays NaN.
+
+    `tests` is the size of the family, if more than ran. It is fixed before any does: else a test
+    that is missing would make the others stronger.
+    """
     p = np.asarray(pvalues, dtype=float)
     ran = np.flatnonzero(~np.isnan(p))
     order = ran[np.argsort(p[ran], kind="stable")]
-    scaled = p[order] * np.arange(len(order), 0, -1)
+    scaled = p[order] * (max(tests, len(order)) - np.arange(len(order)))
     p[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
     return [float(value) for value in p]
 
 
-def ledger(verdicts: Sequence[Verdict], alpha: float = 0.05) -> list[Verdict]:
-    """The verdicts with Holm-adjusted p; what no longer holds at `alpha` becomes inconclusive."""
-    adjusted = holm([it.p for it in verdicts])
+def ledger(verdicts: Sequence[Verdict], tests: int = 0, alpha: float = 0.05) -> list[Verdict]:
+    """The verdicts with p adjusted as by `holm`; what no longer holds at `alpha` becomes
+    inconclusive."""
+    adjusted = holm([it.p for it in verdicts], tests)
     return [
         replace(it, p=p, label="inconclusive" if p > alpha else it.label)
         for it, p in zip(verdicts, adjusted, strict=True)

@@ -78,7 +78,7 @@ def bodies(part: Section, finding: Finding) -> str:
     weights = dict.fromkeys(spec.weights for spec in specs if spec.weights is not None)
     names = ", ".join(dict.fromkeys(spec.backbone for spec in specs))
     if not specs:
-        return NONE
+        return "no runs in this profile"
     return f"{names} ({', '.join(weights) or 'no weights'})"
 
 

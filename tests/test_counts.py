@@ -6,7 +6,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fpt.backbones import SIZES, backbone, build
-from fpt.counts import forward_flops, matrix_parameters
+from fpt.counts import as_costly, forward_flops, matrix_parameters
 from fpt.draws import Draws
 
 DEEPER = [size for size, (layers, _, _) in SIZES.items() if layers > 3]
@@ -37,6 +37,13 @@ def test_the_lstm_of_equal_cost_takes_the_flops_of_the_transformer(size: str) ->
     lstm, transformer = backbone(f"lstm-flops-{size}"), backbone(size)
     assert lstm.width == transformer.width
     assert forward_flops(lstm, 1024) == forward_flops(transformer, 1024)
+    assert as_costly(lstm, transformer, 1024) == lstm
+    for length in (4, 64, 512):
+        short = as_costly(lstm, transformer, length)
+        assert short.layers < lstm.layers
+        layer = forward_flops(lstm, length) / lstm.layers
+        apart = forward_flops(short, length) - forward_flops(transformer, length)
+        assert abs(apart) <= layer / 2
 
 
 def test_flops_by_hand() -> None:

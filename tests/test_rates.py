@@ -152,7 +152,7 @@ def test_the_edge_of_the_grid_is_said(best: float, edge: str | None, section: Se
     said = rate_tables.edges(section)
     assert said.startswith("8 of 8 best rates are chosen, from 1e-05 to 0.01.")
     assert ("On an edge" in said) == (edge is not None)
-    assert ("None of them lies on an edge" in said) == (edge is None)
+    assert ("Nowhere is the edge" in said) == (edge is None)
     if edge:
         assert f"{label('full')} on mnist ({best:g}, the {edge})" in said
         assert "add one to `beyond` of section `learning_rate`" in said

@@ -117,9 +117,9 @@ def test_sides_of_a_pair_may_be_samples_of_their_own() -> None:
     a, b = [0.91, 0.93, 0.96], [0.85, 0.90, 0.91]
     both, one = (paired_difference(a, b, items=it) for it in ((400, 900), (None, 900)))
     assert paired_difference(a, b).items_se == 0
-    assert one.items_se == difference(b, 0.5, test_items=900).items_se
+    assert one.items_se == difference(b, 0.9, test_items=900).items_se
     assert both.items_se == pytest.approx(
-        math.hypot(one.items_se, difference(a, 0.5, test_items=400).items_se)
+        math.hypot(one.items_se, difference(a, 0.95, test_items=400).items_se)
     )
     assert both.low < one.low < one.effect == both.effect
 
@@ -199,6 +199,34 @@ def test_a_truth_at_the_edge_is_decided_at_most_five_percent_of_the_time(
     assert 1 - rates["inconclusive"] <= 0.05 + NOISE
 
 
+@pytest.mark.parametrize("counts", [(2, 2), (2, 5)])
+@pytest.mark.parametrize("ratio", [0.1, 1.0, 10.0])
+def test_two_values_an_arm_decide_no_more_often(counts: tuple[int, int], ratio: float) -> None:
+    rng = np.random.default_rng(11)
+    a, b = rng.normal(0, 1, (RUNS, counts[0])), rng.normal(0, ratio, (RUNS, counts[1]))
+    found = [
+        verdict(difference(list(x), list(y)), "greater").label for x, y in zip(a, b, strict=True)
+    ]
+    assert 1 - found.count("inconclusive") / RUNS <= 0.05 + NOISE
+
+
+@pytest.mark.parametrize("items", [256, 1024, 2000, 10_000])
+@pytest.mark.parametrize("level", [0.5, 0.99])
+def test_a_truth_at_a_constant_is_decided_no_more_often(items: int, level: float) -> None:
+    """Seeds that agree: the items alone make the difference."""
+    rng = np.random.default_rng(13)
+    found = [
+        verdict(difference([score / items] * 3, level, test_items=items), "greater").label
+        for score in rng.binomial(items, level, RUNS)
+    ]
+    assert 1 - found.count("inconclusive") / RUNS <= 0.05 + NOISE
+
+
+def test_an_interval_stays_where_accuracies_are() -> None:
+    found = difference([1.0, 1.0, 1.0], 0.99, test_items=1024)
+    assert (found.low, found.high) == (pytest.approx(0.0039, abs=1e-3), pytest.approx(0.01))
+
+
 @pytest.mark.parametrize("ratio", [1.0, 0.5])
 def test_two_sd_at_five_seeds_is_decided_four_times_in_five(ratio: float) -> None:
     assert labels(2.0, 5, "greater", ratio=ratio)["supported"] >= 0.8
@@ -243,6 +271,7 @@ def test_holm_by_hand() -> None:
     # sorted .005 .01 .03 .04 times 4 3 2 1 gives .02 .03 .06 .04, made monotone .02 .03 .06 .06
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.6, 0.9]) == [1.0, 1.0]
+    assert holm([0.01, math.nan, 0.03, 0.005], tests=4)[::3] == pytest.approx([0.03, 0.02])
     adjusted = holm([0.02, math.nan, 0.04])
     assert adjusted[::2] == pytest.approx([0.04, 0.04])
     assert math.isnan(adjusted[1])

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made import fill, make_section
+from made import fill, make_record, make_section
 
 from fpt import config, headline, verdict_figures, verdicts
 from fpt.claims import unadjusted
@@ -74,8 +74,22 @@ def test_without_one_record_what_needs_it_is_not_run(section: Section) -> None:
         if (finding.verdict.label == "not run") != (before[at].verdict.label == "not run")
     }
     assert changed == {("beats-random", "mnist")}
+    # The others are adjusted over as many tests as before.
+    left = after.keys() - changed
+    assert all(after[at].verdict.p >= before[at].verdict.p for at in left)
     assert after["beats-random", "mnist"].measured.effect is None
     assert "not run on mnist" in headline.headline(verdicts.entries("lab"), "lab")
+
+
+def test_what_is_left_of_runs_that_diverged_decides_nothing(section: Section) -> None:
+    def judged() -> str:
+        found = (it.finding for it in verdicts.entries("lab") if it.finding.task == "mnist")
+        return next(it.verdict.label for it in found if it.claim.id == "beats-random")
+
+    assert judged() == "supported"
+    run = next(r for r in section.runs if (r.arm, r.task) == ("random", "mnist"))
+    section.store.write(make_record(run, 0.1, "diverged"))
+    assert judged() == "inconclusive"
 
 
 def test_figures_count_each_test_once(section: Section) -> None:

@@ -117,9 +117,10 @@ def _lstms(size: str, layers: int, width: int) -> tuple[Backbone, ...]:
     """The LSTM made more like the transformer of a size, one step after another (section 3.3, of
     the paper's second version): as deep, with residual connections, with a table of positions. And
     two that are matched to it: `matched` has as many frozen matrix parameters, 8 width^2 per layer
-    where the transformer has 12; `flops` takes as many FLOPs per token in the longest sequence, so
-    it has layers for what attention costs there, and residuals without which so many would pass
-    nothing on. None at a size where that would not be deeper."""
+    where the transformer has 12; `flops` can take as many FLOPs per token, so it has layers for
+    what attention costs in the longest sequence (of which a task takes the first ones, see
+    `fpt.counts.as_costly`), and residuals without which so many would pass nothing on. None at a
+    size where that would not be deeper."""
     if layers <= LSTM_LAYERS:
         return ()
     as_costly = 3 * layers // 2 + layers * 1024 // (4 * width)

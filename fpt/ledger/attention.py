@@ -10,12 +10,12 @@ from ..masses import attends
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "solves-xor",
-        "FPT solves bit-xor (above 99%), for strings of up to 256 bits",
+        "FPT solves bit-xor (above 99%), for strings of 20 to 256 bits",
         "section 3.5, the authors' blog post",
         "FPT minus 99%",
         above("fpt", 0.99),
         "greater",
-        covers=lambda task: task.startswith("bit-xor"),
+        covers=lambda task: task.startswith("bit-xor-"),
         arms=("fpt",),
     ),
     Claim(

@@ -2,6 +2,7 @@
 frozen transformer would do."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..claim import (
     LEAD,
@@ -13,6 +14,8 @@ from ..claim import (
     above,
     alike_in_paper,
     among,
+    between,
+    compared,
     known_to_paper,
     leads,
     paper_says,
@@ -22,7 +25,7 @@ from ..claim import (
 )
 from ..paper import table
 from ..rates import published_rate
-from ..stats import Difference, contrast
+from ..stats import Difference
 from ..table import label, short
 
 NAME = "learning_rate"
@@ -41,9 +44,7 @@ def at_published(a: str, b: str) -> Test:
 
     def test(seen: Evidence, task: str) -> Measured:
         rate = published_rate(task)
-        first, second = (seen.rates.get((arm, task), {}).get(rate) for arm in (a, b))
-        runs = tuple(len(cell.values) if cell else 0 for cell in (first, second))
-        return Measured(first.minus(second) if first and second else None, runs)
+        return compared(*(seen.rates.get((arm, task), {}).get(rate) for arm in (a, b)))
 
     return test
 
@@ -52,12 +53,10 @@ def gain(seen: Evidence, arm: str, task: str) -> Measured:
     """What the best rate gives an arm over the paper's: nothing, where they are one."""
     tuned = seen.cells.get((arm, task))
     plain = seen.rates.get((arm, task), {}).get(published_rate(task))
-    runs = tuple(len(cell.values) if cell else 0 for cell in (tuned, plain))
-    if tuned is None or plain is None or (found := tuned.minus(plain)) is None:
-        return Measured(None, runs)
-    if tuned == plain:
-        found = Difference(0.0, 0.0, 0.0, 1.0, 0.0, float("inf"), 0.0)
-    return Measured(found, runs)
+    found = compared(tuned, plain)
+    if found.effect is not None and tuned == plain:
+        return replace(found, effect=Difference(0.0, 0.0, 0.0, 1.0, 0.0, float("inf"), 0.0))
+    return found
 
 
 def gains_more(a: str, b: str) -> Test:
@@ -65,8 +64,7 @@ def gains_more(a: str, b: str) -> Test:
 
     def test(seen: Evidence, task: str) -> Measured:
         first, second = gain(seen, a, task), gain(seen, b, task)
-        both = first.effect and second.effect and contrast(first.effect, second.effect)
-        return Measured(both, first.runs + second.runs)
+        return between(first, second)
 
     return test
 
@@ -79,8 +77,7 @@ def falls_above(a: str) -> Test:
         here, higher = published_rate(task), [lr for lr in each if lr > published_rate(task)]
         if here not in each or not higher:
             return Measured(None, ())
-        first, second = each[here], each[min(higher)]
-        return Measured(first.minus(second), (len(first.values), len(second.values)))
+        return compared(each[here], each[min(higher)])
 
     return test
 
