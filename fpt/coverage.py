@@ -10,6 +10,7 @@ from .sections import Section
 # Tables that print something else than an accuracy of one arm: section, and the arms of each row.
 STEPS = {"fpt": ("fpt",), "random": ("random",), "speed-up": ("fpt", "random")}
 TRAINED = {"fpt": ("fpt",), "vanilla-transformer": ("vanilla",), "linformer": ("linformer",)}
+CACHED = "cached-epoch-speed-up"  # rows of the running text that our probes measure
 # Columns and tables that follow from an architecture or from the data alone.
 COUNTED = {
     "T7": ("layers",),
@@ -25,6 +26,8 @@ def places(table: str, row: str, column: str) -> list[Place]:
         return [Place("efficiency", arm, column) for arm in STEPS[row]]
     if (table, column) == ("T7", "train"):
         return [Place("overfitting", arm, "cifar10-lra") for arm in TRAINED[row]]
+    if row.startswith(CACHED):
+        return [Place("efficiency", "probe", task) for task in paper.table("T10").columns]
     found = []
     for comparison in COMPARISONS.values():
         if table not in comparison.tables:
@@ -52,7 +55,7 @@ def cells(sections: Sequence[Section]) -> list[Coverage]:
         for (row, column), cell in table.cells.items():
             if cell.value is None:
                 continue
-            counted = column in COUNTED.get(name, ())
+            counted = column in COUNTED.get(name, ()) and not row.startswith(CACHED)
             there = () if counted else tuple(places(name, row, column))
             keys = tuple(dict.fromkeys(key for place in there for key in runs.get(place, [])))
             found.append(Coverage(name, row, column, cell.value, counted, there, keys))

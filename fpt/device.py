@@ -3,7 +3,7 @@
 import ctypes
 import platform
 import resource
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -80,13 +80,20 @@ def _processor() -> str:
 
 
 def reset_peak_memory(device: torch.device) -> None:
-    """Begin to measure `peak_memory` anew, where there is more than the process's own."""
+    """Begin to measure `peak_memory` anew."""
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)  # what `keep_memory` kept of the pack before
+    with suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # Linux
+        file.write("5")
 
 
 def peak_memory(device: torch.device) -> int:
-    """Bytes: the peak of the CUDA allocator, or of the process."""
+    """Bytes: the peak of the CUDA allocator, or of the process with its libraries; since the last
+    reset, but on a system other than Linux since the process began."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

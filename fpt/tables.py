@@ -266,6 +266,7 @@ def cost_table(section: Section) -> Table:
     notes = (
         "Sums over the recorded runs; runs trained as one pack share its time evenly.",
         "FLOPs count the body's matrices: two per multiply-add, forward and backward.",
+        "Peak memory: of the pack that took most; on a CPU with its process's libraries and data.",
     )
     return Table("cost", "Cost", frame, pd.DataFrame(numbers), notes)
 

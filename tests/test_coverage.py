@@ -164,7 +164,15 @@ def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_files")
 def test_every_listed_run_takes_a_step_in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     examples = {
-        (spec.backbone, spec.init, spec.trainable, task_of(spec).kind, spec.input_init): spec
+        (
+            spec.backbone,
+            spec.init,
+            spec.trainable,
+            task_of(spec).kind,
+            spec.input_init,
+            spec.order,
+            spec.procedure,
+        ): spec
         for specs in LISTED.values()
         for spec in specs
     }

@@ -14,7 +14,7 @@ import pytest
 import torch
 from tiny import pretrained, spec
 
-from fpt import checkpoint, data, files, sweep
+from fpt import checkpoint, data, device, files, sweep
 from fpt.errors import FptError
 from fpt.loop import Loop
 from fpt.on_ray import Keeper
@@ -307,3 +307,15 @@ def test_a_clock_that_is_set_back_changes_nothing(
 def test_no_duration_is_taken_from_a_clock_that_can_be_set() -> None:
     for path in PACKAGE.rglob("*.py"):
         assert not re.search(r"time\.time|datetime\.(now|today|utc)", path.read_text()), path
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux measures it anew")
+def test_a_peak_of_memory_is_of_one_pack() -> None:
+    cpu = torch.device("cpu")
+    before = device.peak_memory(cpu)
+    large = torch.ones(2**26)
+    with_it = device.peak_memory(cpu)
+    assert with_it > before
+    del large
+    device.reset_peak_memory(cpu)
+    assert device.peak_memory(cpu) < with_it - 2**27
