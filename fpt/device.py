@@ -79,6 +79,14 @@ def _processor() -> str:
     return f"{platform.machine()} CPU"
 
 
+# What torch says, in a plain RuntimeError, where a CPU has no memory for a tensor.
+NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "Storage size calculation overflowed")
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or any(it in str(error) for it in NO_MEMORY)
+
+
 def reset_peak_memory(device: torch.device) -> None:
     """Begin to measure `peak_memory` anew."""
     if device.type == "cuda":

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import platform
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from .errors import FptError
+
+HOST = platform.node()  # processes of two machines that share a disk may have one number
+PARTIAL = re.compile(rf"\..+\.{re.escape(HOST)}\.(\d{{1,9}})\.partial")
 
 # What may become part of a file's name: nothing hidden, and no way out of a folder.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
@@ -19,9 +23,11 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
     """Replace each path by its content, in their order, each durable before it is visible.
 
     Many files cost two flushes, not two each. FptError where it fails: what became visible by then
-    is whole, the rest is as it was.
+    is whole, the rest is as it was. Halves that killed processes left beside the paths are removed.
     """
-    partials = {path: path.with_name(f".{path.name}.{os.getpid()}.partial") for path in contents}
+    suffix = f"{HOST}.{os.getpid()}.partial"
+    partials = {path: path.with_name(f".{path.name}.{suffix}") for path in contents}
+    parents = {path.parent for path in contents}
     try:
         for path, content in contents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -34,7 +40,8 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
             os.sync()
         for path, partial in partials.items():
             os.replace(partial, path)
-        for parent in {path.parent for path in contents}:
+        for parent in parents:
+            remove_abandoned(parent)
             folder = os.open(parent, os.O_RDONLY)
             try:
                 os.fsync(folder)
@@ -47,6 +54,25 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
         raise FptError(
             f"Cannot write {path}: {error.strerror}; nothing was changed there."
         ) from error
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove the partial files of this machine's dead processes in `folder`."""
+    for name in os.listdir(folder):
+        found = PARTIAL.fullmatch(name)
+        if found and not alive(int(found[1])):
+            with suppress(OSError):
+                (folder / name).unlink()
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # of another user
+        pass
+    return True
 
 
 def write_atomic(path: Path, content: bytes) -> None:

@@ -106,9 +106,11 @@ def train(
                 devices.reset_peak_memory(device)
                 try:
                     made = attempt(together(left, part, own), own)
-                except torch.OutOfMemoryError as error:
+                except RuntimeError as error:
+                    if not devices.out_of_memory(error):
+                        raise
                     if len(part) == 1:
-                        raise FptError(too_large(part[0], error)) from error
+                        raise FptError(too_large(part[0], device, error)) from error
                     warnings.warn(too_many(part), stacklevel=2)
                     parts = [*halved(part), *parts]
                 else:
@@ -149,10 +151,12 @@ def too_many(pack: Sequence[RunSpec]) -> str:
     )
 
 
-def too_large(spec: RunSpec, error: Exception) -> str:
+def too_large(spec: RunSpec, device: torch.device, error: Exception) -> str:
+    instead = "a smaller batch" if device.type == "cpu" else "--device cpu"
+    reason = str(error).splitlines()[0].rstrip(".")
     return (
         f"Run {spec.key} ({spec.task} on {spec.backbone}, {spec.batch} sequences a step) does not "
-        f"fit into the memory of the device; use a larger one, or --device cpu ({error})."
+        f"fit into the memory of the device; use a larger one, or {instead} ({reason})."
     )
 
 

@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import subprocess
 import time
 import weakref
 from collections.abc import Callable
@@ -12,9 +13,11 @@ from typing import Any
 
 import pytest
 import torch
+from refusals import check_said, refusal
 from tiny import pretrained, spec
 
 from fpt import checkpoint, data, device, files, sweep
+from fpt.device import NO_MEMORY
 from fpt.errors import FptError
 from fpt.loop import Loop
 from fpt.on_ray import Keeper
@@ -156,6 +159,25 @@ def test_a_write_that_fails_is_one_sentence_and_changes_nothing(
     assert {path.name: path.read_bytes() for path in folder.iterdir()} != before
 
 
+def test_what_a_killed_process_left_half_written_goes_with_the_next_write(tmp_path: Path) -> None:
+    """But not what a process that lives writes now, here or on a machine that shares the disk."""
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    half, mine, theirs = (
+        tmp_path / "there" / f".{name}.json.{host}.{process}.partial"
+        for name, host, process in (
+            ("other", files.HOST, dead.pid),
+            ("record", files.HOST, os.getppid()),
+            ("record", "elsewhere", dead.pid),
+        )
+    )
+    half.parent.mkdir()
+    for path in (half, mine, theirs):
+        path.write_bytes(b"{")
+    files.write_json(half.parent / "record.json", {})
+    assert set(half.parent.iterdir()) == {mine, theirs, half.parent / "record.json"}
+
+
 @pytest.mark.parametrize("how", ["full", "read-only"])
 def test_a_sweep_goes_on_when_there_is_space_again(
     how: str, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -193,7 +215,12 @@ EIGHT = [pretrained(seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02
 TOO_MANY = r"A pack of \d runs .*does not fit into the memory of the device; its halves"
 
 
-def device_holds(monkeypatch: pytest.MonkeyPatch, most: int, until: int = 0) -> list[int]:
+CUDA = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+
+
+def device_holds(
+    monkeypatch: pytest.MonkeyPatch, most: int, until: int = 0, error: RuntimeError = CUDA
+) -> list[int]:
     """A device without memory for a step of more than `most` runs, from step `until` on; the runs
     of every step that it does."""
     steps: list[int] = []
@@ -201,7 +228,7 @@ def device_holds(monkeypatch: pytest.MonkeyPatch, most: int, until: int = 0) -> 
 
     def step(self: Loop) -> None:
         if len(self.alive) > most and self.step >= until:
-            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            raise type(error)(*error.args)  # anew: a traceback holds on to the loop
         steps.append(len(self.alive))
         real(self)
 
@@ -270,6 +297,31 @@ def test_a_run_that_fits_no_device_is_one_sentence(
     ):
         trained(EIGHT[:2], store)
     assert store.keys() == set()
+
+
+@pytest.mark.parametrize("exponent", [40, 62], ids=["too much", "more than can be counted"])
+def test_a_cpu_without_memory_is_one_sentence(store: Store, exponent: int) -> None:
+    huge = replace(EIGHT[0], batch=1 << exponent)
+    said = refusal(lambda: trained([huge], store))
+    check_said(said, [f"Run {huge.key} ", "memory of the device", "a smaller batch"])
+    assert store.keys() == set()
+
+
+@pytest.mark.parametrize("reason", NO_MEMORY)
+def test_a_pack_halves_itself_on_a_cpu_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    device_holds(monkeypatch, 4, error=RuntimeError(f"[alloc_cpu.cpp:127] {reason}"))
+    with pytest.warns(UserWarning, match=TOO_MANY):
+        assert trained(EIGHT, store) == len(EIGHT)
+
+
+def test_any_other_error_of_torch_is_not_taken_for_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device_holds(monkeypatch, 4, error=RuntimeError("shapes do not match"))
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        trained(EIGHT, store)
 
 
 def test_a_pack_has_a_name_for_every_part_of_it() -> None:
