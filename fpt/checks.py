@@ -35,7 +35,7 @@ def check_block(where: str, block: Any) -> Mapping[str, Any]:
 
 
 def check_list(where: str, given: Any, allowed: Iterable[str]) -> None:
-    if not isinstance(given, list):
+    if not isinstance(given, list) or not given:
         first = next(iter(allowed), "")
         raise FptError(f"{where}: expected a list such as [{first}], found {given!r}.")
     check_names(where, given, allowed)

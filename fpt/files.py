@@ -1,10 +1,12 @@
 """Atomic files and locks: a reader sees the old content or the new, never half of it."""
 
+import errno
 import fcntl
 import json
 import os
 import platform
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -84,12 +86,33 @@ def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
     write_atomic(path, (json.dumps(value, indent=indent, allow_nan=False) + "\n").encode())
 
 
+def content_of(path: Path) -> bytes:
+    """What is in a file; ValueError where something else is in its place: a folder, a pipe, which
+    would be waited for, or a link that leads to itself."""
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError("it is a link that leads to itself") from error
+        raise
+    if not stat.S_ISREG(mode):
+        raise ValueError("it is a folder" if stat.S_ISDIR(mode) else "it is no file")
+    return path.read_bytes()
+
+
+def reason(error: Exception) -> str:
+    """Why `content_of` failed, without the name of the file."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def read_json(path: Path) -> dict[str, Any]:
     """The values by name in a file that this project wrote; FptError where it is damaged."""
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(content_of(path))
     except (ValueError, RecursionError) as error:
         raise FptError(f"{path} is not valid JSON ({error}); make it again.") from error
+    except OSError as error:
+        raise FptError(f"Cannot read {path}: {error.strerror}.") from error
     if not isinstance(content, dict):
         raise FptError(f"{path} holds no values by name; make it again.")
     return content

@@ -22,7 +22,7 @@ def read_params(path: Path | None = None) -> dict[str, Any]:
     path = path or PARAMS
     try:
         content = read_yaml(path)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise FptError(f"There is no {path}; run inside a checkout or set FPT_ROOT.") from error
     if not isinstance(content, dict):
         raise FptError(f"{path}: expected `profile` and one block per profile.")

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-ROOT = Path(os.environ.get("FPT_ROOT", PACKAGE.parent)).resolve()
+ROOT = Path(os.path.realpath(os.environ.get("FPT_ROOT", PACKAGE.parent)))
 DATA = ROOT / "data"
 PREPARED = DATA / "prepared"
 REPORTS = ROOT / "reports"

@@ -7,6 +7,8 @@ parameters of a run are kept beside its record, in KEY.safetensors.
 
 import hashlib
 import json
+import os
+import re
 import warnings
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -14,17 +16,23 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .errors import FptError
-from .files import set_aside, write_all, write_atomic, write_json
+from .files import content_of, set_aside, write_all, write_atomic, write_json
 from .paths import REPORTS
 from .spec import RunSpec, from_dict
 
 Status = Literal["done", "diverged", "failed"]
 MERGED = 1 << 26  # bytes that a merge writes at once
-
+LARGEST = 1e100  # no loss, cost or step comes near
+KEY = re.compile("[0-9a-f]{16}")
 
 KINDS: Mapping[str, type] = {
     "metrics": dict, "curve": list, "cost": dict, "environment": dict, "pack": list, "notes": list,
 }  # fmt: skip
+# What every run has; a table may ask for it.
+MEASURED = ("test_accuracy", "valid_accuracy", "best_step", "steps")  # of one that is done
+SPENT = ("seconds", "tokens", "flops", "peak_bytes")
+MACHINE = ("device", "kind")
+POINT = ("step", "valid_accuracy")
 
 
 @dataclass(frozen=True)
@@ -72,9 +80,8 @@ def to_content(record: Record) -> dict[str, Any]:
 
 def from_content(content: dict[str, Any]) -> Record:
     """The record in `content`; ValueError where it is not one, or not the one it claims to be."""
-    if not isinstance(content, dict) or content.get("digest") != digest(content):
-        raise ValueError("its digest does not fit its content")
     try:
+        check(content)
         spec = from_dict(content["spec"])
         names = [f.name for f in fields(Record) if f.name not in ("spec", "parameters")]
         values = {name: content[name] for name in names}
@@ -83,27 +90,51 @@ def from_content(content: dict[str, Any]) -> Record:
         raise ValueError(f"a field is missing or unknown ({error})") from error
     if record.key != content.get("key"):
         raise ValueError("its key does not fit its spec")
-    _check(record)
+    if record.key not in record.pack:
+        raise ValueError("its pack is one without it")
     return record
 
 
-def _check(record: Record) -> None:
-    """ValueError where a field is not what `Record` says."""
+def check(content: Any) -> None:
+    """ValueError, or KeyError for a field, where `content` is not a record's but for its spec."""
+    if not isinstance(content, dict) or content.get("digest") != digest(content):
+        raise ValueError("its digest does not fit its content")
     for name, kind in KINDS.items():
-        if type(getattr(record, name)) is not kind:
+        if type(content[name]) is not kind:
             raise ValueError(f"its {name} is no {kind.__name__}")
-    if record.status not in get_args(Status):
-        raise ValueError(f"its status is {record.status!r}")
-    if not all(type(text) is str for text in (*record.pack, *record.notes)):
-        raise ValueError("its pack or its notes hold something other than text")
-    if not isinstance(record.parameters, str | None):
+    metrics, curve, cost = content["metrics"], content["curve"], content["cost"]
+    environment, pack = content["environment"], content["pack"]
+    if content["status"] not in get_args(Status):
+        raise ValueError(f"its status is {content['status']!r}")
+    if not all(type(text) is str for text in content["notes"]):
+        raise ValueError("its notes hold something other than text")
+    if not all(type(key) is str and KEY.fullmatch(key) for key in pack):
+        raise ValueError("its pack holds something other than keys of runs")
+    if not isinstance(content.get("parameters"), str | None):
         raise ValueError("its parameters are no digest")
-    if not all(type(point) is dict for point in record.curve):
+    if not all(type(environment.get(name)) is str for name in MACHINE):
+        raise ValueError(f"its environment does not name its {' and '.join(MACHINE)}")
+    if not all(type(point) is dict for point in curve):
         raise ValueError("its curve holds something other than numbers by name")
-    for numbers in (record.metrics, record.cost, *record.curve):
-        for name, value in numbers.items():
-            if type(value) not in (int, float) or ("accuracy" in name and not 0 <= value <= 1):
-                raise ValueError(f"its {name} is {value!r}")
+    check_numbers("metrics", metrics, MEASURED if content["status"] == "done" else ())
+    check_numbers("cost", cost, SPENT)
+    for point in curve:
+        check_numbers("curve", point, POINT)
+    for name, value in cost.items():
+        if value < 0:
+            raise ValueError(f"its {name} is {value!r}")
+
+
+def check_numbers(what: str, numbers: Mapping[str, Any], needed: Iterable[str]) -> None:
+    """ValueError where one is no number, not finite, or an accuracy outside [0, 1], or where one of
+    the `needed` is missing."""
+    for name, value in numbers.items():
+        least, most = (0, 1) if "accuracy" in name else (-LARGEST, LARGEST)
+        if type(value) not in (int, float) or not least <= value <= most:
+            raise ValueError(f"its {name} is {value!r:.40}")
+    for name in needed:
+        if name not in numbers:
+            raise ValueError(f"its {what} has no {name}")
 
 
 def parse(content: bytes, key: str) -> Record:
@@ -140,10 +171,10 @@ class Store:
         """
         path = self.path(key)
         try:
-            record = parse(path.read_bytes(), key)
+            record = parse(content_of(path), key)
         except FileNotFoundError:
             return None
-        except (ValueError, IsADirectoryError) as error:
+        except ValueError as error:
             aside = set_aside(path)
             warnings.warn(
                 f"The record {path.name} is damaged ({error}); it was moved to {aside.name} "
@@ -159,19 +190,25 @@ class Store:
         """The safetensors file of a record's parameters, or None. A damaged one is moved aside,
         and that is said."""
         path = self.parameters_path(record.key)
-        if record.parameters is None or not path.exists():
+        if record.parameters is None:
             return None
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() == record.parameters:
-            return content
-        aside = set_aside(path)
-        warnings.warn(
-            f"The parameters {path.name} are damaged (their digest is not the one in their "
-            f"record); they were moved to {aside.name}, and their run counts as missing where "
-            "they are asked for.",
-            stacklevel=2,
-        )
-        return None
+        try:
+            content = content_of(path)
+            if hashlib.sha256(content).hexdigest() != record.parameters:
+                raise ValueError("their digest is not the one in their record")
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            aside = set_aside(path)
+            warnings.warn(
+                f"The parameters {path.name} are damaged ({error}); they were moved to "
+                f"{aside.name}, and their run counts as missing where they are asked for.",
+                stacklevel=2,
+            )
+            return None
+        except OSError as error:
+            raise FptError(f"Cannot read the parameters {path}: {error.strerror}.") from error
+        return content
 
     def read_all(self, keys: Iterable[str], keep: Container[str] = ()) -> dict[str, Record]:
         """The records that are here; those of `keep` only with their parameters."""
@@ -202,14 +239,14 @@ class Store:
         the first one has been shown in tables. Only one that comes with parameters takes the place
         of one without. Damaged files in `folder` raise FptError.
         """
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # False, too, for a name that is too long for one
             raise FptError(f"There is no folder {folder} to merge; name one that holds records.")
-        if folder.resolve() == self.folder.resolve():
+        if os.path.realpath(folder) == os.path.realpath(self.folder):
             raise FptError(f"{folder} is the store itself; name a folder with records of another.")
         incoming: dict[Path, tuple[bytes, str | None]] = {}  # with the digest of its parameters
         for path in sorted(folder.glob("[0-9a-f]*.json")):
             try:
-                content = path.read_bytes()
+                content = content_of(path)
                 record = parse(content, path.stem)
             except (ValueError, OSError) as error:
                 raise FptError(
@@ -242,7 +279,10 @@ def _parameters_beside(path: Path, named: str | None) -> bytes | None:
     if named is None:
         return None
     file = path.with_suffix(".safetensors")
-    content = file.read_bytes() if file.exists() else b""
+    try:
+        content = content_of(file)
+    except (ValueError, OSError):
+        content = b""
     if hashlib.sha256(content).hexdigest() != named:
         raise FptError(
             f"{file} does not hold the parameters that {path.name} names; copy it again, or remove "

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 
 from .errors import FptError
+from .files import content_of, reason
 
 # The same language, read ten times as fast where PyYAML has its C part.
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -50,15 +51,21 @@ def check_events(path: Path, text: str) -> None:
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of `path`; FileNotFoundError where it is missing, FptError for what is not UTF-8
-    or not YAML."""
+    """The content of `path`; FileNotFoundError or NotADirectoryError where it is missing, FptError
+    for what cannot be read, or is not UTF-8 or not YAML."""
     try:
-        text = path.read_text(encoding="utf-8")
+        content = content_of(path)
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except (ValueError, OSError) as error:
+        raise FptError(
+            f"Cannot read {path}: {reason(error)}; a file of YAML is expected there."
+        ) from error
+    try:
+        text = content.decode()
         check_events(path, text)
         return yaml.load(text, Loader=StrictLoader)
-    except IsADirectoryError as error:
-        raise FptError(f"{path} is a folder; a file of YAML is expected there.") from error
     # Beside its own errors, PyYAML lets those of a scalar through that does not fit its tag.
     except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FptError(f"{path} is not valid YAML: {reason}.") from error
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FptError(f"{path} is not valid YAML: {said}.") from error

@@ -4,16 +4,15 @@ file has changed. Whatever enters a table is read, and checked, from the record 
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from . import paths
-from .errors import FptError
-from .files import write_json
-from .records import Store, digest
+from .files import content_of
+from .records import Store, check
+from .remembered import recalled, remember
 
 CHOOSING = ("valid_accuracy", "best_step")
 MANY = 1000  # records to read, from where on all cores do
@@ -37,11 +36,9 @@ class Summary:
 def summaries(store: Store, keys: Iterable[str]) -> dict[str, Summary]:
     """The summaries of the records that are here, by key. What is damaged is moved aside, said,
     and missing, as `Store.read` has it."""
-    path = paths.CACHE / "summaries" / f"{store.folder.parent.name}.json"
-    known: dict[str, Summary] = {}
-    with suppress(OSError, ValueError, TypeError, AttributeError):
-        content = json.loads(path.read_bytes())
-        known = {key: Summary(**values) for key, values in content.items()}
+    name, form = f"summaries/{store.folder.parent.name}", " ".join(f.name for f in fields(Summary))
+    cached = recalled(name, form) or {}
+    known = {key: Summary(**values) for key, values in cached.items()}
     found: dict[str, Summary] = {}
     changed: list[tuple[str, list[int]]] = []
     for key in dict.fromkeys(keys):
@@ -58,9 +55,8 @@ def summaries(store: Store, keys: Iterable[str]) -> dict[str, Summary]:
             fresh = pool.map(read, changed)
     found |= {key: it for (key, _), it in zip(changed, fresh, strict=True) if it is not None}
     if not found.items() <= known.items():
-        with suppress(FptError):  # a cache that cannot be written costs time only
-            content = {key: asdict(summary) for key, summary in (known | found).items()}
-            write_json(path, content, indent=None)
+        content = {key: asdict(summary) for key, summary in (known | found).items()}
+        remember(name, form, content)
     return found
 
 
@@ -72,18 +68,20 @@ def _version(record: Path, parameters: Path) -> list[int]:
             seen = path.stat()
         except FileNotFoundError:
             break
+        except OSError:  # the store says what is wrong there
+            return [0]
         version += [seen.st_ino, seen.st_size, seen.st_mtime_ns]
     return version
 
 
 def _read(store: Store, changed: tuple[str, list[int]]) -> Summary | None:
     key, version = changed
-    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
-        content = json.loads(store.path(key).read_bytes())
-        # All of a record is checked where its numbers are shown; that it is whole and the right
-        # one is enough to count it.
-        whole = content["digest"] == digest(content) and content["key"] == key
-        if whole and content.get("parameters") is None:
+    # Its spec is read, and its key worked out from that, where its numbers are shown; to count it,
+    # the rest of the check is enough.
+    with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        content = json.loads(content_of(store.path(key)))
+        check(content)
+        if content["key"] == key and content.get("parameters") is None:
             return _summary(version, content["spec"]["backbone"], content, False)
     record = store.read(key)
     if record is None:

@@ -215,6 +215,12 @@ def test_a_damaged_manifest(
     check_said(refusal(data.read_manifest), [str(tmp_path / "manifest.json"), expected])
 
 
+def test_a_folder_in_place_of_the_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "DATA", tmp_path)
+    (tmp_path / "manifest.json").mkdir()
+    check_said(refusal(data.read_manifest), ["manifest.json is not valid JSON (it is a folder)"])
+
+
 # ------------------------------------------------------------------------------------------- texts
 
 LINES = "\n".join(f"line {i}" for i in range(60)).encode()
@@ -265,7 +271,12 @@ def test_bad_images(what: str, folder: Path) -> None:
     check_said(refusal(lambda: open_stream("images", 10_000)), [expected])
 
 
-@pytest.mark.parametrize("what", ["truncated", "ids out of range", "real ids", "tokenizer"])
+SHORT = {"16 bits": torch.bfloat16, "8 bits": torch.float8_e4m3fn}
+
+
+@pytest.mark.parametrize(
+    "what", ["truncated", "ids out of range", "real ids", *SHORT, "a folder", "tokenizer"]
+)
 def test_a_damaged_prepared_text(what: str, folder: Path) -> None:
     (folder / "a.txt").write_bytes(LINES)
     words = open_stream("a", 1000).train
@@ -277,9 +288,14 @@ def test_a_damaged_prepared_text(what: str, folder: Path) -> None:
         save_file({"train": ids, "valid": ids.clone()}, path)
     elif what == "real ids":
         save_file({"train": ids.float(), "valid": ids}, path)
+    elif what in SHORT:
+        save_file({"train": ids.to(SHORT[what]), "valid": ids}, path)
+    elif what == "a folder":
+        path.unlink()
+        path.mkdir()
     else:
         (path,) = (folder / "prepared/corpora").glob("*.json")
         path.write_text(json.dumps({"model": {}}))
     check_said(refusal(lambda: open_stream("a", 1000)), [str(path), "remove it"])
-    path.unlink()
+    path.rmdir() if path.is_dir() else path.unlink()
     assert np.array_equal(open_stream("a", 1000).train, words)

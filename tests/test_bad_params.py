@@ -15,6 +15,7 @@ from refusals import check_said, refusal
 from fpt.config import expand, load
 from fpt.params import current_profile
 from fpt.paths import PARAMS
+from fpt.remembered import stamp_of
 
 BLOCK: dict[str, Any] = {
     "train_on": ["cpu"],
@@ -109,11 +110,13 @@ VALUES: list[tuple[str, object, list[str]]] = [
     (PART, None, [f"{IN_PART}: expected settings by name, found None"]),
     (f"{PART} tasks", MISSING, [f"{IN_PART}.tasks: expected a list such as [bit-xor]", "None"]),
     (f"{PART} arms", MISSING, [f"{IN_PART}.arms: expected a list such as [", "None"]),
+    (f"{PART} arms", [], [f"{IN_PART}.arms: expected a list such as [", "[]"]),
     (f"{PART} arms", [["fpt"]], [f"{IN_PART}.arms: ['fpt'] is not known"]),
     (f"{PART} arms", ["fpt", "fpt"], [f"{IN_PART}.arms: 'fpt' stands twice"]),
     (f"{PART} tasks", ["digits", "digits"], [f"{IN_PART}.tasks: 'digits' stands twice"]),
     (f"{PART} lr", "fast", [f"{IN_PART}.lr: expected float, found 'fast'"]),
     ("tasks", {}, [f"{IN_PART}.tasks: 'bit-xor' is not known"]),
+    ("train_on", [], ["smoke.train_on: expected a list such as [cpu]", "[]"]),
     ("train_on", ["cpu", "cpu"], ["smoke.train_on: 'cpu' stands twice"]),
 ]
 
@@ -178,7 +181,17 @@ def test_no_tag_runs_code(tag: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_in_place_of_the_file(tmp_path: Path) -> None:
-    check_said(refusal(read(tmp_path)), [f"{tmp_path} is a folder", "YAML"])
+    check_said(refusal(read(tmp_path)), [f"{tmp_path}: it is a folder", "YAML"])
+
+
+def test_a_link_to_itself_or_a_path_through_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.symlink_to(path)
+    check_said(refusal(read(path)), [f"Cannot read {path}: it is a link that leads to itself"])
+    path.unlink()
+    path.write_text("")
+    for action in (read(path / "params.yaml"), lambda: stamp_of([path / "params.yaml"])):
+        check_said(refusal(action), [str(path / "params.yaml"), "set FPT_ROOT"])
 
 
 @pytest.mark.parametrize("cut", range(1, 10))

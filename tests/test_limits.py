@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 from refusals import check_said, refusal
+from test_records import made as recorded
 from tiny import pretrained, spec
 
 from fpt import checkpoint, data, device, files, sweep
@@ -101,8 +102,7 @@ def strike(monkeypatch: pytest.MonkeyPatch, how: str) -> str:
 
 
 def made(run: RunSpec, accuracy: float) -> Record:
-    metrics = {"test_accuracy": accuracy}
-    return Record(run, "done", metrics, [], {"seconds": 1.0}, {"kind": "cpu"}, [run.key])
+    return replace(recorded(accuracy=accuracy), spec=run, pack=[run.key])
 
 
 def write_record(folder: Path, value: int) -> None:

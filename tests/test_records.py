@@ -26,9 +26,9 @@ def made(seed: int = 0, accuracy: float = 0.75) -> Record:
     return Record(
         spec=run,
         status="done",
-        metrics={"test_accuracy": accuracy},
+        metrics={"test_accuracy": accuracy, "valid_accuracy": 0.5, "best_step": 3, "steps": 12},
         curve=[{"step": 3, "valid_accuracy": 0.1 + 0.2}],
-        cost={"seconds": 1.0, "tokens": 10},
+        cost={"seconds": 1.0, "tokens": 10, "flops": 1e6, "peak_bytes": 1e8},
         environment={"device": "CPU", "kind": "cpu"},
         pack=[run.key],
         notes=["a note"],

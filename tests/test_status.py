@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny import spec
+from test_records import made as recorded
 
 from fpt import expected, params, paths
 from fpt.paths import PACKAGE
@@ -30,8 +30,8 @@ def store(tmp_path: Path) -> Store:
 
 
 def made(seed: int, seconds: float = 2.0) -> Record:
-    cost, run = {"seconds": seconds, "flops": 10.0}, spec(seed=seed)
-    return Record(run, "done", {}, [], cost, {"kind": "cpu"}, [run.key])
+    record = recorded(seed)
+    return replace(record, cost=record.cost | {"seconds": seconds, "flops": 10.0})
 
 
 # -------------------------------------------------------------------------------------- summaries
@@ -88,7 +88,7 @@ def test_what_changed_is_seen(store: Store) -> None:
     assert keys[0] in summaries(store, keys)
 
 
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"a": {}}', '{"a": 1}'])
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"a": 1}', "[" * 100_000, "seal\n{}"])
 def test_a_cache_that_is_damaged_or_cannot_be_written_costs_time_only(
     store: Store, cache: Path, content: str
 ) -> None:
@@ -113,6 +113,18 @@ def test_what_is_expected_is_worked_out_once(cache: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(expected, "expected_of", lambda *args: pytest.fail("worked out again"))
         assert expected.expected("smoke") == first
+
+
+@pytest.mark.parametrize("text", [b'{"value": {}}', b"[" * 100_000, b'{"cells": "x"}'])
+def test_what_is_expected_is_worked_out_anew_where_it_is_damaged(cache: Path, text: bytes) -> None:
+    first, path = expected.expected("smoke"), cache / "expected" / "smoke"
+    seal, _, _ = path.read_bytes().partition(b"\n")
+    for content in (text, seal + b"\n" + text):
+        path.write_bytes(content)
+        assert expected.expected("smoke") == first
+    path.unlink()
+    path.mkdir()
+    assert expected.expected("smoke") == first
 
 
 def test_other_parameters_or_another_package_expect_anew(

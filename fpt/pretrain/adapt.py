@@ -17,7 +17,7 @@ import torch
 
 from ..backbones import backbone, build
 from ..draws import Draws
-from ..files import set_aside, write_json
+from ..files import content_of, set_aside, write_json
 from ..inits import is_end
 from ..records import digest
 from ..weights import body_state, file_digest, find
@@ -88,14 +88,14 @@ def adapted(folder: Path, plan: Adaptation) -> dict[str, Any] | None:
     said."""
     path = record_path(folder, plan)
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(content_of(path))
         if content.get("digest") != digest(content):
             raise ValueError("its digest does not fit its content")
         if content["plan"] != asdict(plan):
             raise ValueError("it is of another plan")
     except FileNotFoundError:
         return None
-    except (ValueError, AttributeError, KeyError) as error:
+    except (ValueError, AttributeError, KeyError, RecursionError) as error:
         aside = set_aside(path)
         warnings.warn(
             f"The record {path.name} is damaged ({error}); it was moved to {aside.name} and counts "

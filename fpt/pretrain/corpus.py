@@ -224,7 +224,8 @@ def read_prepared(path: Path, words: int) -> Arrays:
         arrays = load_file(path)
         for name in ("train", "valid"):
             check_below(name, check_array(arrays, name, "uint16", (None,)), words)
-    except (SafetensorError, ValueError, OSError) as error:
+    except (SafetensorError, ValueError, OSError, TypeError, AttributeError) as error:
+        # The last two are of types that NumPy has not, such as numbers of 16 or 8 bits.
         raise FptError(
             f"{path} holds no prepared text ({error}); remove it, and it is prepared again."
         ) from error
