@@ -16,6 +16,15 @@ from torch import Tensor
 
 from .files import set_aside, write_atomic
 
+# What reading something else in place of a checkpoint raises.
+UNREADABLE = (SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError)
+
+
+def _opened(path: Path) -> Any:
+    if not path.is_file():
+        raise ValueError("it is no file")  # a pipe would be waited for
+    return safe_open(path, "pt")
+
 
 def _digest(tensors: Mapping[str, Tensor], history: str) -> str:
     total = hashlib.sha256(history.encode())
@@ -35,9 +44,9 @@ def write(path: Path, tensors: Mapping[str, Tensor], history: Mapping[str, Any])
 def members(path: Path) -> list[str]:
     """Keys of the runs of the pack that is stored in `path`; [] where it cannot be read."""
     try:
-        with safe_open(path, "pt") as file:
+        with _opened(path) as file:
             return list(map(str, json.loads((file.metadata() or {})["history"])["keys"]))
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError):
+    except UNREADABLE:
         return []
 
 
@@ -46,7 +55,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     if not path.exists():
         return None
     try:
-        with safe_open(path, "pt") as file:
+        with _opened(path) as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if _digest(tensors, metadata.get("history", "")) != metadata.get("digest"):
@@ -55,11 +64,29 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         if not isinstance(history, dict):
             raise ValueError("its history is no history")
         return tensors, history
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
-        aside = set_aside(path)
-        warnings.warn(
-            f"The checkpoint {path.name} is damaged ({error}); it was moved to {aside.name} "
-            "and its pack starts again.",
-            stacklevel=2,
-        )
+    except UNREADABLE as error:
+        discard(path, error)
         return None
+
+
+def discard(path: Path, why: Exception) -> None:
+    """Move a damaged checkpoint aside, and say so."""
+    aside = set_aside(path)
+    warnings.warn(
+        f"The checkpoint {path.name} is damaged ({why}); it was moved to {aside.name} and its pack "
+        "starts again.",
+        stacklevel=2,
+    )
+
+
+def check_tensors(tensors: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> None:
+    """ValueError where `tensors` lack one of `like`, or have it of another type or shape."""
+    for name, wanted in like.items():
+        if name not in tensors:
+            raise ValueError(f"it has no {name!r}")
+        found = tensors[name]
+        if (found.dtype, found.shape) != (wanted.dtype, wanted.shape):
+            raise ValueError(
+                f"its {name!r} is {found.dtype} of {tuple(found.shape)}, not {wanted.dtype} of "
+                f"{tuple(wanted.shape)}"
+            )

@@ -10,7 +10,6 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,25 +21,13 @@ from . import checkpoint
 from .device import autocast, keep_memory
 from .model import assemble
 from .pack import Adam, losses
+from .progress import Progress, check_steps, progress_of
 from .spec import RunSpec
 from .tasks import Task
 
 EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
 TRAIN_ITEMS = 1000  # training examples, as clean as those of the test, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
-
-
-@dataclass
-class Progress:
-    """What one run has shown so far; plain JSON values, so a checkpoint can hold it."""
-
-    curve: list[dict[str, float]] = field(default_factory=list)
-    best_accuracy: float = -1.0
-    best_step: int = 0
-    waited: int = 0  # looks since the best one
-    seconds: float = 0.0  # its share of the pack's wall time
-    status: str = "running"
-    metrics: dict[str, float] = field(default_factory=dict)
 
 
 class Loop:
@@ -295,8 +282,7 @@ class Loop:
 
     def resume(self) -> None:
         """Go on from the checkpoint of this very pack, if there is one; that of another is said."""
-        found = checkpoint.read(self.path) if self.path is not None else None
-        if found is None:
+        if self.path is None or (found := checkpoint.read(self.path)) is None:
             return
         if found[1].get("keys") != [spec.key for spec in self.specs]:
             warnings.warn(
@@ -306,6 +292,14 @@ class Loop:
             )
             return
         tensors, history = found
+        try:
+            progress = [progress_of(values) for values in history["progress"]]
+            check_steps(history, progress, self.steps)
+            rows = {name: self.best[0] for name in tensors if name.startswith("chosen.")}
+            checkpoint.check_tensors(tensors, self._like(progress) | rows)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            checkpoint.discard(self.path, error)
+            return
         self.chosen = {
             index: tensors.pop(name)
             for index in range(len(self.specs))
@@ -315,10 +309,26 @@ class Loop:
         tensors = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
         self.alive, self.step = history["alive"], history["step"]
         self.summed = history["summed"]
-        self.progress = [Progress(**values) for values in history["progress"]]
+        self.progress = progress
         index = torch.tensor(self.alive, device=self.device, dtype=torch.long)
         self.adam.keep(index)
         self.rows.bind(tensors["values"])
         self.fixed.bind(tensors["fixed"])
         self.best, self.sums = tensors["best"], tensors["sums"]
         self.adam.first, self.adam.second = tensors["first"], tensors["second"]
+
+    def _like(self, progress: Sequence[Progress]) -> dict[str, Tensor]:
+        """Tensors of the types and shapes that a checkpoint of this pack has; ValueError where
+        `progress` is not of as many runs."""
+        if len(progress) != len(self.specs):
+            raise ValueError(f"it has {len(progress)} runs, not {len(self.specs)}")
+        alive = sum(run.status == "running" for run in progress)
+        values = self.rows.values[:alive]
+        return {
+            "values": values,
+            "fixed": self.fixed.values[:alive],
+            "best": values,
+            "first": values,
+            "second": values,
+            "sums": self.sums[:, :alive],
+        }

@@ -2,6 +2,7 @@
 where they are read, refused where they are merged. Plain damage is in test_records.py."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,14 @@ from safetensors.torch import save_file
 from test_records import made
 from tiny import spec, task_of
 
-from fpt import checkpoint
+from fpt import checkpoint, paths
 from fpt.backbones import backbone
 from fpt.loop import Loop
-from fpt.pretrain.language import Pretraining, optimizer_of, resume
+from fpt.pretrain.language import Log, Pretraining, optimizer_of, resume, save
 from fpt.pretrain.models import language_model
 from fpt.records import Store, digest, to_content
 from fpt.spec import from_dict
+from fpt.summaries import summaries
 
 KEY = made().key
 
@@ -49,8 +51,17 @@ CHANGES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "curve": (put("curve", {"step": 1}), "its curve is no list"),
     "curve of numbers": (put("curve", [0.1, 0.2]), "its curve holds something other"),
     "cost": (put("cost seconds", "long"), "its seconds is 'long'"),
+    "cost negative": (put("cost seconds", -1), "its seconds is -1"),
+    "cost past all bounds": (put("cost flops", 10**400), "its flops is 1000"),
+    "cost nothing": (put("cost", {}), "its cost has no seconds"),
+    "metrics nothing": (put("metrics", {}), "its metrics has no test_accuracy"),
+    "a point of nothing": (put("curve", [{}]), "its curve has no step"),
+    "environment nothing": (put("environment", {}), "does not name its device and kind"),
+    "environment kind": (put("environment kind", ["cpu"]), "does not name its device and kind"),
     "environment": (put("environment", "a CPU"), "its environment is no dict"),
-    "pack": (put("pack", [7]), "its pack or its notes"),
+    "pack": (put("pack", [7]), "its pack holds something other than keys"),
+    "pack a path": (put("pack", ["../../x"]), "its pack holds something other than keys"),
+    "pack of others": (put("pack", ["0" * 16]), "its pack is one without it"),
     "notes": (put("notes", "a note"), "its notes is no list"),
     "parameters": (put("parameters", 7), "its parameters are no digest"),
     "key": (put("key", "../../x"), "its key does not fit its spec"),
@@ -99,6 +110,11 @@ def refused_and_set_aside(path: Path, parts: list[str], store: Store) -> None:
     assert [each.name for each in path.parent.iterdir()] == [f"{path.name}.corrupt"]
 
 
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paths, "CACHE", tmp_path / "cache")
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "other").mkdir()
@@ -116,6 +132,17 @@ def test_a_record_of_another_form(what: str, folder: Path, store: Store) -> None
     refused_and_set_aside(forged(folder, change), [expected], store)
 
 
+COUNTED = ["status", "metrics nothing", "cost nothing", "cost past all bounds", "environment kind"]
+
+
+@pytest.mark.parametrize("what", COUNTED)
+def test_a_record_of_another_form_is_not_counted(what: str, folder: Path) -> None:
+    change, expected = CHANGES[what]
+    forged(folder, change)
+    with pytest.warns(UserWarning, match=f"is damaged .*{expected}"):
+        assert summaries(Store(folder), [KEY]) == {}
+
+
 @pytest.mark.parametrize("what", TEXTS)
 def test_a_file_that_is_no_record(what: str, folder: Path, store: Store) -> None:
     content, expected = TEXTS[what]
@@ -126,7 +153,32 @@ def test_a_file_that_is_no_record(what: str, folder: Path, store: Store) -> None
 
 def test_a_folder_in_place_of_a_record(folder: Path, store: Store) -> None:
     (folder / f"{KEY}.json").mkdir()
-    refused_and_set_aside(folder / f"{KEY}.json", ["Is a directory"], store)
+    refused_and_set_aside(folder / f"{KEY}.json", ["it is a folder"], store)
+
+
+def test_a_link_to_itself_or_a_pipe_in_place_of_a_record(folder: Path, store: Store) -> None:
+    path = folder / f"{KEY}.json"
+    path.symlink_to(path)
+    refused_and_set_aside(path, ["a link that leads to itself"], store)
+    path.with_name(f"{path.name}.corrupt").rename(path)
+    with pytest.warns(UserWarning, match=r"a link that leads to itself"):
+        assert summaries(Store(folder), [KEY]) == {}
+    path.with_name(f"{path.name}.corrupt").unlink()
+    os.mkfifo(path)
+    refused_and_set_aside(path, ["it is no file"], store)
+
+
+def test_a_folder_in_place_of_parameters(folder: Path, store: Store) -> None:
+    mine = Store(folder)
+    mine.write(made(), b"parameters")
+    path = mine.parameters_path(KEY)
+    path.unlink()
+    path.mkdir()
+    said = refusal(lambda: store.merge(folder))
+    check_said(said, [f"{path} does not hold the parameters"])
+    with pytest.warns(UserWarning, match=rf"{path.name} are damaged \(it is a folder\)"):
+        assert not summaries(mine, [KEY])[KEY].kept
+    assert mine.read(KEY, keep=True) is None
 
 
 def test_a_record_under_the_name_of_another(folder: Path, store: Store) -> None:
@@ -139,7 +191,8 @@ def test_a_record_under_the_name_of_another(folder: Path, store: Store) -> None:
 
 def test_a_store_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "store").write_text("")
-    check_said(refusal(lambda: Store(tmp_path / "store").read(KEY)), ["Cannot read", KEY])
+    for read in (Store.read, lambda store, key: summaries(store, [key])):
+        check_said(refusal(lambda r=read: r(Store(tmp_path / "store"), KEY)), ["Cannot read", KEY])
 
 
 def test_a_number_that_json_wrote_without_a_point() -> None:
@@ -171,7 +224,19 @@ def history_a_number(path: Path) -> None:
     checkpoint.write(path, {}, 3)  # type: ignore[arg-type]
 
 
-WRONG = (weights_in_place, no_digest, no_history, history_a_list, history_a_number, Path.mkdir)
+def history_nested(path: Path) -> None:
+    save_file({}, path, {"history": "[" * 100_000})
+
+
+def history_nested_and_signed(path: Path) -> None:
+    text = "[" * 100_000
+    save_file({}, path, {"history": text, "digest": checkpoint._digest({}, text)})
+
+
+WRONG = (
+    weights_in_place, no_digest, no_history, history_a_list, history_a_number, history_nested,
+    history_nested_and_signed, Path.mkdir, os.mkfifo,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("write", WRONG, ids=[write.__name__ for write in WRONG])
@@ -184,6 +249,94 @@ def test_something_else_in_place_of_a_checkpoint(
     with pytest.warns(UserWarning, match=rf"{PLACE} is damaged .*starts again"):
         assert checkpoint.read(path) is None
     assert [each.name for each in tmp_path.iterdir()] == [f"{PLACE}.corrupt"]
+
+
+def stored(place: str, value: object = None) -> Callable[[dict[str, Any], dict[str, Any]], None]:
+    """A checkpoint's tensors and history with `value` at a place such as `history step`, or without
+    it."""
+
+    def change(tensors: dict[str, Any], history: dict[str, Any]) -> None:
+        *above, last = place.split()
+        there: Any = {"tensors": tensors, "history": history}
+        for name in above:
+            there = there[int(name) if name.isdecimal() else name]
+        if value is None:
+            del there[last]
+        else:
+            there[last] = value
+
+    return change
+
+
+UNFIT: dict[str, tuple[Callable[[dict[str, Any], dict[str, Any]], None], str]] = {
+    "no alive": (stored("history alive"), "'alive'"),
+    "all alive": (stored("history alive", [0, 1]), "runs [0, 1] are alive"),
+    "a word alive": (stored("history alive", "all"), "runs 'all' are alive"),
+    "no best": (stored("tensors best"), "it has no 'best'"),
+    "another shape": (stored("tensors first", torch.ones(2, 3)), "its 'first' is torch.float32"),
+    "another type": (stored("tensors sums", torch.ones(3, 1).long()), "its 'sums' is torch.int64"),
+    "a row of another": (stored("tensors chosen.0", torch.ones(2)), "its 'chosen.0'"),
+    "a word for a step": (stored("history step", "x"), "its step is 'x' of 12"),
+    "past the end": (stored("history step", 12), "its step is 12 of 12"),
+    "summed": (stored("history summed", -1), "it sums -1 steps"),
+    "progress": (stored("history progress", "x"), "argument after **"),
+    "no progress": (stored("history progress", []), "alive"),
+    "an unknown field": (stored("history progress 0 rank", 1), "'rank'"),
+    "status": (stored("history progress 0 status", "lost"), "'lost'"),
+    "seconds": (stored("history progress 0 seconds", "long"), "its time is 'long'"),
+    "metrics": (stored("history progress 0 metrics", [1]), "items"),
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_a_checkpoint_that_does_not_fit_its_pack(what: str, tiny: Path) -> None:
+    change, expected = UNFIT[what]
+    path = tiny / PLACE
+
+    def loop() -> Loop:
+        return Loop([spec()], task_of(spec()), torch.device("cpu"), path)
+
+    loop().run(deadline=0.0)
+    found = checkpoint.read(path)
+    assert found is not None
+    change(*found)
+    checkpoint.write(path, *found)
+    again = loop()
+    with pytest.warns(UserWarning, match=rf"{PLACE} is damaged .*starts again") as warned:
+        again.resume()
+    check_said(str(warned[0].message), [expected])
+    assert (again.step, path.exists()) == (0, False)
+    assert again.run()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        stored("history log step", 99),
+        stored("history log", []),
+        stored("history log running", ["x"]),
+        stored("tensors model.gpt2.transformer.wte.weight", torch.ones(2)),
+        stored("tensors adam.0.exp_avg"),
+        stored("tensors adam.99.step", torch.ones(())),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_its_pretraining(
+    change: Callable[[dict[str, Any], dict[str, Any]], None], tmp_path: Path
+) -> None:
+    plan = Pretraining("english", "pico", 1000)
+    model = language_model(backbone("pico"), 0)
+    optimizer, path = optimizer_of(plan, model), tmp_path / PLACE
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    optimizer.step()
+    save(path, plan, "digest", model, optimizer, Log(1))
+    found = checkpoint.read(path)
+    assert found is not None
+    assert resume(path, plan, "digest", model, optimizer).step == 1
+    change(*found)
+    checkpoint.write(path, *found)
+    with pytest.warns(UserWarning, match=rf"{PLACE} is damaged .*starts again"):
+        assert resume(path, plan, "digest", model, optimizer) == Log()
 
 
 def test_a_checkpoint_of_another_kind_is_not_used(tiny: Path) -> None:
