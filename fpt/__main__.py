@@ -5,7 +5,10 @@ Torch is loaded only by the verbs that need it (`fpt.commands`).
 """
 
 import argparse
+import os
+import signal
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -56,6 +59,21 @@ LIGHT: dict[str, Callable[[argparse.Namespace], None]] = {
 }
 
 
+def one_line(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """A warning as the reader of a command line needs it: not where in the code it was given."""
+    return f"fpt: {' '.join(str(message).split())}\n"
+
+
+# Here and not in `main`: processes that train beside this one import this module too.
+warnings.formatwarning = one_line
+
+
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, without the usage above it."""
 
@@ -93,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--workers", type=int, help="packs side by side; default one per CPU core")
     run.add_argument("--executor", default="processes", choices=("processes", "ray"))
     run.add_argument("--address", help="of a Ray cluster, such as auto or 10.0.0.1:6379")
-    run.add_argument("--gpus", type=float, default=1.0, help="part of a GPU per pack, with ray")
+    run.add_argument("--gpus", type=float, help="part of a GPU per pack, with ray; default 1")
     run.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
     teach = verb(
         "teach",
@@ -155,17 +173,26 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def obey(args: argparse.Namespace) -> int:
+    if "profile" in args:
+        if args.profile is None:
+            args.profile = params.current_profile()
+        params.check_names("profile", [args.profile], params.PROFILES)
+    function = LIGHT.get(args.verb) or getattr(import_module("fpt.commands"), args.verb)
+    return function(args) or 0
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    args = parser().parse_args(argv)
     try:
-        if "profile" in args:
-            args.profile = args.profile or params.current_profile()
-            params.check_names("profile", [args.profile], params.PROFILES)
-        function = LIGHT.get(args.verb) or getattr(import_module("fpt.commands"), args.verb)
-        return function(args) or 0
+        code = obey(parser().parse_args(argv))
+        sys.stdout.flush()
+        return code
     except FptError as error:
         print(f"fpt: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # as in `fpt status | head`: what is left to print has no reader
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except KeyboardInterrupt:
         print("fpt: interrupted; what was finished is kept", file=sys.stderr)
         return 130

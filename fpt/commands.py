@@ -30,7 +30,7 @@ def sections_of(profile: str, name: str | None = None) -> list[Section]:
 
 def seconds(text: str) -> float:
     """`90s`, `9m`, `2h` or a plain number of seconds."""
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
     if match is None:
         raise FptError(f"The budget {text!r} is not a time; write 90s, 9m or 2h.")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
@@ -94,11 +94,14 @@ def run(args: argparse.Namespace) -> None:
     if args.executor == "ray":
         from .on_ray import Cluster
 
-        if not 0 < args.gpus <= 1:
-            raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
-        cluster = Cluster(args.address, args.workers, args.gpus)
+        gpus = 1.0 if args.gpus is None else args.gpus
+        if not 0 < gpus <= 1:
+            raise FptError(f"--gpus must be above 0 and at most 1, not {gpus:g}.")
+        cluster = Cluster(args.address, args.workers, gpus)
     elif args.address is not None:
         raise FptError("--address is the address of a Ray cluster; give --executor ray with it.")
+    elif args.gpus is not None:
+        raise FptError("--gpus is for packs on a Ray cluster; give --executor ray with it.")
     whole = planned_of(args.profile, args.section)
     parts = [part.reached() for part in whole]
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)

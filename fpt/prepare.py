@@ -109,6 +109,8 @@ def parse_task(text: str) -> Task:
             options[key] = json.loads(value)
         except ValueError:
             options[key] = value
+        except RecursionError as error:
+            raise FptError(f"The option {key!r} of {name!r} is nested too deep.") from error
     return get_task(name, **options)
 
 

@@ -23,12 +23,14 @@ CASES: dict[str, list[str]] = {
     "run transfer --seed one": ["--seed", "invalid int value: 'one'"],
     "run transfer --seed 7": ["--seed 7 is not a seed of these runs", "0, 1"],
     "run --all --profile ../smoke": ["'../smoke' is not known", "smoke, lab, paper"],
+    "run --all --profile=": ["'' is not known", "smoke, lab, paper"],
     "run --all --profile": ["--profile", "expected one argument"],
     # how long
     "run transfer --budget=": ["The budget '' is not a time", "9m"],
     "run transfer --budget=-1": ["The budget '-1' is not a time"],
     "run transfer --budget 1e3": ["The budget '1e3' is not a time"],
     "run transfer --budget inf": ["The budget 'inf' is not a time"],
+    "run transfer --budget \u0663\u0665m": ["is not a time"],
     "run transfer --budget 1h30m": ["The budget '1h30m' is not a time"],
     # which part
     "run transfer --shard 0/4": ["'0/4' is not I/N", "2/8"],
@@ -47,11 +49,14 @@ CASES: dict[str, list[str]] = {
     "run transfer --executor ray --gpus 0": ["--gpus must be above 0 and at most 1, not 0"],
     "run transfer --executor ray --gpus 1.5": ["--gpus", "not 1.5"],
     "run transfer --executor ray --gpus nan": ["--gpus", "not nan"],
+    "run transfer --gpus 0.5": ["--executor ray with it"],
+    "run transfer --gpus=-7": ["--executor ray with it"],
     "run transfer --executor ray --gpus half": ["--gpus", "invalid float value: 'half'"],
     "run transfer --executor ray --device cpu": ["pip install 'fpt[ray]'"],
     # merge
     "merge": ["DIR"],
     "merge params.yaml": ["There is no folder params.yaml to merge"],
+    f"merge {'a' * 5000}": ["There is no folder aaa"],
     "merge empty": ["There are no records in empty"],
     "merge reports/smoke/records": ["reports/smoke/records is the store itself"],
     # status, tasks, params, bench
@@ -74,6 +79,7 @@ CASES: dict[str, list[str]] = {
     "data mnist:size=": ["'size'", "must be int, not ''"],
     "data bit-xor:n=true": ["'n'", "must be int, not True"],
     "data bit-xor:n=NaN": ["'n'", "must be int, not nan"],
+    f"data bit-xor:n={'[' * 100_000}": ["option 'n' of 'bit-xor' is nested too deep"],
     "data bit-xor:n=[2]": ["'n'", "must be int, not [2]"],
     "data bit-xor:n=257": ["'n'", "at most 256, not 257"],
     f"data bit-xor:n={'9' * 5000}": ["'n'", "must be int"],

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -306,6 +307,31 @@ def test_a_damaged_record_is_not_merged(fpt: Cli, project: Path) -> None:
     assert (code, err.count("\n")) == (2, 1)
     assert f"{path.name} is not a record" in err
     assert store.keys() == set()
+
+
+def shell(line: str, root: Path) -> subprocess.CompletedProcess[str]:
+    """`line` in a shell where $fpt is the command, for the project in `root`."""
+    env = os.environ | {"PYTHONPATH": str(ROOT), "FPT_ROOT": str(root)}
+    env |= {"fpt": f"{sys.executable} -m fpt"}
+    command = ["bash", "-o", "pipefail", "-c", line]
+    return subprocess.run(command, env=env, cwd=root, capture_output=True, text=True)
+
+
+def test_who_reads_may_stop_reading(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    done = shell("$fpt status | (exec <&-; sleep 1)", tmp_path)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_a_warning_is_one_line(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    key = expand(load("smoke"), "transfer")[0].key
+    path = store_of(tmp_path).path(key)
+    path.parent.mkdir(parents=True)
+    path.mkdir()
+    done = shell("$fpt status", tmp_path)
+    assert done.returncode == 0
+    assert re.fullmatch(rf"fpt: The record {key}.json is damaged \(.*\); .*\.\n", done.stderr)
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:
