@@ -232,6 +232,13 @@ class Store:
         found = self.read_all(keys, keep)
         return {key: digest(to_content(found[key])) if key in found else None for key in keys}
 
+    def _holds(self, key: str, content: bytes) -> bool:
+        """Whether the file of `key` is `content`, so that it need not be read as a record."""
+        try:
+            return self.path(key).read_bytes() == content
+        except OSError:
+            return False
+
     def merge(self, folder: Path) -> tuple[int, int]:
         """Take over the records of another store; returns (taken, already here).
 
@@ -259,6 +266,8 @@ class Store:
         batch: dict[Path, bytes] = {}
         taken = size = 0
         for path, (content, named) in incoming.items():
+            if named is None and self._holds(path.stem, content):
+                continue
             if self.read(path.stem, keep=named is not None) is not None:
                 continue
             parameters = _parameters_beside(path, named)
