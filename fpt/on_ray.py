@@ -8,9 +8,11 @@ was lost. Records travel back when their pack ends.
 
 import logging
 import os
+import socket
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Container, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -20,16 +22,18 @@ from typing import Any
 import torch
 from tqdm import tqdm
 
+from . import device as devices
 from .errors import FptError
 from .files import lock, write_atomic
 from .loop import CHECKPOINT_SECONDS
 from .records import Store
 from .spec import RunSpec
-from .sweep import counted
+from .sweep import counted, missing, say_elsewhere
 from .train import CACHE, checkpoints, pack_id, train
 
 RETRIES = 5  # of a pack, after its worker was lost
 POLL = 0.5  # seconds between two looks at a checkpoint
+PATIENCE = 10.0  # seconds until the address of a cluster answers
 
 Pack = tuple[RunSpec, ...]
 
@@ -112,7 +116,8 @@ def train_there(
     store, by name. `files`: what the driver's store has of the pack already."""
     import ray
 
-    if device == "cpu":
+    where = devices.choose(device)
+    if where.type == "cpu":
         torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         store, cache = Store(Path(folder) / "sweep" / "records"), Path(folder) / "cache"
@@ -127,7 +132,7 @@ def train_there(
             train(
                 pack,
                 store,
-                device=torch.device(device),
+                device=where,
                 deadline=time.monotonic() + ray.get(keeper.left.remote()),
                 keep=keep,
                 checkpoint_seconds=checkpoint_seconds,
@@ -151,18 +156,19 @@ def run_packs(
 ) -> int:
     """Train the packs on the cluster; returns the number of new records.
 
-    Packs that another sweep on this store is training are left out. An error of one pack is raised
-    when the others have ended.
+    `device` is one of the machines that train; this one needs none. Packs that another sweep on
+    this store is training are left out. An error of one pack is raised when the others have ended.
     """
     ray = start(cluster)
     errors: list[FptError] = []
-    made = 0
+    made = elsewhere = 0
     folder = cluster.cache / "checkpoints"
     try:
         with (
             ExitStack() as locks,
             tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar,
         ):
+            device = asked_for(ray, cluster, device)
             keeper = keeper_here(ray, folder, budget)
             need = {"num_gpus": cluster.gpus} if device == "cuda" else {"num_cpus": 1}
             remote = ray.remote(max_retries=RETRIES, **need)(train_there)
@@ -172,6 +178,8 @@ def run_packs(
                 if locks.enter_context(lock(path, wait=False)):
                     args = (pack, files_of(store, pack), device, keep, keeper)
                     running[remote.remote(*args, cluster.checkpoint_seconds)] = pack
+                else:
+                    elsewhere += missing(pack, store, keep)
             try:
                 while running:
                     for ref in ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
@@ -197,6 +205,7 @@ def run_packs(
                 raise
     finally:
         ray.shutdown()
+    say_elsewhere(elsewhere)
     return counted(made, errors)
 
 
@@ -219,11 +228,39 @@ def start(cluster: Cluster) -> Any:
                 logging_level=logging.ERROR,
             )
         else:
+            check_answers(cluster.address)
             ray.init(address=cluster.address, logging_level=logging.ERROR)
     except (ConnectionError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise FptError(f"There is no Ray cluster at {cluster.address!r}: {reason}") from error
     return ray
+
+
+def check_answers(address: str) -> None:
+    """FptError where nothing listens at HOST:PORT: Ray would try for minutes, and then exit."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not port.isdecimal():
+        return  # such as "auto", of which Ray itself has a word to say
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise FptError(
+            f"There is no Ray cluster at {address!r} ({error}); name the address that "
+            "'ray start --head' printed."
+        ) from error
+
+
+def asked_for(ray: Any, cluster: Cluster, device: str) -> str:
+    """What a pack asks of the cluster: `auto` is CUDA where it has a GPU now, else the CPU."""
+    if cluster.address is None:
+        return devices.choose(device).type
+    gpus = ray.cluster_resources().get("GPU", 0)
+    if device == "cuda" and not gpus:
+        warnings.warn(
+            f"The Ray cluster at {cluster.address!r} has no GPU yet; the packs wait for one.",
+            stacklevel=2,
+        )
+    return ("cuda" if gpus else "cpu") if device == "auto" else device
 
 
 def keeper_here(ray: Any, folder: Path, budget: float) -> Any:

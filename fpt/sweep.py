@@ -9,9 +9,12 @@ OMP_NUM_THREADS bounds the threads of a pack. On CUDA one pack at a time has the
 import math
 import multiprocessing
 import os
+import threading
 import time
+import warnings
 from collections.abc import Container, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from typing import TYPE_CHECKING
 
 import torch
@@ -82,17 +85,36 @@ def _train_pack(
     keep: Container[str],
     spare: int,
     position: int,
-) -> int:
-    """Train one pack in this process; returns how many records it wrote."""
+) -> tuple[int, int]:
+    """Train one pack in this process; returns how many records it wrote, and how many of the runs
+    another process is training."""
     if device == "cpu":
         torch.set_num_threads(threads(pack, spare))
     if time.monotonic() > deadline:
-        return 0
+        return 0, 0
     first = pack[0]
     title = f"{first.task} {first.init} {first.backbone} x{len(pack)}"
     with tqdm(total=first.steps, desc=title, disable=None, position=position, leave=False) as bar:
         where = torch.device(device)
-        return len(train(pack, store, device=where, deadline=deadline, keep=keep, bar=bar))
+        made = len(train(pack, store, device=where, deadline=deadline, keep=keep, bar=bar))
+    # What is missing while there is time was left out for its lock.
+    return made, 0 if time.monotonic() > deadline else missing(pack, store, keep)
+
+
+def missing(pack: Sequence[RunSpec], store: Store, keep: Container[str]) -> int:
+    return len(pack) - len(store.read_all((spec.key for spec in pack), keep))
+
+
+def _end_with_parent() -> None:
+    """In a worker: end as soon as its parent has, which may be killed without a word to it."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def run(
@@ -113,7 +135,6 @@ def run(
     instead of in processes of this machine. A pack that cannot be trained, for want of weights say,
     does not stop the others; its FptError is raised after them.
     """
-    chosen = devices.choose(device)
     specs = list(specs)
     present = store.read_all((spec.key for spec in specs), keep)  # damaged ones are missing
     todo = [
@@ -125,9 +146,10 @@ def run(
     if cluster is not None:
         from .on_ray import run_packs
 
-        return run_packs(todo, store, cluster, keep=keep, device=chosen.type, budget=budget)
+        return run_packs(todo, store, cluster, keep=keep, device=device, budget=budget)
+    chosen = devices.choose(device)
     deadline = time.monotonic() + budget
-    made, errors = 0, []
+    made, elsewhere, errors = 0, 0, list[FptError]()
     if workers is None:
         workers = 1 if chosen.type == "cuda" else len(os.sched_getaffinity(0))
     workers = min(workers, len(todo))
@@ -136,30 +158,53 @@ def run(
     if workers == 1:
         for pack in todo:
             try:
-                made += _train_pack(pack, store, chosen.type, deadline, keep, spare, 0)
+                ended = _train_pack(pack, store, chosen.type, deadline, keep, spare, 0)
             except FptError as error:
                 errors.append(error)
+            else:
+                made, elsewhere = made + ended[0], elsewhere + ended[1]
             finally:
                 torch.set_num_threads(before)
+        say_elsewhere(elsewhere)
         return counted(made, errors)
     context = multiprocessing.get_context("spawn")
-    with (
-        ProcessPoolExecutor(workers, mp_context=context) as pool,
-        tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar,
-    ):
-        futures = {
-            pool.submit(
-                _train_pack, pack, store, chosen.type, deadline, keep, spare, 1 + index % workers
-            ): pack
-            for index, pack in enumerate(todo)
-        }
-        for future in as_completed(futures):
-            try:
-                made += future.result()
-            except FptError as error:
-                errors.append(error)
-            bar.update(len(futures[future]))
+    try:
+        with (
+            ProcessPoolExecutor(workers, context, _end_with_parent) as pool,
+            tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar,
+        ):
+            futures = {
+                pool.submit(
+                    _train_pack, pack, store, chosen.type, deadline, keep, spare, 1 + i % workers
+                ): pack
+                for i, pack in enumerate(todo)
+            }
+            for future in as_completed(futures):
+                try:
+                    ended = future.result()
+                except FptError as error:
+                    errors.append(error)
+                else:
+                    made, elsewhere = made + ended[0], elsewhere + ended[1]
+                bar.update(len(futures[future]))
+    except BrokenProcessPool:
+        errors.append(
+            FptError(
+                "A worker died, killed or out of memory (fewer --workers need less); what is "
+                "recorded stays, so run again."
+            )
+        )
+    say_elsewhere(elsewhere)
     return counted(made, errors)
+
+
+def say_elsewhere(count: int) -> None:
+    if count:
+        warnings.warn(
+            f"Another process is training {count} of the runs that are missing, so they are left "
+            "to it; run again when it has ended.",
+            stacklevel=3,
+        )
 
 
 def counted(made: int, errors: Sequence[FptError]) -> int:

@@ -3,13 +3,19 @@
 import itertools
 import math
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from refusals import check_said, refusal
+from test_limits import made
 from tiny import pretrained, spec
 
 from fpt import sweep
@@ -118,7 +124,7 @@ def test_spare_cores_are_for_packs_that_are_few(
 
     def pretend(*args: object, **options: object) -> list[Record]:
         seen.append(torch.get_num_threads())
-        return []
+        return [store.write(made(spec(seed=len(seen)), 0.5))]
 
     monkeypatch.setattr(sweep, "train", pretend)
     monkeypatch.setattr(sweep, "THREADED", 0)
@@ -127,7 +133,7 @@ def test_spare_cores_are_for_packs_that_are_few(
     try:
         for bound in (1, 2):
             torch.set_num_threads(bound)
-            sweep.run([spec(seed=0)], store, device="cpu")
+            sweep.run([spec(seed=bound)], store, device="cpu")
             assert torch.get_num_threads() == bound
     finally:
         torch.set_num_threads(before)
@@ -284,9 +290,103 @@ def test_a_run_that_somebody_else_trains_is_left_to_them(store: Store, tmp_path:
     from fpt.files import lock
 
     folder = tmp_path / "cache" / "locks" / "smoke"
-    with lock(folder / spec(seed=0).key, wait=False):
-        assert sweep.run([spec(seed=0), spec(seed=1)], store, device="cpu", workers=1) == 1
-    assert store.keys() == {spec(seed=1).key}
+    runs = [spec(seed=0), spec(seed=1)]
+    with (
+        lock(folder / runs[0].key, wait=False),
+        pytest.warns(UserWarning, match=r"training 1 of the runs that are missing"),
+    ):
+        assert sweep.run(runs, store, device="cpu", workers=1) == 1
+    assert store.keys() == {runs[1].key}
+    assert sweep.run(runs, store, device="cpu", workers=1) == 1
+
+
+# Two packs that take a worker each a while.
+SLOW = [spec(backbone="pico", seed=seed, steps=300, eval_every=100) for seed in (0, 1)]
+DRIVER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+
+if __name__ == "__main__":
+    import test_sweep
+    from fpt import sweep
+    from fpt.records import Store
+
+    store = Store(Path({folder!r}) / "reports" / "smoke" / "records")
+    sweep.run(test_sweep.SLOW, store, device="cpu", workers=2)
+"""
+
+
+def until(there: Callable[[], bool], seconds: float = 300.0) -> None:
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def both_train(folder: Path) -> bool:
+    """Whether each of the two workers has the lock of a pack of its own."""
+    locks = folder / ".cache" / "locks" / "smoke"
+    return all((locks / run.key).exists() for run in SLOW)
+
+
+def workers_of(process: int) -> list[int]:
+    """Process ids of the workers of a sweep that live."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == process and b"spawn_main" in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+def lives(process: int) -> bool:
+    """Zombies, which nobody may wait for in a container, do not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_killed_sweep_takes_its_workers_with_it(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the next one gives the records of one that nobody killed."""
+    assert train.__kwdefaults__ is not None
+    monkeypatch.setitem(train.__kwdefaults__, "cache", tmp_path / ".cache")  # as the driver
+    script = tmp_path / "driver.py"
+    script.write_text(DRIVER.format(tests=str(TESTS), folder=str(tmp_path)))
+    env = os.environ | {"PYTHONPATH": str(TESTS.parent), "FPT_ROOT": str(tmp_path)}
+    driver = subprocess.Popen([sys.executable, str(script)], env=env)
+    until(lambda: both_train(tmp_path) or driver.poll() is not None)
+    workers = workers_of(driver.pid)
+    driver.kill()
+    driver.wait()
+    assert len(workers) == 2
+    until(lambda: not any(map(lives, workers)), 10.0)
+    assert store.keys() == set()
+    assert sweep.run(SLOW, store, device="cpu", workers=1) == 2
+    alone = Store(tmp_path / "alone" / "records")
+    sweep.run(SLOW, alone, device="cpu", workers=1)
+    assert measured(store, SLOW) == measured(alone, SLOW)
+
+
+def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("FPT_ROOT", str(tmp_path))  # of the workers: for their locks
+
+    def kill_one() -> None:
+        until(lambda: both_train(tmp_path))
+        os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill_one, daemon=True)
+    thread.start()
+    said = refusal(lambda: sweep.run(SLOW, store, device="cpu", workers=2))
+    check_said(said, ["A worker died", "out of memory", "run again"])
+    thread.join()
+    assert store.keys() == set()
 
 
 def test_an_error_before_training_leaves_no_record(store: Store) -> None:
