@@ -147,7 +147,8 @@ def parser() -> argparse.ArgumentParser:
     verb("index", "Write the page that links a profile's notebooks, tables and figures.")
     verify = verb(
         "verify",
-        "Recompute random cells of a report and say whether they match; status 1 if one does not.",
+        "Recompute random cells of a report and say whether they match; status 1 if one does not, "
+        "or if what any printed cell rests on is not here.",
     )
     verify.add_argument("section", nargs="?", metavar="SECTION", help="by default all")
     verify.add_argument("--cells", type=int, default=3, help="cells of each section, at random")

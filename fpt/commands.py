@@ -195,21 +195,25 @@ def params(args: argparse.Namespace) -> None:
 
 
 def verify(args: argparse.Namespace) -> int:
-    """Recompute random cells of a report and say whether they match; status 1 if one does not."""
+    """Recompute random cells of a report and say whether they match; status 1 if one does not, or
+    if what any printed cell rests on is not here."""
+    from . import verify as again
     from .rates import tuned
-    from .verify import report, sample, verify_cell
 
     if args.cells < 1:
         raise FptError(f"--cells must be at least 1, not {args.cells}.")
+    device = devices.choose(args.device)
     checks = []
     for part in sections_of(args.profile, args.section):
         shown = tuned(part)  # where there are several rates, tables show the runs at the chosen one
-        for arm, task in sample(shown, args.cells, args.seed):
-            checks += verify_cell(shown, arm, task, devices.choose(args.device), args.retrain)
+        checks += again.verify(shown, args.cells, args.seed, device, args.retrain)
     if not checks:
-        raise FptError(f"Profile {args.profile!r} has no cell here whose runs are all recorded.")
-    print(*report(checks), sep="\n")
-    return int(any(check.matches is False for check in checks))
+        raise FptError(
+            f"The report of profile {args.profile!r} prints no number here; render its section "
+            "first (fpt render)."
+        )
+    print(*again.report(checks), sep="\n")
+    return int(any(check.fails for check in checks))
 
 
 def pretrain(args: argparse.Namespace) -> None:

@@ -91,7 +91,7 @@ CASES: dict[str, list[str]] = {
     "render ../01_transfer": ["no section '../01_transfer'"],
     "render": ["SECTION"],
     "verify nothing": ["section: 'nothing' is not known"],
-    "verify transfer": ["has no cell here whose runs are all recorded"],
+    "verify transfer": ["of profile 'smoke' prints no number here", "fpt render"],
     "verify transfer --cells 0": ["--cells must be at least 1, not 0"],
     "verify transfer --cells some": ["--cells", "invalid int value: 'some'"],
     "verify transfer --seed x": ["--seed", "invalid int value: 'x'"],
