@@ -13,10 +13,11 @@ from tiny import spec
 
 from fpt import sweep
 from fpt.errors import FptError
+from fpt.files import lock
 from fpt.on_ray import Cluster
 from fpt.records import Store
 from fpt.spec import RunSpec
-from fpt.train import train
+from fpt.train import pack_id, train
 
 pytest.importorskip("ray")
 # A body that every worker knows. Long enough to be killed on the way.
@@ -129,6 +130,33 @@ def test_one_failed_pack_does_not_stop_the_others(folder: Path, two_machines: st
     with pytest.raises(FptError, match="pico-nowhere-0"):
         sweep.run([lost, *SHORT[:2]], store, device="cpu", cluster=cluster(folder, two_machines))
     assert len(store.read_all(run.key for run in SHORT)) == 2
+
+
+def test_the_device_is_one_of_the_cluster(
+    folder: Path, two_machines: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that would refuse any device of its own."""
+    monkeypatch.setattr("fpt.device.choose", lambda name: pytest.fail("chosen by the driver"))
+    store = Store(folder / "ray" / "records")
+    place = cluster(folder, two_machines)
+    assert sweep.run(SHORT[:2], store, device="auto", cluster=place) == 2
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_where_no_cluster_answers_one_sentence(folder: Path, address: str) -> None:
+    store = Store(folder / "ray" / "records")
+    with pytest.raises(FptError, match=f"There is no Ray cluster at '{address}'"):
+        sweep.run(SHORT, store, device="cuda", cluster=cluster(folder, address))
+
+
+def test_what_another_sweep_trains_is_said(folder: Path, two_machines: str) -> None:
+    store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
+    (pack,) = sweep.packs(SHORT[:2])
+    with (
+        lock(place.cache / "locks" / store.folder.parent.name / pack_id(pack), wait=False),
+        pytest.warns(UserWarning, match="training 2 of the runs that are missing"),
+    ):
+        assert sweep.run(pack, store, device="cpu", cluster=place) == 0
 
 
 def test_without_ray_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
