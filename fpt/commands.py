@@ -67,7 +67,10 @@ def data(args: argparse.Namespace) -> None:
 
     wanted: list[Any] = [parse_task(text) for text in args.tasks]
     loaded = config.load(args.profile)
-    PREPARED.mkdir(parents=True, exist_ok=True)
+    try:
+        PREPARED.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FptError(f"Cannot make the folder {PREPARED}: {error.strerror}.") from error
     if not wanted:
         # What the pictures of the tasks show, as far as it is generated; so the notebook adds
         # nothing to the prepared data, which are an output of this stage.

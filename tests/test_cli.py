@@ -278,6 +278,13 @@ def test_wrong_input_is_one_line_and_leaves_no_trace(
     assert files_of(project) == before
 
 
+def test_a_file_in_place_of_the_folder_of_data(fpt: Cli, project: Path) -> None:
+    (project / "data").write_text("")
+    code, out, err = fpt("data", "digits")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"fpt: Cannot make the folder {project}/data/prepared: ")
+
+
 def test_wrong_parameters_and_missing_weights_too(fpt: Cli, project: Path, tiny: Path) -> None:
     before = files_of(project / "reports")
     (tiny / "backbones" / WEIGHTS / "model.safetensors").unlink()
