@@ -9,6 +9,7 @@ OMP_NUM_THREADS bounds the threads of a pack. On CUDA one pack at a time has the
 import math
 import multiprocessing
 import os
+import re
 import threading
 import time
 import warnings
@@ -68,10 +69,8 @@ def shard(found: Sequence[tuple[RunSpec, ...]], part: str | None) -> list[tuple[
     """Part `I/N` of the packs, dealt round, so that N machines share a sweep."""
     if part is None:
         return list(found)
-    try:
-        index, count = (int(word) for word in part.split("/"))
-    except ValueError:
-        index = count = 0
+    written = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", part)
+    index, count = map(int, written.groups()) if written else (0, 0)
     if not 1 <= index <= count:
         raise FptError(f"The shard {part!r} is not I/N with 1 <= I <= N, such as 2/8.")
     return list(found[index - 1 :: count])
@@ -210,6 +209,7 @@ def say_elsewhere(count: int) -> None:
 def counted(made: int, errors: Sequence[FptError]) -> int:
     if not errors:
         return made
-    more = f" {len(errors)} packs failed;" if len(errors) > 1 else ""
-    after = f" ({more.lstrip()} {made} records were made of the others.)" if made or more else ""
+    said = [f"{len(errors)} packs failed"] if len(errors) > 1 else []
+    said += [f"{made} records were made of the others"] if made else []
+    after = f" ({'; '.join(said)}.)" if said else ""
     raise FptError(f"{errors[0]}{after}") from errors[0]
