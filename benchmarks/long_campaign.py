@@ -51,7 +51,7 @@ def contents(specs: list[RunSpec]) -> Iterator[dict[str, Any]]:
     record = Record(
         specs[0],
         "done",
-        {"test_accuracy": 0.5, "valid_accuracy": 0.5, "best_step": LOOKS},
+        {"test_accuracy": 0.5, "valid_accuracy": 0.5, "best_step": LOOKS, "steps": LOOKS},
         curve,
         cost,
         place,
