@@ -115,9 +115,7 @@ def _ours(axes: Axes, y: float, arm: str, mean: float, low: float, high: float) 
         axes.plot(
             [100 * low, 100 * high], [y + OURS] * 2, color=look.colour, lw=2, solid_capstyle="butt"
         )
-    face = "white" if look.hollow else look.colour
-    edge = look.colour if look.hollow else INK
-    axes.plot(100 * mean, y + OURS, look.marker, mfc=face, mec=edge, ms=6.5, zorder=5)
+    axes.plot(100 * mean, y + OURS, look.marker, mfc=look.face, mec=look.edge, ms=6.5, zorder=5)
 
 
 def _theirs(axes: Axes, y: float, value: float | None) -> None:

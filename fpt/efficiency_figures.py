@@ -71,9 +71,7 @@ def _runs(axes: Axes, y: float, arm: str, runs: Sequence[Convergence]) -> None:
         _word(axes, y, f"{never} never", right=True)
     middle = median_steps(runs).median
     if math.isfinite(middle):
-        face = "white" if look.hollow else look.colour
-        edge = look.colour if look.hollow else INK
-        axes.plot(middle, y, look.marker, mfc=face, mec=edge, ms=6.5, zorder=5)
+        axes.plot(middle, y, look.marker, mfc=look.face, mec=look.edge, ms=6.5, zorder=5)
 
 
 def speedups(section: Section) -> Figure:
@@ -159,7 +157,7 @@ def budgets(section: Section) -> Figure:
             Line2D(
                 [], [], color=LOOKS[arm].colour, lw=1.8, label=label(arm), marker=LOOKS[arm].marker,
                 ls=LOOKS[arm].line if arm in PROBES.values() else "-",
-                mfc="white" if LOOKS[arm].hollow else LOOKS[arm].colour, ms=7,
+                mfc=LOOKS[arm].face, ms=7,
             )
             for arm in (*PROBES.values(), *PROBES)
         ]  # fmt: skip
@@ -177,10 +175,9 @@ def _curve(axes: Axes, arm: str, table: pd.DataFrame) -> None:
     for seed in table.columns:
         axes.plot(table.index, 100 * table[seed], color=look.colour, lw=0.7, alpha=0.45)
     mean = 100 * table.dropna().mean(axis=1)
-    face = "white" if look.hollow else look.colour
     axes.plot(
         mean.index, mean, color=look.colour, ls=look.line, lw=1.8, marker=look.marker, ms=7,
-        mfc=face, markevery=max(1, len(mean) // 6),
+        mfc=look.face, markevery=max(1, len(mean) // 6),
     )  # fmt: skip
 
 
@@ -188,10 +185,8 @@ def _level(axes: Axes, arm: str, accuracy: float) -> None:
     """A line at what needs no steps, with the arm's marker."""
     look = LOOKS[arm]
     axes.axhline(accuracy, color=look.colour, lw=1.8)
-    face = "white" if look.hollow else look.colour
-    (mark,) = axes.plot(
-        0.4 if look.hollow else 0.6, accuracy, look.marker, mfc=face, mec=look.colour
-    )
+    place = 0.4 if look.hollow else 0.6
+    (mark,) = axes.plot(place, accuracy, look.marker, mfc=look.face, mec=look.colour)
     mark.set_transform(axes.get_yaxis_transform())
 
 

@@ -82,7 +82,7 @@ def _curves(axes: Axes, arms: list[Taught]) -> None:
         bits = [[point["bits_per_byte"] for point in one["curve"]] for one in it.records]
         axes.plot(
             tokens, np.mean(bits, 0), color=look.colour, ls=look.line, lw=1.6, marker=look.marker,
-            ms=6, mfc="white" if look.hollow else look.colour, mec=INK,
+            ms=6, mfc=look.face, mec=INK,
         )  # fmt: skip
     if absent:
         text = "not run: " + "\n".join(absent)
@@ -92,8 +92,9 @@ def _curves(axes: Axes, arms: list[Taught]) -> None:
 def _handle(arm: str) -> Line2D:
     look = LOOKS[arm]
     return Line2D(
-        [], [], color=look.colour, ls=look.line, marker=look.marker, mec=INK, label=label(arm)
-    )
+        [], [], color=look.colour, ls=look.line, marker=look.marker, mfc=look.face, mec=INK,
+        label=label(arm),
+    )  # fmt: skip
 
 
 def _by_arm(section: Section) -> dict[str, list[Lesson]]:

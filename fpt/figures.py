@@ -222,7 +222,7 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
     handles = [
         Line2D(
             [], [], color=LOOKS[arm].colour, ls=LOOKS[arm].line, marker=LOOKS[arm].marker, ms=4,
-            mfc=_face(arm), lw=1.8, label=_runs_label(section, found, arm),
+            mfc=LOOKS[arm].face, lw=1.8, label=_runs_label(section, found, arm),
         )
         for arm in arms
     ]  # fmt: skip
@@ -257,10 +257,6 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
     return figure
 
 
-def _face(arm: str) -> str:
-    return "white" if LOOKS[arm].hollow else LOOKS[arm].colour
-
-
 def _curves(axes: Axes, arm: str, points: pd.DataFrame) -> None:
     """One arm on one task; the mean stops where the first seed does."""
     if points.empty:
@@ -273,7 +269,7 @@ def _curves(axes: Axes, arm: str, points: pd.DataFrame) -> None:
     every = max(1, len(mean) // 6)
     axes.plot(
         mean.index, mean, color=look.colour, ls=look.line, lw=1.8, marker=look.marker, ms=4,
-        mfc=_face(arm), markevery=every,
+        mfc=look.face, markevery=every,
     )  # fmt: skip
 
 

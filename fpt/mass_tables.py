@@ -17,7 +17,7 @@ from .figures import legend
 from .masses import HOW, LABELS, How, absent, by_layer, examples, masses
 from .sections import Section
 from .stats import Interval, mean_interval
-from .style import INK, LOOKS, styled
+from .style import INK, LOOKS, Look, styled
 from .table import Table
 from .tables import coverage
 from .tasks import Task
@@ -32,9 +32,11 @@ SOLVED = Comparison(
     (("fpt", "random"),),
     section="attention",
 )
-COLOURS = {"fpt": LOOKS["fpt"].colour, "untrained": "#555555", "random": LOOKS["random"].colour}
-MARKERS = {"fpt": "o", "untrained": "D", "random": "s"}
-LINES = {"fpt": "-", "untrained": ":", "random": "--"}
+SOURCES = {
+    "fpt": LOOKS["fpt"],
+    "untrained": Look("#555555", "D", "", ":"),
+    "random": LOOKS["random"],
+}
 
 
 def relevant_table(tasks: Mapping[str, Task]) -> Table:
@@ -135,8 +137,10 @@ def mass_figure(section: Section) -> Figure:
             axes.set_title("\n".join([name, *lines]), fontsize=8)
         figure.supxlabel("layer", fontsize=9)
         handles = [
-            Line2D([], [], color=COLOURS[s], marker=MARKERS[s], ls=LINES[s], ms=5, label=text)
-            for s, text in LABELS.items()
+            Line2D(
+                [], [], color=it.colour, marker=it.marker, ls=it.line, ms=5, label=LABELS[source]
+            )
+            for source, it in SOURCES.items()
         ]
         handles.append(Line2D([], [], color=INK, lw=1.2, ls=(0, (2, 1)), label="spread evenly"))
         legend(figure, handles)
@@ -150,14 +154,15 @@ def _masses(axes: Axes, table: pd.DataFrame) -> None:
     table = table.assign(mass=100 * table["mass"])
     order = [source for source in LABELS if source in set(table["source"])]
     common = {"data": table, "x": "layer", "y": "mass", "hue": "source", "hue_order": order}
-    colours = {"palette": [COLOURS[source] for source in order], "legend": False, "ax": axes}
+    shown = [SOURCES[source] for source in order]
+    colours = {"palette": [it.colour for it in shown], "legend": False, "ax": axes}
     sns.stripplot(**common, **colours, dodge=True, jitter=False, size=3, alpha=0.6)
     sns.pointplot(
         **common,
         **colours,
         dodge=0.8 * (1 - 1 / len(order)) if len(order) > 1 else False,
-        markers=[MARKERS[source] for source in order],
-        linestyles=[LINES[source] for source in order],
+        markers=[it.marker for it in shown],
+        linestyles=[it.line for it in shown],
         errorbar=_ends,
         markersize=5,
         linewidth=1.1,

@@ -167,7 +167,7 @@ def memory_figure(frame: pd.DataFrame) -> Figure:
             look = LOOKS[str(arm)]
             axes.plot(
                 mine["distance"], mine["relative"], color=look.colour, ls=look.line, lw=1.6,
-                marker=look.marker, mfc="white" if look.hollow else look.colour, ms=5,
+                marker=look.marker, mfc=look.face, ms=5,
                 markevery=max(1, len(mine) // 8), label=_line(str(arm), mine),
             )  # fmt: skip
         axes.set_yscale("log")

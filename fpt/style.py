@@ -19,6 +19,16 @@ class Look:
     line: str | tuple[float, tuple[float, ...]]
     hollow: bool = False
 
+    @property
+    def face(self) -> str:
+        """The colour inside the marker."""
+        return "white" if self.hollow else self.colour
+
+    @property
+    def edge(self) -> str:
+        """The colour around the marker."""
+        return self.colour if self.hollow else INK
+
 
 def _part(colour: str, marker: str, line: str | tuple[float, tuple[float, ...]]) -> list[Look]:
     """Pretrained and random body with the same parts trained."""
