@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 from .cells import Cell, best_floor, cells, effect, section_tasks
 from .comparison import Comparison
 from .sections import Section
+from .strips import strip
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .table import NONE, label, short
 from .tables import compared
@@ -27,16 +28,17 @@ def accuracies(section: Section, comparison: Comparison) -> Figure:
     tasks = section_tasks(section, arms)
 
     def draw(axes: Axes, task: str) -> None:
+        seeds: list[tuple[float, float]] = []
         for y, arm in enumerate(arms):
             cell = found.get((arm, task))
             interval = cell.interval if cell else None
             if cell is None or interval is None:
                 _absent(axes, y, _why(cell))
             else:
-                seeds = 100 * np.array(cell.values)
-                axes.plot(seeds, [y + OURS] * len(seeds), "|", color=INK, ms=6, mew=0.8, zorder=4)
+                seeds += [(y + OURS, 100 * value) for value in cell.values]
                 _ours(axes, y, arm, interval.mean, interval.low, interval.high)
             _theirs(axes, y, comparison.printed(arm, task))
+        strip(axes, seeds, "y", marker="|", color=INK, size=6, linewidth=0.8, zorder=4)
         floor = best_floor(tasks[task])
         if floor is not None:
             axes.axvline(100 * floor, color=INK, lw=1.2, ls=(0, (2, 1)))

@@ -17,6 +17,7 @@ from .cells import Cell, best_floor, cells, effect, section_arms, section_tasks
 from .claim import known_to_paper
 from .comparisons import COMPARISONS
 from .sections import Section
+from .strips import strip
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .tasks import Task
 from .tasks.base import FiniteTask
@@ -73,17 +74,20 @@ def transfer_bars(section: Section) -> Figure:
     with styled():
         figure = _figure(max(6.4, min(11.0, 0.6 + 0.3 * (len(arms) + 1) * len(tasks))), 6.6)
         ours, theirs = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-        for index, (task, definition) in enumerate(tasks.items()):
-            left = index * (len(arms) + GAP)
+        lefts = {task: index * (len(arms) + GAP) for index, task in enumerate(tasks)}
+        for task, left in lefts.items():
             for place, arm in enumerate(arms):
                 _bar(ours, left + place, arm, found.get((arm, task)))
-            floor = best_floor(definition)
+            floor = best_floor(tasks[task])
             if floor is not None:
                 for axes in (ours, theirs):
                     ends = (left - 0.5, left + len(arms) - 0.5)
                     axes.plot(ends, [100 * floor] * 2, color=INK, lw=1.2, ls=(0, (2, 1)), zorder=4)
             _printed_bars(theirs, left, arms, task)
-        centres = [i * (len(arms) + GAP) + (len(arms) - 1) / 2 for i in range(len(tasks))]
+        for place, arm in enumerate(arms):
+            bars = {left + place: found.get((arm, task)) for task, left in lefts.items()}
+            _seeds(ours, arm, bars)
+        centres = [left + (len(arms) - 1) / 2 for left in lefts.values()]
         theirs.set_xticks(centres, list(tasks))
         theirs.set_xlim(-1, len(tasks) * (len(arms) + GAP) - GAP)
         profile = section.profile
@@ -110,10 +114,19 @@ def _bar(axes: Axes, x: float, arm: str, cell: Cell | None) -> None:
     if np.isfinite(interval.low):
         ends = 100 * np.array([interval.low, interval.high])
         axes.plot([x, x], ends, color=INK, lw=1.1, zorder=5)
-    spread = np.linspace(-0.2, 0.2, len(cell.values)) if len(cell.values) > 1 else [0.0]
-    axes.plot(
-        x + np.asarray(spread), 100 * np.array(cell.values), ls="", marker=look.marker, ms=3.4,
-        mfc="white", mec=INK, mew=0.7, zorder=6,
+
+
+def _seeds(axes: Axes, arm: str, bars: Mapping[float, Cell | None]) -> None:
+    """Each seed of an arm, side by side over the bars at these places."""
+    seeds: list[tuple[float, float]] = []
+    for x, cell in bars.items():
+        if cell is not None and cell.interval is not None:
+            count = len(cell.values)
+            spread = np.linspace(-0.2, 0.2, count) if count > 1 else [0.0]
+            seeds += [(x + d, 100 * value) for d, value in zip(spread, cell.values, strict=True)]
+    strip(
+        axes, seeds, "x", marker=LOOKS[arm].marker, size=3.4, color="white", edgecolor=INK,
+        linewidth=0.7, zorder=6,
     )  # fmt: skip
 
 
