@@ -1,6 +1,7 @@
 """What a body was pretrained on and how well that was learned, beside how well it transfers."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -177,8 +178,9 @@ def tokens_figure(section: Section) -> Figure:
     """Test accuracy against the tokens of English that a body has seen."""
     found, tasks = cells(section.frame()), section_tasks(section)
     there = tokens_seen(section)
+    look = replace(LOOKS["fpt-english"], marker="")
     panels = {
-        task: [Series("fpt-english", "English", [(n, found.get((a, task))) for n, a in there], [])]
+        task: [Series("English", look, [(n, found.get((a, task))) for n, a in there], [])]
         for task in tasks
         if any((arm, task) in found for _, arm in there)
     }

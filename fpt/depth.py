@@ -5,18 +5,22 @@ from collections.abc import Sequence
 import pandas as pd
 from matplotlib.figure import Figure
 
-from . import paper
 from .arms import ARMS
 from .backbones import backbone
 from .cells import Cell, Cells, best_floor, cells, effect, section_tasks
 from .claims import points
 from .comparison import Comparison
 from .sections import Section
+from .style import LOOKS, MUTED, Look
 from .table import NONE, Table, percent
 from .tables import cell_text, compared, coverage, remarks
 from .trends import Series, trends
 
 STARTS = {"pretrained": "fpt", "random": "random"}  # of a body, and the row of tables 11 and 12
+LINES = {  # in no arm's colour: each depth is an arm of its own, hollow where its body is random
+    "pretrained": Look(MUTED, "o", "", LOOKS["fpt"].line),
+    "random": Look(MUTED, "o", "", LOOKS["random"].line, hollow=True),
+}
 
 
 def layers(section: Section, arm: str) -> int:
@@ -30,14 +34,14 @@ def by_depth(section: Section, comparison: Comparison, start: str) -> dict[int, 
     return {layers(section, arm): arm for arm in sorted(arms, key=lambda a: layers(section, a))}
 
 
-def printed(comparison: Comparison, start: str) -> dict[int, float]:
-    """What the paper printed for a start, in percent, by number of layers."""
-    table = paper.table(comparison.tables[0])
-    values = {
-        int(column.removeprefix("layers-")): table.cells[STARTS[start], column].value
-        for column in table.columns
-    }
-    return {depth: value for depth, value in values.items() if value is not None}
+def printed(comparison: Comparison, start: str) -> dict[int, tuple[str, float]]:
+    """What the paper printed for a start: arms and their percents by number of layers."""
+    found = {}
+    for arm in comparison.arms:
+        value = comparison.printed(arm, str(comparison.task))
+        if comparison.row(arm) == STARTS[start] and value is not None:
+            found[int(comparison.columns[arm].removeprefix("layers-"))] = (arm, value)
+    return found
 
 
 def depth_table(section: Section, comparison: Comparison) -> Table:
@@ -46,7 +50,10 @@ def depth_table(section: Section, comparison: Comparison) -> Table:
     section = section.part([task], comparison.arms)
     found = cells(section.frame())
     arms = {start: by_depth(section, comparison, start) for start in STARTS}
-    theirs = {start: printed(comparison, start) for start in STARTS}
+    theirs = {
+        start: {depth: value for depth, (_, value) in printed(comparison, start).items()}
+        for start in STARTS
+    }
     columns = sorted({depth for start in STARTS for depth in (*arms[start], *theirs[start])})
     shown: dict[str, list[str]] = {}
     numbers: list[dict[str, object]] = []
@@ -106,11 +113,11 @@ def depth_figure(section: Section, comparisons: Sequence[Comparison]) -> Figure:
         task = str(comparison.task)
         title = f"{task}: {comparison.title.partition(', ')[2]}"
         series = []
-        for start, arm in STARTS.items():
+        for start, look in LINES.items():
             mine, theirs = by_depth(section, comparison, start), printed(comparison, start)
-            ours = [(float(depth), found.get((it, task))) for depth, it in mine.items()]
-            paper_points = [(float(depth), value) for depth, value in theirs.items()]
-            series.append(Series(arm, f"{start} body", ours, paper_points))
+            ours = [(depth, found.get((arm, task))) for depth, arm in mine.items()]
+            papers = [(depth, arm, value) for depth, (arm, value) in theirs.items()]
+            series.append(Series(f"{start} body", look, ours, papers))
             marks |= {*mine, *theirs}
         panels[title] = series
         floors[title] = best_floor(tasks[task])

@@ -12,6 +12,7 @@ from .comparisons import COMPARISONS
 from .fit import Fit, fits, whole_task
 from .loop import TRAIN_ITEMS
 from .sections import Section
+from .style import LOOKS
 from .table import NONE, Table, label
 from .tables import cell_text, coverage
 from .trends import Series, trends
@@ -95,13 +96,13 @@ def sizes_figure(section: Section) -> Figure:
         lines = []
         for arm in section_arms(section):
             ours: list[tuple[float, Cell | None]] = []
-            theirs: list[tuple[float, float]] = []
+            theirs: list[tuple[float, str, float]] = []
             for task, size in sizes.items():
                 it = found.get((arm, task))
                 ours.append((size, None if it is None else getattr(it, side)))
                 value = printed(arm, task, side)
-                theirs += [] if value is None else [(size, value)]
-            lines.append(Series(arm, label(arm), ours, theirs))
+                theirs += [] if value is None else [(size, arm, value)]
+            lines.append(Series(label(arm), LOOKS[arm], ours, theirs))
         return lines
 
     panels = {"on test examples": series("test"), "on training examples": series("train")}

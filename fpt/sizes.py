@@ -1,5 +1,7 @@
 """How large the frozen body is (section 3.7): its sizes as a table, accuracy against them."""
 
+from dataclasses import replace
+
 import pandas as pd
 from matplotlib.figure import Figure
 
@@ -11,6 +13,7 @@ from .counts import paper_count
 from .draws import Draws
 from .protocol import trained_parameters
 from .sections import Section
+from .style import LOOKS
 from .table import NONE, Table, label, si
 from .trends import Series, trends
 
@@ -95,13 +98,14 @@ def sizes_figure(section: Section) -> Figure:
                 if value is not None:
                     total = printed.cells[row, "total"].value
                     assert total is not None  # T8 has all of them
-                    theirs.append((total, value))
+                    theirs.append((total, f"{start}{size}", value))
             ours = [
                 (total, found.get((f"{start}{size}", task)))
                 for size, total in totals.items()
                 if f"{start}{size}" in arms
             ]
-            series.append(Series(start, label(start), ours, theirs))
+            look = replace(LOOKS[start], marker="")  # each size has one of its own
+            series.append(Series(label(start), look, ours, theirs))
         panels[task] = series
     floors = {name: best_floor(task) for name, task in tasks.items()}
     marks = [(float(total), f"{sizes[size].name}\n{si(total)}") for size, total in totals.items()]

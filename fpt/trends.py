@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,21 +11,23 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from .cells import Cell
-from .style import INK, LOOKS, MUTED, styled
+from .strips import strip
+from .style import INK, LOOKS, MUTED, Look, styled
 
 APART = 0.008  # of the axis, between the points of two series at one place
 LEAST_REACH = 5.0  # points around the values of a panel, so that small differences look small
+WIDE, THIN = 1.4, 0.8  # the lines that join our points, and the paper's
 
 
 @dataclass(frozen=True)
 class Series:
-    """One line: our cells at their places, None where no run is expected to be, and the paper's
-    percents at theirs. It looks like `arm`."""
+    """Our cells at their places, None where no run is expected to be, and the paper's percents of
+    arms at theirs. A point looks like its arm, the line that joins them like `look`."""
 
-    arm: str
     label: str
+    look: Look
     ours: Sequence[tuple[float, Cell | None]]
-    paper: Sequence[tuple[float, float]]
+    paper: Sequence[tuple[float, str, float]]
 
 
 def trends(
@@ -33,7 +36,8 @@ def trends(
     what: str,
     ticks: Sequence[tuple[float, str]] = (),
 ) -> Figure:
-    """A panel per entry of `panels`: mean with 95% interval and each seed; hollow, the paper's.
+    """A panel per entry of `panels`: mean with 95% interval and each seed; half filled, the
+    paper's.
 
     `what` names the number, `ticks` its marks where powers of ten would be too few; `floors` are
     the best trivial ones of each panel.
@@ -44,10 +48,10 @@ def trends(
         for axes, (title, series) in zip(grid, panels.items(), strict=True):
             axes.set_title(title)
             axes.set_xscale("log")
-            places = [x for it in series for x, _ in (*it.ours, *it.paper)]
+            places = [x for it in series for x, _ in it.ours]
+            places += [x for it in series for x, _, _ in it.paper]
             axes.set_xlim(min(places) / 1.35, max(places) * 1.35)
-            for index, it in enumerate(series):
-                _line(axes, it, index - (len(series) - 1) / 2)
+            _panel(axes, series)
             floor = floors[title]
             if floor is not None:
                 axes.axhline(100 * floor, color=INK, lw=1.0, ls=(0, (2, 1)))
@@ -63,44 +67,66 @@ def trends(
         grid[0].set_ylabel("test accuracy, %")
         figure.supxlabel(what, fontsize=9)
         # One entry per line of any panel.
-        named = {it.arm: it for series in panels.values() for it in series}
-        handles = [_handle(it, hollow=False) for it in named.values()]
-        shown = [it for series in panels.values() for it in series if it.paper]
-        handles += [_handle(it, hollow=True) for it in {it.arm: it for it in shown}.values()]
+        named = {it.label: it for series in panels.values() for it in series}
+        handles = [_handle(it) for it in named.values()]
+        if any(it.paper for series in panels.values() for it in series):
+            look = Look(MUTED, "o", "", "-")
+            handles.append(Line2D([], [], label="the paper", lw=THIN, **_half(look)))
         handles += [
-            Line2D([], [], color=INK, ls="", marker="_", ms=8, label="each seed"),
+            Line2D([], [], color=MUTED, ls="", marker="_", ms=8, label="each seed"),
             Line2D([], [], color=INK, lw=1.0, ls=(0, (2, 1)), label="best trivial floor"),
         ]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return figure
 
 
-def _line(axes: Axes, series: Series, side: float) -> None:
-    """`side` is below zero for a series that stands left of its places, above for one right."""
-    look = LOOKS[series.arm]
+def _panel(axes: Axes, series: Sequence[Series]) -> None:
+    """Each line with its points, then the seeds of all of them."""
+    shown: list[tuple[float, Cell]] = []
     low, high = np.log(axes.get_xlim())
-    shift = np.exp(2 * side * APART * (high - low))
-    means = []
-    for x, cell in series.ours:
-        interval = cell.interval if cell else None
-        if cell is None or interval is None:
-            _absent(axes, x * shift, side, cell)
-            means.append((x * shift, np.nan))  # no line across what is missing
-            continue
-        if np.isfinite(interval.low):
-            ends = 100 * np.array([interval.low, interval.high])
-            axes.plot([x * shift] * 2, ends, color=look.colour, lw=2, solid_capstyle="butt")
-        seeds = 100 * np.array(cell.values)
-        axes.plot([x * shift] * len(seeds), seeds, "_", color=INK, ms=8, mew=0.8, zorder=4)
-        means.append((x * shift, 100 * interval.mean))
-    axes.plot(
-        *np.array(means).reshape(-1, 2).T, color=look.colour, ls=look.line, lw=1.6,
-        marker=look.marker, ms=6.5, mec=INK, zorder=5,
-    )  # fmt: skip
-    axes.plot(
-        *np.array(series.paper).reshape(-1, 2).T, color=look.colour, ls=look.line, lw=0.8,
-        marker=look.marker, ms=6.5, mfc="white", mec=look.colour, zorder=3,
-    )  # fmt: skip
+    for index, it in enumerate(series):
+        side = index - (len(series) - 1) / 2
+        shift = float(np.exp(2 * side * APART * (high - low)))
+        ours = [(x * shift, cell) for x, cell in it.ours]
+        _join(axes, it.look, [(x, _ours(axes, x, cell, side)) for x, cell in ours], WIDE)
+        for x, arm, value in it.paper:
+            axes.plot(x, value, zorder=3, **_half(LOOKS[arm]))
+        _join(axes, it.look, [(x, value) for x, _, value in it.paper], THIN)
+        shown += [(x, cell) for x, cell in ours if cell and cell.interval]
+    seeds = [(x, 100 * value) for x, cell in shown for value in cell.values]
+    arms = [cell.arm for _, cell in shown for _ in cell.values]
+    colours = {arm: LOOKS[arm].colour for arm in arms}
+    dash = {"marker": "_", "size": 8, "linewidth": 0.8, "zorder": 4}
+    strip(axes, seeds, "x", hue=arms, palette=colours, **dash)
+
+
+def _ours(axes: Axes, x: float, cell: Cell | None, side: float) -> float:
+    """Draws a point, or why there is none; `side` is below zero for a series that stands left of
+    its places, above for one right. The mean in percent, or NaN: no line crosses what is missing.
+    """
+    interval = cell.interval if cell else None
+    if cell is None or interval is None:
+        _absent(axes, x, side, cell)
+        return np.nan
+    look, mean = LOOKS[cell.arm], 100 * interval.mean
+    if np.isfinite(interval.low):
+        ends = [100 * interval.low, 100 * interval.high]
+        axes.plot([x] * 2, ends, color=look.colour, lw=2, solid_capstyle="butt")
+    axes.plot(x, mean, look.marker, mfc=look.face, mec=look.edge, ms=6.5, zorder=5)
+    return mean
+
+
+def _half(look: Look) -> dict[str, Any]:
+    """A marker of the paper's: half filled, between ours that are full and ours that are hollow."""
+    return {
+        "color": look.colour, "marker": look.marker, "ms": 6.5, "fillstyle": "left",
+        "markerfacecoloralt": "white",
+    }  # fmt: skip
+
+
+def _join(axes: Axes, look: Look, points: Sequence[tuple[float, float]], width: float) -> None:
+    x, y = np.array(points).reshape(-1, 2).T
+    axes.plot(x, y, color=look.colour, ls=look.line, lw=width, zorder=2)
 
 
 def _absent(axes: Axes, x: float, side: float, cell: Cell | None) -> None:
@@ -110,10 +136,9 @@ def _absent(axes: Axes, x: float, side: float, cell: Cell | None) -> None:
     text.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.6})
 
 
-def _handle(series: Series, hollow: bool) -> Line2D:
-    look = LOOKS[series.arm]
+def _handle(series: Series) -> Line2D:
+    look = series.look
     return Line2D(
-        [], [], color=look.colour, ls=look.line, lw=0.8 if hollow else 1.6, marker=look.marker,
-        ms=6.5, mfc="white" if hollow else look.colour, mec=look.colour if hollow else INK,
-        label=("the paper: " if hollow else "") + series.label,
+        [], [], color=look.colour, ls=look.line, lw=WIDE, marker=look.marker, ms=6.5, mfc=look.face,
+        mec=look.edge, label=series.label,
     )  # fmt: skip

@@ -13,6 +13,7 @@ from fpt.cells import section_arms
 from fpt.claim import OURS
 from fpt.comparisons import COMPARISONS, SCALED
 from fpt.style import LOOKS
+from fpt.trends import THIN, WIDE
 
 LEVELS = {
     "fpt-smaller": 0.40, "fpt": 0.45, "fpt-larger": 0.50, "fpt-largest": 0.60,
@@ -76,14 +77,12 @@ def test_sizes_of_a_profile_rise(
     assert not section.store.keys()
 
 
-def lines(figure: Figure, arm: str, hollow: bool) -> np.ndarray:
-    """The points (n, 2) of an arm's line in the first panel, ours or, hollow, the paper's."""
-    look = LOOKS[arm]
+def line(figure: Figure, arm: str, width: float) -> np.ndarray:
+    """The points (n, 2) that a line in an arm's colour joins in the first panel."""
     (found,) = [
-        np.column_stack(line.get_data())
-        for line in figure.axes[0].get_lines()
-        if (line.get_marker(), line.get_color()) == (look.marker, look.colour)
-        and (line.get_markerfacecolor() == "white") is hollow
+        np.column_stack(it.get_data())
+        for it in figure.axes[0].get_lines()
+        if (it.get_color(), it.get_linewidth()) == (LOOKS[arm].colour, width)
     ]
     return found
 
@@ -94,10 +93,10 @@ def test_points_are_means_at_their_sizes(tmp_path: Path, monkeypatch: pytest.Mon
     figure = sizes.sizes_figure(section)
     totals = [sizes.total_parameters(backbone(n)) for n in ("pico", "nano", "micro", "mini")]
     for start in ("fpt", "random"):
-        found = lines(figure, start, hollow=False)
+        found = line(figure, start, WIDE)
         assert found[:, 0] == pytest.approx(totals, rel=0.1)
         assert found[:, 1] == pytest.approx([100 * LEVELS[f"{start}{s}"] + 0.2 for s in SCALED])
-        theirs = lines(figure, start, hollow=True)
+        theirs = line(figure, start, THIN)
         table = paper.table("T8")
         for column, values in (("total", theirs[:, 0]), (start, theirs[:, 1])):
             assert list(values) == [table.cells[row, column].value for row in table.rows]
@@ -117,13 +116,8 @@ def test_a_size_without_runs_is_said_and_breaks_the_line(
     found = texts(figure)
     assert sum(text.get_text() == "not run" for text in found) == 1
     assert not clashes(found)
-    assert np.isnan(lines(figure, "random", hollow=False)[:, 1]).tolist() == [
-        False,
-        False,
-        True,
-        False,
-    ]
-    assert not np.isnan(lines(figure, "fpt", hollow=False)).any()
+    assert np.isnan(line(figure, "random", WIDE)[:, 1]).tolist() == [False, False, True, False]
+    assert not np.isnan(line(figure, "fpt", WIDE)).any()
 
 
 def test_without_records_every_size_is_not_run(
