@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from tiny import pretrained, spec
 
 from fpt import sweep
 from fpt.errors import FptError
+from fpt.files import lock
 from fpt.records import Record, Store
 from fpt.spec import RunSpec
 from fpt.sweep import MAX_RUNS, MAX_TOKENS, packs, shard, work
@@ -288,8 +290,6 @@ def test_two_sweeps_on_one_store_train_every_run_once(store: Store, tmp_path: Pa
 
 
 def test_a_run_that_somebody_else_trains_is_left_to_them(store: Store, tmp_path: Path) -> None:
-    from fpt.files import lock
-
     folder = tmp_path / "cache" / "locks" / "smoke"
     runs = [spec(seed=0), spec(seed=1)]
     with (
@@ -331,6 +331,13 @@ def both_train(folder: Path) -> bool:
     return all((locks / run.key).exists() for run in SLOW)
 
 
+def nobody_trains(folder: Path) -> bool:
+    """A process that died keeps its locks until the last of its threads is gone."""
+    with ExitStack() as stack:
+        locks = (lock(path, wait=False) for path in (folder / ".cache/locks/smoke").iterdir())
+        return all([stack.enter_context(each) for each in locks])
+
+
 def workers_of(process: int) -> list[int]:
     """Process ids of the workers of a sweep that live."""
     found = []
@@ -367,7 +374,7 @@ def test_a_killed_sweep_takes_its_workers_with_it(
     driver.kill()
     driver.wait()
     assert len(workers) == 2
-    until(lambda: not any(map(lives, workers)), 10.0)
+    until(lambda: not any(map(lives, workers)) and nobody_trains(tmp_path), 10.0)
     assert store.keys() == set()
     assert sweep.run(SLOW, store, device="cpu", workers=1) == 2
     alone = Store(tmp_path / "alone" / "records")
