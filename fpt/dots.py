@@ -14,7 +14,7 @@ from .sections import Section
 from .strips import strip
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .table import NONE, label, short
-from .tables import compared
+from .tables import compared, contrasts
 
 ROW = 0.3  # inches
 COLUMNS = 4  # panels side by side, at most
@@ -51,8 +51,9 @@ def accuracies(section: Section, comparison: Comparison) -> Figure:
 
 def differences(section: Section, comparison: Comparison) -> Figure:
     """The differences of interest, with their 95% interval, and the paper's."""
-    arms, found = compared(section, comparison), cells(section.frame())
-    pairs = [pair for pair in comparison.pairs if set(pair) <= set(arms)]
+    found, tasks = cells(section.frame()), contrasts(section, comparison)
+    planned = {pair for pairs in tasks.values() for pair in pairs}
+    pairs = [pair for pair in comparison.pairs if pair in planned]
 
     def draw(axes: Axes, task: str) -> None:
         axes.axvline(0, color=INK, lw=0.8)
@@ -60,16 +61,14 @@ def differences(section: Section, comparison: Comparison) -> Figure:
             seen = effect(found, a, b, task)
             shown = b if a == "fpt" else a
             if seen is None:
-                planned = (a, task) in found and (b, task) in found
-                _absent(axes, y, "not run" if planned else NONE)
+                _absent(axes, y, "not run" if (a, b) in tasks[task] else NONE)
             else:
                 _ours(axes, y, shown, seen.effect, seen.low, seen.high)
             value = comparison.effect(a, b, task)
             _theirs(axes, y, value)
 
     rows = [f"{short(a)}\nminus {short(b)}" for a, b in pairs]
-    tasks = list(section_tasks(section, arms))
-    return _figure(tasks, rows, draw, "points of test accuracy", [], 1.35)
+    return _figure(list(tasks), rows, draw, "points of test accuracy", [], 1.35)
 
 
 def _figure(

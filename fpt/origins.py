@@ -4,7 +4,7 @@ A body that was trained with the labels of a data set has an advantage on the ta
 which is not transfer. Such cells are shown with a mark, and no claim is judged on them.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -137,10 +137,7 @@ def _accuracy(found: dict[str, Any]) -> str:
 
 def marked(section: Section, table: Table) -> Table:
     """`table`, arms or differences by tasks, with a mark on every cell that is given away."""
-    given = taught(section)
-    rows: dict[str, Collection[str]] = {label(arm): (arm,) for arm in section_arms(section)}
-    for a, b in COMPARISONS["modality"].pairs:
-        rows[f"{short(a)} minus {short(b)}"] = (a, b)
+    given, rows = taught(section), _arms_by_row(section)
     shown = table.shown.copy()
     for name in shown.index.intersection(list(rows)):
         for task in shown.columns:
@@ -150,11 +147,12 @@ def marked(section: Section, table: Table) -> Table:
     return replace(table, shown=shown, notes=(*table.notes, *([note] if given else [])))
 
 
-def marked_figure(section: Section, figure: Figure, rows: Sequence[Collection[str]]) -> Figure:
-    """A dot plot (`fpt.dots`) with the same mark; `rows` are the arms of each of its rows."""
-    given = taught(section)
+def marked_figure(section: Section, figure: Figure) -> Figure:
+    """A dot plot (`fpt.dots`) with the same mark."""
+    given, rows = taught(section), _arms_by_row(section)
+    names = [text.get_text().replace("\n", " ") for text in figure.axes[0].get_yticklabels()]
     for axes in figure.axes:
-        for y, arms in enumerate(rows):
+        for y, arms in enumerate(rows.get(name, ()) for name in names):
             if any((arm, axes.get_title(loc="left")) in given for arm in arms):
                 text = axes.text(0.985, y, MARK, ha="right", va="center", color=INK, zorder=7)
                 text.set_transform(axes.get_yaxis_transform())
@@ -162,3 +160,11 @@ def marked_figure(section: Section, figure: Figure, rows: Sequence[Collection[st
         what = f"{figure.get_supxlabel()}   ({MARK} pretrained on this task, or with its labels)"
         figure.supxlabel(what, fontsize=9)
     return figure
+
+
+def _arms_by_row(section: Section) -> dict[str, Collection[str]]:
+    """What the rows of tables and figures are called, and the arms in them."""
+    rows: dict[str, Collection[str]] = {label(arm): (arm,) for arm in section_arms(section)}
+    for a, b in COMPARISONS["modality"].pairs:
+        rows[f"{short(a)} minus {short(b)}"] = (a, b)
+    return rows

@@ -81,6 +81,18 @@ def compared(section: Section, comparison: Comparison) -> list[str]:
     return [arm for arm in comparison.arms if arm in there]
 
 
+def contrasts(section: Section, comparison: Comparison) -> dict[str, list[tuple[str, str]]]:
+    """The pairs of arms that a comparison subtracts, by task, as far as both have planned runs;
+    without the tasks that have none."""
+    there = {(run.arm, run.task) for run in section.runs}
+    arms = compared(section, comparison)
+    found = {
+        task: [pair for pair in comparison.pairs if {(arm, task) for arm in pair} <= there]
+        for task in section_tasks(section, arms)
+    }
+    return {task: pairs for task, pairs in found.items() if pairs}
+
+
 def results_table(section: Section, comparison: Comparison, metric: str = CHOSEN) -> Table:
     """Arms by tasks, then trivial floors, then what the paper printed."""
     arms = compared(section, comparison)
@@ -182,15 +194,19 @@ def _shift(frame: pd.DataFrame, arms: Sequence[str]) -> str:
 def differences_table(section: Section, comparison: Comparison) -> Table:
     """The differences of interest per task, ours above the paper's: comparable at any scale."""
     found, arms = cells(section.frame()), compared(section, comparison)
-    tasks = section_tasks(section, arms)
+    tasks = contrasts(section, comparison)
+    planned = {pair for pairs in tasks.values() for pair in pairs}
     shown: dict[str, list[str]] = {}
     numbers: list[dict[str, object]] = []
     sources: dict[str, None] = {}
-    for a, b in (pair for pair in comparison.pairs if set(pair) <= set(arms)):
+    for a, b in (pair for pair in comparison.pairs if pair in planned):
         ours = [effect(found, a, b, task) for task in tasks]
         printed = [comparison.effect(a, b, task) for task in tasks]
         name = f"{short(a)} minus {short(b)}"
-        shown[name] = [_effect_text(it) for it in ours]
+        shown[name] = [
+            _effect_text(it) if (a, b) in tasks[task] else NONE
+            for task, it in zip(tasks, ours, strict=True)
+        ]
         if any(value is not None for value in printed):
             source = comparison.source(a, b)
             sources[f"{name.removeprefix('FPT ')} from {source}"] = None

@@ -1,6 +1,7 @@
 """Which arms stand beside which numbers of the paper; tables, claims and dot plots of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,28 @@ def test_differences_are_first_minus_second(
     assert list(numbers["effect"]) == pytest.approx(expected)
     printed = [comparison.effect(a, b, "mnist") for a, b in comparison.pairs]
     assert [None if v != v else v for v in numbers["paper"].astype(float)] == printed
+
+
+def test_what_is_not_planned_is_not_a_difference_that_was_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks without any of the pairs are left out; one that lacks an arm has a dash there."""
+    section = make("transfer", COMPARISONS["transfer"], tmp_path, monkeypatch)
+    planned = {
+        "bit-xor": ("fpt", "random", "lstm"),
+        "mnist": ("fpt", "random"),
+        "cifar10": ("fpt",),
+    }
+    runs = tuple(run for run in section.runs if run.arm in planned.get(run.task, ()))
+    section = replace(section, runs=runs)
+    shown = tables.differences_table(section, COMPARISONS["transfer"]).shown
+    assert {name: list(row) for name, row in shown.iterrows() if "paper" not in str(name)} == {
+        "FPT minus Frozen random": ["not run", "not run"],
+        "FPT minus LSTM (layer norm)": ["not run", "–"],
+    }
+    figure = dots.differences(section, COMPARISONS["transfer"])
+    assert [axes.get_title(loc="left") for axes in figure.axes] == list(shown.columns)
+    assert sorted(list(shown.columns)) == ["bit-xor", "mnist"]
 
 
 def verdicts(name: str, levels: dict[str, float], task: str) -> dict[str, str]:

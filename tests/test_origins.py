@@ -125,18 +125,18 @@ def test_nothing_is_marked_where_nothing_is_given(
     same = origins.marked(section, table)
     assert same.shown.equals(table.shown)
     assert same.notes == table.notes
-    figure = origins.marked_figure(section, dots.accuracies(section, MODALITY), [])
+    figure = origins.marked_figure(section, dots.accuracies(section, MODALITY))
     assert not any(origins.MARK in text.get_text() for text in texts(figure))
 
 
 def test_figures_have_the_marks(section: Section) -> None:
     fill(section, LEVELS)
     drawn = [
-        (dots.accuracies(section, MODALITY), [(arm,) for arm in MODALITY.arms], len(GIVEN)),
-        (dots.differences(section, MODALITY), MODALITY.pairs, 2 + 2 * 2),
+        (dots.accuracies(section, MODALITY), len(GIVEN)),
+        (dots.differences(section, MODALITY), 2 + 2 * 2),
     ]
-    for figure, rows, count in drawn:
-        found = texts(origins.marked_figure(section, figure, rows))
+    for figure, count in drawn:
+        found = texts(origins.marked_figure(section, figure))
         assert sum(text.get_text() == origins.MARK for text in found) == count
         assert not clashes(found)
 
