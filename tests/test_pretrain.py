@@ -100,6 +100,39 @@ def test_the_loss_and_its_gradients_are_those_of_the_whole_matrix(
         assert models.surprise(hidden, words, targets).item() == pytest.approx(ours.item())
 
 
+def as_on_cuda(device: torch.device) -> torch.autocast:
+    return torch.autocast("cpu", dtype=torch.bfloat16)
+
+
+def test_in_bf16_only_products_are_rounded() -> None:
+    """A softmax over 4,096 words with logits of 10 would be off by tenths if it were rounded."""
+    hidden = torch.randn(40, 16).mul(3).requires_grad_()
+    words, targets = torch.randn(4096, 16).requires_grad_(), torch.randint(4096, (40,))
+    rounded = torch.nn.functional.cross_entropy(
+        (hidden.bfloat16() @ words.bfloat16().T).float(), targets
+    )
+    with as_on_cuda(hidden.device):
+        ours = models.surprise(hidden, words, targets)
+    assert ours.dtype == torch.float32
+    assert ours.item() == pytest.approx(rounded.item(), rel=1e-5)
+    expected = torch.autograd.grad(rounded, (hidden, words))
+    for got, want in zip(torch.autograd.grad(ours, (hidden, words)), expected, strict=True):
+        assert got.dtype == torch.float32
+        assert torch.allclose(got, want, atol=0.02 * float(want.abs().max()))
+
+
+@every_body
+def test_training_in_bf16(body: Backbone, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = replace(PLAN, backbone=body.name)
+    assert pretrain(plan, text / "exact", evaluations=2)
+    monkeypatch.setattr(language.devices, "autocast", as_on_cuda)
+    assert pretrain(plan, text / "rounded", evaluations=2)
+    exact, rounded = (record_of(text / name) for name in ("exact", "rounded"))
+    assert exact["weights_digest"] != rounded["weights_digest"]
+    assert rounded["valid_loss"] == pytest.approx(exact["valid_loss"], abs=0.01)
+    assert exact["precision"] == "fp32"
+
+
 @every_body
 def test_loss_falls_and_the_body_is_the_one_that_was_trained(
     body: Backbone, text: Path, monkeypatch: pytest.MonkeyPatch

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from .. import device as devices
 from ..backbones import backbone, build
 from ..draws import Draws
 from ..files import content_of, set_aside, write_json
@@ -57,7 +58,8 @@ def adapt(plan: Adaptation, folder: Path, cache: Path, *, budget: float = math.i
     stream = open_stream(plan.corpus, plan.tokens)
     scale = bits_per_nat(stream)
     path = cache / f"{plan.key}.safetensors"
-    learned = learn(plan, started(plan), stream, path, budget, evaluations=LOOKS)
+    model = started(plan).to(devices.choose())
+    learned = learn(plan, model, stream, path, budget, evaluations=LOOKS)
     if learned is None:
         return False
     log, loss = learned
@@ -73,8 +75,7 @@ def adapt(plan: Adaptation, folder: Path, cache: Path, *, budget: float = math.i
         "corpus_digest": stream.digest,
         "weights_digest": None,
         "seconds": log.seconds,
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
+        **devices.environment(model.words.device),
     }
     if plan.weights is not None:
         content["weights_digest"] = file_digest(find(backbone(plan.backbone), plan.weights))

@@ -17,6 +17,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from .. import checkpoint
+from .. import device as devices
 from ..backbones import backbone
 from ..errors import FptError
 from ..files import write_json
@@ -52,10 +53,12 @@ def loss_of(
     model: Callable[..., Tensor], words: Tensor, ids: Tensor, positions: Tensor, sparse: bool
 ) -> Tensor:
     """Mean cross-entropy in nats of every token but the first of each sequence, or, if `sparse`,
-    of the last alone."""
+    of the last alone. On CUDA the products are in bf16, the softmax and all sums in fp32."""
     first = ids.shape[1] - 1 if sparse else 1
-    hidden = model(ids, positions)[:, first - 1 : -1]
-    return surprise(hidden.flatten(0, 1), words, ids[:, first:].flatten())
+    ids, positions = ids.to(words.device), positions.to(words.device)
+    with devices.autocast(words.device):
+        hidden = model(ids, positions)[:, first - 1 : -1].float()
+        return surprise(hidden.flatten(0, 1), words, ids[:, first:].flatten())
 
 
 @torch.no_grad()
@@ -165,15 +168,18 @@ def pretrain(
     evaluations: int = 20,
     stream: Stream | None = None,
 ) -> bool:
-    """Train `plan` into the directory `out`; True when finished, False when `budget` s ran out.
+    """Train `plan` into the directory `out`; True when finished, False when `budget` s ran out, of
+    which the text's preparation is a part.
 
     Writes config.json, model.safetensors (bf16), tokenizer.json and pretraining.json (plan, curve,
     cost, corpus digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there.
     """
-    model = language_model(backbone(plan.backbone), plan.seed).train()
+    end = time.monotonic() + budget
+    model = language_model(backbone(plan.backbone), plan.seed).train().to(devices.choose())
     stream = stream or open_stream(plan.corpus, plan.tokens)
     path = out / "checkpoint.safetensors"
-    learned = learn(plan, model, stream, path, budget, compiled, evaluations)
+    left = end - time.monotonic()
+    learned = learn(plan, model, stream, path, left, compiled, evaluations)
     if learned is None:
         return False
     finish(plan, out, model, stream, *learned)
@@ -190,8 +196,8 @@ def learn(
     compiled: bool = False,
     evaluations: int = 20,
 ) -> tuple[Log, float] | None:
-    """Train `model` in place as `plan` says: its log and its held-out loss, or None when `budget` s
-    ran out. An unfinished run leaves the checkpoint `path` and goes on there."""
+    """Train `model` in place, on its device, as `plan` says: its log and its held-out loss, or None
+    when `budget` s ran out. An unfinished run leaves the checkpoint `path` and goes on there."""
     windows = len(stream.train) // plan.context
     if windows == 0:
         raise FptError(
@@ -266,8 +272,7 @@ def finish(
         "sparse": stream.sparse,
         "positions_seen": positions_seen(plan),
         "seconds": log.seconds,
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
+        **devices.environment(model.words.device),
         "curve": log.curve,
     }
     if stream.tokenizer is not None:

@@ -126,7 +126,7 @@ class _Surprise(torch.autograd.Function):
         for start in range(0, len(hidden), ROWS):
             rows = slice(start, start + ROWS)
             answers = targets[rows, None]
-            logits = hidden[rows] @ words.T
+            logits = (hidden[rows] @ words.T).to(hidden.dtype)  # in autocast sums need more
             right = logits.gather(1, answers)
             top = logits.amax(1, keepdim=True)
             chances = logits.sub_(top).exp_()
