@@ -104,8 +104,40 @@ def test_tokens_are_what_was_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
+    ("objective", "tokens", "name"),
+    [
+        ("english", 5_000_000, "nano-english@5M-0"),
+        ("english", 20_480, "nano-english@20480-0"),
+        ("english", 21_000_000, "nano-english-0"),
+        ("english@21M", None, "nano-english@21M-0"),
+        ("english+nesting-last", 500_000, "nano-english+nesting@500k-last-0"),
+        ("bit-memory", 5_000_000, "nano-bit-memory@5M-0"),
+        ("bit-memory@5M", None, "nano-bit-memory@5M-0"),
+        ("bit-memory", 1_920_000, "nano-bit-memory-0"),
+    ],
+)
+def test_a_name_stands_for_one_number_of_tokens(
+    objective: str, tokens: int | None, name: str
+) -> None:
+    """Or a body of a short trial would be taken for the one that the name is known for."""
+    plan = make_plan(objective, "nano", tokens=tokens)
+    assert plan.name == name
+    assert plan_of(name) == plan
+
+
+@pytest.mark.parametrize(
     "name",
-    ["english-0", "nano-english", "nano-english-x", "huge-english-0", "nano-klingon-0", "", "-0"],
+    [
+        "english-0",
+        "nano-bit-memory-last-0",
+        "nano-bit-memory@5M-last-0",
+        "nano-english",
+        "nano-english-x",
+        "huge-english-0",
+        "nano-klingon-0",
+        "",
+        "-0",
+    ],
 )
 def test_a_name_without_a_plan_is_refused(name: str) -> None:
     with pytest.raises(FptError, match="BACKBONE-OBJECTIVE-SEED") as caught:

@@ -221,7 +221,9 @@ def test_a_cut_corpus_is_read_once() -> None:
     assert isinstance(short, Pretraining)
     assert isinstance(usual, Pretraining)
     assert short.warmup == short.steps // 5 < usual.warmup == 200
-    assert make_plan("english@5M", "nano", tokens=10_000_000).tokens == 10_000_000
+    assert make_plan("english@5M", "nano", tokens=5_000_000) == make_plan("english@5M", "nano")
+    with pytest.raises(FptError, match="5000000 tokens, so 10000000 are another corpus: .* 10M"):
+        make_plan("english@5M", "nano", tokens=10_000_000)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +236,7 @@ def test_a_cut_corpus_is_read_once() -> None:
         "uniform+uniform",
         "uniform-last+dyck-64",
         "uniform-last-last",
-        "uniform@5",
+        "uniform@5T",
         "uniform@0M",
         "uniform@5M@5M",
         "uniform-last@5M",

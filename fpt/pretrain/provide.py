@@ -17,8 +17,8 @@ from ..paths import DATA
 from ..weights import file_digest, find, local_folder
 from . import language, supervised
 from .plan import Pretraining, fitted
-from .streams import FORMS, NAMES, wanted
-from .supervised import TaskPretraining
+from .streams import FORMS, NAMES, Wanted, amount, taken_apart, wanted
+from .supervised import SETTINGS, TaskPretraining
 
 Plan = Pretraining | TaskPretraining
 
@@ -27,40 +27,44 @@ Plan = Pretraining | TaskPretraining
 # width, so it gets fewer.
 LANGUAGE: Mapping[str, Any] = {"tokens": 21_000_000}
 LSTM_LANGUAGE: Mapping[str, Any] = {"tokens": 4_000_000, "warmup": 100}
-SUPERVISED: Mapping[str, Mapping[str, Any]] = {
-    "bit-memory": {"tokens": 1_920_000},
-    "shapes": {"tokens": 20_000_000, "batch": 32},
-    "cifar10": {"tokens": 3_000_000, "batch": 32},
-    "mnist": {"tokens": 3_000_000, "batch": 32},
-}
-OBJECTIVES = (*NAMES, *SUPERVISED)
+OBJECTIVES = (*NAMES, *SETTINGS)
 
 
-def possible(objective: str) -> bool:
-    """Whether something can be pretrained on it."""
-    return objective in SUPERVISED or wanted(objective) is not None
+def asked(objective: str) -> Wanted | None:
+    """The corpus or the task behind an objective; None where nothing can be pretrained on it."""
+    found = taken_apart(objective)
+    if found is not None and "+".join(found.parts) in SETTINGS:
+        return None if found.sparse else found
+    return wanted(objective)
 
 
 def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = None) -> Plan:
     """The plan for `objective`, a corpus or a task, on the backbone `body`; `tokens` by default
-    those of the weights that ship with the package, or those to which the corpus is cut."""
-    spec = backbone(body)
-    if not possible(objective):
+    those of the weights that ship with the package. Others are a part of the name, so that one name
+    stands for one plan: english with 5,000,000 is english@5M."""
+    spec, found = backbone(body), asked(objective)
+    if found is None:
         raise FptError(
             f"Nothing is pretrained on {objective!r} here; choose from {', '.join(OBJECTIVES)}, or "
             f"put {objective}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
         )
     if tokens is not None and tokens < 1:
         raise FptError(f"The number of tokens must be at least 1, not {tokens}.")
+    if None not in (tokens, found.most) and tokens != found.most:
+        raise FptError(
+            f"{objective!r} says that it has {found.most} tokens, so {tokens} are another corpus: "
+            f"leave them out or write {amount(tokens or 0)} in its name."
+        )
     if not 0 <= seed < 2**63:
         raise FptError(f"The seed must be a whole number from 0 to below 2^63, not {seed}.")
-    chosen = {} if tokens is None else {"tokens": tokens}
-    if objective in SUPERVISED:
-        return TaskPretraining(objective, body, seed=seed, **{**SUPERVISED[objective], **chosen})
-    settings = LSTM_LANGUAGE if spec.family == "lstm" else LANGUAGE
-    corpus = wanted(objective)
-    cut = {"tokens": corpus.most} if corpus is not None and corpus.most is not None else {}
-    return fitted(Pretraining(objective, body, seed=seed, **{**settings, **cut, **chosen}))
+    task = "+".join(found.parts)
+    settings = SETTINGS.get(task) or (LSTM_LANGUAGE if spec.family == "lstm" else LANGUAGE)
+    count = tokens or found.most or settings["tokens"]
+    if task in SETTINGS:
+        return TaskPretraining(task, body, seed=seed, **{**settings, "tokens": count})
+    if found.most is None and count != settings["tokens"]:
+        objective = f"{task}@{amount(count)}" + ("-last" if found.sparse else "")
+    return fitted(Pretraining(objective, body, seed=seed, **{**settings, "tokens": count}))
 
 
 def plan_of(identity: str) -> Plan:
@@ -68,7 +72,7 @@ def plan_of(identity: str) -> Plan:
     rest, _, seed = identity.rpartition("-")
     for body in sorted(BACKBONES, key=len, reverse=True):
         objective = rest.removeprefix(f"{body}-")
-        if objective != rest and possible(objective) and seed.isdecimal():
+        if objective != rest and asked(objective) and seed.isdecimal():
             return make_plan(objective, body, int(seed))
     raise FptError(
         f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED with "
@@ -120,8 +124,7 @@ def provide(weights: Iterable[str], train_here: bool) -> list[str]:
                 continue
             if identity.startswith("hub:"):
                 raise
-            plan = plan_of(identity)
-            pretrain(plan, local_folder() / plan.name)
+            pretrain(plan_of(identity), local_folder() / identity)
             digests[identity] = digest_of(identity)
             said.append(f"{identity}: pretrained")
     write_json(DATA / "backbones" / "manifest.json", digests)

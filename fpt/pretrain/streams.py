@@ -4,7 +4,7 @@ Text, synthetic languages and images have names of their own; besides,
 
 * NAME, where the corpora folder has NAME.txt or NAME.txt.xz, is that text;
 * A+B is a mixture of corpora with equal tokens of each;
-* A@5M or A@500k is the first so many tokens of A;
+* A@5M, A@500k or A@20480 is the first so many tokens of A;
 * A-last is A with one loss per sequence, at its last token, instead of one at every token.
 
 All at once, in this order: english+nesting@5M-last.
@@ -21,12 +21,12 @@ from .pixels import PIXELS, pixel_stream
 from .synthetic import SYNTHETIC, synthetic_stream
 
 NAMES = (*CORPORA, *SYNTHETIC, *PIXELS)
-FORM = re.compile(r"(?P<parts>[^@]+?)(@(?P<count>[1-9]\d*)(?P<unit>[kM]))?(?P<last>-last)?")
+FORM = re.compile(r"(?P<parts>[^@]+?)(@(?P<count>[1-9]\d*)(?P<unit>[kM]?))?(?P<last>-last)?")
 FORMS = (
     "Different corpora can be joined (english+nesting), cut (english@5M) and given one loss per "
     "sequence (english-last)."
 )
-UNITS = {"k": 1000, "M": 1_000_000}
+UNITS = {"M": 1_000_000, "k": 1000, "": 1}
 TURN = 1024  # tokens of one part of a mixture before the next: no sequence is longer
 
 
@@ -39,17 +39,28 @@ class Wanted:
     sparse: bool
 
 
-def wanted(name: str) -> Wanted | None:
-    """What the corpus `name` is; None where there is none. Does not look for its data."""
+def amount(tokens: int) -> str:
+    """A number of tokens as names have it: 5M, 500k, 20480."""
+    unit = next(unit for unit, size in UNITS.items() if tokens % size == 0)
+    return f"{tokens // UNITS[unit]}{unit}"
+
+
+def taken_apart(name: str) -> Wanted | None:
+    """What `name` asks for, whether that exists or not; None where it has another form."""
     form = FORM.fullmatch(name)
     if form is None:
         return None
-    parts = tuple(form["parts"].split("+"))
-    there = all(part in NAMES or own_text(part) is not None for part in parts)
-    if not there or len(set(parts)) < len(parts):
-        return None
     most = int(form["count"]) * UNITS[form["unit"]] if form["count"] else None
-    return Wanted(parts, most, form["last"] is not None)
+    return Wanted(tuple(form["parts"].split("+")), most, form["last"] is not None)
+
+
+def wanted(name: str) -> Wanted | None:
+    """What the corpus `name` is; None where there is none. Does not look for its data."""
+    found = taken_apart(name)
+    if found is None:
+        return None
+    there = all(part in NAMES or own_text(part) is not None for part in found.parts)
+    return found if there and len(set(found.parts)) == len(found.parts) else None
 
 
 def taking_turns(parts: list[np.ndarray], tokens: int) -> np.ndarray:
