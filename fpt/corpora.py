@@ -32,9 +32,9 @@ def bodies(section: Section) -> dict[str, list[str]]:
 
 
 def learned(section: Section) -> dict[str, list[dict[str, Any]]]:
-    """What was written when the bodies of each arm were pretrained; only of those that are here."""
+    """What was written when the bodies of each arm were pretrained, where it is here."""
     return {
-        arm: [said for said in map(pretraining, names) if "valid_loss" in said]
+        arm: [said for name in names if "valid_loss" in (said := pretraining(section, name))]
         for arm, names in bodies(section).items()
     }
 
@@ -71,7 +71,7 @@ def corpora_table(section: Section) -> Table:
         + (f"{', '.join(map(label, below))}, which is an error." if below else "none."),
     ]
     if missing:
-        notes.append(f"{missing} bodies are not here.")
+        notes.append(f"Of {missing} bodies nothing is here.")
     frame = pd.DataFrame.from_dict(shown, orient="index")
     title = "What the bodies learned from their corpora"
     return Table("corpora", title, frame, pd.DataFrame(numbers), tuple(notes))

@@ -11,11 +11,11 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
+from . import notes
 from .backbones import backbone
 from .cells import section_arms, section_tasks
 from .comparisons import COMPARISONS
 from .errors import FptError
-from .files import read_json
 from .pretrain.language import Pretraining
 from .pretrain.provide import Plan, plan_of
 from .pretrain.supervised import TaskPretraining
@@ -25,7 +25,6 @@ from .style import INK
 from .table import NONE, Table, label, percent, short, si
 from .tasks import Task, get_task
 from .tasks.base import FiniteTask
-from .weights import find
 
 MARK = "†"
 PUBLISHED = {  # what their authors say of them: data, what is predicted
@@ -68,7 +67,7 @@ def origins_table(section: Section) -> Table:
     shown: dict[str, dict[str, str]] = {}
     numbers: list[dict[str, object]] = []
     for arm in section_arms(section):
-        found = pretraining(specs[arm].weights)
+        found = pretraining(section, specs[arm].weights)
         columns = [task for name, task in sorted(given) if name == arm]
         shown[label(arm)] = {
             "body": specs[arm].backbone,
@@ -91,16 +90,11 @@ def origins_table(section: Section) -> Table:
     return Table("origins", title, frame, pd.DataFrame(numbers), notes)
 
 
-def pretraining(weights: str | None) -> dict[str, Any]:
-    """What was written beside local weights when they were made; empty where nothing is here."""
-    if plan_behind(weights) is None:
+def pretraining(section: Section, weights: str | None) -> dict[str, Any]:
+    """What was written when local weights were made; empty where nothing of it is here."""
+    if weights is None or plan_behind(weights) is None:
         return {}
-    try:
-        path = find(backbone(plan_of(str(weights)).backbone), str(weights))
-    except FptError:
-        return {}
-    beside = path.parent / "pretraining.json"
-    return read_json(beside) if beside.exists() else {}
+    return notes.read(section.store.folder, weights)
 
 
 def _words(spec: RunSpec, found: dict[str, Any]) -> dict[str, str]:

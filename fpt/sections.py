@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from . import config, grid, lessons, sweep
+from . import config, grid, lessons, notes, sweep
 from . import device as devices
 from .config import Profile, Run
 from .files import write_json
@@ -169,10 +169,19 @@ class Section:
             "runs": self.store.digests(self.keys, self.keep),
         }
 
+    @property
+    def bodies(self) -> list[str]:
+        """The weights that runs and lessons of the section read."""
+        lessons_read = (it.plan.weights for it in lessons.planned(self.profile, self.name))
+        names = (*(run.spec.weights for run in self.runs), *lessons_read)
+        return list(dict.fromkeys(filter(None, names)))
+
     def write_index(self) -> None:
-        """The small file that stands for this section's records in the pipeline."""
+        """The small file that stands for this section's records in the pipeline, and the notes of
+        the bodies that they are of."""
         listed = self.store.digests(self.keys, self.keep)
         listed |= lessons.digests(self.profile, self.name)
+        listed |= notes.keep(self.store.folder, self.bodies)
         write_json(self.folder / "index" / f"{self.name}.json", listed)
 
 

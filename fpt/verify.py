@@ -16,7 +16,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from . import config
+from . import config, notes
 from .cells import CHOSEN
 from .config import Run
 from .device import environment
@@ -125,10 +125,14 @@ def missing(part: Section, at: At, means: Iterable[float]) -> list[Check]:
 
 
 def _gone(part: Section, run: Run) -> str:
-    """What is not here of a run: its record, or parameters that its section or record names."""
+    """What is not here of a run: its record, what was written of its body, or parameters that its
+    section or record names."""
     record = part.store.read(run.key)
     if record is None:
         return f"the record of {_named(run)} is missing or damaged"
+    said = notes.read(part.store.folder, run.spec.weights or "").get("weights_digest")
+    if said not in (None, record.environment.get("weights_digest", said)):
+        return f"the notes of {run.spec.weights} are of other weights than {_named(run)}"
     kept = run.key in part.keep or record.parameters is not None
     if kept and part.store.parameters(record) is None:
         return f"the kept parameters of {_named(run)} are missing or damaged"
