@@ -171,6 +171,14 @@ def parser() -> argparse.ArgumentParser:
     pretrain.add_argument("--seed", type=int, help="by default 0")
     pretrain.add_argument("--budget", metavar="TIME")
     pretrain.add_argument("--compile", action="store_true", help="needs a C++ compiler")
+    corpus = verb(
+        "corpus", "Write a text corpus from files of a data set on the hub.", profile=False
+    )
+    corpus.add_argument("name", help="of the corpus: NAME.txt in the corpora folder")
+    corpus.add_argument("repo", help="OWNER/NAME of the data set")
+    corpus.add_argument("files", nargs="+", metavar="FILE", help=".parquet, .txt or .txt.xz")
+    corpus.add_argument("--revision", default="main")
+    corpus.add_argument("--column", default="text", help="of parquet files; by default text")
     return top
 
 

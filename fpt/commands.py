@@ -219,6 +219,13 @@ def verify(args: argparse.Namespace) -> int:
     return int(any(check.fails for check in checks))
 
 
+def corpus(args: argparse.Namespace) -> None:
+    """Write a text corpus from files of a data set on the hub."""
+    from .pretrain.from_hub import take
+
+    print(take(args.name, args.repo, args.revision, args.files, args.column))
+
+
 def pretrain(args: argparse.Namespace) -> None:
     """Pretrain a backbone on a corpus or task; without OBJECTIVE, what the profile reads."""
     from .lessons import planned

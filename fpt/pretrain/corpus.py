@@ -31,6 +31,7 @@ END = "<|endoftext|>"
 VOCABULARY = 4096  # words in the table of every language model; no corpus has more
 VALID_TOKENS = 400_000
 HELD_OUT = 50  # of documents or images without a held-out file, every how manieth is held out
+OWN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 TOKENIZER_SAMPLE = 24_000_000  # characters; more changes no merge that matters at 4,096 entries
 
 
@@ -69,7 +70,7 @@ CORPORA = {
 
 def own_text(name: str) -> Path | None:
     """The reader's own text NAME.txt or NAME.txt.xz in the corpora folder, if it is there."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+    if not OWN_NAME.fullmatch(name):
         return None  # neither a path nor a mixture
     found = (corpora_folder() / f"{name}.txt{end}" for end in ("", ".xz"))
     return next((path for path in found if path.is_file()), None)

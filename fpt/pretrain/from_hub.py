@@ -1,0 +1,50 @@
+"""A text corpus taken from a data set on the hub, for readers whose corpora folder is empty."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .. import parquet
+from ..errors import FptError
+from ..files import write_atomic
+from .corpus import CORPORA, END, OWN_NAME, corpora_folder, lines_of
+
+
+def text_of(path: Path, column: str, by_line: bool) -> Iterator[str]:
+    """One file of a data set: a text as it is, or the rows of a parquet file, each a document, in a
+    line of its own or before a line `END`."""
+    if path.suffix != ".parquet":
+        yield from lines_of(path)
+        return
+    for text in parquet.texts(path, parquet.read(path, column), column):
+        yield " ".join(text.split()) + "\n" if by_line else text.rstrip("\n") + f"\n{END}\n"
+
+
+def take(name: str, repo: str, revision: str, files: Sequence[str], column: str) -> Path:
+    """Write NAME.txt into the corpora folder from `files` (.parquet, .txt or .txt.xz) of the data
+    set `repo`. FptError where the text is there already or the hub is not.
+    """
+    from huggingface_hub import hf_hub_download
+
+    if not OWN_NAME.fullmatch(name):
+        raise FptError(f"{name!r} is no name for a corpus; use letters, digits, '.', '_' and '-'.")
+    out = corpora_folder() / f"{name}.txt"
+    there = [path for path in (out, out.with_suffix(".txt.xz")) if path.exists()]
+    if there:
+        raise FptError(f"{there[0]} is there already; remove it, or choose another name.")
+    paths = []
+    for file in files:
+        if not file.endswith((".parquet", ".txt", ".txt.xz")):
+            raise FptError(f"{file} is no text: name files that end in .parquet, .txt or .txt.xz.")
+        try:
+            paths += [Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision))]
+        except Exception as error:  # whatever the client raised, the user can do the same about it
+            raise FptError(
+                f"{file} of the data set {repo} (revision {revision}) is neither in the Hugging "
+                f"Face cache nor downloadable ({type(error).__name__}): unset HF_HUB_OFFLINE, or "
+                "point HF_HUB_CACHE at a cache that holds it."
+            ) from error
+    by_line = name in CORPORA and CORPORA[name].by_line
+    parts = [part for path in paths for part in text_of(path, column, by_line)]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(out, "".join(parts).encode())
+    return out
