@@ -38,10 +38,16 @@ def sheet(args: argparse.Namespace) -> None:
 
 
 def merge(args: argparse.Namespace) -> None:
+    from . import notes
     from .records import store
 
-    taken, present = store(args.profile).merge(Path(args.folder))
-    print(f"{taken} records taken, {present} were here already")
+    here, folder = store(args.profile), Path(args.folder)
+    beside = notes.merge(here.folder, folder)
+    if beside:
+        print(f"{beside} notes of bodies and of lessons taken")
+    if not beside or any(folder.glob("*.json")):
+        taken, present = here.merge(folder)
+        print(f"{taken} records taken, {present} were here already")
 
 
 def status(args: argparse.Namespace) -> None:

@@ -12,6 +12,8 @@ from made import make_record, make_section
 
 from fpt import corpora, notes, verify
 from fpt.errors import FptError
+from fpt.files import write_json
+from fpt.records import digest
 from fpt.sections import Section
 from fpt.table import label
 
@@ -101,3 +103,26 @@ def test_verify_says_where_runs_are_of_another_body(section: Section, tmp_path: 
     (check,) = verify.missing(section, at, [0.5])
     assert check.fails
     assert check.how.startswith(f"the notes of {BODY} are of other weights than seed 2 (")
+
+
+def test_notes_and_lessons_are_merged_with_the_records(tmp_path: Path) -> None:
+    here, other = tmp_path / "here", tmp_path / "other"
+    for kind, name in [("bodies", BODY), ("english", "0123"), ("bodies", "nano-uniform@1k-0")]:
+        content = NOTES | {"name": name}
+        write_json(other / kind / f"{name}.json", content | {"digest": digest(content)})
+    mine = NOTES | {"valid_loss": 4.0}
+    write_json(here / "bodies" / f"{BODY}.json", mine | {"digest": digest(mine)})
+    assert notes.merge(here, other) == 2
+    assert notes.merge(here, other) == 0
+    assert notes.read(here, BODY)["valid_loss"] == 4.0  # what is here stays
+    assert (here / "english/0123.json").read_bytes() == (other / "english/0123.json").read_bytes()
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"digest": "0"}', "[" * 100_000])
+def test_a_damaged_note_is_not_merged(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "other" / "bodies" / f"{BODY}.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(content)
+    with pytest.raises(FptError, match=f"{BODY}.json is not what was written there; remove it"):
+        notes.merge(tmp_path / "here", tmp_path / "other")
+    assert not (tmp_path / "here").exists()
