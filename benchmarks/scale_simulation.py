@@ -25,13 +25,13 @@ from matplotlib.figure import Figure
 from fpt import sweep
 from fpt.backbones import Backbone, backbone
 from fpt.commands import sections_of
-from fpt.counts import matrix_parameters
+from fpt.counts import flops_per_token, matrix_parameters
 from fpt.pretrain.language import Pretraining
 from fpt.pretrain.provide import plan_of
 from fpt.spec import RunSpec
 from fpt.style import INK, styled
 from fpt.tasks import get_task
-from fpt.train import flops_per_token, task_of
+from fpt.train import task_of
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "scale.md"

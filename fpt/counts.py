@@ -8,9 +8,10 @@ from typing import Any
 from .backbones import LAST_ATTENTION, Backbone, backbone, build, group_of, trained_group
 from .backbones.common import matrices
 from .draws import Draws
-from .model import InputNet, OutputNet
+from .model import InputNet, OutputNet, packable
 from .paths import PACKAGE
 from .remembered import remembered, stamp_of
+from .spec import RunSpec
 from .tasks import Task
 
 
@@ -86,6 +87,15 @@ def matrix_parameters(spec: Backbone) -> int:
     mixing over positions.
     """
     return int(_body(spec)["matrices"])
+
+
+def flops_per_token(spec: RunSpec) -> int:
+    """Two FLOPs per multiply-add, matrices of the body only: the forward pass costs 2 P per token,
+    the gradient by the input another 2 P where anything before the output net is trained, and the
+    gradient by the weights another 2 P where the body is."""
+    trained = set(spec.trainable)
+    passes = 1 if trained == {"output"} else 2 if packable(spec) else 3
+    return 2 * passes * matrix_parameters(backbone(spec.backbone))
 
 
 def forward_flops(spec: Backbone, length: int) -> int:

@@ -1,10 +1,12 @@
 """Which device and precision a training uses, and what it says of them in a record."""
 
 import ctypes
+import gc
+import math
 import platform
 import resource
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -29,6 +31,12 @@ def autocast(device: torch.device) -> AbstractContextManager[Any]:
     if device.type == "cuda":
         return torch.autocast("cuda", dtype=torch.bfloat16)
     return nullcontext()
+
+
+@lru_cache(maxsize=64)
+def constant(values: tuple[float, ...], device: torch.device | str) -> torch.Tensor:
+    """`values` on `device`, copied there once: a copy per batch would wait for the device."""
+    return torch.tensor(values, device=device)
 
 
 @cache
@@ -85,6 +93,22 @@ NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "Storage size calculati
 
 def out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(it in str(error) for it in NO_MEMORY)
+
+
+def free_memory(device: torch.device) -> float:
+    """Bytes that tensors can still take: of a GPU what no process holds, and what the allocator of
+    this one has kept of tensors that are gone. Infinite on a CPU, where it cannot be known."""
+    if device.type != "cuda":
+        return math.inf
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return torch.cuda.mem_get_info(device)[0] + kept
+
+
+def release_memory(device: torch.device) -> None:
+    """Give back a pack's memory on a GPU, graphs included, before the next one is planned."""
+    if device.type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def reset_peak_memory(device: torch.device) -> None:

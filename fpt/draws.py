@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from .device import constant
 from .rng import fold, generator
 
 
@@ -20,6 +21,7 @@ class Draws:
     def __init__(self) -> None:
         self.sites: list[float] = []  # drop probability of each site, in order of use
         self.masks: Tensor | None = None
+        self.noise: dict[tuple[str, tuple[int, ...]], Tensor] = {}  # of training, as last drawn
         self.seeds: tuple[int, ...] = ()
         self.step = 0
 
@@ -29,6 +31,10 @@ class Draws:
         """Draw the masks of `step` for runs `seeds`; `shape` is (B, T, width) of one run, where
         T may be longer than the sequences at hand."""
         self.seeds, self.step = tuple(seeds), step
+        # In place where the runs are as many: a CUDA graph reads noise and masks where they were.
+        self.noise = {at: it for at, it in self.noise.items() if len(it) == len(self.seeds)}
+        for (purpose, size), noise in self.noise.items():
+            noise.copy_(self._normal(purpose, size, noise, step))
         if not any(self.sites):
             self.masks = None
             return
@@ -41,7 +47,13 @@ class Draws:
 
     def normal(self, purpose: str, shape: tuple[int, ...], like: Tensor, training: bool) -> Tensor:
         """Standard normal noise (K, *shape), keyed by run and step; fixed outside training."""
-        step = self.step if training else -1
+        if not training:
+            return self._normal(purpose, shape, like, -1)
+        if (purpose, shape) not in self.noise:
+            self.noise[purpose, shape] = self._normal(purpose, shape, like, self.step)
+        return self.noise[purpose, shape]
+
+    def _normal(self, purpose: str, shape: tuple[int, ...], like: Tensor, step: int) -> Tensor:
         rows = [
             torch.randn(
                 shape,
@@ -56,7 +68,7 @@ class Draws:
 
 def _draw(out: Tensor, seed: int, step: int, drops: Sequence[float]) -> None:
     """Fill `out` (sites, ...): 0 with the site's drop probability p, else 1 / (1 - p)."""
-    keep = torch.tensor([1 - p for p in drops], device=out.device).view(-1, 1, 1, 1)
+    keep = constant(tuple(1 - p for p in drops), out.device).view(-1, 1, 1, 1)
     noise = torch.empty_like(out).uniform_(generator=generator(out.device, seed, "dropout", step))
     torch.div(noise < keep, keep, out=out)
 

@@ -10,7 +10,7 @@ from .arrivals import Race, arrival, end_level, histories, race
 from .backbones import backbone
 from .cells import section_arms, section_tasks
 from .convergence import Convergence, Speedup, median_steps, speedup
-from .counts import matrix_parameters
+from .counts import flops_per_token, matrix_parameters
 from .protocol import trained_parameters
 from .records import Record
 from .sections import Section
@@ -18,7 +18,7 @@ from .spec import RunSpec
 from .table import NONE, Table, label, percent, short
 from .tables import coverage
 from .tasks import Task
-from .train import flops_per_token, looked_at
+from .train import looked_at
 
 # The slow arm and the fast one. The paper compares the first two; a pair that differs in its
 # learning rate compares recipes.

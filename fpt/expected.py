@@ -91,8 +91,9 @@ def _made(profile: str) -> dict[str, Any]:
 def expected_of(sections: "Sequence[Section]") -> Expected:
     """What `sections` expect."""
     from . import paper
+    from .counts import flops_per_token
     from .coverage import cells
-    from .train import flops_per_token, task_of
+    from .train import task_of
 
     runs = []
     for part in sections:

@@ -9,7 +9,7 @@ last ones, the paper's protocol, recorded apart).
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ from torch import Tensor
 from tqdm import tqdm
 
 from . import checkpoint
-from .device import autocast, keep_memory
+from .backbones.common import round_frozen
+from .device import autocast, keep_memory, out_of_memory
 from .model import assemble
 from .pack import Adam, losses
 from .progress import Progress, check_steps, progress_of
+from .replay import WORTH_A_GRAPH, Replayed, compiling_pays
 from .spec import RunSpec
-from .tasks import Task
+from .tasks import Batch, Task
 
 EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
 TRAIN_ITEMS = 1000  # training examples, as clean as those of the test, that a run is scored on
@@ -54,11 +56,14 @@ class Loop:
             self._column([spec.clip for spec in specs]),
             self._mask(),
         )
+        if device.type == "cuda":
+            round_frozen(self.model.body)
         self.best = self.rows.values.clone()
         self.chosen: dict[int, Tensor] = {}  # rows of the runs that have left, on the CPU
         self.progress = [Progress() for _ in specs]
-        self.step = 0
-        self._reset_sums()
+        self.step, self.summed = 0, 0
+        self.sums = torch.zeros(3, len(specs), device=device)
+        self._made_quick()
 
     def _column(self, values: Sequence[float]) -> Tensor:
         return torch.tensor(values, device=self.device, dtype=torch.float32)[:, None]
@@ -77,8 +82,27 @@ class Loop:
 
     def _reset_sums(self) -> None:
         """Sums since the last look, per run: loss, gradient norm, clipped steps; and the count."""
-        self.sums = torch.zeros(3, len(self.alive), device=self.device)
+        if self.sums.shape[1] == len(self.alive):
+            self.sums.zero_()  # where it is: a graph adds to it there
+        else:
+            self.sums = torch.zeros(3, len(self.alive), device=self.device)
         self.summed = 0
+
+    def _made_quick(self) -> None:
+        """Choose how the steps of the runs that are left are made; called whenever the pack has
+        other tensors than before."""
+        self.forward: Callable[[Batch], Tensor] = self.model
+        self.update = self.adam.update
+        self.learn: Callable[[Batch], None] = self._learn
+        if self.device.type != "cuda" or not self.alive:
+            return
+        left = self.steps - self.step
+        if compiling_pays([self.specs[index] for index in self.alive], self.task, left):
+            self.forward = torch.compile(self.model, dynamic=False)
+            self.update = torch.compile(self.adam.update, dynamic=False)
+            self.learn = self._learn_compiled
+        if left >= WORTH_A_GRAPH:
+            self.learn = Replayed(self.learn, self.device)
 
     # ---------------------------------------------------------------------------------- training
 
@@ -118,18 +142,39 @@ class Loop:
         # neighbours in the pack.
         shape = (self.batch, self.task.length, self.model.width)
         self.model.draws.begin(seeds, self.step, shape, self.rows.values)
+        self.step += 1
+        self.adam.begin(self.step)
+        self.learn(batch)
+        self.summed += 1
+
+    def _learn(self, batch: Batch) -> None:
+        """What a step does on the device alone, so that a graph of it can be replayed."""
         with autocast(self.device):
-            logits = self.model(batch)
+            logits = self.forward(batch)
         loss = losses(logits, batch.targets)
         with warnings.catch_warnings():
             # Gradients are added up in place, in rows as wide as the pack's; that it may be slower
             # to do so is said once per process.
             warnings.filterwarnings("ignore", "grad and param do not obey the gradient layout")
             loss.sum().backward()
-        self.step += 1
-        norms = self.adam.step(self.step)
+        norms = self.update()
         self.sums += torch.stack([loss.detach(), norms, (norms > self.adam.clip[:, 0]).float()])
-        self.summed += 1
+
+    def _learn_compiled(self, batch: Batch) -> None:
+        """`_learn`, without the compiler from where it fails: nothing has changed by then but the
+        gradients."""
+        try:
+            self._learn(batch)
+        except RuntimeError as error:
+            plain = self.forward is self.model
+            if plain or out_of_memory(error) or torch.cuda.is_current_stream_capturing():
+                raise
+            reason = str(error).splitlines()[0]
+            warnings.warn(f"torch.compile failed, so steps are slower: {reason}", stacklevel=2)
+            self.forward, self.update = self.model, self.adam.update
+            if self.rows.grads is not None:
+                self.rows.grads.zero_()
+            self._learn(batch)
 
     def _charge(self, seconds: float, indices: Sequence[int]) -> None:
         for index in indices:
@@ -249,8 +294,9 @@ class Loop:
         self.rows.bind(values[stay])
         self.best = self.best[stay]
         self.adam.keep(stay)
-        self.alive = [self.alive[row] for row in stay.tolist()]
+        self.alive = [index for row, index in enumerate(self.alive) if row not in leaving]
         self._reset_sums()
+        self._made_quick()
 
     def _ends(self, index: int) -> bool:
         progress, patience = self.progress[index], self.specs[index].patience
@@ -316,6 +362,7 @@ class Loop:
         self.fixed.bind(tensors["fixed"])
         self.best, self.sums = tensors["best"], tensors["sums"]
         self.adam.first, self.adam.second = tensors["first"], tensors["second"]
+        self._made_quick()
 
     def _like(self, progress: Sequence[Progress]) -> dict[str, Tensor]:
         """Tensors of the types and shapes that a checkpoint of this pack has; ValueError where

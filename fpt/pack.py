@@ -129,10 +129,21 @@ class Adam:
         self.rows, self.lr, self.clip, self.mask = rows, lr, clip, mask
         self.first = torch.zeros_like(rows.values)
         self.second = torch.zeros_like(rows.values)
+        self.corrections = torch.ones(2, device=rows.values.device)  # of the two moments
 
-    @torch.no_grad()
     def step(self, count: int) -> Tensor:
         """Update number `count` (from 1) with the gradients in the rows; returns norms (K,)."""
+        self.begin(count)
+        return self.update()
+
+    def begin(self, count: int) -> None:
+        """Say which update comes next; the number must not be part of a CUDA graph."""
+        for place, beta in enumerate((self.beta1, self.beta2)):
+            self.corrections[place].fill_(1 - beta**count)
+
+    @torch.no_grad()
+    def update(self) -> Tensor:
+        """The update that `begin` announced; returns norms (K,)."""
         grads = self.rows.grads
         assert grads is not None, "these rows are not trained"
         if self.mask is not None:
@@ -141,9 +152,9 @@ class Adam:
         grads.mul_((self.clip / (norms + 1e-6)).clamp(max=1.0))
         self.first.lerp_(grads, 1 - self.beta1)
         self.second.mul_(self.beta2).addcmul_(grads, grads, value=1 - self.beta2)
-        correction = 1 - self.beta2**count
-        denominator = (self.second / correction).sqrt_().add_(self.eps)
-        update = (self.first * (self.lr / (1 - self.beta1**count))).div_(denominator)
+        of_first, of_second = self.corrections.unbind()
+        denominator = (self.second / of_second).sqrt_().add_(self.eps)
+        update = (self.first * (self.lr / of_first)).div_(denominator)
         self.rows.values.sub_(update)
         grads.zero_()
         return norms[:, 0]

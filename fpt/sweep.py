@@ -22,11 +22,12 @@ import torch
 from tqdm import tqdm
 
 from . import device as devices
+from .counts import flops_per_token
 from .errors import FptError
 from .model import body_identity, packable
 from .records import Store
 from .spec import RunSpec
-from .train import flops_per_token, task_of, train
+from .train import task_of, train
 
 if TYPE_CHECKING:
     from .on_ray import Cluster

@@ -15,7 +15,7 @@ from tqdm import tqdm
 from . import checkpoint
 from . import device as devices
 from .backbones import backbone
-from .counts import matrix_parameters
+from .counts import flops_per_token
 from .data import data_note
 from .errors import FptError
 from .files import lock
@@ -23,11 +23,10 @@ from .loop import CHECKPOINT_SECONDS, Loop
 from .paths import CACHE
 from .probe import probe
 from .records import Record, Store
+from .room import check_room
 from .spec import RunSpec
 from .tasks import Task, get_task
 from .weights import file_digest, find
-
-FREEZABLE = {"input", "output", "layernorm", "positions"}  # groups outside the matrices of the body
 
 
 def task_of(spec: RunSpec) -> Task:
@@ -84,6 +83,7 @@ def train(
         def attempt(members: Sequence[RunSpec], path: Path) -> list[Record] | None:
             task = task_of(members[0])
             loop = Loop(members, task, device, path, checkpoint_seconds)
+            check_room(loop)
             if not loop.run(deadline, bar):
                 return None
             return [
@@ -117,6 +117,7 @@ def train(
                     if made is None:
                         break
                     records += made
+                devices.release_memory(device)  # here: the error holds on to the pack's tensors
                 own.unlink(missing_ok=True)
         return records
 
@@ -158,15 +159,6 @@ def too_large(spec: RunSpec, device: torch.device, error: Exception) -> str:
         f"Run {spec.key} ({spec.task} on {spec.backbone}, {spec.batch} sequences a step) does not "
         f"fit into the memory of the device; use a larger one, or {instead} ({reason})."
     )
-
-
-def flops_per_token(spec: RunSpec) -> int:
-    """Two FLOPs per multiply-add, matrices of the body only: the forward pass costs 2 P per token,
-    the gradient by the input another 2 P where anything before the output net is trained, and the
-    gradient by the weights another 2 P where the body is."""
-    trained = set(spec.trainable)
-    passes = 1 if trained == {"output"} else 2 if trained <= FREEZABLE else 3
-    return 2 * passes * matrix_parameters(backbone(spec.backbone))
 
 
 def record(loop: Loop, index: int, task: Task) -> Record:

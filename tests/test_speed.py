@@ -79,7 +79,7 @@ def test_the_benchmark_says_what_it_measured(small: Case, capsys) -> None:
 
 def test_ratios_are_medians_of_rounds() -> None:
     steps = {"plain": [2.0, 4.0, 9.0], "single": [1.0, 2.0, 3.0], "packed": [1.0, 2.0, 6.0]}
-    one = Measured("c", 3, 10, 400, steps, [0.5, 1.0, 1.0], [2400.0] * 3, {}, 0)
+    one = Measured("c", 3, 10, 400, steps, [0.5, 1.0, 1.0], [2400.0] * 3, {}, 0, {})
     summary = one.summary
     assert summary["packed / plain"] == 6.0  # of 6, 6 and 4.5
     assert summary["packed / single"] == 3.0

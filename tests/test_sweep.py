@@ -20,12 +20,13 @@ from test_limits import made
 from tiny import pretrained, spec
 
 from fpt import sweep
+from fpt.counts import flops_per_token
 from fpt.errors import FptError
 from fpt.files import lock
 from fpt.records import Record, Store
 from fpt.spec import RunSpec
 from fpt.sweep import MAX_RUNS, MAX_TOKENS, packs, shard, work
-from fpt.train import flops_per_token, task_of, train
+from fpt.train import task_of, train
 
 TESTS = Path(__file__).parent
 FULL = ("attention", "feedforward", "input", "layernorm", "output", "positions")

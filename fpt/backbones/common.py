@@ -63,6 +63,15 @@ def matrices(body: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
             yield f"{path}.weight", module.get_parameter("weight"), 0 if conv else 1
 
 
+def round_frozen(body: nn.Module) -> None:
+    """Keep the frozen matrices and biases of a body in bfloat16. Autocast would round them anew at
+    every use, as it remembers only the roundings of what is trained; the numbers are the same."""
+    for path, _, _ in matrices(body):
+        for parameter in body.get_submodule(path.removesuffix(".weight")).parameters():
+            if not parameter.requires_grad:
+                parameter.data = parameter.data.bfloat16()
+
+
 def init_(body: nn.Module, draw: torch.Generator) -> None:
     """The default start of BERT, Longformer, ViT: weights N(0, 0.02), biases 0, norms 1 and 0."""
     for module in body.modules():

@@ -53,7 +53,8 @@ def output_only(case: Case, rounds: int, seconds: float) -> OutputOnly:
 
     def cached_step() -> None:
         """A step of `head`'s own output net and optimiser on cached features."""
-        rows = torch.arange(head.step * case.batch, (head.step + 1) * case.batch) % examples
+        first = head.step * case.batch
+        rows = torch.arange(first, first + case.batch, device=device) % examples
         x = features.view(1, examples, task.reads, -1)[:, rows]
         logits = head.model.output(x).view(1, case.batch, -1, task.classes)
         losses(logits, targets.view(1, examples, -1)[:, rows]).sum().backward()

@@ -7,9 +7,9 @@ from statistics import median
 
 import torch
 
+from ..counts import flops_per_token
 from ..loop import Loop
 from ..tasks import get_task
-from ..train import flops_per_token
 from .throughput import Case, specs_of
 
 THREADS = tuple(

@@ -14,10 +14,11 @@ import torch
 
 from .. import device as devices
 from ..arms import FROZEN
+from ..counts import flops_per_token
 from ..loop import Loop
+from ..replay import WARM_UP
 from ..spec import RunSpec, canonical
 from ..tasks import get_task
-from ..train import flops_per_token
 from .plain import PlainRun
 
 
@@ -38,6 +39,9 @@ CASES = (
     Case("12 bit-xor runs, nano, batch 4", "bit-xor", {"n": 5}, "nano", 4, 12, "cpu"),
     Case("3 CIFAR-shaped runs, nano, batch 16", "shapes", {}, "nano", 16, 3, "cpu"),
     Case("15 CIFAR-shaped runs, GPT-2 small, batch 16", "shapes", {}, "gpt2", 16, 15, "cuda"),
+    Case("4 CIFAR-shaped runs, GPT-2 small, batch 16", "shapes", {}, "gpt2", 16, 4, "cuda"),
+    Case("15 bit-xor runs, GPT-2 small, batch 4", "bit-xor", {"n": 5}, "gpt2", 4, 15, "cuda"),
+    Case("12 CIFAR-shaped runs, nano, batch 16", "shapes", {}, "nano", 16, 12, "cuda"),
 )
 
 
@@ -53,7 +57,8 @@ class Measured:
     products: list[float]  # the matrix products of a packed step alone, in their shapes
     ceiling: list[float]  # FLOP/s of a large square product
     losses: dict[str, list[float]]  # mean training loss of the first run
-    peak_bytes: int
+    peak_bytes: int  # of the pack's first steps; on CUDA with the weights of the other loops
+    warm_up: dict[str, float]  # seconds of the first steps, with what is compiled and captured
 
     def ratio(self, name: str, other: str) -> float:
         """How many times the runs per hour of `other` those of `name` are."""
@@ -146,6 +151,7 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     where it is read: their share of a step is a little too high.
     """
     device = torch.device(case.kind)
+    devices.release_memory(device)  # of the case before
     specs, task = specs_of(case), get_task(case.task, **case.options)
     packed, single = Loop(specs, task, device), Loop(specs[:1], task, device)
     plain = PlainRun(specs[0], task, device)
@@ -159,9 +165,14 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
         "products": step_products(packed, case.runs * tokens),
         "large": large,
     }
-    counts = {}
+    counts, warm_up, peak_bytes = {}, {}, 0
     for name, part in parts.items():
-        seconds_per_step(part, 5, device)  # warm up
+        devices.reset_peak_memory(device)
+        began = time.perf_counter()
+        seconds_per_step(part, WARM_UP + 2, device)
+        warm_up[name] = time.perf_counter() - began
+        if name == "packed":
+            peak_bytes = devices.peak_memory(device)
         counts[name] = max(1, round(seconds / seconds_per_step(part, 3, device)))
     counts |= dict.fromkeys(("plain", "single"), counts["packed"])  # the same steps on all sides
     times: dict[str, list[float]] = {name: [] for name in parts}
@@ -182,5 +193,6 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
         products=times["products"],
         ceiling=[large_flops / t for t in times["large"]],
         losses=losses,
-        peak_bytes=devices.peak_memory(device),
+        peak_bytes=peak_bytes,
+        warm_up=warm_up,
     )

@@ -208,12 +208,6 @@ def order(count: int, seeds: Sequence[int], step: int, size: int, device: Device
     return torch.stack([one(seed) for seed in seeds])
 
 
-@lru_cache(maxsize=64)
-def constant(values: tuple[float, ...], device: Device) -> Tensor:
-    """`values` on `device`, copied there once: a copy per batch would wait for the device."""
-    return torch.tensor(values, device=device)
-
-
 def majority(train: Tensor, test: Tensor, classes: int) -> float:
     """Test accuracy of always answering the most frequent training label."""
     best = torch.bincount(train.long(), minlength=classes).argmax()

@@ -7,13 +7,14 @@ row by row, a token's values in the order (row, column, channel). The images the
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..data import load
+from ..device import constant
 from ..errors import FptError
 from ..rng import generator
 from . import augment as augmentation
@@ -24,7 +25,6 @@ from .base import (
     Example,
     FiniteTask,
     choice,
-    constant,
     majority,
     order,
     resolve,
@@ -68,8 +68,8 @@ class ImageTask(FiniteTask):
     ) -> Batch:
         arrays = load(self.dataset, device)
         rows = order(self.sizes["train"], seeds, step, size, device)
-        if self.part is not None:
-            rows = self.part.to(device)[rows]
+        if (part := self.part_on(device)) is not None:
+            rows = part[rows]
         images = arrays["train_images"][rows]
         if augment and self.augmented:
             numbers = augmentation.draw(seeds, step, size, device)
@@ -80,21 +80,21 @@ class ImageTask(FiniteTask):
         self.check_split(split)
         arrays = load(self.dataset, device)
         images, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"]
-        if split == "train" and self.part is not None:
-            images, labels = images[self.part.to(device)], labels[self.part.to(device)]
+        if split == "train" and (part := self.part_on(device)) is not None:
+            images, labels = images[part], labels[part]
         for start in range(0, len(labels), size):
-            part = slice(start, start + size)
-            yield Batch(self.tokens(images[part])[None], labels[part].long()[None, :, None])
+            rows = slice(start, start + size)
+            yield Batch(self.tokens(images[rows])[None], labels[rows].long()[None, :, None])
 
-    @cached_property
+    @property
     def part(self) -> Tensor | None:
         """The training examples that are used, (N,) int64; None where all are. Of two parts of one
         data set, the larger contains the smaller."""
+        return self.part_on("cpu")
+
+    def part_on(self, device: Device) -> Tensor | None:
         used = self.sizes["train"]
-        if used == self.available:
-            return None
-        shuffled = torch.randperm(self.available, generator=generator("cpu", self.name, "part"))
-        return shuffled[:used].sort()[0]
+        return None if used == self.available else _part(self.name, used, self.available, device)
 
     def floors(self) -> dict[str, float]:
         """Measured with all training examples; with a part of them, only what needs no fit."""
@@ -137,6 +137,12 @@ class ImageTask(FiniteTask):
         arrays = load(self.dataset)
         answer = self.names[int(arrays[f"{split}_labels"][index])]
         return Example(answer=answer, image=self.pixels(arrays[f"{split}_images"][index]))
+
+
+@lru_cache(maxsize=16)
+def _part(name: str, used: int, available: int, device: Device) -> Tensor:
+    shuffled = torch.randperm(available, generator=generator("cpu", name, "part"))
+    return shuffled[:used].sort()[0].to(device)
 
 
 def _sizes(name: str, options: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """Token sequences of different lengths, stored end to end, cut out and padded per batch."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from ..data import Arrays, check_array, check_below, load
 from .base import Batch, Device, FiniteTask, majority, order
 
 PAD = 0
+WIDTHS = 64  # a GPU's batches are padded to multiples of it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,6 +47,8 @@ class SequenceTask(FiniteTask):
         starts = host[f"{split}_starts"]
         first, lengths = starts[rows], starts[rows + 1] - starts[rows]
         width = int(lengths.max()) if self.masked else self.length
+        if torch.device(device).type == "cuda":  # few shapes: a CUDA graph is of one
+            width = min(self.length, math.ceil(width / WIDTHS) * WIDTHS)
         plan = torch.stack([rows, first, lengths]).to(device, non_blocking=True)
         rows, first, lengths = plan.unbind()
 
