@@ -98,6 +98,7 @@ class Loop:
             return
         left = self.steps - self.step
         if compiling_pays([self.specs[index] for index in self.alive], self.task, left):
+            torch.compiler.reset()  # it gives up on what it compiled eight times: of other packs
             self.forward = torch.compile(self.model, dynamic=False)
             self.update = torch.compile(self.adam.update, dynamic=False)
             self.learn = self._learn_compiled
