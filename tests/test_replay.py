@@ -250,3 +250,20 @@ def test_free_memory_counts_what_the_allocator_keeps(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 5)
     assert devices.free_memory(torch.device("cuda")) == 90
     assert devices.free_memory(CPU) == float("inf")
+
+
+def test_on_cuda_long_trainings_are_captured_and_compiled(
+    graphs: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graphs.on = False
+    monkeypatch.setattr("fpt.loop.compiling_pays", lambda specs, task, steps: steps > 500)
+    monkeypatch.setattr(torch, "compile", lambda function, **_: lambda *args: function(*args))
+    monkeypatch.setattr(torch.compiler, "reset", lambda: None)
+    for steps, captured, compiled in ((20, False, False), (200, True, False), (900, True, True)):
+        run = spec(steps=steps)
+        loop = Loop([run], task_of(run), CPU)
+        assert loop.learn == loop._learn
+        loop.device = torch.device("cuda")
+        loop._made_quick()
+        assert isinstance(loop.learn, Replayed) == captured
+        assert (loop.forward is not loop.model) == compiled
