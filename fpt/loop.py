@@ -93,7 +93,7 @@ class Loop:
         other tensors than before."""
         self.forward: Callable[[Batch], Tensor] = self.model
         self.update = self.adam.update
-        self.learn: Callable[[Batch], None] = self._learn
+        self.learn: Callable[[Batch], None] | None = None  # `_learn`, which would hold the pack
         if self.device.type != "cuda" or not self.alive:
             return
         left = self.steps - self.step
@@ -103,7 +103,7 @@ class Loop:
             self.update = torch.compile(self.adam.update, dynamic=False)
             self.learn = self._learn_compiled
         if left >= WORTH_A_GRAPH:
-            self.learn = Replayed(self.learn, self.device)
+            self.learn = Replayed(self.learn or self._learn, self.device)
 
     # ---------------------------------------------------------------------------------- training
 
@@ -145,7 +145,7 @@ class Loop:
         self.model.draws.begin(seeds, self.step, shape, self.rows.values)
         self.step += 1
         self.adam.begin(self.step)
-        self.learn(batch)
+        (self.learn or self._learn)(batch)
         self.summed += 1
 
     def _learn(self, batch: Batch) -> None:
