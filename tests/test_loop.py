@@ -101,14 +101,14 @@ def test_a_point_is_the_mean_of_the_steps_since_the_last(monkeypatch) -> None:
     run = spec(steps=6, eval_every=3, clip=0.3)
     loop = Loop([run], task_of(run), CPU)
     seen: list[tuple[float, float]] = []
-    step = loop.adam.step
+    update = loop.update
 
-    def watched(count: int) -> torch.Tensor:
-        norms = step(count)
+    def watched() -> torch.Tensor:
+        norms = update()
         seen.append((norms.item(), float(norms.item() > 0.3)))
         return norms
 
-    monkeypatch.setattr(loop.adam, "step", watched)
+    monkeypatch.setattr(loop, "update", watched)
     loop.run()
     for point, part in zip(loop.progress[0].curve, (seen[:3], seen[3:]), strict=True):
         assert point["gradient_norm"] == pytest.approx(sum(n for n, _ in part) / 3)
