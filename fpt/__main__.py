@@ -38,11 +38,10 @@ def sheet(args: argparse.Namespace) -> None:
 
 
 def merge(args: argparse.Namespace) -> None:
-    from . import notes
-    from .records import store
+    from .records import merge_beside, store
 
     here, folder = store(args.profile), Path(args.folder)
-    beside = notes.merge(here.folder, folder)
+    beside = merge_beside(here.folder, folder)
     if beside:
         print(f"{beside} notes of bodies and of lessons taken")
     if not beside or any(folder.glob("*.json")):

@@ -6,20 +6,17 @@ folder `bodies`, so that a report can be rendered, and its held-out losses check
 Bodies that ship with the package have theirs there.
 """
 
-import json
 import logging
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from .backbones import backbone
 from .errors import FptError
-from .files import NAME, content_of, read_json, write_all, write_json
+from .files import NAME, read_json, write_json
 from .records import digest
 from .weights import find, local_folder
 
-KINDS = ("bodies", "english")  # folders beside records
 log = logging.getLogger("fpt")
 
 
@@ -59,30 +56,6 @@ def keep(records: Path, weights: Iterable[str]) -> dict[str, str]:
         if path.exists():
             digests[name] = read(records, name)["digest"]
     return digests
-
-
-def merge(records: Path, other: Path) -> int:
-    """Take over the notes of bodies, and the records of lessons (`fpt.lessons`), that lie with the
-    records of another store and are missing here; returns how many. A damaged one raises FptError.
-    """
-    taken: dict[Path, bytes] = {}
-    folders = [other / kind for kind in KINDS if os.path.isdir(other / kind)]
-    for path in sorted(path for folder in folders for path in folder.glob("*.json")):
-        if not NAME.fullmatch(path.name):
-            continue
-        try:
-            content = content_of(path)
-            found = json.loads(content)
-            whole = found["digest"] == digest(found)
-        except (ValueError, KeyError, TypeError, OSError, RecursionError):
-            whole = False
-        if not whole:
-            raise FptError(f"{path} is not what was written there; remove it and merge again.")
-        here = records / path.relative_to(other)
-        if not here.exists():
-            taken[here] = content
-    write_all(taken)
-    return len(taken)
 
 
 def read(records: Path, weights: str) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .errors import FptError
-from .files import content_of, set_aside, write_all, write_atomic, write_json
+from .files import NAME, content_of, set_aside, write_all, write_atomic, write_json
 from .paths import REPORTS
 from .spec import RunSpec, from_dict
 
 Status = Literal["done", "diverged", "failed"]
+BESIDE = ("bodies", "english")  # folders that lie in that of the records
 MERGED = 1 << 26  # bytes that a merge writes at once
 LARGEST = 1e100  # no loss, cost or step comes near
 KEY = re.compile("[0-9a-f]{16}")
@@ -298,6 +299,31 @@ def _parameters_beside(path: Path, named: str | None) -> bytes | None:
             "both and merge again."
         )
     return content
+
+
+def merge_beside(records: Path, other: Path) -> int:
+    """Take over what lies beside the records of another store and is missing here: notes of bodies
+    (`fpt.notes`), records of lessons (`fpt.lessons`). Returns how many; a damaged one raises
+    FptError.
+    """
+    taken: dict[Path, bytes] = {}
+    folders = [other / kind for kind in BESIDE if os.path.isdir(other / kind)]
+    for path in sorted(path for folder in folders for path in folder.glob("*.json")):
+        if not NAME.fullmatch(path.name):
+            continue
+        try:
+            content = content_of(path)
+            found = json.loads(content)
+            whole = found["digest"] == digest(found)
+        except (ValueError, KeyError, TypeError, OSError, RecursionError):
+            whole = False
+        if not whole:
+            raise FptError(f"{path} is not what was written there; remove it and merge again.")
+        here = records / path.relative_to(other)
+        if not here.exists():
+            taken[here] = content
+    write_all(taken)
+    return len(taken)
 
 
 def store(profile: str) -> Store:

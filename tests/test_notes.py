@@ -13,7 +13,7 @@ from made import make_record, make_section
 from fpt import corpora, notes, verify
 from fpt.errors import FptError
 from fpt.files import write_json
-from fpt.records import digest
+from fpt.records import digest, merge_beside
 from fpt.sections import Section
 from fpt.table import label
 
@@ -112,8 +112,8 @@ def test_notes_and_lessons_are_merged_with_the_records(tmp_path: Path) -> None:
         write_json(other / kind / f"{name}.json", content | {"digest": digest(content)})
     mine = NOTES | {"valid_loss": 4.0}
     write_json(here / "bodies" / f"{BODY}.json", mine | {"digest": digest(mine)})
-    assert notes.merge(here, other) == 2
-    assert notes.merge(here, other) == 0
+    assert merge_beside(here, other) == 2
+    assert merge_beside(here, other) == 0
     assert notes.read(here, BODY)["valid_loss"] == 4.0  # what is here stays
     assert (here / "english/0123.json").read_bytes() == (other / "english/0123.json").read_bytes()
 
@@ -124,5 +124,5 @@ def test_a_damaged_note_is_not_merged(tmp_path: Path, content: str) -> None:
     path.parent.mkdir(parents=True)
     path.write_text(content)
     with pytest.raises(FptError, match=f"{BODY}.json is not what was written there; remove it"):
-        notes.merge(tmp_path / "here", tmp_path / "other")
+        merge_beside(tmp_path / "here", tmp_path / "other")
     assert not (tmp_path / "here").exists()
