@@ -9,6 +9,7 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,8 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
     """Replace each path by its content, in their order, each durable before it is visible.
 
     Many files cost two flushes, not two each. FptError where it fails: what became visible by then
-    is whole, the rest is as it was. Halves that killed processes left beside the paths are removed.
+    is whole, the rest is as it was. Halves that killed processes had left beside the paths before
+    this one's first write there are removed.
     """
     suffix = f"{HOST}.{os.getpid()}.partial"
     partials = {path: path.with_name(f".{path.name}.{suffix}") for path in contents}
@@ -58,6 +60,7 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
         ) from error
 
 
+@cache  # once in a process: to list a store of 50,000 records takes longer than to write one
 def remove_abandoned(folder: Path) -> None:
     """Remove the partial files of this machine's dead processes in `folder`."""
     for name in os.listdir(folder):

@@ -1,10 +1,12 @@
 """The model of a recorded run, with the parameters that were kept beside its record."""
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
 from .backbones import backbone
+from .checkpoint import check_tensors
 from .errors import FptError
 from .model import Model, assemble
 from .pack import Rows
@@ -16,8 +18,8 @@ from .weights import file_digest, find
 def trained_model(record: Record, store: Store, device: torch.device | str = "cpu") -> Model:
     """The run's model as it was chosen on validation, in evaluation mode.
 
-    FptError where the parameters were not kept, or where the weights of the body are not here or
-    not those that the run saw.
+    FptError where the parameters were not kept or do not fit, or where the weights of the body are
+    not here or not those that the run saw.
     """
     model, rows, _ = assemble([record.spec], task_of(record.spec), device)
     rows.bind(kept_row(record, store, rows).to(device))
@@ -40,5 +42,13 @@ def kept_row(record: Record, store: Store, rows: Rows) -> Tensor:
                 f"The weights {spec.weights!r} in {path} are not those that run {spec.key} was "
                 "trained on; fetch those, or train it again."
             )
-    kept = load(content)
+    like = {slot.name: torch.empty(slot.shape, device="meta") for slot in rows.slots}
+    try:
+        kept = load(content)
+        check_tensors(kept, like)
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise FptError(
+            f"The file {store.parameters_path(spec.key).name} does not hold the parameters of its "
+            f"run ({error}); train it again."
+        ) from error
     return torch.cat([kept[slot.name].flatten() for slot in rows.slots])[None]

@@ -33,7 +33,11 @@ from .train import CACHE, checkpoints, pack_id, train
 
 RETRIES = 5  # of a pack, after its worker was lost
 POLL = 0.5  # seconds between two looks at a checkpoint
+STARTS = 3  # of a cluster of our own: on a busy machine Ray misses its own limit of half a minute
 PATIENCE = 10.0  # seconds until the address of a cluster answers
+# Ray's processes talk HTTP/2, in which the client begins with this and the server with settings.
+HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+NAMED = "name the address that 'ray start --head' printed."
 
 Pack = tuple[RunSpec, ...]
 
@@ -218,36 +222,54 @@ def start(cluster: Cluster) -> Any:
         raise FptError(
             "The executor 'ray' needs Ray, which is not installed: pip install 'fpt[ray]'."
         ) from error
+    if cluster.address is not None:
+        check_answers(cluster.address)
     try:
         if cluster.address is None:
-            # "local": not the cluster that an earlier process may have left its address of.
-            ray.init(
-                "local",
-                num_cpus=cluster.workers,
-                include_dashboard=False,
-                logging_level=logging.ERROR,
-            )
+            start_here(ray, cluster.workers)
         else:
-            check_answers(cluster.address)
             ray.init(address=cluster.address, logging_level=logging.ERROR)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise FptError(f"There is no Ray cluster at {cluster.address!r}: {reason}") from error
+    except Exception as error:  # a plain one where Ray takes too long to start
+        reason = str(error).strip().partition("\n")[0].rstrip(".")
+        raise FptError(
+            f"Ray does not start on this machine ({reason}); run again when it has more free cores "
+            "and memory, or without --executor ray."
+            if cluster.address is None
+            else f"There is no Ray cluster at {cluster.address!r} ({reason}); {NAMED}"
+        ) from error
     return ray
 
 
+def start_here(ray: Any, workers: int | None) -> None:
+    """A cluster on this machine alone: "local", not the one that an earlier process may have left
+    its address of. Raises what Ray did where it does not start, not for the first time either."""
+    for again in reversed(range(STARTS)):
+        try:
+            ray.init(
+                "local", num_cpus=workers, include_dashboard=False, logging_level=logging.ERROR
+            )
+        except Exception:
+            ray.shutdown()
+            if not again:
+                raise
+        else:
+            return
+
+
 def check_answers(address: str) -> None:
-    """FptError where nothing listens at HOST:PORT: Ray would try for minutes, and then exit."""
+    """FptError where nothing listens at HOST:PORT, or something that does not answer as Ray does:
+    Ray itself would try for minutes, and then end the process."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if not port.isdecimal():
         return  # such as "auto", of which Ray itself has a word to say
     try:
-        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+        with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as there:
+            there.sendall(HELLO)
+            answer = there.recv(4)
+        if os.environ.get("RAY_USE_TLS", "0") == "0" and answer[3:] != b"\4":
+            raise OSError("what listens there is no Ray")
     except (OSError, OverflowError) as error:
-        raise FptError(
-            f"There is no Ray cluster at {address!r} ({error}); name the address that "
-            "'ray start --head' printed."
-        ) from error
+        raise FptError(f"There is no Ray cluster at {address!r} ({error}); {NAMED}") from error
 
 
 def asked_for(ray: Any, cluster: Cluster, device: str) -> str:

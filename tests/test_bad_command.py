@@ -105,6 +105,8 @@ CASES: dict[str, list[str]] = {
     "pretrain english --backbone nano@2": ["'nano@2' is not pretrained as a language model"],
     "pretrain english --tokens many": ["--tokens", "invalid int value: 'many'"],
     "pretrain english --tokens=-5": ["at least 1, not -5"],
+    f"pretrain english --tokens {2**63}": ["must be below 2^63, not 9223372036854775808"],
+    f"pretrain bit-memory --tokens 1{'0' * 400}": ["must be below 2^63, not 1000"],
     "pretrain english --seed=-1": ["seed must be a whole number from 0", "not -1"],
     "pretrain english --seed x": ["--seed", "invalid int value: 'x'"],
     "pretrain english --budget soon": ["The budget 'soon' is not a time"],

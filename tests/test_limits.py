@@ -159,7 +159,9 @@ def test_a_write_that_fails_is_one_sentence_and_changes_nothing(
     assert {path.name: path.read_bytes() for path in folder.iterdir()} != before
 
 
-def test_what_a_killed_process_left_half_written_goes_with_the_next_write(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_half_written_goes_with_the_first_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """But not what a process that lives writes now, here or on a machine that shares the disk."""
     dead = subprocess.Popen(["true"])
     dead.wait()
@@ -174,7 +176,11 @@ def test_what_a_killed_process_left_half_written_goes_with_the_next_write(tmp_pa
     half.parent.mkdir()
     for path in (half, mine, theirs):
         path.write_bytes(b"{")
-    files.write_json(half.parent / "record.json", {})
+    listed: list[object] = []
+    monkeypatch.setattr(os, "listdir", lambda it, real=os.listdir: listed.append(it) or real(it))
+    for value in range(3):
+        files.write_json(half.parent / "record.json", {"value": value})
+    assert listed.count(half.parent) == 1  # of a large store, that takes as long as many writes
     assert set(half.parent.iterdir()) == {mine, theirs, half.parent / "record.json"}
 
 

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -9,12 +10,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from refusals import check_said, refusal
 from tiny import spec
 
 from fpt import sweep
 from fpt.errors import FptError
 from fpt.files import lock
-from fpt.on_ray import Cluster
+from fpt.on_ray import STARTS, Cluster
 from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.train import pack_id, train
@@ -55,8 +57,14 @@ def two_machines() -> Iterator[str]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster as Machines
 
-    machines = Machines(initialize_head=True, head_node_args={"num_cpus": 1})
-    machines.add_node(num_cpus=1)
+    for left in reversed(range(STARTS)):  # on a busy machine, Ray may not start in time
+        try:
+            machines = Machines(initialize_head=True, head_node_args={"num_cpus": 1})
+            machines.add_node(num_cpus=1)
+            break
+        except Exception:
+            if not left:
+                raise
     try:
         yield machines.address
     finally:
@@ -147,6 +155,43 @@ def test_where_no_cluster_answers_one_sentence(folder: Path, address: str) -> No
     store = Store(folder / "ray" / "records")
     with pytest.raises(FptError, match=f"There is no Ray cluster at '{address}'"):
         sweep.run(SHORT, store, device="cuda", cluster=cluster(folder, address))
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{}", "ray://127.0.0.1:{}"])
+@pytest.mark.parametrize("answer", [b"HTTP/1.0 400 Bad request\r\n\r\n", b"", None])
+def test_where_something_else_answers_one_sentence(
+    folder: Path, address: str, answer: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of the web, what hangs up at once, or (None) what listens and says nothing."""
+    monkeypatch.setattr("fpt.on_ray.PATIENCE", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            caller, _ = server.accept()
+            caller.sendall(answer or b"")
+            caller.close()
+
+        if answer is not None:
+            threading.Thread(target=serve, daemon=True).start()
+        place = cluster(folder, address.format(server.getsockname()[1]))
+        said = refusal(lambda: sweep.run(SHORT, Store(folder / "r"), device="cpu", cluster=place))
+    check_said(said, [f"There is no Ray cluster at {place.address!r} (", "'ray start --head'"])
+
+
+def test_a_ray_that_does_not_start_is_tried_again_and_then_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[object] = []
+
+    def late(*given: object, **options: object) -> None:
+        tries.append(given)
+        raise Exception("The current node timed out during startup. Why?")  # as Ray does
+
+    monkeypatch.setattr("ray.init", late)
+    place = cluster(folder)
+    said = refusal(lambda: sweep.run(SHORT, Store(folder / "r"), device="cpu", cluster=place))
+    check_said(said, ["Ray does not start on this machine (The current node timed out"])
+    assert len(tries) == STARTS
 
 
 def test_what_another_sweep_trains_is_said(folder: Path, two_machines: str) -> None:

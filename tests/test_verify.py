@@ -1,6 +1,7 @@
 """`fpt verify`: numbers that can be had again, numbers that were tampered with, and lost ones."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,8 +9,10 @@ import pandas as pd
 import pytest
 import torch
 from made import fill, make_section
-from refusals import check_said, refusal
+from refusals import check_said, one_sentence, refusal
+from safetensors.torch import load, save
 from tiny import pretrained
+from torch import Tensor
 
 from fpt.__main__ import main
 from fpt.config import Run
@@ -102,6 +105,30 @@ def test_kept_parameters_give_the_recorded_accuracy(
     assert [check.matches for check in (mean, *runs)] == [True] * 3
     assert {check.tolerance for check in runs} == {0.0}
     says(capsys, 0, "3 match, 0 differ, 0 not here, 0 could not be checked")
+
+
+UNFIT: dict[str, Callable[[dict[str, Tensor]], dict[str, Tensor]]] = {
+    "another shape": lambda kept: {name: values[None] for name, values in kept.items()},
+    "as many values": lambda kept: {name: values.flatten() for name, values in kept.items()},
+    "another type": lambda kept: {name: values.double() for name, values in kept.items()},
+    "one missing": lambda kept: dict(list(kept.items())[1:]),
+}
+
+
+@pytest.mark.parametrize("what", [*UNFIT, "no safetensors"])
+def test_kept_parameters_that_do_not_fit_are_one_sentence(
+    what: str, part: Section, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though their record names their digest."""
+    for record in part.records().values():
+        content = part.store.parameters(record)
+        assert content is not None
+        spoilt = save(UNFIT[what](load(content))) if what in UNFIT else b"not safetensors"
+        part.store.write(record, spoilt)
+    assert main(["verify", "--profile", "lab", "--device", "cpu"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    check_said(one_sentence(err.strip()), [".safetensors does not hold the parameters of its run"])
 
 
 def test_a_training_from_scratch_gives_it_too(part: Section) -> None:

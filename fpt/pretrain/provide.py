@@ -48,8 +48,9 @@ def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = Non
             f"Nothing is pretrained on {objective!r} here; choose from {', '.join(OBJECTIVES)}, or "
             f"put {objective}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
         )
-    if tokens is not None and tokens < 1:
-        raise FptError(f"The number of tokens must be at least 1, not {tokens}.")
+    if tokens is not None and not 1 <= tokens < 2**63:
+        bound = "at least 1" if tokens < 1 else "below 2^63"
+        raise FptError(f"The number of tokens must be {bound}, not {tokens}.")
     if None not in (tokens, found.most) and tokens != found.most:
         raise FptError(
             f"{objective!r} says that it has {found.most} tokens, so {tokens} are another corpus: "
