@@ -10,6 +10,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
@@ -196,20 +197,41 @@ def obey(args: argparse.Namespace) -> int:
     return function(args) or 0
 
 
+def terminated(number: int, frame: object) -> NoReturn:
+    """SIGTERM, as of a machine that is taken away, ends a command as Ctrl-C does."""
+    raise KeyboardInterrupt(number)
+
+
+def unread() -> None:
+    """Let what is left to print go nowhere, so that it does not fail once more at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main(argv: Sequence[str] | None = None) -> int:
+    before = signal.signal(signal.SIGTERM, terminated)
+    with suppress(AttributeError):  # paths may hold bytes that are no text
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = obey(parser().parse_args(argv))
         sys.stdout.flush()
         return code
     except FptError as error:
-        print(f"fpt: {error}", file=sys.stderr)
+        said = str(error).replace("\n", "\\n")  # as in the name of a file
+        print(f"fpt: {said}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # as in `fpt status | head`: what is left to print has no reader
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        unread()
         return 128 + signal.SIGPIPE
-    except KeyboardInterrupt:
+    except (OSError, MemoryError) as error:  # what the machine lacks, wherever it is missed
+        unread()
+        said = " ".join(str(error).split()) or "it is out of memory"
+        print(f"fpt: The machine cannot go on ({said}).", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt as error:
         print("fpt: interrupted; what was finished is kept", file=sys.stderr)
-        return 130
+        return 128 + (error.args or (signal.SIGINT,))[0]
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

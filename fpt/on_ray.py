@@ -33,7 +33,7 @@ from .train import CACHE, checkpoints, pack_id, train
 
 RETRIES = 5  # of a pack, after its worker was lost
 POLL = 0.5  # seconds between two looks at a checkpoint
-STARTS = 3  # of a cluster of our own: on a busy machine Ray misses its own limit of half a minute
+STARTS = 3  # of a cluster of our own: on a busy machine Ray's agents miss its limit of 15 seconds
 PATIENCE = 10.0  # seconds until the address of a cluster answers
 # Ray's processes talk HTTP/2, in which the client begins with this and the server with settings.
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
@@ -191,9 +191,13 @@ def run_packs(
                         try:
                             taken = take(store, ray.get(ref))
                         except ray.exceptions.RayTaskError as error:
-                            if not isinstance(error.cause, FptError):
+                            if isinstance(error.cause, OSError):
+                                said = f"A machine that trains cannot go on ({error.cause})."
+                                errors.append(FptError(said))
+                            elif isinstance(error.cause, FptError):
+                                errors.append(error.cause)
+                            else:
                                 raise
-                            errors.append(error.cause)
                             continue
                         except ray.exceptions.RayError as error:
                             errors.append(FptError(f"A pack was lost {RETRIES + 1} times: {error}"))

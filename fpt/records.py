@@ -138,10 +138,18 @@ def check_numbers(what: str, numbers: Mapping[str, Any], needed: Iterable[str]) 
             raise ValueError(f"its {what} has no {name}")
 
 
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON; ValueError for a name that stands twice, of which one would be hidden."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in it")
+    return found
+
+
 def parse(content: bytes, key: str) -> Record:
     """The record in a file that is named by `key`; ValueError where it is none, or another's."""
     try:
-        record = from_content(json.loads(content))
+        record = from_content(json.loads(content.decode(), object_pairs_hook=unique))
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
     if record.key != key:

@@ -2,6 +2,7 @@
 file has changed. Whatever enters a table is read, and checked, from the record itself."""
 
 import json
+import signal
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
@@ -51,13 +52,19 @@ def summaries(store: Store, keys: Iterable[str]) -> dict[str, Summary]:
     if len(changed) < MANY:
         fresh = list(map(read, changed))
     else:
-        with get_context("fork").Pool() as pool:
+        with get_context("fork").Pool(initializer=_ended_with_pool) as pool:
             fresh = pool.map(read, changed)
     found |= {key: it for (key, _), it in zip(changed, fresh, strict=True) if it is not None}
     if not found.items() <= known.items():
         content = {key: asdict(summary) for key, summary in (known | found).items()}
         remember(name, form, content)
     return found
+
+
+def _ended_with_pool() -> None:
+    """In a process of the pool: signals are for the command, which ends it without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _version(record: Path, parameters: Path) -> list[int]:

@@ -10,12 +10,14 @@ import math
 import multiprocessing
 import os
 import re
+import signal
 import threading
 import time
 import warnings
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -106,7 +108,10 @@ def missing(pack: Sequence[RunSpec], store: Store, keep: Container[str]) -> int:
 
 
 def _end_with_parent() -> None:
-    """In a worker: end as soon as its parent has, which may be killed without a word to it."""
+    """In a worker: end as soon as its parent has, which may be killed without a word to it. And
+    nothing is left behind where the worker is: a lock between processes, as tqdm takes, would be.
+    """
+    tqdm.set_lock(threading.RLock())
     parent = multiprocessing.parent_process()
     assert parent is not None
 
@@ -115,6 +120,17 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """What begins in here never gets the signal of Ctrl-C, which goes to every process of a
+    terminal: this one gets it, a moment later, and ends its workers."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def run(
@@ -173,20 +189,27 @@ def run(
             ProcessPoolExecutor(workers, context, _end_with_parent) as pool,
             tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar,
         ):
-            futures = {
-                pool.submit(
-                    _train_pack, pack, store, chosen.type, deadline, keep, spare, 1 + i % workers
-                ): pack
-                for i, pack in enumerate(todo)
-            }
-            for future in as_completed(futures):
-                try:
-                    ended = future.result()
-                except FptError as error:
-                    errors.append(error)
-                else:
-                    made, elsewhere = made + ended[0], elsewhere + ended[1]
-                bar.update(len(futures[future]))
+            try:
+                with uninterrupted():
+                    futures = {
+                        pool.submit(
+                            _train_pack,
+                            *(pack, store, chosen.type, deadline, keep, spare, 1 + i % workers),
+                        ): pack
+                        for i, pack in enumerate(todo)
+                    }
+                for future in as_completed(futures):
+                    try:
+                        ended = future.result()
+                    except FptError as error:
+                        errors.append(error)
+                    else:
+                        made, elsewhere = made + ended[0], elsewhere + ended[1]
+                    bar.update(len(futures[future]))
+            except KeyboardInterrupt:  # else the pool would wait for all packs
+                for worker in multiprocessing.active_children():
+                    worker.terminate()
+                raise
     except BrokenProcessPool:
         errors.append(
             FptError(

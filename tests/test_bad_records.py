@@ -90,9 +90,15 @@ def forged(folder: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     return path
 
 
+WHOLE = json.dumps(to_content(made()))
 TEXTS: dict[str, tuple[bytes, str]] = {
-    "NaN": (json.dumps(to_content(made())).replace("0.75", "NaN").encode(), "damaged"),
-    "infinity": (json.dumps(to_content(made())).replace("0.75", "1e999").encode(), "damaged"),
+    "a name twice": (WHOLE.replace('"notes"', '"notes": ["x"], "notes"').encode(), "stands twice"),
+    "UTF-16": (WHOLE.encode("utf-16"), "damaged"),
+    "a byte order mark": (b"\xef\xbb\xbf" + WHOLE.encode(), "damaged"),
+    "no UTF-8": (WHOLE.replace("cpu", "c\xf6u").encode("latin-1"), "damaged"),
+    "nested inside": (WHOLE.replace('"notes": ', f'"notes": {"[" * 10**4}').encode(), "nested"),
+    "NaN": (WHOLE.replace("0.75", "NaN").encode(), "damaged"),
+    "infinity": (WHOLE.replace("0.75", "1e999").encode(), "damaged"),
     "nested": (b"[" * 100_000, "nested too deep"),
     "a number of 5000 digits": (b"9" * 5000, "damaged"),
     "a NUL": (b"\0", "damaged"),

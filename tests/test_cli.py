@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from processes import lives, until, workers_of
 from tiny import WEIGHTS
 
 from fpt import records, train
@@ -328,6 +330,42 @@ def test_who_reads_may_stop_reading(tmp_path: Path) -> None:
     shutil.copy(ROOT / "params.yaml", tmp_path)
     done = shell("$fpt status | (exec <&-; sleep 1)", tmp_path)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
+
+
+def test_a_full_disk_behind_the_output_is_one_line(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "params.yaml", tmp_path)
+    done = shell("$fpt tasks > /dev/full", tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize(("number", "begun"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
+def test_a_signal_ends_all_processes_in_one_line(
+    number: signal.Signals, begun: bool, tmp_path: Path
+) -> None:
+    """Workers are about to start, or train, and more packs wait. Ctrl-C goes to all of them."""
+    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "bodies": {"transformer": "pico"}}  # type: ignore[dict-item]
+    smoke["defaults"] = {**smoke["defaults"], "steps": 10**9}
+    smoke |= {
+        "seeds": [0, 1, 2],
+        "sections": {"long": [{"tasks": ["bit-xor"], "arms": ["random"]}]},
+    }
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"profile": "smoke", "smoke": smoke}))
+    command = [sys.executable, "-m", "fpt", "run", "long", "--device", "cpu", "--workers", "2"]
+    env = os.environ | {"PYTHONPATH": str(ROOT), "FPT_ROOT": str(tmp_path)}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    driver = subprocess.Popen(command, env=env, start_new_session=True, **pipes)
+    locks = tmp_path / ".cache/locks/smoke"
+    until(lambda: driver.poll() is not None or len(workers_of(driver.pid)) == 2)
+    if begun:  # two packs of one run, each with a lock of its own
+        until(lambda: driver.poll() is not None or (locks.exists() and len(os.listdir(locks)) == 4))
+    workers = workers_of(driver.pid)
+    os.kill(driver.pid, number) if begun else os.killpg(driver.pid, number)
+    out, err = driver.communicate(timeout=300)
+    said = "fpt: interrupted; what was finished is kept\n"
+    assert (driver.returncode, out, err) == (128 + number, "", said)
+    assert len(workers) == 2
+    assert not any(map(lives, workers))
 
 
 def test_a_warning_is_one_line(tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from fpt.spec import RunSpec
 from fpt.train import pack_id, train
 
 pytest.importorskip("ray")
+# Of a start of Ray that came too late and was repeated: it leaves processes, which end with this.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 # A body that every worker knows. Long enough to be killed on the way.
 LONG = [spec(backbone="pico", steps=300, eval_every=30, seed=0, lr=lr) for lr in (0.01, 0.02)]
 SHORT = [spec(backbone="pico", seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
@@ -57,7 +59,7 @@ def two_machines() -> Iterator[str]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster as Machines
 
-    for left in reversed(range(STARTS)):  # on a busy machine, Ray may not start in time
+    for left in reversed(range(STARTS)):  # as `fpt.on_ray.start_here`
         try:
             machines = Machines(initialize_head=True, head_node_args={"num_cpus": 1})
             machines.add_node(num_cpus=1)

@@ -7,14 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from processes import lives, until, workers_of
 from refusals import check_said, refusal
 from test_limits import made
 from tiny import pretrained, spec
@@ -319,13 +318,6 @@ if __name__ == "__main__":
 """
 
 
-def until(there: Callable[[], bool], seconds: float = 300.0) -> None:
-    end = time.monotonic() + seconds
-    while not there():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 def both_train(folder: Path) -> bool:
     """Whether each of the two workers has the lock of a pack of its own."""
     locks = folder / ".cache" / "locks" / "smoke"
@@ -337,27 +329,6 @@ def nobody_trains(folder: Path) -> bool:
     with ExitStack() as stack:
         locks = (lock(path, wait=False) for path in (folder / ".cache/locks/smoke").iterdir())
         return all([stack.enter_context(each) for each in locks])
-
-
-def workers_of(process: int) -> list[int]:
-    """Process ids of the workers of a sweep that live."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == process and b"spawn_main" in (path / "cmdline").read_bytes():
-                found.append(int(path.name))
-        except OSError:
-            continue
-    return found
-
-
-def lives(process: int) -> bool:
-    """Zombies, which nobody may wait for in a container, do not."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_a_killed_sweep_takes_its_workers_with_it(

@@ -1,0 +1,33 @@
+"""Processes of a sweep, for the tests that end them."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def until(there: Callable[[], bool], seconds: float = 300.0) -> None:
+    end = time.monotonic() + seconds
+    while not there():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def workers_of(process: int) -> list[int]:
+    """Process ids of the workers of a sweep that live."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+            if parent == process and b"spawn_main" in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found
+
+
+def lives(process: int) -> bool:
+    """Zombies, which nobody may wait for in a container, do not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
