@@ -51,3 +51,15 @@ def test_they_learned(folder: Path) -> None:
         assert record["test_masked"] > 0.99
     else:
         assert record["test_accuracy"] > record["floors"]["majority"] + 0.1
+
+
+def test_the_language_models_differ_in_nothing_but_architecture() -> None:
+    """The same tokens in the same order: an LSTM beside a transformer is told from it by that."""
+    read = [
+        json.loads((PACKAGE / "shipped" / name / "pretraining.json").read_text())
+        for name in ("nano-english-0", "lstm-nano-english-0")
+    ]
+    plans = [record["plan"] | {"size": None, "backbone": None} for record in read]
+    assert plans[0] == plans[1]
+    assert read[0]["corpus_digest"] == read[1]["corpus_digest"]
+    assert read[0]["tokens"] == read[1]["tokens"]

@@ -22,11 +22,9 @@ from .supervised import SETTINGS, TaskPretraining
 
 Plan = Pretraining | TaskPretraining
 
-# What differs from the plans' own settings, for the weights that ship with the package: as much as
-# one CPU thread does in tens of minutes. An LSTM is slower per token than a transformer of its
-# width, so it gets fewer.
+# What differs from the plan's own settings, for the language models that ship with the package: as
+# much as one CPU thread does in an hour and a half, for every architecture alike.
 LANGUAGE: Mapping[str, Any] = {"tokens": 21_000_000}
-LSTM_LANGUAGE: Mapping[str, Any] = {"tokens": 4_000_000, "warmup": 100}
 OBJECTIVES = (*NAMES, *SETTINGS)
 
 
@@ -42,7 +40,8 @@ def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = Non
     """The plan for `objective`, a corpus or a task, on the backbone `body`; `tokens` by default
     those of the weights that ship with the package. Others are a part of the name, so that one name
     stands for one plan: english with 5,000,000 is english@5M."""
-    spec, found = backbone(body), asked(objective)
+    backbone(body)  # there has to be one
+    found = asked(objective)
     if found is None:
         raise FptError(
             f"Nothing is pretrained on {objective!r} here; choose from {', '.join(OBJECTIVES)}, or "
@@ -59,7 +58,7 @@ def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = Non
     if not 0 <= seed < 2**63:
         raise FptError(f"The seed must be a whole number from 0 to below 2^63, not {seed}.")
     task = "+".join(found.parts)
-    settings = SETTINGS.get(task) or (LSTM_LANGUAGE if spec.family == "lstm" else LANGUAGE)
+    settings = SETTINGS.get(task, LANGUAGE)
     count = tokens or found.most or settings["tokens"]
     if task in SETTINGS:
         return TaskPretraining(task, body, seed=seed, **{**settings, "tokens": count})
