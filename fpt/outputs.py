@@ -22,7 +22,7 @@ from .sections import Section
 from .style import styled
 from .table import Table
 
-COLOURS = 256  # of a picture
+COLOURS = 64  # of a picture: more are not seen, and reports are in Git
 CURVE_COLUMNS = ["task", "arm", "seed", "step", "accuracy", "train_loss", "valid_loss", "clipped"]
 
 
@@ -64,7 +64,7 @@ def drawn(figure: Figure) -> tuple[bytes, bytes]:
     raster = FigureCanvasAgg(figure)
     raster.draw()
     figure.set_layout_engine("none")
-    # In the colours that it needs most: a third of the bytes, and reports are in Git.
+    # In the colours that it needs most: a quarter of the bytes.
     few = Image.fromarray(np.asarray(raster.buffer_rgba())).convert("RGB")
     png, svg = io.BytesIO(), io.BytesIO()
     few.quantize(COLOURS, dither=Image.Dither.NONE).save(png, "PNG", optimize=True)
