@@ -8,6 +8,7 @@ was lost. Records travel back when their pack ends.
 
 import logging
 import os
+import signal
 import socket
 import tempfile
 import threading
@@ -228,6 +229,7 @@ def start(cluster: Cluster) -> Any:
         ) from error
     if cluster.address is not None:
         check_answers(cluster.address)
+    ended = signal.getsignal(signal.SIGTERM)
     try:
         if cluster.address is None:
             start_here(ray, cluster.workers)
@@ -241,6 +243,9 @@ def start(cluster: Cluster) -> Any:
             if cluster.address is None
             else f"There is no Ray cluster at {cluster.address!r} ({reason}); {NAMED}"
         ) from error
+    finally:  # Ray takes SIGTERM for itself; here it ends as Ctrl-C does
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, ended)
     return ray
 
 

@@ -59,9 +59,10 @@ def two_machines() -> Iterator[str]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster as Machines
 
+    head = {"num_cpus": 1, "include_dashboard": False}
     for left in reversed(range(STARTS)):  # as `fpt.on_ray.start_here`
         try:
-            machines = Machines(initialize_head=True, head_node_args={"num_cpus": 1})
+            machines = Machines(initialize_head=True, head_node_args=head)
             machines.add_node(num_cpus=1)
             break
         except Exception:
@@ -99,8 +100,9 @@ def workers() -> list[int]:
 
 
 def test_four_workers_give_the_records_of_one_process(folder: Path) -> None:
-    store = Store(folder / "ray" / "records")
+    store, ended = Store(folder / "ray" / "records"), signal.getsignal(signal.SIGTERM)
     assert sweep.run(SHORT, store, device="cpu", cluster=cluster(folder)) == len(SHORT)
+    assert signal.getsignal(signal.SIGTERM) is ended  # not Ray's
     assert measured(SHORT, store) == in_one_process(SHORT, folder)
     assert sweep.run(SHORT, store, device="cpu", cluster=cluster(folder)) == 0
 
