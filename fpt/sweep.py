@@ -234,6 +234,6 @@ def counted(made: int, errors: Sequence[FptError]) -> int:
     if not errors:
         return made
     said = [f"{len(errors)} packs failed"] if len(errors) > 1 else []
-    said += [f"{made} records were made of the others"] if made else []
+    said += [f"records made of the others: {made}"] if made else []
     after = f" ({'; '.join(said)}.)" if said else ""
     raise FptError(f"{errors[0]}{after}") from errors[0]
