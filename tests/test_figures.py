@@ -139,3 +139,11 @@ def test_samples_show_an_example_or_say_what_is_needed(
     assert any("fpt data mnist" in text for text in said)
     assert sum(text.startswith("answer:") for text in said) == 3
     assert any("64 tokens of 16 numbers" in text for text in said)
+
+
+def test_a_slim_picture_keeps_what_is_read() -> None:
+    """Coordinates are rounded; what the text says is not."""
+    slim = outputs.slim(
+        '<g>\n  <path d="M 1.23456 2.5 \nL 3.0049"/>\n  <text x="0.125">0.00015</text>\n</g>'
+    )
+    assert slim == '<g>\n<path d="M 1.23 2.5 \nL 3.00"/>\n<text x="0.12">0.00015</text>\n</g>'
