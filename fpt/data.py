@@ -101,23 +101,24 @@ class Dataset:
 
 
 def fetch(name: str, split: str) -> Path:
-    """The local path of one source file, downloaded through the hub client where it is missing.
+    """The local path of one source file of a prepared data set, as `downloaded` finds it."""
+    source = SOURCES[name]
+    return downloaded(source.repo, source.files[split], source.revision)
 
-    Raises FptError where neither the hub cache nor the network has it.
-    """
+
+def downloaded(repo: str, file: str, revision: str) -> Path:
+    """The local path of a file of a data set, downloaded through the hub client where it is
+    missing. FptError where neither the hub cache nor the network has it."""
     from huggingface_hub import hf_hub_download
 
-    source = SOURCES[name]
-    file = source.files[split]
     try:
-        found = hf_hub_download(source.repo, file, repo_type="dataset", revision=source.revision)
+        return Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision))
     except Exception as error:  # whatever the client raised, the user can do the same about it
         raise FptError(
-            f"{file} of the data set {source.repo} (revision {source.revision}) is neither in the "
-            f"Hugging Face cache nor downloadable ({type(error).__name__}): connect once with "
-            "HF_HUB_OFFLINE unset, or point HF_HUB_CACHE at a cache that holds it."
+            f"{file} of the data set {repo} (revision {revision}) is neither in the Hugging Face "
+            f"cache nor downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE "
+            "unset, or point HF_HUB_CACHE at a cache that holds it."
         ) from error
-    return Path(found)
 
 
 def hub_identity(name: str, preparation: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .. import parquet
+from ..data import downloaded
 from ..errors import FptError
 from ..files import write_atomic
 from .corpus import CORPORA, END, OWN_NAME, corpora_folder, lines_of
@@ -23,8 +24,6 @@ def take(name: str, repo: str, revision: str, files: Sequence[str], column: str)
     """Write NAME.txt into the corpora folder from `files` (.parquet, .txt or .txt.xz) of the data
     set `repo`. FptError where the text is there already or the hub is not.
     """
-    from huggingface_hub import hf_hub_download
-
     if not OWN_NAME.fullmatch(name):
         raise FptError(f"{name!r} is no name for a corpus; use letters, digits, '.', '_' and '-'.")
     out = corpora_folder() / f"{name}.txt"
@@ -35,14 +34,7 @@ def take(name: str, repo: str, revision: str, files: Sequence[str], column: str)
     for file in files:
         if not file.endswith((".parquet", ".txt", ".txt.xz")):
             raise FptError(f"{file} is no text: name files that end in .parquet, .txt or .txt.xz.")
-        try:
-            paths += [Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision))]
-        except Exception as error:  # whatever the client raised, the user can do the same about it
-            raise FptError(
-                f"{file} of the data set {repo} (revision {revision}) is neither in the Hugging "
-                f"Face cache nor downloadable ({type(error).__name__}): unset HF_HUB_OFFLINE, or "
-                "point HF_HUB_CACHE at a cache that holds it."
-            ) from error
+        paths.append(downloaded(repo, file, revision))
     by_line = name in CORPORA and CORPORA[name].by_line
     parts = [part for path in paths for part in text_of(path, column, by_line)]
     out.parent.mkdir(parents=True, exist_ok=True)
