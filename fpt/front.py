@@ -14,7 +14,8 @@ from .pages import html_page, notebooks
 from .params import read_params
 from .paths import REPORTS
 from .records import store
-from .summaries import summaries
+from .status import held_against
+from .summaries import Summary, summaries
 from .table import NONE
 
 QUESTION = (
@@ -197,16 +198,29 @@ def cost(profile: str, pages: list[Page]) -> Iterator[str]:
     if not found:
         return
     yield "## Cost"
-    rows = ["| device | runs | hours | PFLOPs |", "| --- | ---: | ---: | ---: |"]
+    rows = [
+        "| device | runs | hours | PFLOPs | predicted / actual |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
     for kind in sorted({it.kind for it in found.values()}):
         mine = [it for it in found.values() if it.kind == kind]
         hours, work = sum(it.seconds for it in mine) / 3600, sum(it.flops for it in mine) / 1e15
-        rows.append(f"| {kind} | {len(mine)} | {hours:.1f} | {work:.2f} |")
+        rows.append(f"| {kind} | {len(mine)} | {hours:.1f} | {work:.2f} | {predicted(mine)} |")
     yield "\n".join(rows)
     yield (
         "Hours are of processes, several of which may have shared a machine. FLOPs are those of "
-        "the matrices of the bodies, in training. The pretraining of the bodies is not in it."
+        "the matrices of the bodies, in training. The pretraining of the bodies is not in it. "
+        "Predicted is what `fpt status` would have said of each run from the others on its body, "
+        "by their FLOPs per second: the median of the ratios, and their quartiles."
     )
+
+
+def predicted(found: list[Summary]) -> str:
+    """How near the cost model comes to the runs on one kind of device."""
+    model = held_against(found)
+    if model is None:
+        return NONE
+    return f"{model['median']:.2f} [{model['low']:.2f}, {model['high']:.2f}]"
 
 
 def listing(folder: Path, pages: list[Page]) -> str:
