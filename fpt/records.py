@@ -11,13 +11,14 @@ import os
 import re
 import warnings
 from collections.abc import Container, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .errors import FptError
-from .files import NAME, content_of, set_aside, write_all, write_atomic, write_json
-from .paths import REPORTS
+from .files import NAME, content_of, lock, set_aside, write_all, write_atomic, write_json
+from .paths import CACHE, REPORTS
 from .spec import RunSpec, from_dict
 
 Status = Literal["done", "diverged", "failed"]
@@ -226,14 +227,19 @@ class Store:
 
     def write(self, record: Record, parameters: bytes | None = None) -> Record:
         """Write the record, and before it the file of the parameters that it then names; returns
-        what was written."""
+        what was written. Waits for a merge, which would not see it."""
         named = None
-        if parameters is not None:
-            named = hashlib.sha256(parameters).hexdigest()
-            write_atomic(self.parameters_path(record.key), parameters)
-        record = replace(record, parameters=named)
-        write_json(self.path(record.key), to_content(record))
+        with self._written():
+            if parameters is not None:
+                named = hashlib.sha256(parameters).hexdigest()
+                write_atomic(self.parameters_path(record.key), parameters)
+            record = replace(record, parameters=named)
+            write_json(self.path(record.key), to_content(record))
         return record
+
+    def _written(self) -> AbstractContextManager[bool]:
+        """Held by who writes to the store."""
+        return lock(CACHE / "locks" / self.folder.parent.name / "records", wait=True)
 
     def digests(self, keys: Iterable[str], keep: Container[str] = ()) -> dict[str, str | None]:
         """Content digest of each key's record, None where it is missing."""
@@ -274,20 +280,21 @@ class Store:
             raise FptError(f"There are no records in {folder}; name the folder that holds them.")
         batch: dict[Path, bytes] = {}
         taken = size = 0
-        for path, (content, named) in incoming.items():
-            if named is None and self._holds(path.stem, content):
-                continue
-            if self.read(path.stem, keep=named is not None) is not None:
-                continue
-            parameters = _parameters_beside(path, named)
-            if parameters is not None:
-                batch[self.parameters_path(path.stem)] = parameters
-            batch[self.path(path.stem)] = content
-            taken, size = taken + 1, size + len(content) + len(parameters or b"")
-            if size > MERGED:
-                write_all(batch)
-                batch, size = {}, 0
-        write_all(batch)
+        with self._written():
+            for path, (content, named) in incoming.items():
+                if named is None and self._holds(path.stem, content):
+                    continue
+                if self.read(path.stem, keep=named is not None) is not None:
+                    continue
+                parameters = _parameters_beside(path, named)
+                if parameters is not None:
+                    batch[self.parameters_path(path.stem)] = parameters
+                batch[self.path(path.stem)] = content
+                taken, size = taken + 1, size + len(content) + len(parameters or b"")
+                if size > MERGED:
+                    write_all(batch)
+                    batch, size = {}, 0
+            write_all(batch)
         return taken, len(incoming) - taken
 
 

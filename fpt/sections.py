@@ -16,6 +16,7 @@ import pandas as pd
 from . import config, grid, lessons, notes, sweep
 from . import device as devices
 from .config import Profile, Run
+from .errors import FptError
 from .files import write_json
 from .params import current_profile
 from .paths import REPORTS
@@ -90,7 +91,7 @@ class Section:
         """
         if not self.may_train():
             return 0
-        options.setdefault("budget", float(os.environ.get("FPT_TRAIN_SECONDS", "inf")))
+        options.setdefault("budget", bound())
         missing = [run.spec for run in self.missing()]
         return sweep.run(missing, self.store, keep=self.keep, **options)
 
@@ -183,6 +184,18 @@ class Section:
         listed |= lessons.digests(self.profile, self.name)
         listed |= notes.keep(self.store.folder, self.bodies)
         write_json(self.folder / "index" / f"{self.name}.json", listed)
+
+
+def bound() -> float:
+    """The seconds that FPT_TRAIN_SECONDS allows a training; FptError where it is something else."""
+    text = os.environ.get("FPT_TRAIN_SECONDS", "inf")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not seconds >= 0:
+        raise FptError(f"FPT_TRAIN_SECONDS is {text!r}; give it a number of seconds.")
+    return seconds
 
 
 def planned(name: str, profile: str) -> Section:

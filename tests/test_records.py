@@ -10,9 +10,10 @@ import pytest
 import torch
 from tiny import spec
 
-from fpt import checkpoint, files
+from fpt import checkpoint, files, records
 from fpt.errors import FptError
 from fpt.files import lock, write_atomic, write_json
+from fpt.paths import CACHE
 from fpt.records import Record, Store, digest, from_content, to_content
 
 
@@ -138,6 +139,26 @@ def test_merging_takes_what_is_missing_and_keeps_what_is_here(store: Store, tmp_
     assert store.read(made(0).key) == made(0, accuracy=0.5)
     assert store.read(made(2).key) == made(2)
     assert store.merge(other.folder) == (0, 3)
+
+
+def test_a_merge_and_a_sweep_write_in_turn(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a sweep writes between a merge's look and its own write would be replaced by it."""
+    other = Store(tmp_path / "other")
+    other.write(made(0))
+    seen = []
+
+    def write_all(contents: dict[Path, bytes]) -> None:
+        with lock(CACHE / "locks" / store.folder.parent.name / "records", wait=False) as free:
+            seen.append(free)
+        files.write_all(contents)
+
+    monkeypatch.setattr(records, "write_all", write_all)
+    assert store.merge(other.folder) == (1, 0)
+    monkeypatch.setattr(records, "write_json", lambda path, value: write_all({path: b"{}"}))
+    store.write(made(1))
+    assert seen == [False, False]
 
 
 @pytest.mark.parametrize("how", ["truncated", "bit flipped", "without a key", "another's"])
