@@ -113,7 +113,8 @@ def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
 def section_tasks(section: Section, arms: Collection[str] | None = None) -> dict[str, Task]:
     """The tasks of a section, or of some arms of it, by the name that its columns have. Reads no
     data."""
-    return {run.task: task_of(run.spec) for run in section.runs if arms is None or run.arm in arms}
+    specs = {run.task: run.spec for run in section.runs if arms is None or run.arm in arms}
+    return {name: task_of(spec) for name, spec in specs.items()}
 
 
 def section_arms(section: Section) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from fpt.errors import FptError
 
@@ -109,7 +109,7 @@ def median_steps(runs: Iterable[Convergence], level: float = 0.95) -> Median:
     ordered = sorted(math.inf if run.censored or run.step > budget else run.step for run in found)
     n = len(ordered)
     depths = np.arange(1, (n + 1) // 2 + 1)
-    coverage = 1 - 2 * stats.binom.cdf(depths - 1, n, 0.5)
+    coverage = 1 - 2 * special.bdtr(depths - 1, n, 0.5)
     deepest = int(max(np.flatnonzero(coverage >= level), default=0))
     return Median(
         median=(ordered[(n - 1) // 2] + ordered[n // 2]) / 2,

@@ -38,7 +38,7 @@ def accuracies(section: Section, comparison: Comparison) -> Figure:
                 seeds += [(y + OURS, 100 * value) for value in cell.values]
                 _ours(axes, y, arm, interval.mean, interval.low, interval.high)
             _theirs(axes, y, comparison.printed(arm, task))
-        strip(axes, seeds, "y", marker="|", color=INK, size=6, linewidth=0.8, zorder=4)
+        strip(axes, seeds, "y", 6, INK, marker="|", linewidth=0.8, zorder=4)
         floor = best_floor(tasks[task])
         if floor is not None:
             axes.axvline(100 * floor, color=INK, lw=1.2, ls=(0, (2, 1)))

@@ -125,8 +125,8 @@ def _seeds(axes: Axes, arm: str, bars: Mapping[float, Cell | None]) -> None:
             spread = np.linspace(-0.2, 0.2, count) if count > 1 else [0.0]
             seeds += [(x + d, 100 * value) for d, value in zip(spread, cell.values, strict=True)]
     strip(
-        axes, seeds, "x", marker=LOOKS[arm].marker, size=3.4, color="white", edgecolor=INK,
-        linewidth=0.7, zorder=6,
+        axes, seeds, "x", 3.4, "white", marker=LOOKS[arm].marker, edgecolor=INK, linewidth=0.7,
+        zorder=6,
     )  # fmt: skip
 
 

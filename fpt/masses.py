@@ -5,6 +5,7 @@ FPT before its first step: the language body with new input and output nets.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -101,20 +102,28 @@ def masses(section: Section) -> pd.DataFrame:
     """One row per source, task, seed, layer, head (each from 0) and part of the relevant tokens:
     `mass` and `chance`. No row of an arm that has a run missing on its task, or of a body whose
     weights are not here."""
-    columns = ["source", "task", "seed", "layer", "head", "part", "mass", "chance"]
-    tables = []
-    complete = section.complete()
+    complete, folder = section.complete(), section.store.folder
+    shown = []
     for look in looks(section):
         if not look.known or (look.source in ARMS and (look.source, look.run.task) not in complete):
             continue
         spec, parameters = look.run.spec, look.record.parameters if look.record else None
-        try:
-            found = _measured(spec, section.store.folder, parameters)
-        except FptError:
-            continue
-        tables.append(found.assign(source=look.source, task=look.run.task, seed=spec.seed))
-    if not tables:
+        with suppress(FptError):
+            _measured(spec, folder, parameters)
+            shown.append((look.source, look.run.task, spec, parameters))
+    return _together(folder, *shown)
+
+
+@cache
+def _together(folder: Path, *shown: tuple[str, str, RunSpec, str | None]) -> pd.DataFrame:
+    """What was measured of these sources on their tasks: each claim on attention asks for it."""
+    columns = ["source", "task", "seed", "layer", "head", "part", "mass", "chance"]
+    if not shown:
         return pd.DataFrame(columns=columns)
+    tables = [
+        _measured(spec, folder, parameters).assign(source=source, task=task, seed=spec.seed)
+        for source, task, spec, parameters in shown
+    ]
     return pd.concat(tables, ignore_index=True)[columns]
 
 

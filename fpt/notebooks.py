@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .pages import notebooks
-from .report import QUIET_KERNEL, shown
+from .report import shown
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
@@ -19,6 +19,8 @@ def refresh(path: Path) -> None:
     import nbformat
     from nbclient import NotebookClient
 
+    from .execution import KERNEL_OPTIONS
+
     content = nbformat.read(path, as_version=4)
     NotebookClient(
         content,
@@ -26,7 +28,7 @@ def refresh(path: Path) -> None:
         resources={"metadata": {"path": str(path.parent)}},
         timeout=None,
         coalesce_streams=True,
-        extra_arguments=QUIET_KERNEL,
+        extra_arguments=KERNEL_OPTIONS,
     ).execute()
     nbformat.write(clean(content), path)
 

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Container, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -24,6 +25,7 @@ from .spec import RunSpec, from_dict
 Status = Literal["done", "diverged", "failed"]
 BESIDE = ("bodies", "english")  # folders that lie in that of the records
 MERGED = 1 << 26  # bytes that a merge writes at once
+KNOWN = 4096  # records that are kept as parsed, more than a section has
 LARGEST = 1e100  # no loss, cost or step comes near
 KEY = re.compile("[0-9a-f]{16}")
 
@@ -158,6 +160,18 @@ def parse(content: bytes, key: str) -> Record:
     return record
 
 
+def version(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written or replaced."""
+    seen = path.stat()
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+
+@lru_cache(KNOWN)
+def _parsed(path: Path, version: tuple[int, ...]) -> Record:
+    """The record in a file, which every table of a page asks for: parsed and checked once."""
+    return parse(content_of(path), path.stem)
+
+
 class Store:
     """The records of one profile, `reports/<profile>/records`."""
 
@@ -181,7 +195,7 @@ class Store:
         """
         path = self.path(key)
         try:
-            record = parse(content_of(path), key)
+            record = _parsed(path, version(path))
         except FileNotFoundError:
             return None
         except ValueError as error:

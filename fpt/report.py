@@ -9,16 +9,20 @@ present. `fpt.front` puts the first page together from that.
 import base64
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from .errors import FptError
-from .front import index
 from .pages import html_page, notebooks
 from .paths import REPORTS
 
-# A kernel announces that it talks over local sockets, each time.
-QUIET_KERNEL = ["--IPKernelApp.log_level=50"]
+# What the libraries here load where it is installed, and no notebook needs: checks of addresses
+# and durations on web pages, and a file system on clusters. It takes longer than all the rest.
+NEEDLESS = ("rfc3987_syntax", "isoduration", "pyarrow")
 
 
 def notebook(section: str) -> Path:
@@ -34,12 +38,10 @@ def render(section: str, profile: str) -> Path:
 
     What was executed is kept and shown also when a cell fails, which raises FptError.
     """
-    # The library that checks a notebook's form would compile a grammar for identifiers of web
-    # pages, which no notebook has; that takes longer than all other imports here.
-    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-    import nbformat
-    import papermill
-    from nbclient.exceptions import DeadKernelError
+    with without(NEEDLESS):
+        import nbformat
+
+        from .execution import execute
 
     source = notebook(section)
     folder = REPORTS / profile / "notebooks"
@@ -52,28 +54,30 @@ def render(section: str, profile: str) -> Path:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.pop("MPLBACKEND", None)
-    failure = None
-    try:
-        papermill.execute_notebook(
-            str(source),
-            str(executed),
-            parameters={"profile": profile},
-            kernel_name="python3",
-            progress_bar=False,
-            extra_arguments=QUIET_KERNEL,
-        )
-    except papermill.PapermillExecutionError as error:
-        failure = f"in cell [{error.exec_count}] with {error.ename}: {error.evalue}"
-    except DeadKernelError:
-        failure = "because its kernel died (out of memory?)"
+    Thread(target=import_module, args=("nbconvert",)).start()  # for `to_html`, while the cells run
+    failure = execute(source, executed, profile)
     content = strip_timing(nbformat.read(executed, as_version=4))
     nbformat.write(content, executed)
     figures = REPORTS / profile / "figures" / section
     page.write_text(linked(to_html(content, title=source.stem), figures), encoding="utf-8")
     if failure:
+        from .front import index
+
         index(profile)
         raise FptError(f"Notebook {source.name} failed {failure}; see {shown(page)} up to there.")
     return page
+
+
+@contextmanager
+def without(names: tuple[str, ...]) -> Iterator[None]:
+    """As if these modules were not installed, as far as they are not imported yet."""
+    hidden = [name for name in names if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
 
 
 def strip_timing(content: Any) -> Any:

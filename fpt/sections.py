@@ -156,8 +156,8 @@ class Section:
             row["seeds"] += 1
         return pd.DataFrame(rows.values())
 
-    def summary(self) -> dict[str, Any]:
-        """Expected and present runs, by status and by device: what `runs.json` holds."""
+    def tally(self) -> dict[str, Any]:
+        """Expected and present runs, by status and by device."""
         present = self.records()
         return {
             "section": self.name,
@@ -167,8 +167,11 @@ class Section:
             "status": dict(Counter(record.status for record in present.values())),
             "devices": dict(Counter(r.environment["device"] for r in present.values())),
             "seconds": math.fsum(record.cost["seconds"] for record in present.values()),
-            "runs": self.store.digests(self.keys, self.keep),
         }
+
+    def summary(self) -> dict[str, Any]:
+        """The tally, and the digest of each run's record: what `runs.json` holds."""
+        return self.tally() | {"runs": self.store.digests(self.keys, self.keep)}
 
     @property
     def bodies(self) -> list[str]:

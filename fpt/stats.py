@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy import optimize, special
+from scipy import special
 
 from fpt.errors import FptError
 
@@ -309,7 +309,9 @@ def _tail(distance: float, found: Difference) -> float:
         return 1e-15
     if _half(0.4999999, *errors) >= distance:
         return 0.5
-    root = optimize.brentq(
+    from scipy.optimize import brentq  # longer to import than all else here; not every page tests
+
+    root = brentq(
         lambda log: _half(10**log, *errors) - distance, -15, math.log10(0.4999999), xtol=1e-9
     )
     return float(10**root)

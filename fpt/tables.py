@@ -41,17 +41,17 @@ def cell_text(cell: Cell | None) -> str:
 
 def coverage(section: Section) -> str:
     """Profile, body, seeds, runs present of expected, and on what they ran."""
-    summary, profile = section.summary(), section.profile
+    tally, profile = section.tally(), section.profile
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.spec.seed for run in section.runs))
-    ran = "; ".join(f"{name}: {count}" for name, count in summary["devices"].items())
-    odd = "".join(f", {n} {name}" for name, n in summary["status"].items() if name != "done")
+    ran = "; ".join(f"{name}: {count}" for name, count in tally["devices"].items())
+    odd = "".join(f", {n} {name}" for name, n in tally["status"].items() if name != "done")
     bodies = ", ".join(dict.fromkeys(run.spec.backbone for run in section.runs))
     weights = ", ".join(
         dict.fromkeys(run.spec.weights for run in section.runs if run.spec.weights is not None)
     )
     return (
         f"Profile {profile.name}, bodies {bodies} ({weights or 'no weights'}), seeds {seeds}: "
-        f"{summary['present']} of {summary['expected']} runs are present{odd}"
+        f"{tally['present']} of {tally['expected']} runs are present{odd}"
         + (f". Runs by device: {ran}." if ran else ".")
     )
 
@@ -326,8 +326,8 @@ def verdict_table(findings: Sequence[Finding]) -> Table:
 def missing_table(section: Section) -> Table:
     """Runs that are expected and not there, by arm and task."""
     missing = pd.DataFrame([{"arm": r.arm, "task": r.task} for r in section.missing()])
-    summary = section.summary()
-    names = [f"{summary['present']} of {summary['expected']} runs are present."]
+    tally = section.tally()
+    names = [f"{tally['present']} of {tally['expected']} runs are present."]
     if missing.empty:
         frame = pd.DataFrame(columns=["missing"])
         return Table("missing", "What is missing: nothing", frame, missing, tuple(names))

@@ -94,10 +94,8 @@ def _panel(axes: Axes, series: Sequence[Series]) -> None:
         _join(axes, it.look, [(x, value) for x, _, value in it.paper], THIN)
         shown += [(x, cell) for x, cell in ours if cell and cell.interval]
     seeds = [(x, 100 * value) for x, cell in shown for value in cell.values]
-    arms = [cell.arm for _, cell in shown for _ in cell.values]
-    colours = {arm: LOOKS[arm].colour for arm in arms}
-    dash = {"marker": "_", "size": 8, "linewidth": 0.8, "zorder": 4}
-    strip(axes, seeds, "x", hue=arms, palette=colours, **dash)
+    colours = [LOOKS[cell.arm].colour for _, cell in shown for _ in cell.values]
+    strip(axes, seeds, "x", 8, colours, marker="_", linewidth=0.8, zorder=4)
 
 
 def _ours(axes: Axes, x: float, cell: Cell | None, side: float) -> float:
