@@ -162,7 +162,10 @@ def parse(content: bytes, key: str) -> Record:
 
 def version(path: Path) -> tuple[int, ...]:
     """What changes when a file is written or replaced."""
-    seen = path.stat()
+    try:
+        seen = path.stat()
+    except OSError:  # a link that leads nowhere or to itself: what that means is said by who reads
+        seen = path.lstat()
     return seen.st_ino, seen.st_size, seen.st_mtime_ns
 
 
