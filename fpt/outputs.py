@@ -82,9 +82,21 @@ def packed(picture: Image.Image) -> bytes:
 
 
 def slim(svg: str) -> str:
-    """`svg` without its indentation, and coordinates to a hundredth of a point: a seventh less."""
-    rounded = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
-    return re.sub(r">\n\s+<", ">\n<", rounded)
+    """`svg` as it looks, in a quarter fewer bytes: without indentation, blanks in paths and styles
+    and groups that say nothing, and coordinates to a hundredth of a point."""
+    svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
+    svg = re.sub(r'(?<= d=")[^"]+', lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), svg)
+    svg = re.sub(r'(?<= style=")[^"]+', lambda style: re.sub(r"([:;]) ", r"\1", style[0]), svg)
+    said: list[bool] = []  # of the groups that are open
+
+    def group(tag: re.Match[str]) -> str:
+        if tag[0] != "</g>":
+            said.append(" " in tag[0])
+            return tag[0] if said[-1] else ""
+        return tag[0] if said.pop() else ""
+
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    return re.sub(r">\s+<", ">\n<", re.sub(r"<g[^>]*>|</g>", group, svg))
 
 
 def save_numbers(section: Section, extra: Mapping[str, Any] | None = None) -> None:

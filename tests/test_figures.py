@@ -142,8 +142,17 @@ def test_samples_show_an_example_or_say_what_is_needed(
 
 
 def test_a_slim_picture_keeps_what_is_read() -> None:
-    """Coordinates are rounded; what the text says is not."""
+    """Coordinates are rounded, groups without a look are gone; what the text says stays."""
     slim = outputs.slim(
-        '<g>\n  <path d="M 1.23456 2.5 \nL 3.0049"/>\n  <text x="0.125">0.00015</text>\n</g>'
+        '<svg>\n <g id="figure_1">\n  <g id="axes_1" clip-path="url(#a)">\n'
+        '   <path d="M 1.23456 2.5 \nL 3.0049 -1 \nz\n" style="fill: none; stroke: #222222"/>\n'
+        '   <text x="0.125">0.00015: M 1; g</text>\n  </g>\n </g>\n</svg>'
     )
-    assert slim == '<g>\n<path d="M 1.23 2.5 \nL 3.00"/>\n<text x="0.12">0.00015</text>\n</g>'
+    assert slim.splitlines() == [
+        "<svg>",
+        '<g clip-path="url(#a)">',
+        '<path d="M1.23 2.5L3.00 -1z" style="fill:none;stroke:#222222"/>',
+        '<text x="0.12">0.00015: M 1; g</text>',
+        "</g>",
+        "</svg>",
+    ]
