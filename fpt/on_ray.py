@@ -26,6 +26,7 @@ from tqdm import tqdm
 from . import device as devices
 from .errors import FptError
 from .files import lock, write_atomic
+from .keeper import Keeper
 from .loop import CHECKPOINT_SECONDS
 from .records import Store
 from .spec import RunSpec
@@ -53,24 +54,6 @@ class Cluster:
     gpus: float = 1.0
     checkpoint_seconds: float = CHECKPOINT_SECONDS
     cache: Path = field(default=CACHE)
-
-
-class Keeper:
-    """Checkpoints on the driver's machine, by file name, and its clock. Lives as an actor there."""
-
-    def __init__(self, folder: str, budget: float) -> None:
-        self.folder, self.deadline = Path(folder), time.monotonic() + budget
-
-    def left(self) -> float:
-        """Seconds of the budget: the clocks of two machines need not agree."""
-        return self.deadline - time.monotonic()
-
-    def put(self, name: str, content: bytes) -> None:
-        write_atomic(self.folder / name, content)
-
-    def latest(self, name: str) -> bytes | None:
-        path = self.folder / name
-        return path.read_bytes() if path.exists() else None
 
 
 class Courier:

@@ -78,9 +78,9 @@ class Outcome:
 def specs() -> list[RunSpec]:
     """Two packs of two runs on a small body; the second pack loses a member on the way."""
     shared: dict[str, Any] = {
-        "data": canonical(get_task("bit-xor", n=2).identity), "backbone": "pico", "init": "random",
-        "weights": None, "trainable": ("input", "output", "layernorm", "positions"), "batch": 4,
-        "steps": 12, "eval_every": 3, "augment": False,
+        "data": canonical(get_task("bit-xor", n=2).identity), "backbone": "attention-pico",
+        "init": "random", "weights": None, "batch": 4, "steps": 12, "eval_every": 3,
+        "trainable": ("input", "output", "layernorm", "positions"), "augment": False,
     }  # fmt: skip
     return [
         RunSpec(**shared, seed=seed, lr=lr, patience=patience)

@@ -21,6 +21,7 @@ from fpt.__main__ import main
 from fpt.commands import seconds
 from fpt.config import expand, load
 from fpt.errors import FptError
+from fpt.expected import expected
 from fpt.paths import ROOT
 from fpt.records import Store
 from fpt.tasks import TASKS
@@ -55,6 +56,11 @@ PARAMETERS = {
     },
 }
 PARAMETERS["lab"] = {**PARAMETERS["smoke"], "train_on": ["cuda"]}  # type: ignore[dict-item]
+# On bodies that every process knows.
+ALONE = {
+    "profile": "smoke",
+    "smoke": {**PARAMETERS["smoke"], "bodies": {"transformer": "pico", "lstm": "lstm-pico"}},
+}
 Cli = Callable[..., tuple[int, str, str]]
 
 
@@ -318,23 +324,35 @@ def test_a_damaged_record_is_not_merged(fpt: Cli, project: Path) -> None:
     assert store.keys() == set()
 
 
-def shell(line: str, root: Path) -> subprocess.CompletedProcess[str]:
+def shell(line: str, root: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """`line` in a shell where $fpt is the command, for the project in `root`."""
     env = os.environ | {"PYTHONPATH": str(ROOT), "FPT_ROOT": str(root)}
     env |= {"fpt": f"{sys.executable} -m fpt"}
-    command = ["bash", "-o", "pipefail", "-c", line]
-    return subprocess.run(command, env=env, cwd=root, capture_output=True, text=True)
+    command, output = ["bash", "-c", line], {"capture_output": True, "text": True}
+    return subprocess.run(command, env=env, cwd=root, **output, **options)
 
 
-def test_who_reads_may_stop_reading(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    done = shell("$fpt status | (exec <&-; sleep 1)", tmp_path)
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the parameters and what their profile expects: for a status without torch."""
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(ALONE))
+    with monkeypatch.context() as here:
+        here.setattr("fpt.params.PARAMS", tmp_path / "params.yaml")
+        here.setattr("fpt.paths.CACHE", tmp_path / ".cache")
+        expected("smoke")
+    return tmp_path
+
+
+def test_who_reads_may_stop_reading(plain: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = shell(f"$fpt status >&{writer}", plain, pass_fds=[writer])
+    os.close(writer)
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
-def test_a_full_disk_behind_the_output_is_one_line(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    done = shell("$fpt tasks > /dev/full", tmp_path)
+def test_a_full_disk_behind_the_output_is_one_line(plain: Path) -> None:
+    done = shell("$fpt status > /dev/full", plain)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "No space left on device" in done.stderr
 
@@ -344,7 +362,7 @@ def test_a_signal_ends_all_processes_in_one_line(
     number: signal.Signals, begun: bool, tmp_path: Path
 ) -> None:
     """Workers are about to start, or train, and more packs wait. Ctrl-C goes to all of them."""
-    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "bodies": {"transformer": "pico"}}  # type: ignore[dict-item]
+    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "bodies": {"transformer": "attention-pico"}}  # type: ignore[dict-item]
     smoke["defaults"] = {**smoke["defaults"], "steps": 10**9}
     smoke |= {
         "seeds": [0, 1, 2],
@@ -368,23 +386,18 @@ def test_a_signal_ends_all_processes_in_one_line(
     assert not any(map(lives, workers))
 
 
-def test_a_warning_is_one_line(tmp_path: Path) -> None:
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    key = expand(load("smoke"), "transfer")[0].key
-    path = store_of(tmp_path).path(key)
-    path.parent.mkdir(parents=True)
-    path.mkdir()
-    done = shell("$fpt status", tmp_path)
+def test_a_warning_is_one_line(plain: Path) -> None:
+    key = expand(load("smoke", plain / "params.yaml"), "transfer")[0].key
+    store_of(plain).path(key).mkdir(parents=True)
+    done = shell("$fpt status", plain)
     assert done.returncode == 0
     assert re.fullmatch(rf"fpt: The record {key}.json is damaged \(.*\); .*\.\n", done.stderr)
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:
     """From any folder, with the project named by FPT_ROOT."""
-    shutil.copy(ROOT / "params.yaml", tmp_path)
-    env = os.environ | {"PYTHONPATH": str(ROOT), "FPT_ROOT": str(tmp_path)}
-    command = [sys.executable, "-m", "fpt", "run", "nothing"]
-    done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True)
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(ALONE))
+    done = shell("$fpt merge nowhere", tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert re.fullmatch(r"fpt: section: 'nothing' is not known; allowed are .*\.\n", done.stderr)
+    assert re.fullmatch(r"fpt: There is no folder nowhere to merge.*\.\n", done.stderr)
     assert [path.name for path in tmp_path.iterdir()] == ["params.yaml"]

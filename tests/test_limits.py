@@ -20,8 +20,8 @@ from tiny import pretrained, spec
 from fpt import checkpoint, data, device, files, sweep
 from fpt.device import NO_MEMORY
 from fpt.errors import FptError
+from fpt.keeper import Keeper
 from fpt.loop import Loop
-from fpt.on_ray import Keeper
 from fpt.paths import PACKAGE
 from fpt.records import Record, Store
 from fpt.spec import RunSpec

@@ -277,6 +277,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 import torch
 import tiny, test_loop
+from transformers import GPT2Model  # once for all
 from fpt import loop, train
 from fpt.records import Store
 

@@ -13,7 +13,7 @@ import pytest
 from refusals import check_said, refusal
 from tiny import spec
 
-from fpt import sweep
+from fpt import checkpoint, sweep
 from fpt.errors import FptError
 from fpt.files import lock
 from fpt.on_ray import STARTS, Cluster
@@ -24,9 +24,11 @@ from fpt.train import pack_id, train
 pytest.importorskip("ray")
 # Of a start of Ray that came too late and was repeated: it leaves processes, which end with this.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-# A body that every worker knows. Long enough to be killed on the way.
-LONG = [spec(backbone="pico", steps=300, eval_every=30, seed=0, lr=lr) for lr in (0.01, 0.02)]
-SHORT = [spec(backbone="pico", seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
+# A body that every worker knows and has at once, without transformers.
+BODY = "attention-pico"
+SHORT = [spec(backbone=BODY, seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
+# Long enough to be killed on the way.
+LONG = [spec(backbone=BODY, steps=300, eval_every=30, lr=lr) for lr in (0.01, 0.02)]
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def two_machines() -> Iterator[str]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster as Machines
 
-    head = {"num_cpus": 1, "include_dashboard": False}
+    head = {"num_cpus": 1, "include_dashboard": False, "no_monitor": True}
     for left in reversed(range(STARTS)):  # as `fpt.on_ray.start_here`
         try:
             machines = Machines(initialize_head=True, head_node_args=head)
@@ -107,8 +109,18 @@ def test_four_workers_give_the_records_of_one_process(folder: Path) -> None:
     assert sweep.run(SHORT, store, device="cpu", cluster=cluster(folder)) == 0
 
 
-def test_a_killed_worker_is_replaced_and_goes_on(folder: Path, two_machines: str) -> None:
-    store = Store(folder / "ray" / "records")
+def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
+    folder: Path, two_machines: str
+) -> None:
+    """Stopped by its budget, then with its worker killed: the record has the seconds of all."""
+    store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
+    assert sweep.run(LONG, store, device="cpu", budget=0.0, cluster=place) == 0
+    (begun,) = (folder / "cache" / "checkpoints").iterdir()
+    tensors, history = checkpoint.read(begun) or pytest.fail("no checkpoint")
+    for progress in history["progress"]:
+        progress["seconds"] += 1000.0
+    checkpoint.write(begun, tensors, history)
+    before = begun.read_bytes()
     killed: list[int] = []
 
     def kill() -> None:
@@ -116,42 +128,31 @@ def test_a_killed_worker_is_replaced_and_goes_on(folder: Path, two_machines: str
         for process in killed:
             os.kill(process, signal.SIGKILL)
 
-    begun = folder / "cache" / "checkpoints"
-    thread = when(lambda: begun.exists() and any(begun.iterdir()) and bool(workers()), kill)
-    place = cluster(folder, two_machines)
+    thread = when(lambda: begun.read_bytes() != before and bool(workers()), kill)
     assert sweep.run(LONG, store, device="cpu", cluster=place) == len(LONG)
     thread.join()
     assert killed
     assert measured(LONG, store) == in_one_process(LONG, folder)
-    assert not any(begun.iterdir())
+    assert all(store.read(run.key).cost["seconds"] > 1000.0 for run in LONG)
+    assert not begun.exists()
 
 
-def test_a_budget_leaves_a_checkpoint_to_go_on_from(folder: Path, two_machines: str) -> None:
-    store = Store(folder / "ray" / "records")
-    begun = folder / "cache" / "checkpoints"
-    place = cluster(folder, two_machines)
-    assert sweep.run(LONG, store, device="cpu", budget=0.0, cluster=place) == 0
-    assert len(list(begun.iterdir())) == 1
-    assert sweep.run(LONG, store, device="cpu", cluster=place) == len(LONG)
-    assert measured(LONG, store) == in_one_process(LONG, folder)
-
-
-def test_one_failed_pack_does_not_stop_the_others(folder: Path, two_machines: str) -> None:
-    store = Store(folder / "ray" / "records")
-    lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
-    with pytest.raises(FptError, match="pico-nowhere-0"):
-        sweep.run([lost, *SHORT[:2]], store, device="cpu", cluster=cluster(folder, two_machines))
-    assert len(store.read_all(run.key for run in SHORT)) == 2
-
-
-def test_the_device_is_one_of_the_cluster(
+def test_what_cannot_be_trained_does_not_stop_the_others(
     folder: Path, two_machines: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A driver that would refuse any device of its own."""
+    """A pack without its weights, and one that another sweep trains. By a driver that would refuse
+    any device of its own: the device is one of the cluster."""
     monkeypatch.setattr("fpt.device.choose", lambda name: pytest.fail("chosen by the driver"))
-    store = Store(folder / "ray" / "records")
-    place = cluster(folder, two_machines)
-    assert sweep.run(SHORT[:2], store, device="auto", cluster=place) == 2
+    store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
+    lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
+    mine, theirs = sweep.packs(SHORT[:4])
+    with (
+        lock(place.cache / "locks" / store.folder.parent.name / pack_id(theirs), wait=False),
+        pytest.warns(UserWarning, match="training 2 of the runs that are missing"),
+        pytest.raises(FptError, match="pico-nowhere-0"),
+    ):
+        sweep.run([lost, *mine, *theirs], store, device="auto", cluster=place)
+    assert store.keys() == {run.key for run in mine}
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
@@ -196,16 +197,6 @@ def test_a_ray_that_does_not_start_is_tried_again_and_then_one_sentence(
     said = refusal(lambda: sweep.run(SHORT, Store(folder / "r"), device="cpu", cluster=place))
     check_said(said, ["Ray does not start on this machine (The current node timed out"])
     assert len(tries) == STARTS
-
-
-def test_what_another_sweep_trains_is_said(folder: Path, two_machines: str) -> None:
-    store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
-    (pack,) = sweep.packs(SHORT[:2])
-    with (
-        lock(place.cache / "locks" / store.folder.parent.name / pack_id(pack), wait=False),
-        pytest.warns(UserWarning, match="training 2 of the runs that are missing"),
-    ):
-        assert sweep.run(pack, store, device="cpu", cluster=place) == 0
 
 
 def test_without_ray_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -171,7 +171,8 @@ def test_compiled_steps_are_steps(trainable: Any, monkeypatch: pytest.MonkeyPatc
     """On bf16 bodies under autocast, frozen in a pack and trained whole."""
     every = ("attention", "feedforward", "input", "layernorm", "output", "positions")
     whole = trainable == "all"
-    specs = [pretrained(trainable=every if whole else trainable, dropout=0.1)]
+    groups = every if whole else trainable
+    specs = [pretrained(backbone="tiny@1", trainable=groups, dropout=0.1)]
     specs += [] if whole else [replace(specs[0], lr=0.02)]
     monkeypatch.setattr("fpt.loop.autocast", lambda _: torch.autocast("cpu", torch.bfloat16))
     loops = [Loop(specs, task_of(specs[0]), CPU) for _ in range(2)]

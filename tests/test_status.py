@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_cli import enter
 from test_records import made as recorded
 
 from fpt import expected, params, paths
+from fpt.__main__ import main
 from fpt.paths import PACKAGE
 from fpt.records import Record, Store
 from fpt.status import held_against
@@ -165,7 +167,12 @@ sys.exit(code)
 """
 
 
-def test_status_and_merge_start_without_torch(tmp_path: Path, store: Store) -> None:
+def test_status_and_merge_start_without_torch(
+    tmp_path: Path,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """The status once what is expected is known."""
     root = tmp_path / "project"
     root.mkdir()
@@ -178,8 +185,10 @@ def test_status_and_merge_start_without_torch(tmp_path: Path, store: Store) -> N
         return subprocess.run(command, env=env, text=True, check=True, stdout=-1).stdout
 
     assert fpt("merge", str(store.folder)) == "1 records taken, 0 were here already\n"
-    command = [sys.executable, "-m", "fpt", "status", "--profile", "smoke", "--json"]
-    slow = subprocess.run(command, env=env, text=True, check=True, stdout=-1).stdout
+    enter(root, monkeypatch)
+    monkeypatch.setattr(paths, "CACHE", root / ".cache")
+    assert main(["status", "--profile", "smoke", "--json"]) == 0
+    slow = capsys.readouterr().out
     assert json.loads(slow)["sections"]
     assert fpt("status", "--json") == slow
 

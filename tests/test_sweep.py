@@ -233,7 +233,11 @@ def test_shards_on_two_machines_merge_to_the_whole(store: Store, tmp_path: Path)
 
 
 def test_two_workers_give_the_bits_of_one(store: Store, tmp_path: Path, monkeypatch) -> None:
-    specs = [spec(backbone="nano", seed=seed, lr=lr, steps=4) for seed in (0, 1) for lr in (0.1, 1)]
+    specs = [
+        spec(backbone="attention-nano", seed=seed, lr=lr, steps=4)
+        for seed in (0, 1)
+        for lr in (0.1, 1)
+    ]
     alone = Store(tmp_path / "alone" / "records")
     assert sweep.run(specs, alone, device="cpu", workers=1) == 4
     monkeypatch.setenv("FPT_ROOT", str(tmp_path))  # of the workers: for their locks
@@ -245,8 +249,8 @@ TWO = """
 import os, sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-import torch
 import tiny, test_sweep
+from transformers import GPT2Model  # once for both
 from fpt import sweep
 from fpt.records import Store
 
@@ -301,8 +305,10 @@ def test_a_run_that_somebody_else_trains_is_left_to_them(store: Store, tmp_path:
     assert sweep.run(runs, store, device="cpu", workers=1) == 1
 
 
+# A body that needs no transformers, so that processes begin sooner.
+QUICK = "attention-pico"
 # Two packs that no worker finishes while a test waits.
-ENDLESS = [spec(backbone="pico", seed=seed, steps=10**6, eval_every=1000) for seed in (0, 1)]
+ENDLESS = [spec(backbone=QUICK, seed=seed, steps=10**6, eval_every=1000) for seed in (0, 1)]
 DRIVER = """
 import sys
 from pathlib import Path

@@ -1,15 +1,17 @@
 """A body small enough to train in a test, and specs of runs on it."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
 
 from fpt.arms import FROZEN
 from fpt.backbones import BACKBONES, Backbone
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
+
+if TYPE_CHECKING:
+    from transformers import GPT2LMHeadModel
 
 TINY = (
     Backbone("tiny", "gpt2", 2, 16, 2, 64, 50),
@@ -51,9 +53,11 @@ def pretrained(**changes: Any) -> RunSpec:
     return spec(**{"init": "pretrained", "weights": WEIGHTS, **changes})
 
 
-def save_weights(folder: Path) -> GPT2LMHeadModel:
+def save_weights(folder: Path) -> "GPT2LMHeadModel":
     """A GPT-2 with its head, as transformers stores one, in `folder`/WEIGHTS. Its values are far
     from a fresh start, so that every parameter matters; they fit in bfloat16."""
+    from transformers import GPT2Config, GPT2LMHeadModel  # processes that save none start at once
+
     body = TINY[0]
     config = GPT2Config(
         vocab_size=body.vocabulary,
