@@ -87,11 +87,13 @@ class Section:
         Where these call for learning rates beyond the grid (`fpt.grid`), `section` then has more.
 
         FPT_TRAIN_SECONDS bounds the time, as a check of the notebooks does: what is then missing is
-        shown as such, and goes on from its checkpoint in the next call.
+        shown as such, and goes on from its checkpoint in the next call. So short a time is trained
+        in this process, since workers would take it to begin.
         """
         if not self.may_train():
             return 0
-        options.setdefault("budget", bound())
+        if "FPT_TRAIN_SECONDS" in os.environ:
+            options = {"budget": bound(os.environ["FPT_TRAIN_SECONDS"]), "workers": 1} | options
         missing = [run.spec for run in self.missing()]
         return sweep.run(missing, self.store, keep=self.keep, **options)
 
@@ -189,9 +191,8 @@ class Section:
         write_json(self.folder / "index" / f"{self.name}.json", listed)
 
 
-def bound() -> float:
-    """The seconds that FPT_TRAIN_SECONDS allows a training; FptError where it is something else."""
-    text = os.environ.get("FPT_TRAIN_SECONDS", "inf")
+def bound(text: str) -> float:
+    """The seconds in FPT_TRAIN_SECONDS; FptError where it holds something else."""
     try:
         seconds = float(text)
     except ValueError:

@@ -22,7 +22,7 @@ from fpt.paths import NOTEBOOKS, PARAMS, ROOT
 PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text())
 SECTIONS = {k: v for block in PIPELINE["vars"] for k, v in block.items()}["sections"]
 VERDICT = {"verdict": "12_verdict"}  # a stage of its own: it reads what all sections have
-PARTS = {name: SECTIONS[name] for name in ("tasks", "transfer", "finetuning")}  # DVC is slow
+PARTS = {name: SECTIONS[name] for name in ("tasks", "transfer")}  # DVC is slow
 NOTEBOOK_PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 
 STAND_IN = """

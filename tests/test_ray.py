@@ -128,7 +128,7 @@ def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
         for process in killed:
             os.kill(process, signal.SIGKILL)
 
-    thread = when(lambda: begun.read_bytes() != before and bool(workers()), kill)
+    thread = when(lambda: bool(workers()) and begun.read_bytes() != before, kill)
     assert sweep.run(LONG, store, device="cpu", cluster=place) == len(LONG)
     thread.join()
     assert killed
