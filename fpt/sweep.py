@@ -124,13 +124,23 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """What begins in here never gets the signal of Ctrl-C, which goes to every process of a
-    terminal: this one gets it, a moment later, and ends its workers."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Processes are begun in here whole, each known to this one: what would end it comes after. And
+    they never get the signal of Ctrl-C, which goes to every process of a terminal: this one gets
+    it, and ends its workers."""
+    came: list[int] = []
+    before = {}
+    if threading.current_thread() is threading.main_thread():  # no other is interrupted
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda number, frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # of this thread, and theirs
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for one in came:
+            signal.raise_signal(one)
 
 
 def run(

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from test_limits import made
 from tiny import pretrained, spec
 
 from fpt import sweep
+from fpt.__main__ import terminated
 from fpt.counts import flops_per_token
 from fpt.errors import FptError
 from fpt.files import lock
@@ -381,3 +383,28 @@ def test_a_record_is_whole(store: Store) -> None:
     assert isinstance(record, Record)
     assert record.environment["threads"] == 1
     assert math.isfinite(record.metrics["test_accuracy"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_until_all_workers_have_begun(number: signal.Signals) -> None:
+    """One that was half begun would be nobody's, and never end. Any thread may take the signal."""
+    end = threading.Event()
+    other = threading.Thread(target=end.wait)
+    other.start()
+    before = signal.signal(number, terminated)
+    steps = []
+
+    def begin() -> None:
+        with sweep.uninterrupted():
+            os.kill(os.getpid(), number)
+            time.sleep(0.01)
+            steps.append("begun")
+
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            begin()
+    finally:
+        signal.signal(number, before)
+        end.set()
+        other.join()
+    assert steps == ["begun"]
