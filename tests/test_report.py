@@ -64,6 +64,17 @@ def test_a_failing_notebook_is_kept_and_named(project: Path) -> None:
     assert "| About 01_toy | failed |" in (project / "reports/smoke/README.md").read_text()
 
 
+def test_what_ran_before_its_kernel_died_is_kept(project: Path) -> None:
+    write_notebook(
+        project / "notebooks/01_toy.ipynb",
+        new_code_cell("print('seen')"),
+        new_code_cell("import os\n\nos._exit(1)"),
+    )
+    with pytest.raises(FptError, match="01_toy.ipynb failed because its kernel died"):
+        report.render("toy", "smoke")
+    assert "seen" in (project / "reports/smoke/notebooks/01_toy.html").read_text()
+
+
 def test_an_unknown_section_lists_the_known(project: Path) -> None:
     write_notebook(project / "notebooks/01_toy.ipynb")
     with pytest.raises(FptError, match="no section 'tyo'; the sections are toy"):
