@@ -369,7 +369,8 @@ def test_a_signal_ends_all_processes_in_one_line(
         "sections": {"long": [{"tasks": ["bit-xor"], "arms": ["random"]}]},
     }
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"profile": "smoke", "smoke": smoke}))
-    command = [sys.executable, "-m", "fpt", "run", "long", "--device", "cpu", "--workers", "2"]
+    words = ["--device", "cpu", "--workers", "2", "--budget", "5m"]  # if nobody ends it
+    command = [sys.executable, "-m", "fpt", "run", "long", *words]
     env = os.environ | {"PYTHONPATH": str(ROOT), "FPT_ROOT": str(tmp_path)}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     driver = subprocess.Popen(command, env=env, start_new_session=True, **pipes)

@@ -322,7 +322,8 @@ if __name__ == "__main__":
     from fpt.records import Store
 
     store = Store(Path({folder!r}) / "reports" / "smoke" / "records")
-    sweep.run(test_sweep.ENDLESS, store, device="cpu", workers=2)
+    budget = 300.0  # if nobody ends it
+    sweep.run(test_sweep.ENDLESS, store, device="cpu", budget=budget, workers=2)
 """
 
 
