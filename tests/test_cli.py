@@ -373,7 +373,11 @@ def test_a_signal_ends_all_processes_in_one_line(
     command = [sys.executable, "-m", "fpt", "run", "long", *words]
     env = os.environ | {"PYTHONPATH": str(ROOT), "FPT_ROOT": str(tmp_path)}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    driver = subprocess.Popen(command, env=env, start_new_session=True, **pipes)
+
+    def heard() -> None:  # also where the tests run in the background of a shell, which ignores it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    driver = subprocess.Popen(command, env=env, start_new_session=True, preexec_fn=heard, **pipes)
     locks = tmp_path / ".cache/locks/smoke"
     until(lambda: driver.poll() is not None or len(workers_of(driver.pid)) == 2)
     if begun:  # two packs of one run, each with a lock of its own
