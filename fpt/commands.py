@@ -1,7 +1,6 @@
 """What the verbs of the command line do, but for those that need no model (`fpt.__main__`)."""
 
 import argparse
-import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +13,7 @@ from .counts import parameter_counts
 from .errors import FptError
 from .paths import PREPARED
 from .records import store
-from .sections import Section, planned
+from .sections import Section, planned, seconds
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks
 
@@ -26,14 +25,6 @@ def planned_of(profile: str, name: str | None = None) -> list[Section]:
 
 def sections_of(profile: str, name: str | None = None) -> list[Section]:
     return [part.reached() for part in planned_of(profile, name)]
-
-
-def seconds(text: str) -> float:
-    """`90s`, `9m`, `2h` or a plain number of seconds."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
-    if match is None:
-        raise FptError(f"The budget {text!r} is not a time; write 90s, 9m or 2h.")
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def chosen(

@@ -11,7 +11,6 @@ from matplotlib.ticker import MaxNLocator
 from .cells import Cell, best_floor, cells, effect, section_tasks
 from .comparison import Comparison
 from .sections import Section
-from .strips import strip
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .table import NONE, label, short
 from .tables import compared, contrasts
@@ -35,10 +34,11 @@ def accuracies(section: Section, comparison: Comparison) -> Figure:
             if cell is None or interval is None:
                 _absent(axes, y, _why(cell))
             else:
-                seeds += [(y + OURS, 100 * value) for value in cell.values]
+                seeds += [(100 * value, y + OURS) for value in cell.values]
                 _ours(axes, y, arm, interval.mean, interval.low, interval.high)
             _theirs(axes, y, comparison.printed(arm, task))
-        strip(axes, seeds, "y", 6, INK, marker="|", linewidth=0.8, zorder=4)
+        values, rows = np.reshape(seeds, (-1, 2)).T
+        axes.scatter(values, rows, s=36, color=INK, marker="|", linewidth=0.8, zorder=4)
         floor = best_floor(tasks[task])
         if floor is not None:
             axes.axvline(100 * floor, color=INK, lw=1.2, ls=(0, (2, 1)))

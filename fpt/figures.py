@@ -17,7 +17,6 @@ from .cells import Cell, best_floor, cells, effect, section_arms, section_tasks
 from .claim import known_to_paper
 from .comparisons import COMPARISONS
 from .sections import Section
-from .strips import strip
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .tasks import Task
 from .tasks.base import FiniteTask
@@ -124,9 +123,10 @@ def _seeds(axes: Axes, arm: str, bars: Mapping[float, Cell | None]) -> None:
             count = len(cell.values)
             spread = np.linspace(-0.2, 0.2, count) if count > 1 else [0.0]
             seeds += [(x + d, 100 * value) for d, value in zip(spread, cell.values, strict=True)]
-    strip(
-        axes, seeds, "x", 3.4, "white", marker=LOOKS[arm].marker, edgecolor=INK, linewidth=0.7,
-        zorder=6,
+    places, values = np.reshape(seeds, (-1, 2)).T
+    axes.scatter(
+        places, values, s=3.4**2, color="white", marker=LOOKS[arm].marker, edgecolor=INK,
+        linewidth=0.7, zorder=6,
     )  # fmt: skip
 
 

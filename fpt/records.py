@@ -160,7 +160,7 @@ def parse(content: bytes, key: str) -> Record:
     return record
 
 
-def version(path: Path) -> tuple[int, ...]:
+def version_of(path: Path) -> tuple[int, ...]:
     """What changes when a file is written or replaced."""
     try:
         seen = path.stat()
@@ -198,7 +198,7 @@ class Store:
         """
         path = self.path(key)
         try:
-            record = _parsed(path, version(path))
+            record = _parsed(path, version_of(path))
         except FileNotFoundError:
             return None
         except ValueError as error:

@@ -5,6 +5,7 @@
 
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -93,7 +94,7 @@ class Section:
         if not self.may_train():
             return 0
         if "FPT_TRAIN_SECONDS" in os.environ:
-            options = {"budget": bound(os.environ["FPT_TRAIN_SECONDS"]), "workers": 1} | options
+            options = {"budget": seconds(os.environ["FPT_TRAIN_SECONDS"]), "workers": 1} | options
         missing = [run.spec for run in self.missing()]
         return sweep.run(missing, self.store, keep=self.keep, **options)
 
@@ -191,15 +192,12 @@ class Section:
         write_json(self.folder / "index" / f"{self.name}.json", listed)
 
 
-def bound(text: str) -> float:
-    """The seconds in FPT_TRAIN_SECONDS; FptError where it holds something else."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not seconds >= 0:
-        raise FptError(f"FPT_TRAIN_SECONDS is {text!r}; give it a number of seconds.")
-    return seconds
+def seconds(text: str) -> float:
+    """`90s`, `9m`, `2h` or a plain number of seconds."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
+    if match is None:
+        raise FptError(f"The budget {text!r} is not a time; write 90s, 9m or 2h.")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def planned(name: str, profile: str) -> Section:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .files import content_of
-from .records import Store, check
+from .records import Store, check, version_of
 from .remembered import recalled, remember
 
 CHOOSING = ("valid_accuracy", "best_step")
@@ -69,15 +69,14 @@ def _ended_with_pool() -> None:
 
 def _version(record: Path, parameters: Path) -> list[int]:
     """What changes when a file is replaced; [] where there is no record."""
-    version = []
+    version: list[int] = []
     for path in (record, parameters):
         try:
-            seen = path.stat()
+            version += version_of(path)
         except FileNotFoundError:
             break
         except OSError:  # the store says what is wrong there
             return [0]
-        version += [seen.st_ino, seen.st_size, seen.st_mtime_ns]
     return version
 
 

@@ -11,7 +11,6 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from .cells import Cell
-from .strips import strip
 from .style import INK, LOOKS, MUTED, Look, styled
 
 APART = 0.008  # of the axis, between the points of two series at one place
@@ -95,7 +94,8 @@ def _panel(axes: Axes, series: Sequence[Series]) -> None:
         shown += [(x, cell) for x, cell in ours if cell and cell.interval]
     seeds = [(x, 100 * value) for x, cell in shown for value in cell.values]
     colours = [LOOKS[cell.arm].colour for _, cell in shown for _ in cell.values]
-    strip(axes, seeds, "x", 8, colours, marker="_", linewidth=0.8, zorder=4)
+    places, values = np.reshape(seeds, (-1, 2)).T
+    axes.scatter(places, values, s=64, color=colours, marker="_", linewidth=0.8, zorder=4)
 
 
 def _ours(axes: Axes, x: float, cell: Cell | None, side: float) -> float:

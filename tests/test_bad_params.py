@@ -210,4 +210,4 @@ def test_a_bound_on_the_training_of_notebooks_that_is_no_time(
 ) -> None:
     monkeypatch.setenv("FPT_TRAIN_SECONDS", text)
     part = sections.planned("transfer", "smoke")
-    check_said(refusal(part.train), ["FPT_TRAIN_SECONDS is", repr(text), "number of seconds"])
+    check_said(refusal(part.train), [f"The budget {text!r} is not a time"])

@@ -1,5 +1,6 @@
 """The command line: every verb on a small project; wrong input is one line, status 2, no trace."""
 
+import importlib
 import json
 import os
 import re
@@ -18,12 +19,12 @@ from tiny import WEIGHTS
 
 from fpt import records, train
 from fpt.__main__ import main
-from fpt.commands import seconds
 from fpt.config import expand, load
 from fpt.errors import FptError
 from fpt.expected import expected
 from fpt.paths import ROOT
 from fpt.records import Store
+from fpt.sections import seconds
 from fpt.tasks import TASKS
 
 PARAMETERS = {
@@ -81,7 +82,7 @@ def enter(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(records, "REPORTS", root / "reports")
     monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", root / "reports")
     for module in ("fpt.data", "fpt.commands"):
-        monkeypatch.setattr(sys.modules[module], "PREPARED", root / "data" / "prepared")
+        monkeypatch.setattr(importlib.import_module(module), "PREPARED", root / "data" / "prepared")
     assert train.train.__kwdefaults__ is not None
     monkeypatch.setitem(train.train.__kwdefaults__, "cache", root / ".cache")
 

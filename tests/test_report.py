@@ -145,9 +145,8 @@ def test_the_first_page_reads_like_a_paper(project: Path, tiny: Path) -> None:
     assert "1 of 2 claims have a verdict." in text
     assert "Not run: 0 of 4 runs are here." in text
     assert "**Sizes**" not in text
-    assert (
-        "| cpu | 2 | 0.0 | 0.00 | 1.00 [1.00, 1.00] |" in text
-    )  # each run once, though two pages have it
+    # Each run once, though two pages have it.
+    assert "| cpu | 2 | 0.0 | 0.00 | 1.00 [1.00, 1.00] |" in text
 
 
 def test_a_stored_notebook_holds_what_is_compared(project: Path) -> None:
