@@ -7,9 +7,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
+from processes import until
 from refusals import check_said, refusal
 from tiny import spec
 
@@ -112,7 +114,8 @@ def test_four_workers_give_the_records_of_one_process(folder: Path) -> None:
 def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
     folder: Path, two_machines: str
 ) -> None:
-    """Stopped by its budget, then with its worker killed: the record has the seconds of all."""
+    """Stopped by its budget, then by Ctrl-C, which leaves no worker on the cluster, then with its
+    worker killed: the record has the seconds of all."""
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
     assert sweep.run(LONG, store, device="cpu", budget=0.0, cluster=place) == 0
     (begun,) = (folder / "cache" / "checkpoints").iterdir()
@@ -120,6 +123,20 @@ def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
     for progress in history["progress"]:
         progress["seconds"] += 1000.0
     checkpoint.write(begun, tensors, history)
+    before = begun.read_bytes()
+    # What starts this in the background may have Ctrl-C ignored.
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    thread = when(
+        lambda: begun.read_bytes() != before, partial(os.kill, os.getpid(), signal.SIGINT)
+    )
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            sweep.run(LONG, store, device="cpu", cluster=place)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    thread.join()
+    until(lambda: not workers())
+    assert not store.keys()
     before = begun.read_bytes()
     killed: list[int] = []
 
