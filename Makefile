@@ -3,6 +3,8 @@
 # `make help` lists the rest. Every target is idempotent.
 
 PYTHON ?= python3
+# Where it is now: the PATH below would find the one of a .venv that is still half made.
+override PYTHON := $(or $(shell command -v "$(PYTHON)"),$(PYTHON))
 # TORCH=keep, given when .venv is first made, uses the torch that is already on this machine (a CUDA
 # build, say) instead of installing the pinned one. The choice stays with that .venv.
 TORCH ?= pinned
