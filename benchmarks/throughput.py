@@ -2,9 +2,9 @@
 
     python benchmarks/throughput.py      # every case that fits this machine, some minutes
 
-And on a CPU, what threads are worth, timed by the clock: on a quiet machine only. Writes
-results/<device kind>.json and .svg beside this file. `fpt bench` is the same in a minute, without
-threads.
+And on a CPU, timed by the clock and so on a quiet machine only: packs on all cores against the
+plain loop, and what threads are worth. Writes results/<device kind>.json and .svg beside this file.
+`fpt bench` is the first part in a minute.
 """
 
 import json
@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 
 from fpt import bench
 from fpt import device as devices
+from fpt.bench.cores import side_by_side
 from fpt.bench.threads import THREADS, threaded
 from fpt.bench.throughput import Measured
 from fpt.style import INK, styled
@@ -53,8 +54,10 @@ def main() -> None:
         "cases": [{"summary": one.summary} | asdict(one) for one in found],
     }
     if device.type == "cpu":
+        cores = [side_by_side(case, 10, 0.5) for case in bench.CASES if case.kind == "cpu"]
         gains = [threaded(case, 10, 0.5) for case in THREADS]
-        print(*(line for gain in gains for line in bench.lines(gain)), sep="\n")
+        print(*(line for one in (*cores, *gains) for line in bench.lines(one)), sep="\n")
+        content["cores"] = [{"summary": one.summary} | asdict(one) for one in cores]
         content["threads"] = [{"summary": one.summary} | asdict(one) for one in gains]
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{device.type}.json").write_text(json.dumps(content, indent=1) + "\n")

@@ -1,6 +1,7 @@
 """What was made quick computes what the slow way computes, and the benchmark runs."""
 
 import json
+import multiprocessing
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from fpt import bench
 from fpt.__main__ import main
 from fpt.backbones import backbone
 from fpt.backbones.common import GeluOnCPU
+from fpt.bench.cores import SideBySide, side_by_side
 from fpt.bench.threads import threaded
 from fpt.bench.throughput import Case, Measured
 from fpt.counts import matrix_parameters
@@ -101,6 +103,22 @@ def test_threads_are_compared_by_rounds_and_put_back(small: Case) -> None:
     assert bench.lines(found)[0] == "3 runs"
     gains = replace(found, cores=8, one=[2.0, 3.0, 4.0], every=[1.0, 1.0, 4.0]).summary
     assert gains["8 threads / one"] == 2.0
+
+
+def test_packs_on_all_cores_are_compared_with_the_best_plain_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.set_num_threads(1)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {3})
+    case = Case("2 runs", "bit-xor", {"n": 2}, "pico", 4, 2, "cpu")
+    found = side_by_side(case, 2, 0.001)
+    assert torch.get_num_threads() == 1
+    assert len(found.one) == len(found.every) == len(found.packs) == 2
+    assert [len(packs) for packs in found.packs] == [1, 1]
+    assert not multiprocessing.active_children()
+    times = [[2.0, 4.0], [2.0, 4.0], [1.0, 1.0]]
+    three = SideBySide("c", 2, one=[1.0, 1.0, 3.0], every=[2.0, 0.5, 3.0], packs=times)
+    assert bench.lines(three) == ["c", "        1.50  2 packs side by side / plain"]  # of .75 to 12
 
 
 def test_both_loops_learn_alike(small: Case) -> None:

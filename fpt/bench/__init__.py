@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 
 from .cached import CACHED, OutputOnly, output_only
+from .cores import SideBySide
 from .threads import Threaded
 from .throughput import CASES, Measured, measure
 
@@ -20,6 +21,6 @@ def run(kind: str, rounds: int, seconds: float) -> Iterator[Measured | OutputOnl
     yield output_only(replace(CACHED, kind=kind), rounds, seconds)
 
 
-def lines(found: Measured | OutputOnly | Threaded) -> list[str]:
+def lines(found: Measured | OutputOnly | SideBySide | Threaded) -> list[str]:
     """What a case gave, as text."""
     return [found.case, *(f"  {value:10,.2f}  {name}" for name, value in found.summary.items())]

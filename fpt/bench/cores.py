@@ -1,0 +1,92 @@
+"""Runs per hour of all cores: packs side by side, as a sweep trains them, and the plain loop."""
+
+import os
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from statistics import median
+from typing import Any
+
+import torch
+
+from ..loop import Loop
+from ..tasks import get_task
+from .plain import PlainRun
+from .throughput import Case, specs_of
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """Seconds per step by the clock, per round: of the plain loop, alone on the machine with one
+    thread and with one per core; and of each of the packs, one on every core."""
+
+    case: str
+    runs: int  # of one pack
+    one: list[float]
+    every: list[float]
+    packs: list[list[float]]
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """Runs per hour over those of the plain loop, with the threads that suit it best."""
+        plain = map(min, zip(self.one, self.every, strict=True))
+        rates = [sum(self.runs / seconds for seconds in packs) for packs in self.packs]
+        ratio = median(p * rate for p, rate in zip(plain, rates, strict=True))
+        return {f"{len(self.packs[0])} packs side by side / plain": ratio}
+
+
+def timed(step: Any, count: int) -> float:
+    """Seconds per call of `count` calls, by the clock."""
+    began = time.perf_counter()
+    for _ in range(count):
+        step()
+    return (time.perf_counter() - began) / count
+
+
+def train_on_demand(case: Case, pipe: Connection) -> None:
+    """In a process of its own: a pack of `case` makes as many steps as it is told, until told 0."""
+    torch.set_num_threads(1)
+    loop = Loop(specs_of(case), get_task(case.task, **case.options), torch.device("cpu"))
+    while count := pipe.recv():
+        pipe.send(timed(loop.train_step, count))
+
+
+def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
+    """Time `case` in `rounds` rounds of about `seconds` for each part. It is timed by the clock, so
+    nothing else may run."""
+    cores, before = len(os.sched_getaffinity(0)), torch.get_num_threads()
+    task = get_task(case.task, **case.options)
+    plain = PlainRun(specs_of(case)[0], task, torch.device("cpu"))
+    processes = get_context("spawn")
+    with ExitStack() as ended:
+        pipes = []
+        for _ in range(cores):
+            here, there = processes.Pipe()
+            process = processes.Process(target=train_on_demand, args=(case, there), daemon=True)
+            process.start()
+            there.close()
+            ended.callback(process.join)
+            ended.callback(here.send, 0)
+            pipes.append(here)
+
+        def alone(threads: int, count: int) -> float:
+            torch.set_num_threads(threads)
+            return timed(plain.step, count)
+
+        def together(count: int) -> list[float]:
+            for pipe in pipes:
+                pipe.send(count)
+            return [pipe.recv() for pipe in pipes]
+
+        ended.callback(torch.set_num_threads, before)
+        together(3)  # warm up
+        alone(cores, 3)
+        steps = max(1, round(seconds / max(together(2))))
+        plain_steps = max(1, round(seconds / alone(1, 3)))
+        times = [
+            (alone(1, plain_steps), alone(cores, plain_steps), together(steps))
+            for _ in range(rounds)
+        ]
+    return SideBySide(case.name, case.runs, *map(list, zip(*times, strict=True)))
