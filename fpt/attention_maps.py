@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
@@ -98,22 +97,23 @@ def _draw(axes: Axes, found: np.ndarray | None, task: Task, top: float, why: str
         axes.text(0.5, 0.5, why, transform=axes.transAxes, ha="center", color=MUTED)
         axes.set_box_aspect(1)
         return
-    sns.heatmap(
-        found, ax=axes, cmap="Blues", norm=Normalize(0, top), cbar=False, square=True,
-        xticklabels=False, yticklabels=False, rasterized=True,
+    size = len(found)
+    axes.imshow(
+        found, cmap="Blues", norm=Normalize(0, top), extent=(0, size, size, 0),
+        interpolation="none",  # an SVG then holds a pixel of each square
     )  # fmt: skip
     axes.spines[:].set_visible(True)
     tokens = relevant(task, one_example(examples(task)))["partner"][0].cpu()
     rows, columns = np.nonzero(tokens.numpy())
-    scale = len(found) / task.length
+    scale = size / task.length
     places = {
         (math.floor(column * scale), math.floor((row + task.length - task.reads) * scale))
         for row, column in zip(rows, columns, strict=True)
     }
     shown = sorted(places)[:: -(-len(places) // MARKS)]
     x, y = (np.array(it) + 0.5 for it in zip(*shown, strict=True))
-    size = min(8.0, max(3.0, 110 / len(found)))  # points; leaves what it marks to be seen
-    axes.plot(x, y, ls="", marker="s", mfc="none", mec=NEEDED, mew=0.8, ms=size)
+    points = min(8.0, max(3.0, 110 / size))  # leaves what it marks to be seen
+    axes.plot(x, y, ls="", marker="s", mfc="none", mec=NEEDED, mew=0.8, ms=points)
     axes.axhline(_read(found, task), color=MUTED, lw=0.7, ls=":")
 
 
