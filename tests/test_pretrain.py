@@ -52,6 +52,24 @@ def test_documents_are_split_and_held_out(text: Path) -> None:
     assert corpus.END not in "".join(train_texts)
 
 
+def test_a_few_long_documents_are_held_out_in_passages(
+    text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(corpus, "PASSAGE", 30)
+    lines = [f"let line_{index} = {index};\n" for index in range(300)]
+    (text / "javascript.txt").write_text("".join([*lines[:290], "<|endoftext|>\n", *lines[290:]]))
+    train, valid = map(list, corpus.split(corpus.corpus("javascript")))
+    assert valid == ["".join(lines[98:100]), "".join(lines[198:200]), "".join(lines[298:300])]
+    assert sorted(train + valid) == sorted("".join(lines[i : i + 2]) for i in range(0, 300, 2))
+
+
+def test_a_text_that_is_replaced_is_prepared_again(text: Path) -> None:
+    before = corpus.token_stream("javascript", 500)
+    path = text / "javascript.txt"
+    path.write_text(path.read_text().replace("w", "v"))
+    assert corpus.token_stream("javascript", 500).digest != before.digest
+
+
 def test_stream_decodes_to_the_text(text: Path) -> None:
     stream = corpus.token_stream("javascript", 3000)
     assert len(stream.train) == 3000

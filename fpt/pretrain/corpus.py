@@ -31,6 +31,7 @@ END = "<|endoftext|>"
 VOCABULARY = 4096  # words in the table of every language model; no corpus has more
 VALID_TOKENS = 400_000
 HELD_OUT = 50  # of documents or images without a held-out file, every how manieth is held out
+PASSAGE = 20_000  # characters: where none is held out, longer documents are cut at line ends
 OWN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 TOKENIZER_SAMPLE = 24_000_000  # characters; more changes no merge that matters at 4,096 entries
 
@@ -41,7 +42,7 @@ class Corpus:
 
     name: str
     train: tuple[str, ...]
-    valid: str | None  # None: the last 2% of the documents are held out
+    valid: str | None  # None: every 50th document is held out
     by_line: bool  # every line is a document
     licence: str
     vocabulary: int = VOCABULARY
@@ -135,19 +136,34 @@ def documents(source: Corpus, files: tuple[str, ...]) -> Iterator[str]:
             yield "".join(part)
 
 
+def passages(source: Corpus) -> Iterator[str]:
+    """The training documents, the long ones in parts that end where a line does: a text may be a
+    few large files."""
+    for document in documents(source, source.train):
+        part: list[str] = []
+        size = 0
+        for line in document.splitlines(keepends=True):
+            part.append(line)
+            size += len(line)
+            if size >= PASSAGE:
+                yield "".join(part)
+                part, size = [], 0
+        if part:
+            yield "".join(part)
+
+
 def split(source: Corpus) -> tuple[Iterator[str], Iterator[str]]:
-    """Training and held-out documents."""
+    """Training and held-out documents, or passages of them."""
     if source.valid is not None:
         return documents(source, source.train), documents(source, (source.valid,))
-    held = [
-        index % HELD_OUT == HELD_OUT - 1 for index, _ in enumerate(documents(source, source.train))
-    ]
-    if not any(held):
+    if sum(1 for _ in passages(source)) < HELD_OUT:
         raise FptError(
-            f"The corpus {source.name!r} is too small: it needs {HELD_OUT} documents or more."
+            f"The corpus {source.name!r} is too small: it needs {HELD_OUT} documents or more, or "
+            f"as many passages of {PASSAGE:,} characters."
         )
-    train = (d for d, out in zip(documents(source, source.train), held, strict=True) if not out)
-    valid = (d for d, out in zip(documents(source, source.train), held, strict=True) if out)
+    first, second = (enumerate(passages(source), start=1) for _ in range(2))
+    train = (passage for index, passage in first if index % HELD_OUT)
+    valid = (passage for index, passage in second if not index % HELD_OUT)
     return train, valid
 
 
@@ -237,10 +253,10 @@ def token_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> St
     """The first `tokens` training tokens of the text `name`, or all it has, prepared once."""
     source = corpus(name)
     folder = PREPARED / "corpora"
-    stem = f"{name}-{source.vocabulary}"
-    if name not in CORPORA:  # a text of the reader's own may change
-        content = hashlib.sha256(corpus_file(source.train[0]).read_bytes()).hexdigest()
-        stem = f"{name}-{content[:12]}-{source.vocabulary}"
+    content = hashlib.sha256()  # of the files: they may be replaced
+    for part in (*source.train, *([source.valid] if source.valid else [])):
+        content.update(corpus_file(part).read_bytes())
+    stem = f"{name}-{content.hexdigest()[:12]}-{source.vocabulary}"
     path = folder / f"{stem}-{tokens}-{valid_tokens}.safetensors"
     vocabulary_path = folder / f"{stem}.tokenizer.json"
     if not vocabulary_path.exists():
