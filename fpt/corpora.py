@@ -1,5 +1,6 @@
 """What a body was pretrained on and how well that was learned, beside how well it transfers."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,8 @@ from matplotlib.ticker import MaxNLocator
 from .arms import CORPORA, TOKENS
 from .cells import Cells, best_floor, cells, section_arms, section_tasks
 from .origins import plan_behind, pretraining
+from .pretrain.language import Pretraining
+from .pretrain.plan import positions_seen
 from .sections import Section
 from .style import INK, LOOKS, MUTED, styled
 from .table import NONE, Table, label, percent, si
@@ -31,10 +34,11 @@ def bodies(section: Section) -> dict[str, list[str]]:
     return {arm: list(names) for arm, names in found.items()}
 
 
-def learned(section: Section) -> dict[str, list[dict[str, Any]]]:
-    """What was written when the bodies of each arm were pretrained, where it is here."""
+def learned(section: Section) -> dict[str, dict[str, dict[str, Any]]]:
+    """What was written when the bodies of each arm were pretrained, by weights, where it is
+    here."""
     return {
-        arm: [said for name in names if "valid_loss" in (said := pretraining(section, name))]
+        arm: {name: said for name in names if "valid_loss" in (said := pretraining(section, name))}
         for arm, names in bodies(section).items()
     }
 
@@ -46,35 +50,45 @@ def corpora_table(section: Section) -> Table:
     shown: dict[str, dict[str, str]] = {}
     numbers: list[dict[str, Any]] = []
     for arm, names in bodies(section).items():
-        there = said[arm]
-        planned = si(getattr(plan_behind(names[0]), "tokens", 0))
+        there, plan = list(said[arm].values()), plan_behind(names[0])
+        assert isinstance(plan, Pretraining), f"{names[0]} did not learn from a corpus"
         shown[label(arm)] = {
             "weights": ", ".join(names),
-            "tokens": si(there[0]["tokens"]) if there else f"{planned} planned",
-            "positions": str(there[0].get("positions_seen", NONE)) if there else NONE,
+            "tokens": si(there[0]["tokens"]) if there else f"{si(plan.tokens)} planned",
+            "positions": str(positions_seen(plan)) if there else NONE,
             "one token": _mean(there, "unigram_entropy"),
             "held out": _mean(there, "valid_loss"),
             "generator": _bound(there),
             "learned": _share(there),
             "bits per byte": _mean(there, "bits_per_byte"),
         }
-        for name, one in zip(names, there, strict=False):
+        for name, one in said[arm].items():
             kept = ("tokens", "corpus_tokens", "valid_loss", "unigram_entropy", "entropy")
             numbers.append({"arm": arm, "weights": name} | {key: one.get(key) for key in kept})
-    below = [arm for arm, there in said.items() if any(one.get("below_entropy") for one in there)]
+    below = [
+        arm
+        for arm, there in said.items()
+        if any(one.get("below_entropy") for one in there.values())
+    ]
     missing = sum(len(names) - len(said[arm]) for arm, names in bodies(section).items())
     notes = [
         "One token: entropy of the held-out tokens alone. Generator: what no loss can be below; at "
         "least that where a bound is known. Learned: the share of the way from the one to the "
         "other. All in nats per token; several bodies: their mean.",
-        "A loss below the generator's entropy: "
+        "A loss below the generator's entropy by more than chance on the held-out tokens: "
         + (f"{', '.join(map(label, below))}, which is an error." if below else "none."),
     ]
+    devices = Counter(
+        one.get("device", "not recorded") for there in said.values() for one in there.values()
+    )
+    if devices:
+        ran = "; ".join(f"{name}: {count}" for name, count in devices.items())
+        notes.append(f"Bodies by the device they were pretrained on: {ran}.")
     if missing:
         notes.append(f"Of {missing} bodies nothing is here.")
     frame = pd.DataFrame.from_dict(shown, orient="index")
     title = "What the bodies learned from their corpora"
-    return Table("corpora", title, frame, pd.DataFrame(numbers), tuple(notes))
+    return Table("held_out", title, frame, pd.DataFrame(numbers), tuple(notes))
 
 
 def _values(there: list[dict[str, Any]], name: str) -> list[float]:
@@ -143,7 +157,7 @@ def _handle(arm: str) -> Line2D:
 def _panel(
     axes: Axes,
     found: Cells,
-    said: Mapping[str, list[dict[str, Any]]],
+    said: Mapping[str, Mapping[str, dict[str, Any]]],
     arms: list[str],
     task: str,
 ) -> None:
@@ -154,7 +168,7 @@ def _panel(
         axes.axhline(100 * it.mean, color=look.colour, ls=look.line)
     absent = []
     for arm in arms:
-        cell, there = found.get((arm, task)), said.get(arm, [])
+        cell, there = found.get((arm, task)), said.get(arm, {}).values()
         if cell is None:
             continue
         if cell.interval is None or not there:

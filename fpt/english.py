@@ -1,5 +1,6 @@
 """What bodies bring to English: bits per byte of a held-out text, and what a start saves."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -49,6 +50,10 @@ def english_table(section: Section) -> Table:
         "Every body has words of its own to begin with. One pretrained on English has read the "
         "training text before, not the held-out one.",
     ]
+    devices = Counter(one["device"] for it in found.values() for one in it.records)
+    if devices:
+        ran = "; ".join(f"{name}: {count}" for name, count in devices.items())
+        notes.append(f"Lessons by device: {ran}.")
     frame = pd.DataFrame.from_dict(shown, orient="index")
     return Table("english", "English as a language", frame, pd.DataFrame(numbers), tuple(notes))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from .files import read_json
 from .pages import html_page, notebooks
 from .params import read_params
-from .paths import REPORTS
+from .paths import REPORTS, SHIPPED
 from .records import store
 from .status import held_against
 from .summaries import Summary, summaries
@@ -49,7 +49,7 @@ MAIN: Mapping[str, tuple[tuple[str, ...], str]] = {
     "finetuning": (("successive", "individual", "unfreezing", "layernorm", "input"), "individual"),
     "attention": (("mass_mean", "mass_best"), "mass"),
     "learning_rate": (("learning_rate_rates", "controls_rates"), "curves"),
-    "synthetic_pretraining": (("corpora", "english"), "corpora"),
+    "synthetic_pretraining": (("held_out", "corpora", "english"), "corpora"),
 }
 LEDGER = ("ledger", "verdicts", "effects")  # of section `verdict`: its table, and its figures
 
@@ -209,9 +209,21 @@ def cost(profile: str, pages: list[Page]) -> Iterator[str]:
     yield "\n".join(rows)
     yield (
         "Hours are of processes, several of which may have shared a machine. FLOPs are those of "
-        "the matrices of the bodies, in training. The pretraining of the bodies is not in it. "
+        "the matrices of the bodies, in training. "
+        f"{pretraining(profile)} "
         "Predicted is what `fpt status` would have said of each run from the others on its body, "
         "by their FLOPs per second: the median of the ratios, and their quartiles."
+    )
+
+
+def pretraining(profile: str) -> str:
+    """What the bodies took that runs may be on."""
+    found = {path.parent.name: path for path in SHIPPED.glob("*/pretraining.json")}
+    found |= {path.stem: path for path in (store(profile).folder / "bodies").glob("*.json")}
+    spent = [read_json(path)["seconds"] for path in found.values()]
+    return (
+        f"Not in it is the pretraining of bodies, {sum(spent) / 3600:.1f} hours for the "
+        f"{len(spent)} that ship with the package or have runs here."
     )
 
 

@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
+SHIPPED = PACKAGE / "shipped"  # weights that come with the package
 ROOT = Path(os.path.realpath(os.environ.get("FPT_ROOT", PACKAGE.parent)))
 DATA = ROOT / "data"
 PREPARED = DATA / "prepared"

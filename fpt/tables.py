@@ -10,6 +10,7 @@ from .claim import known_to_paper
 from .claims import Finding, p_text, points, signed
 from .comparison import Comparison
 from .comparisons import COMPARISONS
+from .origins import plan_behind
 from .records import Record
 from .sections import Section
 from .stats import Difference
@@ -40,20 +41,35 @@ def cell_text(cell: Cell | None) -> str:
 
 
 def coverage(section: Section) -> str:
-    """Profile, body, seeds, runs present of expected, and on what they ran."""
+    """Profile, seeds, runs present of expected, and of these (or of all, where none is present) the
+    bodies, what they were pretrained on, the steps, and the devices."""
     tally, profile = section.tally(), section.profile
+    present = section.records()
+    ran = [run for run in section.runs if run.spec.key in present or not present]
+    specs = [run.spec for run in ran]
     seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.spec.seed for run in section.runs))
-    ran = "; ".join(f"{name}: {count}" for name, count in tally["devices"].items())
     odd = "".join(f", {n} {name}" for name, n in tally["status"].items() if name != "done")
-    bodies = ", ".join(dict.fromkeys(run.spec.backbone for run in section.runs))
-    weights = ", ".join(
-        dict.fromkeys(run.spec.weights for run in section.runs if run.spec.weights is not None)
-    )
+    bodies = ", ".join(dict.fromkeys(spec.backbone for spec in specs))
+    weights = ", ".join(map(_origin, dict.fromkeys(s.weights for s in specs if s.weights)))
+    steps: dict[str, int] = {}
+    for run in ran:
+        if run.spec.procedure == "sgd":
+            steps[run.task] = max(steps.get(run.task, 0), run.spec.steps)
+    said = {
+        "Bodies": f"{bodies} ({weights or 'no weights'})",
+        "Steps at most": ", ".join(f"{task} {count:,}" for task, count in steps.items()),
+        "Runs by device": "; ".join(f"{name}: {count}" for name, count in tally["devices"].items()),
+    }
     return (
-        f"Profile {profile.name}, bodies {bodies} ({weights or 'no weights'}), seeds {seeds}: "
-        f"{tally['present']} of {tally['expected']} runs are present{odd}"
-        + (f". Runs by device: {ran}." if ran else ".")
+        f"Profile {profile.name}, seeds {seeds}: {tally['present']} of {tally['expected']} runs "
+        f"are present{odd}. " + " ".join(f"{name}: {it}." for name, it in said.items() if it)
     )
+
+
+def _origin(weights: str) -> str:
+    """`nano-english-0 of 21M tokens`, where that is known."""
+    plan = plan_behind(weights)
+    return weights if plan is None else f"{weights} of {si(plan.tokens)} tokens"
 
 
 def remarks(section: Section) -> list[str]:
@@ -224,7 +240,8 @@ def differences_table(section: Section, comparison: Comparison) -> Table:
             if len(comparison.tables) > 1 and sources
             else []
         ),
-        _bodies(section),
+        *_bodies(section),
+        coverage(section),
         *(["The paper's LSTM is the released code's."] if "lstm" in arms else []),
     ]
     name = "effects" if comparison.name == section.name else f"{comparison.name}_effects"
@@ -242,12 +259,20 @@ def _effect_text(found: Difference | None) -> str:
     return "not run" if found is None else points(found)
 
 
-def _bodies(section: Section) -> str:
-    bodies = {run.spec.weights for run in section.runs if run.spec.weights is not None}
-    return (
-        f"Pretrained bodies: {len(bodies)}. The intervals cover training seeds and test items, "
+def _bodies(section: Section) -> list[str]:
+    """What the intervals say nothing about."""
+    found: dict[str, set[str]] = {}
+    for run in section.runs:
+        if run.spec.weights is not None:
+            found.setdefault(run.arm, set()).add(run.spec.weights)
+    one = [label(arm) for arm, bodies in found.items() if len(bodies) == 1]
+    if not one:
+        return []
+    which = "" if len(one) == len(found) else f" of {', '.join(one)}"
+    return [
+        f"There is one pretrained body{which}: the intervals cover training seeds and test items, "
         "not what another pretraining would give."
-    )
+    ]
 
 
 def cost_table(section: Section) -> Table:
@@ -291,7 +316,7 @@ def _total(records: Iterable[Record], name: str) -> float:
     return math.fsum(record.cost[name] for record in records)
 
 
-def verdict_table(findings: Sequence[Finding]) -> Table:
+def verdict_table(section: Section, findings: Sequence[Finding]) -> Table:
     """Each claim on each task: verdict, effect with interval, runs, adjusted p."""
     rows, names = [], []
     numbers: list[dict[str, object]] = []
@@ -318,6 +343,7 @@ def verdict_table(findings: Sequence[Finding]) -> Table:
     notes = (
         "Verdicts at 5% after Holm's adjustment over this table. A claim of equality is supported "
         "when the effect lies within its margin, not when no difference was found.",
+        coverage(section),
     )
     shown = pd.DataFrame(rows, index=names)
     return Table("verdicts", "Claims", shown, pd.DataFrame(numbers), notes)

@@ -108,12 +108,19 @@ def ledger_table(found: Sequence[Entry], profile: str) -> Table:
             "source": claim.source,
         }
     counts = ", ".join(f"{number} {name}" for name, number in count_claims(found).items())
+    asked = sum(entry.finding.claim.asked for entry in found)
     judged = sum(not math.isnan(entry.finding.verdict.p) for entry in found)
+    whole = sum(
+        all(entry.finding.measured.effect is not None for entry in mine)
+        for mine in by_claim(found).values()
+    )
     notes = (
-        f"Profile {profile}; {len(rows)} claims: {counts}.",
-        f"Verdicts at 5% after Holm's adjustment over the {judged} tests of the ledger that have a "
-        f"p-value, of {len(found)}: with every test that is added, each has to show more. On a "
-        "section's own page the adjustment is over that section.",
+        f"Profile {profile}; {len(rows)} claims: {counts}. {whole} have all the runs that they "
+        "need.",
+        f"Verdicts at 5% after Holm's adjustment over all {asked} tests that the profile has runs "
+        f"for; {judged} have a p-value yet, and one that has none counts as if it showed nothing. "
+        "With every test that is asked for, each has to show more. On a section's own page the "
+        "adjustment is over that section.",
         "A claim is supported if it is on each of its tasks, contradicted if on one.",
         scale(profile),
     )

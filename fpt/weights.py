@@ -21,7 +21,7 @@ from .backbones import FAMILIES, Backbone, gpt2
 from .errors import FptError
 from .files import NAME, read_json
 from .inits import State
-from .paths import DATA, PACKAGE
+from .paths import DATA, SHIPPED
 from .rng import generator
 
 Init = Callable[[Backbone, nn.Module, str | None, int], State]
@@ -29,7 +29,7 @@ Init = Callable[[Backbone, nn.Module, str | None, int], State]
 
 def folders() -> tuple[Path, ...]:
     """Where local backbones are looked for: shipped with the package, then in the data folder."""
-    return (PACKAGE / "shipped", local_folder())
+    return (SHIPPED, local_folder())
 
 
 def local_folder() -> Path:

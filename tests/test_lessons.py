@@ -60,7 +60,7 @@ def fill(section: Section, bits: Callable[[Lesson], float | None]) -> None:
         ]
         content = {
             "plan": asdict(lesson.plan), "tokens": 102_400, "valid_loss": 5.0, "seconds": 9.0,
-            "bits_per_byte": value, "curve": curve, "weights_digest": None,
+            "device": "a CPU", "bits_per_byte": value, "curve": curve, "weights_digest": None,
         }  # fmt: skip
         path = record_path(folder_of(section.profile), lesson.plan)
         path.parent.mkdir(parents=True, exist_ok=True)
