@@ -20,7 +20,7 @@ from fpt.bench.threads import THREADS, threaded
 from fpt.bench.throughput import Measured
 from fpt.style import INK, styled
 
-LOOPS = {"plain": "plain loop", "packed": "same run in the pack"}
+LOOPS = {"plain": "plain loop", "packed": "in a pack"}
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -48,7 +48,7 @@ def plot(found: list[Measured], path: Path) -> None:
                 below.plot(rounds, one.losses[name], form, label=LOOPS[name], color=INK)
             below.set_xlabel("round")
             below.set_ylabel("training loss (nats)")
-            below.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2)
+            below.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, columnspacing=1)
         figure.savefig(path, metadata={"Date": None})
 
 
