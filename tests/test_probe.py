@@ -172,7 +172,7 @@ def test_probes_are_trained_and_swept_like_runs(tmp_path: Path) -> None:
     probes = [probe_of(run) for run in (*plain, pretrained(task="digits", options={}))]
     found = sweep.packs([*plain, *probes])
     assert {len({run.procedure for run in pack}) for pack in found} == {1}
-    records = [*train(probes[:2], store, device=CPU, cache=tmp_path / "cache")]
+    records = train(probes[:2], store, device=CPU, cache=tmp_path / "cache")
     records += train(probes[2:], store, device=CPU, cache=tmp_path / "cache")
     assert [record.key for record in records] == [run.key for run in probes]
     for record in records:
