@@ -25,7 +25,7 @@ from matplotlib.figure import Figure
 from fpt import sweep
 from fpt.backbones import Backbone, backbone
 from fpt.commands import sections_of
-from fpt.counts import flops_per_token, matrix_parameters
+from fpt.counts import flops_per_token, matrix_parameters, planned_flops
 from fpt.pretrain.language import Pretraining
 from fpt.pretrain.provide import plan_of
 from fpt.spec import RunSpec
@@ -113,12 +113,12 @@ def job(pack: Sequence[RunSpec], machine: Machine) -> Job:
     body = backbone(spec.backbone)
     here = spec.weights is not None and not spec.weights.startswith("hub:")
     steps = 0 if spec.procedure == "probe" else spec.steps
-    flops = flops_per_token(spec)
+    fixed = machine.fixed(body, task.length, flops_per_token(spec))
     return Job(
         f"{spec.task} on {spec.backbone}",
         len(pack),
-        steps * machine.fixed(body, task.length, flops),
-        flops * spec.steps * spec.batch * task.length / machine.rate,
+        steps * fixed,
+        planned_flops(spec, task) / machine.rate,
         spec.weights if here else None,
     )
 

@@ -20,14 +20,17 @@ from fpt.bench.threads import THREADS, threaded
 from fpt.bench.throughput import Measured
 from fpt.style import INK, styled
 
+LOOPS = {"plain": "plain loop", "packed": "in a pack"}
 RESULTS = Path(__file__).parent / "results"
 
 
 def plot(found: list[Measured], path: Path) -> None:
-    """Time per step and run of every round, beside the matrix products alone."""
+    """Time per step and run of every round, beside the matrix products alone; and below it what the
+    same run learned in the plain loop and in the pack."""
     with styled():
-        figure = Figure(figsize=(3.4 * len(found), 3.2))
-        for axes, one in zip(figure.subplots(1, len(found), squeeze=False)[0], found, strict=True):
+        figure = Figure(figsize=(3.4 * len(found), 5.4))
+        panels = figure.subplots(2, len(found), squeeze=False, height_ratios=(3, 2))
+        for axes, below, one in zip(*panels, found, strict=True):
             rows = {
                 "plain loop": one.steps["plain"],
                 "single run": one.steps["single"],
@@ -40,6 +43,12 @@ def plot(found: list[Measured], path: Path) -> None:
             axes.set_ylim(bottom=0)
             axes.set_title(one.case)
             axes.set_ylabel("ms per step and run")
+            for name, form in (("plain", "--"), ("packed", "-")):
+                rounds = range(1, len(one.losses[name]) + 1)
+                below.plot(rounds, one.losses[name], form, label=LOOPS[name], color=INK)
+            below.set_xlabel("round")
+            below.set_ylabel("training loss (nats)")
+            below.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, columnspacing=1)
         figure.savefig(path, metadata={"Date": None})
 
 

@@ -98,6 +98,19 @@ def flops_per_token(spec: RunSpec) -> int:
     return 2 * passes * matrix_parameters(backbone(spec.backbone))
 
 
+def planned_flops(spec: RunSpec, task: Task) -> int:
+    """FLOPs that a run's record counts if it takes its whole budget of steps; a probe's, always.
+
+    Evaluation is left out of a training. It is part of a probe, whose body sees each split once,
+    and one batch where the training set is endless.
+    """
+    examples = spec.steps * spec.batch
+    if spec.procedure == "probe":
+        sizes = task.sizes
+        examples = (sizes["train"] or spec.batch) + sizes["valid"] + sizes["test"]
+    return flops_per_token(spec) * examples * task.length
+
+
 def forward_flops(spec: Backbone, length: int) -> int:
     """FLOPs of the body's forward pass per token, in a sequence of `length` tokens.
 

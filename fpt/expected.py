@@ -91,7 +91,7 @@ def _made(profile: str) -> dict[str, Any]:
 def expected_of(sections: "Sequence[Section]") -> Expected:
     """What `sections` expect."""
     from . import paper
-    from .counts import flops_per_token
+    from .counts import planned_flops
     from .coverage import cells
     from .train import task_of
 
@@ -99,7 +99,6 @@ def expected_of(sections: "Sequence[Section]") -> Expected:
     for part in sections:
         for run in part.runs:
             spec = run.spec
-            flops = flops_per_token(spec) * spec.steps * spec.batch * task_of(spec).length
             runs.append(
                 Wanted(
                     section=part.name,
@@ -107,7 +106,7 @@ def expected_of(sections: "Sequence[Section]") -> Expected:
                     task=run.task,
                     key=run.key,
                     backbone=spec.backbone,
-                    flops=float(flops),
+                    flops=float(planned_flops(spec, task_of(spec))),
                     keep=run.keep,
                     lr=run.lr,
                     block=run.block,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .expected import expected
 from .files import read_json
 from .pages import html_page, notebooks
 from .params import read_params
@@ -205,14 +206,16 @@ def cost(profile: str, pages: list[Page]) -> Iterator[str]:
     for kind in sorted({it.kind for it in found.values()}):
         mine = [it for it in found.values() if it.kind == kind]
         hours, work = sum(it.seconds for it in mine) / 3600, sum(it.flops for it in mine) / 1e15
-        rows.append(f"| {kind} | {len(mine)} | {hours:.1f} | {work:.2f} | {predicted(mine)} |")
+        near = predicted(profile, kind, found)
+        rows.append(f"| {kind} | {len(mine)} | {hours:.1f} | {work:.2f} | {near} |")
     yield "\n".join(rows)
     yield (
         "Hours are of processes, several of which may have shared a machine. FLOPs are those of "
         "the matrices of the bodies, in training. "
         f"{pretraining(profile)} "
-        "Predicted is what `fpt status` would have said of each run from the others on its body, "
-        "by their FLOPs per second: the median of the ratios, and their quartiles."
+        "Predicted is what `fpt status` would have said of each run, from all the steps it was "
+        "planned for and the FLOPs per second of the others on its body: the median of the ratios, "
+        "and their quartiles. A run that stopped early is above 1."
     )
 
 
@@ -227,9 +230,10 @@ def pretraining(profile: str) -> str:
     )
 
 
-def predicted(found: list[Summary]) -> str:
+def predicted(profile: str, kind: str, found: Mapping[str, Summary]) -> str:
     """How near the cost model comes to the runs on one kind of device."""
-    model = held_against(found)
+    mine = {key: it for key, it in found.items() if it.kind == kind}
+    model = held_against(expected(profile), mine)
     if model is None:
         return NONE
     return f"{model['median']:.2f} [{model['low']:.2f}, {model['high']:.2f}]"

@@ -1,8 +1,8 @@
 """What is there, what is missing, and what the rest will cost.
 
 The cost model has one number per body and kind of device: the FLOPs per second that its recorded
-runs reached. What it would have said of each recorded run, from the others alone, is held against
-what that run took.
+runs reached. What it would have said of each recorded run, from its whole budget and the others
+alone, is held against what that run took.
 """
 
 import json
@@ -45,18 +45,22 @@ def best(known: Rates, body: str) -> tuple[float, str] | None:
     return None
 
 
-def held_against(found: Iterable[Summary]) -> dict[str, float] | None:
-    """Predicted over actual seconds of the recorded runs, each predicted from the others on its
-    body and kind of device: their number, and the ratio's quartiles. None where none has others."""
-    groups: dict[tuple[str, str], list[float]] = {}
-    for it in filter(timed, found):
-        groups.setdefault((it.backbone, it.kind), []).append(it.flops / it.seconds)
+def held_against(wanted: Expected, found: Mapping[str, Summary]) -> dict[str, float] | None:
+    """Predicted over actual seconds of the recorded runs that are wanted, each predicted from its
+    planned FLOPs and the rates of the others on its body and kind of device: their number, and the
+    ratio's quartiles. One that stopped early is above 1. None where none has others."""
+    planned = {run.key: run.flops for run in wanted.runs}
+    groups: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for key, it in found.items():
+        if key in planned and timed(it):
+            rate, needed = it.flops / it.seconds, planned[key] / it.seconds
+            groups.setdefault((it.backbone, it.kind), []).append((rate, needed))
     ratios = []
-    for speeds in map(sorted, groups.values()):
-        low, high = (len(speeds) - 2) // 2, (len(speeds) - 1) // 2  # the middle of the others
-        for index, speed in enumerate(speeds if len(speeds) > 1 else ()):
-            middle = speeds[low + (low >= index)] + speeds[high + (high >= index)]
-            ratios.append(2 * speed / middle)
+    for runs in map(sorted, groups.values()):
+        low, high = (len(runs) - 2) // 2, (len(runs) - 1) // 2  # the middle of the others
+        for index, (_, needed) in enumerate(runs if len(runs) > 1 else ()):
+            middle = runs[low + (low >= index)][0] + runs[high + (high >= index)][0]
+            ratios.append(2 * needed / middle)
     if not ratios:
         return None
     first, second, third = quantiles(ratios, method="inclusive")
@@ -117,7 +121,7 @@ def show(profile: str, as_json: bool) -> None:
     """Print the status of a profile."""
     wanted = expected(profile)
     found = summaries(store(profile), (run.key for run in wanted.runs))
-    rows, model = status(wanted, found), held_against(found.values())
+    rows, model = status(wanted, found), held_against(wanted, found)
     cells = covered(wanted, rows)
     if as_json:
         listed = [asdict(cell) for cell in cells]
@@ -136,8 +140,8 @@ def show(profile: str, as_json: bool) -> None:
     if model is not None:
         print(
             f"cost model: predicted over actual time of {model['runs']} recorded runs, each from "
-            f"the others: median {model['median']:.2f}, quartiles {model['low']:.2f} and "
-            f"{model['high']:.2f}"
+            f"all its steps and the speed of the others: median {model['median']:.2f}, quartiles "
+            f"{model['low']:.2f} and {model['high']:.2f}; above 1 where runs stopped early"
         )
     print("cells of the paper's tables: runs present/expected")
     by_row: dict[tuple[str, str], list[str]] = {}

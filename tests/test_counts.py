@@ -1,13 +1,18 @@
 """What the frozen body has and computes, by hand and by counting what runs."""
 
+from pathlib import Path
+
 import pytest
 import torch
+from made import make_section
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fpt.backbones import SIZES, backbone, build
 from fpt.counts import as_costly, forward_flops, matrix_parameters
 from fpt.draws import Draws
+from fpt.expected import expected_of
+from fpt.train import task_of
 
 DEEPER = [size for size, (layers, _, _) in SIZES.items() if layers > 3]
 
@@ -70,3 +75,15 @@ def test_flops_are_those_that_pytorch_counts(name: str) -> None:
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         body(torch.zeros(1, length, spec.width))
     assert counter.get_total_flops() == length * forward_flops(spec, length)
+
+
+def test_what_runs_are_planned_to_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe: every split once, or 4,096 examples of an endless training set."""
+    arms, tasks = ("fpt", "probe"), ("bit-xor", "digits")
+    section = make_section(tmp_path, monkeypatch, arms=arms, tasks=tasks)
+    planned = {(run.arm, run.task): run.flops for run in expected_of([section]).runs}
+    length = {run.task: task_of(run.spec).length for run in section.runs}
+    token = 2 * 786_432
+    for task, examples in (("bit-xor", 4096 + 1024 + 1024), ("digits", 4388 + 200 + 500)):
+        assert planned["probe", task] == token * examples * length[task]
+        assert planned["fpt", task] == 2 * token * 120 * 4 * length[task]

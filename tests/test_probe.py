@@ -11,6 +11,7 @@ from tiny import TINY, pretrained, spec, task_of
 from torch import Tensor
 
 from fpt import sweep
+from fpt.counts import planned_flops
 from fpt.errors import FptError
 from fpt.loop import Loop
 from fpt.probe import GRADIENT, PENALTIES, Head, cache, fit, probe, training_batches
@@ -168,15 +169,17 @@ def test_a_probe_by_half_is_refused(change: dict[str, object]) -> None:
 def test_probes_are_trained_and_swept_like_runs(tmp_path: Path) -> None:
     store = Store(tmp_path / "records")
     plain = [pretrained(seed=seed) for seed in (0, 1)]
-    probes = [probe_of(run) for run in plain]
+    probes = [probe_of(run) for run in (*plain, pretrained(task="digits", options={}))]
     found = sweep.packs([*plain, *probes])
     assert {len({run.procedure for run in pack}) for pack in found} == {1}
-    records = train(probes, store, device=CPU, cache=tmp_path / "cache")
+    records = train(probes[:2], store, device=CPU, cache=tmp_path / "cache")
+    records += train(probes[2:], store, device=CPU, cache=tmp_path / "cache")
     assert [record.key for record in records] == [run.key for run in probes]
     for record in records:
         assert store.read(record.key) == record
         matrices = TINY[0].layers * 12 * 16 * 16
         assert record.cost["flops"] == record.cost["tokens"] * 2 * matrices
+        assert record.cost["flops"] == planned_flops(record.spec, task_of(record.spec))
         assert record.environment["weights_digest"]
     assert train(probes, store, device=CPU, cache=tmp_path / "cache") == []
 

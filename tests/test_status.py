@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -198,12 +199,34 @@ def test_status_and_merge_start_without_torch(
 
 @pytest.mark.parametrize("count", [2, 3, 6, 7])
 def test_each_run_is_predicted_from_the_others(count: int) -> None:
-    speeds = np.random.default_rng(count).uniform(1, 9, count)
-    runs = [Summary([], "tiny", "cpu", speed * 5, 5.0, False, "done", {}) for speed in speeds]
-    ratios = [speed / np.median(np.delete(speeds, i)) for i, speed in enumerate(speeds)]
-    alone = replace(runs[0], kind="cuda")  # without others
-    untimed = replace(runs[0], flops=0.0)
-    found = held_against([*runs, alone, untimed])
+    """From what was planned: half of the runs stopped after a third of it."""
+    draw = np.random.default_rng(count)
+    speeds, done = draw.uniform(1, 9, count), np.where(np.arange(count) % 2, 1 / 3, 1)
+    runs = {
+        str(i): Summary([], "tiny", "cpu", speed * 5, 5.0, False, "done", {})
+        for i, speed in enumerate(speeds)
+    }
+    planned = {key: it.flops / done[int(key)] for key, it in runs.items()}
+    ratios = [
+        planned[str(i)] / 5 / np.median(np.delete(speeds, i)) for i, speed in enumerate(speeds)
+    ]
+    others = {
+        "alone": replace(runs["0"], kind="cuda"),
+        "untimed": replace(runs["0"], flops=0.0),
+    }
+    wanted = wanting(planned | dict.fromkeys(others, 1.0))
+    unplanned = {"unplanned": replace(runs["0"], flops=1e9)}
     low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
+    found = held_against(wanted, runs | others | unplanned)
     assert found == pytest.approx({"runs": count, "low": low, "median": middle, "high": high})
-    assert held_against([alone, untimed]) is None
+    assert held_against(wanted, others | unplanned) is None
+
+
+def wanting(flops: Mapping[str, float]) -> expected.Expected:
+    """What expects runs by key, of so many FLOPs."""
+    at = ("section", "arm", "task")
+    runs = (
+        expected.Wanted(*at, key, "tiny", value, False, 1.0, None, False, False)
+        for key, value in flops.items()
+    )
+    return expected.Expected(("section",), tuple(runs), (), {})

@@ -1,7 +1,7 @@
 """The loop that packs are compared with: one run at a time, as such code is usually written.
 
 fp32, a transformers GPT-2 with trainable norms and positions, host-side batches, torch's Adam over
-a list of parameters, `.item()` at every step. Same task, body, dropout and steps as ours.
+a list of parameters, `.item()` at every step. Same task, start, dropout and steps as ours.
 """
 
 import torch
@@ -9,15 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2Model
 
-from ..backbones import Backbone, backbone, build
-from ..draws import Draws
+from ..backbones import Backbone, backbone
+from ..model import assemble
 from ..spec import RunSpec
 from ..tasks import Task
-from ..weights import body_state
 
 
 def plain_body(spec: RunSpec, body: Backbone) -> GPT2Model:
-    """transformers' GPT-2 with the very weights our run starts from."""
+    """transformers' GPT-2 with the dropout of `spec`, its norms and positions trainable."""
     config = GPT2Config(
         vocab_size=1,
         n_positions=body.positions,
@@ -31,11 +30,6 @@ def plain_body(spec: RunSpec, body: Backbone) -> GPT2Model:
         eos_token_id=0,
     )
     model = GPT2Model(config)
-    made = build(body, Draws(), 0.0)
-    state = body_state(body, made, spec.init, spec.weights, spec.seed)
-    ours = {name.removeprefix("gpt2."): tensor for name, tensor in state.items()}
-    ours["wpe.weight"] = ours.pop("positions")
-    model.load_state_dict(ours, strict=False)
     for name, parameter in model.named_parameters():
         parameter.requires_grad_("ln_" in name or "wpe" in name)
     return model
@@ -52,16 +46,24 @@ class PlainRun(nn.Module):
             self.input: nn.Module = nn.Embedding(task.dim, body.width)
         else:
             self.input = nn.Linear(task.dim, body.width)
-            nn.init.orthogonal_(self.input.weight, gain=1.41)
-            nn.init.zeros_(self.input.bias)
         self.drop = nn.Dropout(spec.dropout)
         self.body = plain_body(spec, body)
         self.output = nn.Linear(body.width, task.answers * task.classes)
+        self.start()
         self.to(device)
         trained = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(trained, lr=spec.lr)
         self.trained = trained
         self.count = 0
+
+    def start(self) -> None:
+        """Begin with the numbers that the run's row of a pack begins with."""
+        model, *_ = assemble([self.spec], self.task, "cpu")
+        mine = self.state_dict()
+        for name, value in model.state_dict().items():
+            place = mine["body.wpe.weight" if name == "positions" else name.replace("gpt2.", "")]
+            value = value.view(-1, *place.shape[1:])  # without the axis of runs
+            place[: len(value)] = value  # of the positions, those that are used
 
     def forward(self, inputs: Tensor) -> Tensor:
         x = self.drop(self.input(inputs))
