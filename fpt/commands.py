@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from . import config, sweep
+from . import config, grid, sweep
 from . import device as devices
 from .arms import ARMS
 from .backbones import backbone
@@ -105,12 +105,10 @@ def run(args: argparse.Namespace) -> None:
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
     else:
         made, tried = 0, set[str]()
-        while fresh := [run for run in runs if run.key not in tried]:
-            # A rate beyond the grid is a sweep of its own, so that its packs are the same ones in
-            # the call that finds that it is needed and in any later one.
-            grid = [run for run in fresh if not run.beyond]
-            lr = None if grid else fresh[0].lr
-            mine = [run for run in runs if (run.lr if run.beyond else None) == lr]
+        while fresh := [
+            some for some in grid.sweeps(runs) if any(run.key not in tried for run in some)
+        ]:
+            mine = fresh[0]
             made += sweep.run(
                 [run.spec for run in mine],
                 store(args.profile),
