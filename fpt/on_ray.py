@@ -104,6 +104,10 @@ def train_there(
     store, by name. `files`: what the driver's store has of the pack already."""
     import ray
 
+    left = ray.get(keeper.left.remote())
+    if left <= 0:
+        return {}
+    deadline = time.monotonic() + left
     where = devices.choose(device)
     if where.type == "cpu":
         torch.set_num_threads(1)
@@ -121,7 +125,7 @@ def train_there(
                 pack,
                 store,
                 device=where,
-                deadline=time.monotonic() + ray.get(keeper.left.remote()),
+                deadline=deadline,
                 keep=keep,
                 checkpoint_seconds=checkpoint_seconds,
                 cache=cache,

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import time
 import warnings
 from collections.abc import Container, Sequence
 from contextlib import ExitStack
@@ -78,7 +79,12 @@ def train(
         if not mine:
             return []
         if mine[0].procedure == "probe":
-            return [probe_run(spec, store, device) for spec in mine]
+            probed = []
+            for spec in mine:
+                probed.append(probe_run(spec, store, device))
+                if time.monotonic() > deadline:
+                    break
+            return probed
 
         def attempt(members: Sequence[RunSpec], path: Path) -> list[Record] | None:
             task = task_of(members[0])

@@ -18,6 +18,7 @@ from tiny import spec
 from fpt import checkpoint, sweep
 from fpt.errors import FptError
 from fpt.files import lock
+from fpt.keeper import Keeper
 from fpt.on_ray import STARTS, Cluster
 from fpt.records import Store
 from fpt.spec import RunSpec
@@ -112,12 +113,22 @@ def test_four_workers_give_the_records_of_one_process(folder: Path) -> None:
 
 
 def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
-    folder: Path, two_machines: str
+    folder: Path, two_machines: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped by its budget, then by Ctrl-C, which leaves no worker on the cluster, then with its
-    worker killed: the record has the seconds of all."""
+    worker killed: the record has the seconds of all. A pack that comes after the time is not begun.
+    """
+
+    class Brief(Keeper):
+        def left(self) -> float:
+            return 0.001
+
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
     assert sweep.run(LONG, store, device="cpu", budget=0.0, cluster=place) == 0
+    assert not (folder / "cache" / "checkpoints").exists()
+    with monkeypatch.context() as brief:
+        brief.setattr("fpt.on_ray.Keeper", Brief)
+        assert sweep.run(LONG, store, device="cpu", cluster=place) == 0
     (begun,) = (folder / "cache" / "checkpoints").iterdir()
     tensors, history = checkpoint.read(begun) or pytest.fail("no checkpoint")
     for progress in history["progress"]:
