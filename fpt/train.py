@@ -52,6 +52,7 @@ def train(
     device: torch.device,
     deadline: float = math.inf,
     keep: Container[str] = (),
+    theirs: Container[str] = (),
     bar: tqdm | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     cache: Path = CACHE,
@@ -64,6 +65,7 @@ def train(
     of them is not written again. A pack that the memory of the device does not hold is trained in
     halves, each from its first step, since a record is of one packing. `keep`: keys of runs whose
     parameters are kept with the record; one that is recorded without them is trained again.
+    `theirs`: keys of runs to leave out, which a process on another machine is training.
     """
     with ExitStack() as locks:
         folder = cache / "locks" / store.folder.parent.name
@@ -74,7 +76,7 @@ def train(
             path = folder / spec.key
             if not locks.enter_context(lock(path, wait=False)):
                 continue
-            if store.read(spec.key, spec.key in keep) is None:
+            if spec.key not in theirs and store.read(spec.key, spec.key in keep) is None:
                 mine.append(spec)
         if not mine:
             return []

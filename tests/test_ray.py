@@ -6,9 +6,11 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from processes import until
@@ -19,7 +21,7 @@ from fpt import checkpoint, sweep
 from fpt.errors import FptError
 from fpt.files import lock
 from fpt.keeper import Keeper
-from fpt.on_ray import STARTS, Cluster
+from fpt.on_ray import STARTS, Cluster, Courier, keeper_here, take
 from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.train import pack_id, train
@@ -168,22 +170,68 @@ def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
 def test_what_cannot_be_trained_does_not_stop_the_others(
     folder: Path, two_machines: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pack without its weights, and one that another sweep trains. By a driver that would refuse
-    any device of its own: the device is one of the cluster."""
+    """A pack without its weights, one whose records find no space, one that another sweep trains,
+    and one of which another sweep trains a run. By a driver that would refuse any device of its
+    own: the device is one of the cluster."""
     monkeypatch.setattr("fpt.device.choose", lambda name: pytest.fail("chosen by the driver"))
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
+    locks = place.cache / "locks" / store.folder.parent.name
     lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
-    mine, theirs = sweep.packs(SHORT[:4])
+    mine, theirs, shared, large = sweep.packs(SHORT)
+    real = take
+
+    def no_space(store: Store, files: Mapping[str, bytes]) -> int:
+        if any(run.key in name for name in files for run in large):
+            raise FptError("No space left.")
+        return real(store, files)
+
+    monkeypatch.setattr("fpt.on_ray.take", no_space)
     with (
-        lock(place.cache / "locks" / store.folder.parent.name / pack_id(theirs), wait=False),
-        pytest.warns(UserWarning, match="training 2 of the runs that are missing"),
-        pytest.raises(FptError, match="pico-nowhere-0"),
+        lock(locks / pack_id(theirs), wait=False),
+        lock(locks / shared[0].key, wait=False),
+        pytest.warns(UserWarning, match="training 3 of the runs that are missing"),
+        pytest.raises(FptError, match=r"(pico-nowhere-0|No space left).*2 packs failed"),
     ):
-        sweep.run([lost, *mine, *theirs], store, device="auto", cluster=place)
-    assert store.keys() == {run.key for run in mine}
+        sweep.run([lost, *SHORT], store, device="auto", cluster=place)
+    assert store.keys() == {run.key for run in (*mine, *shared[1:])}
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_without_its_keeper_one_sentence(
+    folder: Path, two_machines: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    def killed(*given: Any) -> Any:
+        keeper = keeper_here(*given)
+        ray.kill(keeper)
+        return keeper
+
+    monkeypatch.setattr("fpt.on_ray.keeper_here", killed)
+    store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
+    said = refusal(lambda: sweep.run(SHORT[:2], store, device="cpu", cluster=place))
+    check_said(said, ["keeps the checkpoints", "died", "run again"])
+
+
+def test_a_courier_goes_on_after_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def get(name: str) -> None:
+        sent.append(name)
+        if len(sent) == 1:
+            raise FptError("No space left.")
+
+    monkeypatch.setattr("ray.get", get)
+    monkeypatch.setattr("fpt.on_ray.POLL", 0.001)
+    keeper = SimpleNamespace(put=SimpleNamespace(remote=lambda name, content: name))
+    (folder / "pack.safetensors").write_bytes(b"begun")
+    with Courier(folder, keeper):
+        until(lambda: len(sent) == 2, 10.0)
+    assert sent == ["pack.safetensors"] * 2
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999", 70 * "a" + ":1"]
+)
 def test_where_no_cluster_answers_one_sentence(folder: Path, address: str) -> None:
     store = Store(folder / "ray" / "records")
     with pytest.raises(FptError, match=f"There is no Ray cluster at '{address}'"):
