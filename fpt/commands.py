@@ -17,6 +17,8 @@ from .sections import Section, planned, seconds
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks
 
+SMALLEST_PART = 0.0001  # of a GPU, that Ray knows
+
 
 def planned_of(profile: str, name: str | None = None) -> list[Section]:
     names = [name] if name else list(config.load(profile).sections)
@@ -89,8 +91,13 @@ def run(args: argparse.Namespace) -> None:
         from .on_ray import Cluster
 
         gpus = 1.0 if args.gpus is None else args.gpus
-        if not 0 < gpus <= 1:
-            raise FptError(f"--gpus must be above 0 and at most 1, not {gpus:g}.")
+        if not SMALLEST_PART <= gpus <= 1:
+            raise FptError(f"--gpus must be from {SMALLEST_PART} to 1, not {gpus:g}.")
+        if args.address is not None and args.workers is not None:
+            raise FptError(
+                "--workers is for a cluster on this machine alone, and --address names another; "
+                "give one of them."
+            )
         cluster = Cluster(args.address, args.workers, gpus)
     elif args.address is not None:
         raise FptError("--address is the address of a Ray cluster; give --executor ray with it.")
