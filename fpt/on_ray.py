@@ -119,7 +119,8 @@ def train_there(
     if where.type == "cpu":
         torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        store, cache = Store(Path(folder) / "sweep" / "records"), Path(folder) / "cache"
+        cache = Path(folder) / "cache"
+        store = Store(Path(folder) / "sweep" / "records", cache)
         store.folder.mkdir(parents=True)
         for name, content in files.items():
             (store.folder / name).write_bytes(content)
