@@ -104,11 +104,13 @@ def train(
 
         records: list[Record] = []
         parts = [tuple(specs)]
+        outgrown: list[Path] = []  # checkpoints of wholes: they serve until a half has got anywhere
         while parts:
             part = parts.pop(0)
             left = [spec for spec in part if spec in mine]
             own, *of_halves = (cache / "checkpoints" / name for name in checkpoints(part))
             if any(path.exists() for path in of_halves):
+                own.unlink(missing_ok=True)
                 parts = [*halved(part), *parts]
             elif left:
                 devices.reset_peak_memory(device)
@@ -121,12 +123,15 @@ def train(
                         raise FptError(too_large(part[0], device, error)) from error
                     warnings.warn(too_many(part), stacklevel=2)
                     parts = [*halved(part), *parts]
+                    outgrown.append(own)
                 else:
+                    for path in outgrown:
+                        path.unlink(missing_ok=True)
                     if made is None:
                         break
                     records += made
+                    own.unlink(missing_ok=True)
                 devices.release_memory(device)  # here: the error holds on to the pack's tensors
-                own.unlink(missing_ok=True)
         return records
 
 
