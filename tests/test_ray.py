@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -21,7 +22,7 @@ from fpt import checkpoint, sweep
 from fpt.errors import FptError
 from fpt.files import lock
 from fpt.keeper import Keeper
-from fpt.on_ray import STARTS, Cluster, Courier, keeper_here, take
+from fpt.on_ray import STARTS, Cluster, Courier, keeper_here, take, train_there
 from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.train import pack_id, train
@@ -31,9 +32,23 @@ pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 # A body that every worker knows and has at once, without transformers.
 BODY = "attention-pico"
+TESTS = Path(__file__).parent
 SHORT = [spec(backbone=BODY, seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
 # Long enough to be killed on the way.
-LONG = [spec(backbone=BODY, steps=300, eval_every=30, lr=lr) for lr in (0.01, 0.02)]
+LONG = [spec(backbone=BODY, steps=600, eval_every=60, lr=lr) for lr in (0.01, 0.02)]
+
+DRIVER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import test_ray
+from fpt import sweep
+from fpt.records import Store
+
+folder = Path({folder!r})
+place = test_ray.cluster(folder, {address!r})
+sweep.run(test_ray.LONG, Store(folder / "ray" / "records"), device="cpu", cluster=place)
+"""
 
 
 @pytest.fixture
@@ -57,7 +72,7 @@ def measured(specs: list[RunSpec], store: Store) -> dict[str, object]:
 
 
 def cluster(folder: Path, address: str | None = None) -> Cluster:
-    return Cluster(address, 4, checkpoint_seconds=0.0, cache=folder / "cache")
+    return Cluster(address, 2, checkpoint_seconds=0.0, cache=folder / "cache")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +121,7 @@ def workers() -> list[int]:
     return found
 
 
-def test_four_workers_give_the_records_of_one_process(folder: Path) -> None:
+def test_two_workers_give_the_records_of_one_process(folder: Path) -> None:
     store, ended = Store(folder / "ray" / "records"), signal.getsignal(signal.SIGTERM)
     assert sweep.run(SHORT, store, device="cpu", cluster=cluster(folder)) == len(SHORT)
     assert signal.getsignal(signal.SIGTERM) is ended  # not Ray's
@@ -118,16 +133,14 @@ def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
     folder: Path, two_machines: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped by its budget, then by Ctrl-C, which leaves no worker on the cluster, then with its
-    worker killed: the record has the seconds of all. A pack that comes after the time is not begun.
-    """
+    driver killed, which leaves none either, then with its worker killed: the record has the seconds
+    of all."""
 
     class Brief(Keeper):
         def left(self) -> float:
             return 0.001
 
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
-    assert sweep.run(LONG, store, device="cpu", budget=0.0, cluster=place) == 0
-    assert not (folder / "cache" / "checkpoints").exists()
     with monkeypatch.context() as brief:
         brief.setattr("fpt.on_ray.Keeper", Brief)
         assert sweep.run(LONG, store, device="cpu", cluster=place) == 0
@@ -148,6 +161,15 @@ def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
     finally:
         signal.signal(signal.SIGINT, previous)
     thread.join()
+    until(lambda: not workers())
+    before = begun.read_bytes()
+    script = folder / "driver.py"
+    script.write_text(DRIVER.format(tests=str(TESTS), folder=str(folder), address=two_machines))
+    env = os.environ | {"PYTHONPATH": str(TESTS.parent)}
+    driver = subprocess.Popen([sys.executable, str(script)], env=env)
+    until(lambda: begun.read_bytes() != before or driver.poll() is not None)
+    driver.kill()
+    assert driver.wait() == -signal.SIGKILL
     until(lambda: not workers())
     assert not store.keys()
     before = begun.read_bytes()
@@ -210,6 +232,15 @@ def test_without_its_keeper_one_sentence(
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
     said = refusal(lambda: sweep.run(SHORT[:2], store, device="cpu", cluster=place))
     check_said(said, ["keeps the checkpoints", "died", "run again"])
+
+
+def test_a_pack_that_comes_after_the_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.get", lambda value: value)
+    monkeypatch.setattr("fpt.on_ray.train", lambda *given, **options: pytest.fail("begun"))
+    late = SimpleNamespace(
+        left=SimpleNamespace(remote=lambda: -1.0), latest=SimpleNamespace(remote=lambda name: None)
+    )
+    assert train_there(tuple(LONG), {}, "cpu", (), (), late, 0.0) == {}
 
 
 def test_a_courier_goes_on_after_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
