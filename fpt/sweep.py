@@ -175,9 +175,10 @@ def run(
     """Train what `store` misses of `specs`; returns the number of new records.
 
     `keep`: keys of runs whose parameters are kept; without them a run is missing. `budget` is in
-    seconds: packs that are not finished by then go on in a later call. `cluster`: packs run there
-    instead of in processes of this machine. A pack that cannot be trained, for want of weights say,
-    does not stop the others; its FptError is raised after them.
+    seconds: packs that are not finished by then go on in a later call, with as many `workers` where
+    these halved packs (`split`). `part`: of the packs as they are before. `cluster`: packs run
+    there instead of in processes of this machine. A pack that cannot be trained, for want of
+    weights say, does not stop the others; its FptError is raised after them.
     """
     specs = list(specs)
     present = store.read_all((spec.key for spec in specs), keep)  # damaged ones are missing
