@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from . import config, sweep
+from . import config, grid, sweep
 from . import device as devices
 from .arms import ARMS
 from .backbones import backbone
@@ -16,6 +16,8 @@ from .records import store
 from .sections import Section, planned, seconds
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks
+
+SMALLEST_PART = 0.0001  # of a GPU, that Ray knows
 
 
 def planned_of(profile: str, name: str | None = None) -> list[Section]:
@@ -89,8 +91,13 @@ def run(args: argparse.Namespace) -> None:
         from .on_ray import Cluster
 
         gpus = 1.0 if args.gpus is None else args.gpus
-        if not 0 < gpus <= 1:
-            raise FptError(f"--gpus must be above 0 and at most 1, not {gpus:g}.")
+        if not SMALLEST_PART <= gpus <= 1:
+            raise FptError(f"--gpus must be from {SMALLEST_PART} to 1, not {gpus:g}.")
+        if args.address is not None and args.workers is not None:
+            raise FptError(
+                "--workers is for a cluster on this machine alone, and --address names another; "
+                "give one of them."
+            )
         cluster = Cluster(args.address, args.workers, gpus)
     elif args.address is not None:
         raise FptError("--address is the address of a Ray cluster; give --executor ray with it.")
@@ -105,12 +112,10 @@ def run(args: argparse.Namespace) -> None:
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
     else:
         made, tried = 0, set[str]()
-        while fresh := [run for run in runs if run.key not in tried]:
-            # A rate beyond the grid is a sweep of its own, so that its packs are the same ones in
-            # the call that finds that it is needed and in any later one.
-            grid = [run for run in fresh if not run.beyond]
-            lr = None if grid else fresh[0].lr
-            mine = [run for run in runs if (run.lr if run.beyond else None) == lr]
+        while fresh := [
+            some for some in grid.sweeps(runs) if any(run.key not in tried for run in some)
+        ]:
+            mine = fresh[0]
             made += sweep.run(
                 [run.spec for run in mine],
                 store(args.profile),

@@ -9,6 +9,7 @@ too, with a note that stays on the record.
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -194,7 +195,11 @@ def _build(dataset: Dataset) -> Arrays:
 
 
 def _prepared(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
-    """Verified arrays and digest, prepared where they are missing; one process at a time."""
+    """Verified arrays and digest, prepared where they are missing; one process at a time. What is
+    whole is read without a lock: the disk may be read-only."""
+    if path.exists():
+        with suppress(ValueError):  # said below
+            return _read(dataset, path)
     with lock(path.with_suffix(".lock"), wait=True):
         if path.exists():
             try:

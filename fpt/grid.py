@@ -148,6 +148,15 @@ def together(here: Sequence[T], runs: Iterable[T]) -> list[T]:
     return [run for run in here if run.search and (run.block, run.task) in open_ended]
 
 
+def sweeps(runs: Iterable[T]) -> list[list[T]]:
+    """`runs` in the sweeps that train them: the grid, then each rate beyond it apart, so that its
+    packs are the same ones in the call that finds that it is needed and in any later one."""
+    found: dict[float | None, list[T]] = {None: []}
+    for run in runs:
+        found.setdefault(run.lr if run.beyond else None, []).append(run)
+    return [mine for mine in found.values() if mine]
+
+
 def _next(choice: Choice[Any], rates: Iterable[float]) -> list[float]:
     """The nearest of `rates` beyond the edge on which the choice lies; none where it lies on none,
     or where there is no further rate."""

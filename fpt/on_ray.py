@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import Container, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,10 @@ PATIENCE = 10.0  # seconds until the address of a cluster answers
 # Ray's processes talk HTTP/2, in which the client begins with this and the server with settings.
 HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 NAMED = "name the address that 'ray start --head' printed."
+KEEPER_DIED = (
+    "The process that keeps the checkpoints here died, killed or out of memory; what is recorded "
+    "stays, so run again."
+)
 
 Pack = tuple[RunSpec, ...]
 
@@ -77,7 +81,8 @@ class Courier:
 
     def _watch(self) -> None:
         while not self.closing.wait(POLL):
-            self._send()
+            with suppress(Exception):  # tried again; what lasts is said at the close
+                self._send()
 
     def _send(self) -> None:
         import ray
@@ -97,18 +102,25 @@ def train_there(
     files: Mapping[str, bytes],
     device: str,
     keep: Container[str],
+    theirs: Container[str],
     keeper: Any,
     checkpoint_seconds: float,
 ) -> dict[str, bytes]:
     """Train a pack on this worker until it ends or the keeper's time is over; the new files of its
-    store, by name. `files`: what the driver's store has of the pack already."""
+    store, by name. `files`: what the driver's store has of the pack already. `theirs`: keys of runs
+    that another sweep is training."""
     import ray
 
+    left = ray.get(keeper.left.remote())
+    if left <= 0:
+        return {}
+    deadline = time.monotonic() + left
     where = devices.choose(device)
     if where.type == "cpu":
         torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        store, cache = Store(Path(folder) / "sweep" / "records"), Path(folder) / "cache"
+        cache = Path(folder) / "cache"
+        store = Store(Path(folder) / "sweep" / "records", cache)
         store.folder.mkdir(parents=True)
         for name, content in files.items():
             (store.folder / name).write_bytes(content)
@@ -121,8 +133,9 @@ def train_there(
                 pack,
                 store,
                 device=where,
-                deadline=time.monotonic() + ray.get(keeper.left.remote()),
+                deadline=deadline,
                 keep=keep,
+                theirs=theirs,
                 checkpoint_seconds=checkpoint_seconds,
                 cache=cache,
             )
@@ -144,8 +157,8 @@ def run_packs(
 ) -> int:
     """Train the packs on the cluster; returns the number of new records.
 
-    `device` is one of the machines that train; this one needs none. Packs that another sweep on
-    this store is training are left out. An error of one pack is raised when the others have ended.
+    `device` is one of the machines that train; this one needs none. Runs that another sweep on this
+    store is training are left out. An error of one pack is raised when the others have ended.
     """
     ray = start(cluster)
     errors: list[FptError] = []
@@ -161,13 +174,22 @@ def run_packs(
             need = {"num_gpus": cluster.gpus} if device == "cuda" else {"num_cpus": 1}
             remote = ray.remote(max_retries=RETRIES, **need)(train_there)
             running = {}
+
+            def mine(name: str) -> bool:  # as `train` has it on one machine
+                path = cluster.cache / "locks" / store.folder.parent.name / name
+                return locks.enter_context(lock(path, wait=False))
+
             for pack in todo:
-                path = cluster.cache / "locks" / store.folder.parent.name / pack_id(pack)
-                if locks.enter_context(lock(path, wait=False)):
-                    args = (pack, files_of(store, pack), device, keep, keeper)
-                    running[remote.remote(*args, cluster.checkpoint_seconds)] = pack
-                else:
+                if not mine(pack_id(pack)):
                     elsewhere += missing(pack, store, keep)
+                    continue
+                present = store.read_all((spec.key for spec in pack), keep)
+                left = [spec.key for spec in pack if spec.key not in present]
+                theirs = [key for key in left if not mine(key)]
+                elsewhere += len(theirs)
+                if len(theirs) < len(left):
+                    args = (pack, files_of(store, pack), device, keep, theirs, keeper)
+                    running[remote.remote(*args, cluster.checkpoint_seconds)] = pack
             try:
                 while running:
                     for ref in ray.wait(list(running), num_returns=1, timeout=1.0)[0]:
@@ -180,11 +202,16 @@ def run_packs(
                                 errors.append(FptError(said))
                             elif isinstance(error.cause, FptError):
                                 errors.append(error.cause)
+                            elif isinstance(error.cause, ray.exceptions.RayActorError):
+                                errors.append(FptError(KEEPER_DIED))
                             else:
                                 raise
                             continue
                         except ray.exceptions.RayError as error:
                             errors.append(FptError(f"A pack was lost {RETRIES + 1} times: {error}"))
+                            continue
+                        except (FptError, OSError) as error:  # of a full disk, say
+                            errors.append(FptError(f"What a pack gave is not kept: {error}"))
                             continue
                         made += taken
                         bar.update(len(pack))
@@ -260,7 +287,7 @@ def check_answers(address: str) -> None:
             answer = there.recv(4)
         if os.environ.get("RAY_USE_TLS", "0") == "0" and answer[3:] != b"\4":
             raise OSError("what listens there is no Ray")
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, UnicodeError) as error:  # of a name too long for a host
         raise FptError(f"There is no Ray cluster at {address!r} ({error}); {NAMED}") from error
 
 

@@ -178,8 +178,9 @@ def _parsed(path: Path, version: tuple[int, ...]) -> Record:
 class Store:
     """The records of one profile, `reports/<profile>/records`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, cache: Path = CACHE) -> None:
+        """`cache`: where the lock of who writes lies."""
+        self.folder, self.cache = folder, cache
 
     def path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
@@ -256,7 +257,7 @@ class Store:
 
     def _written(self) -> AbstractContextManager[bool]:
         """Held by who writes to the store."""
-        return lock(CACHE / "locks" / self.folder.parent.name / "records", wait=True)
+        return lock(self.cache / "locks" / self.folder.parent.name / "records", wait=True)
 
     def digests(self, keys: Iterable[str], keep: Container[str] = ()) -> dict[str, str | None]:
         """Content digest of each key's record, None where it is missing."""

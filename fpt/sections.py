@@ -6,6 +6,7 @@
 import math
 import os
 import re
+import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -95,8 +96,12 @@ class Section:
             return 0
         if "FPT_TRAIN_SECONDS" in os.environ:
             options = {"budget": seconds(os.environ["FPT_TRAIN_SECONDS"]), "workers": 1} | options
-        missing = [run.spec for run in self.missing()]
-        return sweep.run(missing, self.store, keep=self.keep, **options)
+        end = time.monotonic() + options.pop("budget", math.inf)
+        made = 0
+        for runs in grid.sweeps(self.runs):  # whole: what is missing would make other packs
+            specs, left = [run.spec for run in runs], end - time.monotonic()
+            made += sweep.run(specs, self.store, keep=self.keep, budget=left, **options)
+        return made
 
     def frame(self) -> pd.DataFrame:
         """One row per expected run: arm, task, seed, key, status and, where it is recorded, its

@@ -4,6 +4,10 @@ Packs are independent. On a CPU they want one thread each, so as many run side b
 cores. Where packs are fewer, those with large steps share the cores that are left: a second thread
 brought nothing at 0.5 GFLOPs a step, 1.4 times the speed at 3 and 1.7 at 20 and more (benchmarks/).
 OMP_NUM_THREADS bounds the threads of a pack. On CUDA one pack at a time has the whole card.
+
+Packs are a function of the specs asked for, the same on every machine, but for one thing: where a
+CPU has more workers than packs, packs are halved, by all specs asked for and the number of workers.
+So checkpoints of halves serve a later call only with as many workers.
 """
 
 import math
@@ -29,12 +33,13 @@ from .errors import FptError
 from .model import body_identity, packable
 from .records import Store
 from .spec import RunSpec
-from .train import task_of, train
+from .train import halved, task_of, train
 
 if TYPE_CHECKING:
     from .on_ray import Cluster
 
 MAX_RUNS = 16  # of one pack
+MIN_RUNS = 4  # of a part of one that was split
 MAX_TOKENS = 1 << 16  # of one step of a pack; bounds the activations that are kept
 THREADED = 3e9  # FLOPs of a step from which on more threads of a CPU are worth it
 
@@ -59,6 +64,19 @@ def work(pack: Sequence[RunSpec]) -> int:
     """Tokens that a pack trains on at most, to start long packs first."""
     first = pack[0]
     return len(pack) * first.steps * first.batch * task_of(first).length
+
+
+def split(found: Sequence[tuple[RunSpec, ...]], workers: int) -> list[tuple[RunSpec, ...]]:
+    """The packs, of which the largest (`work`) are halved until each worker has one, as far as no
+    part has fewer than MIN_RUNS runs: below, a core is better used by a pack than by its part."""
+    parts = list(found)
+    while len(parts) < workers:
+        largest = max((p for p in parts if len(p) >= 2 * MIN_RUNS), key=work, default=None)
+        if largest is None:
+            break
+        place = parts.index(largest)
+        parts[place : place + 1] = halved(largest)
+    return parts
 
 
 def threads(pack: Sequence[RunSpec], spare: int) -> int:
@@ -157,16 +175,20 @@ def run(
     """Train what `store` misses of `specs`; returns the number of new records.
 
     `keep`: keys of runs whose parameters are kept; without them a run is missing. `budget` is in
-    seconds: packs that are not finished by then go on in a later call. `cluster`: packs run there
-    instead of in processes of this machine. A pack that cannot be trained, for want of weights say,
-    does not stop the others; its FptError is raised after them.
+    seconds: packs that are not finished by then go on in a later call, with as many `workers` where
+    these halved packs (`split`). `part`: of the packs as they are before. `cluster`: packs run
+    there instead of in processes of this machine. A pack that cannot be trained, for want of
+    weights say, does not stop the others; its FptError is raised after them.
     """
     specs = list(specs)
     present = store.read_all((spec.key for spec in specs), keep)  # damaged ones are missing
-    todo = [
-        pack for pack in shard(packs(specs), part) if any(spec.key not in present for spec in pack)
-    ]
-    todo.sort(key=work, reverse=True)
+
+    def lacking(found: Iterable[tuple[RunSpec, ...]]) -> list[tuple[RunSpec, ...]]:
+        todo = [pack for pack in found if any(spec.key not in present for spec in pack)]
+        return sorted(todo, key=work, reverse=True)
+
+    found = shard(packs(specs), part)
+    todo = lacking(found)
     if not todo:
         return 0
     if cluster is not None:
@@ -174,10 +196,12 @@ def run(
 
         return run_packs(todo, store, cluster, keep=keep, device=device, budget=budget)
     chosen = devices.choose(device)
-    deadline = time.monotonic() + budget
-    made, elsewhere, errors = 0, 0, list[FptError]()
     if workers is None:
         workers = 1 if chosen.type == "cuda" else len(os.sched_getaffinity(0))
+    if chosen.type == "cpu":
+        todo = lacking(split(found, workers))  # of all packs: with the same ids when some are done
+    deadline = time.monotonic() + budget
+    made, elsewhere, errors = 0, 0, list[FptError]()
     workers = min(workers, len(todo))
     before = torch.get_num_threads()
     spare = min(before, len(os.sched_getaffinity(0)) // workers)

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import time
 import warnings
 from collections.abc import Container, Sequence
 from contextlib import ExitStack
@@ -51,6 +52,7 @@ def train(
     device: torch.device,
     deadline: float = math.inf,
     keep: Container[str] = (),
+    theirs: Container[str] = (),
     bar: tqdm | None = None,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
     cache: Path = CACHE,
@@ -63,6 +65,7 @@ def train(
     of them is not written again. A pack that the memory of the device does not hold is trained in
     halves, each from its first step, since a record is of one packing. `keep`: keys of runs whose
     parameters are kept with the record; one that is recorded without them is trained again.
+    `theirs`: keys of runs to leave out, which a process on another machine is training.
     """
     with ExitStack() as locks:
         folder = cache / "locks" / store.folder.parent.name
@@ -73,12 +76,17 @@ def train(
             path = folder / spec.key
             if not locks.enter_context(lock(path, wait=False)):
                 continue
-            if store.read(spec.key, spec.key in keep) is None:
+            if spec.key not in theirs and store.read(spec.key, spec.key in keep) is None:
                 mine.append(spec)
         if not mine:
             return []
         if mine[0].procedure == "probe":
-            return [probe_run(spec, store, device) for spec in mine]
+            probed = []
+            for spec in mine:
+                probed.append(probe_run(spec, store, device))
+                if time.monotonic() > deadline:
+                    break
+            return probed
 
         def attempt(members: Sequence[RunSpec], path: Path) -> list[Record] | None:
             task = task_of(members[0])
@@ -96,11 +104,13 @@ def train(
 
         records: list[Record] = []
         parts = [tuple(specs)]
+        outgrown: list[Path] = []  # checkpoints of wholes: they serve until a half has got anywhere
         while parts:
             part = parts.pop(0)
             left = [spec for spec in part if spec in mine]
             own, *of_halves = (cache / "checkpoints" / name for name in checkpoints(part))
             if any(path.exists() for path in of_halves):
+                own.unlink(missing_ok=True)
                 parts = [*halved(part), *parts]
             elif left:
                 devices.reset_peak_memory(device)
@@ -113,12 +123,15 @@ def train(
                         raise FptError(too_large(part[0], device, error)) from error
                     warnings.warn(too_many(part), stacklevel=2)
                     parts = [*halved(part), *parts]
+                    outgrown.append(own)
                 else:
+                    for path in outgrown:
+                        path.unlink(missing_ok=True)
                     if made is None:
                         break
                     records += made
+                    own.unlink(missing_ok=True)
                 devices.release_memory(device)  # here: the error holds on to the pack's tensors
-                own.unlink(missing_ok=True)
         return records
 
 

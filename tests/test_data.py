@@ -98,6 +98,19 @@ def test_homology_tokens_and_truncation(hub):
     assert released.last is None
 
 
+def test_prepared_data_are_read_from_a_read_only_disk(monkeypatch):
+    dataset = numbers()
+    before, digest = data._prepared(dataset, prepared_path(dataset))
+
+    def read_only(path, *, wait):
+        raise FptError(f"Cannot write the lock {path}: Read-only file system.")
+
+    monkeypatch.setattr(data, "lock", read_only)
+    tensors, again = data._prepared(dataset, prepared_path(dataset))
+    assert torch.equal(tensors["a"], before["a"])
+    assert again == digest
+
+
 def test_a_data_set_is_prepared_once_to_the_same_bytes():
     dataset = numbers()
     load(dataset)

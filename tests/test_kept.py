@@ -14,7 +14,7 @@ from safetensors.torch import load
 from tiny import TINY, WEIGHTS, pretrained, spec, task_of
 
 from fpt import config, params, sweep
-from fpt.config import expand
+from fpt.config import Run, expand
 from fpt.errors import FptError
 from fpt.expected import expected_of
 from fpt.kept import trained_model
@@ -269,6 +269,29 @@ def test_sections_agree_on_what_is_missing(
     keeping.store.path(keeping.keys[0]).unlink()
     assert main(["run", "attention", *run[2:]]) == 0
     assert counts() == [[0, 0]] * 3
+
+
+def test_a_section_goes_on_with_a_pack_of_which_a_part_is_recorded(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed between two records of a pack: its checkpoint serves the other, without a step."""
+    runs = tuple(Run("fpt", "bit-xor", pretrained(seed=seed)) for seed in range(3))
+    section = replace(sections(folder, monkeypatch)[0], runs=runs)
+    write = Store.write
+
+    def one_only(self: Store, record: Record, parameters: bytes | None = None) -> Record:
+        if self.keys():
+            raise KeyboardInterrupt
+        return write(self, record, parameters)
+
+    with monkeypatch.context() as killed:
+        killed.setattr(Store, "write", one_only)
+        with pytest.raises(KeyboardInterrupt):
+            section.train(device="cpu", workers=1)
+    assert len(section.missing()) == 2
+    monkeypatch.setattr("fpt.loop.Loop.train_step", lambda self: pytest.fail("trained again"))
+    assert section.train(device="cpu", workers=1) == 2
+    assert [record.pack for record in section.records().values()] == [section.keys] * 3
 
 
 @pytest.mark.parametrize(

@@ -276,6 +276,40 @@ def test_halves_go_on_where_they_were_stopped(
     assert measured(EIGHT, store) == expected
 
 
+def test_a_checkpoint_outlives_a_device_that_is_busy_for_a_while(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes when a half has one. By a clock of steps, five in each call."""
+    expected = undisturbed(EIGHT, tmp_path)
+    whole, half = checkpoints(tuple(EIGHT))[:2]
+    steps = device_holds(monkeypatch, 8)
+    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: float(len(steps)))
+
+    def busy(self: Loop) -> None:
+        if len(self.alive) > 4:
+            raise type(CUDA)(*CUDA.args)
+        raise KeyboardInterrupt
+
+    def begun() -> set[str]:
+        return {path.name for path in (tmp_path / "cache" / "checkpoints").iterdir()}
+
+    assert trained(EIGHT, store, budget=4.5) == 0
+    with monkeypatch.context() as neighbour:
+        neighbour.setattr(Loop, "train_step", busy)
+        with pytest.warns(UserWarning, match=TOO_MANY), pytest.raises(KeyboardInterrupt):
+            trained(EIGHT, store)
+    assert begun() == {whole}
+    assert trained(EIGHT, store, budget=4.5) == 0
+    assert steps == [8] * 10
+    device_holds(monkeypatch, 4)
+    with pytest.warns(UserWarning, match=TOO_MANY):
+        assert trained(EIGHT, store, budget=4.5) == 0
+    assert begun() == {half}
+    assert trained(EIGHT, store) == len(EIGHT)
+    assert begun() == set()
+    assert measured(EIGHT, store) == expected
+
+
 def test_what_a_pack_held_is_free_before_its_halves_begin(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -184,5 +184,13 @@ def test_probes_are_trained_and_swept_like_runs(tmp_path: Path) -> None:
     assert train(probes, store, device=CPU, cache=tmp_path / "cache") == []
 
 
+def test_probes_end_with_the_time(tmp_path: Path) -> None:
+    """One fits into any time, so that each call goes on."""
+    store, probes = Store(tmp_path / "records"), [probe_of(pretrained(seed=s)) for s in (0, 1, 2)]
+    for run in probes:
+        (record,) = train(probes, store, device=CPU, deadline=0.0, cache=tmp_path / "cache")
+        assert record.key == run.key
+
+
 def test_the_grid_goes_from_strong_to_weak() -> None:
     assert list(PENALTIES) == sorted(PENALTIES, reverse=True)

@@ -271,7 +271,8 @@ def test_unequal_trials_are_said(section: Section) -> None:
 def test_training_goes_on_beyond_the_grid(
     section: Section, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`fpt run` asks for what its own records call for, until nothing more is."""
+    """`fpt run` asks for what its own records call for, until nothing more is; a section then asks
+    for the same sweeps, so that their packs are the same."""
     asked: list[set[float]] = []
 
     def pretend(specs: list[RunSpec], *args: object, **options: object) -> int:
@@ -288,6 +289,9 @@ def test_training_goes_on_beyond_the_grid(
     assert main(["run", "learning_rate", "--profile", "lab", "--only", "mnist"]) == 0
     assert asked == [set(GRID), {0.03}, {0.1}]
     assert f"{len(kept(section))} new records" in capsys.readouterr().out
+    monkeypatch.setattr(Section, "may_train", lambda self: True)
+    fpt_section("learning_rate", "lab").part(["mnist"]).train()
+    assert asked[3:] == asked[:3]
 
 
 def test_a_rate_at_which_a_run_diverged_is_not_chosen(section: Section) -> None:

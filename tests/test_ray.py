@@ -3,12 +3,15 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from processes import until
@@ -18,7 +21,8 @@ from tiny import spec
 from fpt import checkpoint, sweep
 from fpt.errors import FptError
 from fpt.files import lock
-from fpt.on_ray import STARTS, Cluster
+from fpt.keeper import Keeper
+from fpt.on_ray import STARTS, Cluster, Courier, keeper_here, take, train_there
 from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.train import pack_id, train
@@ -28,9 +32,23 @@ pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 # A body that every worker knows and has at once, without transformers.
 BODY = "attention-pico"
+TESTS = Path(__file__).parent
 SHORT = [spec(backbone=BODY, seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
 # Long enough to be killed on the way.
-LONG = [spec(backbone=BODY, steps=300, eval_every=30, lr=lr) for lr in (0.01, 0.02)]
+LONG = [spec(backbone=BODY, steps=600, eval_every=60, lr=lr) for lr in (0.01, 0.02)]
+
+DRIVER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, {tests!r})
+import test_ray
+from fpt import sweep
+from fpt.records import Store
+
+folder = Path({folder!r})
+place = test_ray.cluster(folder, {address!r})
+sweep.run(test_ray.LONG, Store(folder / "ray" / "records"), device="cpu", cluster=place)
+"""
 
 
 @pytest.fixture
@@ -54,7 +72,7 @@ def measured(specs: list[RunSpec], store: Store) -> dict[str, object]:
 
 
 def cluster(folder: Path, address: str | None = None) -> Cluster:
-    return Cluster(address, 4, checkpoint_seconds=0.0, cache=folder / "cache")
+    return Cluster(address, 2, checkpoint_seconds=0.0, cache=folder / "cache")
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +121,7 @@ def workers() -> list[int]:
     return found
 
 
-def test_four_workers_give_the_records_of_one_process(folder: Path) -> None:
+def test_two_workers_give_the_records_of_one_process(folder: Path) -> None:
     store, ended = Store(folder / "ray" / "records"), signal.getsignal(signal.SIGTERM)
     assert sweep.run(SHORT, store, device="cpu", cluster=cluster(folder)) == len(SHORT)
     assert signal.getsignal(signal.SIGTERM) is ended  # not Ray's
@@ -112,12 +130,20 @@ def test_four_workers_give_the_records_of_one_process(folder: Path) -> None:
 
 
 def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
-    folder: Path, two_machines: str
+    folder: Path, two_machines: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped by its budget, then by Ctrl-C, which leaves no worker on the cluster, then with its
-    worker killed: the record has the seconds of all."""
+    driver killed, which leaves none either, then with its worker killed: the record has the seconds
+    of all."""
+
+    class Brief(Keeper):
+        def left(self) -> float:
+            return 0.001
+
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
-    assert sweep.run(LONG, store, device="cpu", budget=0.0, cluster=place) == 0
+    with monkeypatch.context() as brief:
+        brief.setattr("fpt.on_ray.Keeper", Brief)
+        assert sweep.run(LONG, store, device="cpu", cluster=place) == 0
     (begun,) = (folder / "cache" / "checkpoints").iterdir()
     tensors, history = checkpoint.read(begun) or pytest.fail("no checkpoint")
     for progress in history["progress"]:
@@ -135,6 +161,15 @@ def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
     finally:
         signal.signal(signal.SIGINT, previous)
     thread.join()
+    until(lambda: not workers())
+    before = begun.read_bytes()
+    script = folder / "driver.py"
+    script.write_text(DRIVER.format(tests=str(TESTS), folder=str(folder), address=two_machines))
+    env = os.environ | {"PYTHONPATH": str(TESTS.parent)}
+    driver = subprocess.Popen([sys.executable, str(script)], env=env)
+    until(lambda: begun.read_bytes() != before or driver.poll() is not None)
+    driver.kill()
+    assert driver.wait() == -signal.SIGKILL
     until(lambda: not workers())
     assert not store.keys()
     before = begun.read_bytes()
@@ -157,22 +192,77 @@ def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
 def test_what_cannot_be_trained_does_not_stop_the_others(
     folder: Path, two_machines: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pack without its weights, and one that another sweep trains. By a driver that would refuse
-    any device of its own: the device is one of the cluster."""
+    """A pack without its weights, one whose records find no space, one that another sweep trains,
+    and one of which another sweep trains a run. By a driver that would refuse any device of its
+    own: the device is one of the cluster."""
     monkeypatch.setattr("fpt.device.choose", lambda name: pytest.fail("chosen by the driver"))
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
+    locks = place.cache / "locks" / store.folder.parent.name
     lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
-    mine, theirs = sweep.packs(SHORT[:4])
+    mine, theirs, shared, large = sweep.packs(SHORT)
+    real = take
+
+    def no_space(store: Store, files: Mapping[str, bytes]) -> int:
+        if any(run.key in name for name in files for run in large):
+            raise FptError("No space left.")
+        return real(store, files)
+
+    monkeypatch.setattr("fpt.on_ray.take", no_space)
     with (
-        lock(place.cache / "locks" / store.folder.parent.name / pack_id(theirs), wait=False),
-        pytest.warns(UserWarning, match="training 2 of the runs that are missing"),
-        pytest.raises(FptError, match="pico-nowhere-0"),
+        lock(locks / pack_id(theirs), wait=False),
+        lock(locks / shared[0].key, wait=False),
+        pytest.warns(UserWarning, match="training 3 of the runs that are missing"),
+        pytest.raises(FptError, match=r"(pico-nowhere-0|No space left).*2 packs failed"),
     ):
-        sweep.run([lost, *mine, *theirs], store, device="auto", cluster=place)
-    assert store.keys() == {run.key for run in mine}
+        sweep.run([lost, *SHORT], store, device="auto", cluster=place)
+    assert store.keys() == {run.key for run in (*mine, *shared[1:])}
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999"])
+def test_without_its_keeper_one_sentence(
+    folder: Path, two_machines: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ray
+
+    def killed(*given: Any) -> Any:
+        keeper = keeper_here(*given)
+        ray.kill(keeper)
+        return keeper
+
+    monkeypatch.setattr("fpt.on_ray.keeper_here", killed)
+    store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
+    said = refusal(lambda: sweep.run(SHORT[:2], store, device="cpu", cluster=place))
+    check_said(said, ["keeps the checkpoints", "died", "run again"])
+
+
+def test_a_pack_that_comes_after_the_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ray.get", lambda value: value)
+    monkeypatch.setattr("fpt.on_ray.train", lambda *given, **options: pytest.fail("begun"))
+    late = SimpleNamespace(
+        left=SimpleNamespace(remote=lambda: -1.0), latest=SimpleNamespace(remote=lambda name: None)
+    )
+    assert train_there(tuple(LONG), {}, "cpu", (), (), late, 0.0) == {}
+
+
+def test_a_courier_goes_on_after_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    def get(name: str) -> None:
+        sent.append(name)
+        if len(sent) == 1:
+            raise FptError("No space left.")
+
+    monkeypatch.setattr("ray.get", get)
+    monkeypatch.setattr("fpt.on_ray.POLL", 0.001)
+    keeper = SimpleNamespace(put=SimpleNamespace(remote=lambda name, content: name))
+    (folder / "pack.safetensors").write_bytes(b"begun")
+    with Courier(folder, keeper):
+        until(lambda: len(sent) == 2, 10.0)
+    assert sent == ["pack.safetensors"] * 2
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:1", "ray://127.0.0.1:1", "127.0.0.1:99999", 70 * "a" + ":1"]
+)
 def test_where_no_cluster_answers_one_sentence(folder: Path, address: str) -> None:
     store = Store(folder / "ray" / "records")
     with pytest.raises(FptError, match=f"There is no Ray cluster at '{address}'"):

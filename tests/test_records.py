@@ -161,6 +161,12 @@ def test_a_merge_and_a_sweep_write_in_turn(
     assert seen == [False, False]
 
 
+def test_a_store_of_its_own_has_its_lock_there_too(tmp_path: Path) -> None:
+    """As that of a worker, on a machine where nothing else can be written."""
+    Store(tmp_path / "own" / "records", tmp_path / "cache").write(made(0))
+    assert (tmp_path / "cache" / "locks" / "own" / "records").exists()
+
+
 @pytest.mark.parametrize("how", ["truncated", "bit flipped", "without a key", "another's"])
 def test_merging_a_damaged_file_takes_nothing(store: Store, tmp_path: Path, how: str) -> None:
     other = Store(tmp_path / "other")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -106,6 +108,66 @@ def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:
     heavy = [pretrained(seed=seed, batch=MAX_TOKENS // (4 * 3)) for seed in range(4)]
     assert sizes(heavy) == [1, 3]
     assert sizes([replace(run, batch=MAX_TOKENS) for run in heavy]) == [1, 1, 1, 1]
+
+
+def test_few_packs_are_halved_for_idle_workers() -> None:
+    """The largest first, by work; no part has fewer than four runs."""
+    (twelve,) = packs([pretrained(seed=seed) for seed in range(12)])
+    (longer,) = packs([pretrained(seed=seed, steps=120) for seed in range(8)])
+    seven = longer[:7]
+
+    def parts(found: list[tuple[RunSpec, ...]], workers: int) -> list[int]:
+        halves = sweep.split(found, workers)
+        assert [run for pack in halves for run in pack] == [run for pack in found for run in pack]
+        return [len(pack) for pack in halves]
+
+    assert parts([twelve], 1) == [12]
+    assert parts([twelve], 2) == parts([twelve], 9) == [6, 6]
+    assert parts([twelve, longer], 2) == [12, 8]
+    assert parts([twelve, longer], 3) == [12, 4, 4]
+    assert parts([twelve, longer], 4) == [6, 6, 4, 4]
+    assert parts([twelve, seven], 3) == [6, 6, 7]
+    assert parts([], 2) == []
+
+
+class InThisProcess:
+    """Instead of a pool of processes: what a test has replaced is so for the workers too."""
+
+    def __init__(self, *given: object) -> None:
+        pass
+
+    def __enter__(self) -> "InThisProcess":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def submit(self, call: Callable[..., object], *given: object) -> Future[object]:
+        future: Future[object] = Future()
+        future.set_result(call(*given))
+        return future
+
+
+def test_a_sweep_of_halves_goes_on_from_their_checkpoints(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when one half is done. By a clock of steps, five in each call: no step is repeated."""
+    runs = [pretrained(seed=seed) for seed in range(8)]
+    clock = [0.0]
+    begin = sweep.train.__globals__["Loop"].train_step
+
+    def step(self: object) -> None:
+        clock[0] += 1
+        begin(self)
+
+    monkeypatch.setattr("fpt.loop.Loop.train_step", step)
+    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(sweep, "ProcessPoolExecutor", InThisProcess)
+    made = [sweep.run(runs, store, device="cpu", workers=2, budget=4.5) for _ in range(5)]
+    assert made == [0, 0, 4, 0, 4]
+    assert clock[0] == 24
+    found = [store.read(run.key) for run in runs]
+    assert [record and len(record.pack) for record in found] == [4] * 8
 
 
 def test_large_steps_take_the_cores_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
