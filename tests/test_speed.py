@@ -120,10 +120,14 @@ def test_packs_on_all_cores_are_compared_with_the_best_plain_loop(
     assert torch.get_num_threads() == 1
     assert len(found.one) == len(found.every) == len(found.packs) == 2
     assert [len(packs) for packs in found.packs] == [1, 1]
+    assert found.runs == [2]
     assert not multiprocessing.active_children()
     times = [[2.0, 4.0], [2.0, 4.0], [1.0, 1.0]]
-    three = SideBySide("c", 2, one=[1.0, 1.0, 3.0], every=[2.0, 0.5, 3.0], packs=times)
-    assert bench.lines(three) == ["c", "        1.50  2 packs side by side / plain"]  # of .75 to 12
+    three = SideBySide("c", [2, 2], one=[1.0, 1.0, 3.0], every=[2.0, 0.5, 3.0], packs=times)
+    assert bench.lines(three) == [
+        "c",
+        "        1.50  packs of 2 and 2 side by side / plain",
+    ]  # of .75 to 12
 
 
 def both_losses(spec: RunSpec, steps: int) -> tuple[list[float], list[float]]:

@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -12,7 +13,9 @@ from typing import Any
 import torch
 
 from ..loop import Loop
-from ..tasks import get_task
+from ..spec import RunSpec
+from ..sweep import split
+from ..train import task_of
 from .plain import PlainRun
 from .throughput import Case, specs_of
 
@@ -23,7 +26,7 @@ class SideBySide:
     thread and with one per core; and of each of the packs, one on every core."""
 
     case: str
-    runs: int  # of one pack
+    runs: list[int]  # of each pack
     one: list[float]
     every: list[float]
     packs: list[list[float]]
@@ -32,9 +35,9 @@ class SideBySide:
     def summary(self) -> dict[str, float]:
         """Runs per hour over those of the plain loop, with the threads that suit it best."""
         plain = map(min, zip(self.one, self.every, strict=True))
-        rates = [sum(self.runs / seconds for seconds in packs) for packs in self.packs]
+        rates = [sum(n / t for n, t in zip(self.runs, times, strict=True)) for times in self.packs]
         ratio = median(p * rate for p, rate in zip(plain, rates, strict=True))
-        return {f"{len(self.packs[0])} packs side by side / plain": ratio}
+        return {f"packs of {' and '.join(map(str, self.runs))} side by side / plain": ratio}
 
 
 def timed(step: Any, count: int) -> float:
@@ -45,26 +48,30 @@ def timed(step: Any, count: int) -> float:
     return (time.perf_counter() - began) / count
 
 
-def train_on_demand(case: Case, pipe: Connection) -> None:
-    """In a process of its own: a pack of `case` makes as many steps as it is told, until told 0."""
+def train_on_demand(pack: Sequence[RunSpec], pipe: Connection) -> None:
+    """In a process of its own: a pack makes as many steps as it is told, until told 0."""
     torch.set_num_threads(1)
-    loop = Loop(specs_of(case), get_task(case.task, **case.options), torch.device("cpu"))
+    loop = Loop(pack, task_of(pack[0]), torch.device("cpu"))
     while count := pipe.recv():
         pipe.send(timed(loop.train_step, count))
 
 
 def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
-    """Time `case` in `rounds` rounds of about `seconds` for each part. It is timed by the clock, so
-    nothing else may run."""
+    """Time `case` in `rounds` rounds of about `seconds` for each part. Its runs are shared by the
+    cores as a sweep shares them; where they are too few for that, each core has as many. It is
+    timed by the clock, so nothing else may run."""
     cores, before = len(os.sched_getaffinity(0)), torch.get_num_threads()
-    task = get_task(case.task, **case.options)
-    plain = PlainRun(specs_of(case)[0], task, torch.device("cpu"))
+    specs = tuple(specs_of(case))
+    packs = split([specs], cores)
+    if len(packs) < cores:
+        packs = [specs] * cores
+    plain = PlainRun(specs[0], task_of(specs[0]), torch.device("cpu"))
     processes = get_context("spawn")
     with ExitStack() as ended:
         pipes = []
-        for _ in range(cores):
+        for pack in packs:
             here, there = processes.Pipe()
-            process = processes.Process(target=train_on_demand, args=(case, there), daemon=True)
+            process = processes.Process(target=train_on_demand, args=(pack, there), daemon=True)
             process.start()
             there.close()
             ended.callback(process.join)
@@ -89,4 +96,6 @@ def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
             (alone(1, plain_steps), alone(cores, plain_steps), together(steps))
             for _ in range(rounds)
         ]
-    return SideBySide(case.name, case.runs, *map(list, zip(*times, strict=True)))
+    return SideBySide(
+        case.name, [len(pack) for pack in packs], *map(list, zip(*times, strict=True))
+    )
