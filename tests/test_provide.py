@@ -21,7 +21,7 @@ NAMES = ["nano-english-7", "lstm-nano-english-7"]
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The data folder of an empty project, the only place where bodies are looked for."""
     monkeypatch.setattr(module, "DATA", tmp_path)
-    monkeypatch.setattr(weights, "PACKAGE", tmp_path)
+    monkeypatch.setattr(weights, "SHIPPED", tmp_path / "shipped")
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
     return tmp_path
 
