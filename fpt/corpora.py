@@ -19,7 +19,7 @@ from .pretrain.language import Pretraining
 from .pretrain.plan import positions_seen
 from .sections import Section
 from .style import INK, LOOKS, MUTED, styled
-from .table import NONE, Table, label, percent, si
+from .table import NONE, Table, counted, label, percent, si
 from .trends import Series, trends
 
 LEAST_REACH = 5.0  # points around the values of a panel, so that small differences look small
@@ -82,8 +82,7 @@ def corpora_table(section: Section) -> Table:
         one.get("device", "not recorded") for there in said.values() for one in there.values()
     )
     if devices:
-        ran = "; ".join(f"{name}: {count}" for name, count in devices.items())
-        notes.append(f"Bodies by the device they were pretrained on: {ran}.")
+        notes.append(f"Bodies by the device they were pretrained on: {counted(devices)}.")
     if missing:
         notes.append(f"Of {missing} bodies nothing is here.")
     frame = pd.DataFrame.from_dict(shown, orient="index")

@@ -15,7 +15,7 @@ from .lessons import Lesson, Taught, planned, taught
 from .savings import saving
 from .sections import Section
 from .style import INK, LOOKS, MUTED, styled
-from .table import NONE, Table, label, si
+from .table import NONE, Table, counted, label, si
 
 BESIDE = {True: "random", False: "full"}  # by whether the body is frozen: what a start is held to
 TRAINED = {True: "words, positions, norms", False: "everything"}
@@ -52,8 +52,7 @@ def english_table(section: Section) -> Table:
     ]
     devices = Counter(one["device"] for it in found.values() for one in it.records)
     if devices:
-        ran = "; ".join(f"{name}: {count}" for name, count in devices.items())
-        notes.append(f"Lessons by device: {ran}.")
+        notes.append(f"Lessons by device: {counted(devices)}.")
     frame = pd.DataFrame.from_dict(shown, orient="index")
     return Table("english", "English as a language", frame, pd.DataFrame(numbers), tuple(notes))
 

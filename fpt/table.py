@@ -1,7 +1,7 @@
 """A table: what is shown, the numbers behind it, and what a reader must know."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -72,6 +72,11 @@ def duration(seconds: float) -> str:
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """`a CPU: 3; a card: 2`."""
+    return "; ".join(f"{name}: {count}" for name, count in counts.items())
 
 
 def si(value: float) -> str:

@@ -14,7 +14,7 @@ from .origins import plan_behind
 from .records import Record
 from .sections import Section
 from .stats import Difference
-from .table import NONE, Table, duration, label, percent, short, si
+from .table import NONE, Table, counted, duration, label, percent, short, si
 from .tasks.bits import BitXor
 
 
@@ -58,7 +58,7 @@ def coverage(section: Section) -> str:
     said = {
         "Bodies": f"{bodies} ({weights or 'no weights'})",
         "Steps at most": ", ".join(f"{task} {count:,}" for task, count in steps.items()),
-        "Runs by device": "; ".join(f"{name}: {count}" for name, count in tally["devices"].items()),
+        "Runs by device": counted(tally["devices"]),
     }
     return (
         f"Profile {profile.name}, seeds {seeds}: {tally['present']} of {tally['expected']} runs "

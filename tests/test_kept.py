@@ -11,7 +11,7 @@ import torch
 import yaml
 from made import SETTINGS
 from safetensors.torch import load
-from tiny import TINY, WEIGHTS, pretrained, spec, task_of
+from tiny import TINY, WEIGHTS, clock_of_steps, pretrained, spec, task_of
 
 from fpt import config, params, sweep
 from fpt.config import Run, expand
@@ -107,15 +107,7 @@ def test_a_pack_that_was_stopped_keeps_the_same(
     specs = [pretrained(lr=1e-9, patience=1), pretrained(seed=1)]
     whole = Store(folder / "whole" / "records")
     assert [record.metrics["steps"] for record in kept(specs, whole)] == [6, 12]
-    clock = [0.0]
-    begin = sweep.train.__globals__["Loop"].train_step
-
-    def step(self: object) -> None:
-        clock[0] += 1
-        begin(self)
-
-    monkeypatch.setattr("fpt.loop.Loop.train_step", step)
-    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: clock[0])
+    clock = clock_of_steps(monkeypatch)
     assert kept(specs, store, deadline=8.5) == []
     assert clock == [9.0]
     assert len(kept(specs, store)) == 2

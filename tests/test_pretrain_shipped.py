@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
+from fpt import paths
 from fpt.backbones import build
 from fpt.draws import Draws
-from fpt.paths import PACKAGE
 from fpt.pretrain.provide import backbone_of, plan_of
 from fpt.weights import body_state, file_digest, stated_digest
 
-SHIPPED = sorted((PACKAGE / "shipped").glob("*/"))
+SHIPPED = sorted(paths.SHIPPED.glob("*/"))
 
 
 @pytest.fixture(params=SHIPPED, ids=lambda folder: folder.name)
@@ -56,7 +56,7 @@ def test_they_learned(folder: Path) -> None:
 def test_the_language_models_differ_in_nothing_but_architecture() -> None:
     """The same tokens in the same order: an LSTM beside a transformer is told from it by that."""
     read = [
-        json.loads((PACKAGE / "shipped" / name / "pretraining.json").read_text())
+        json.loads((paths.SHIPPED / name / "pretraining.json").read_text())
         for name in ("nano-english-0", "lstm-nano-english-0")
     ]
     plans = [record["plan"] | {"size": None, "backbone": None} for record in read]

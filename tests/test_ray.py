@@ -72,7 +72,7 @@ def measured(specs: list[RunSpec], store: Store) -> dict[str, object]:
 
 
 def cluster(folder: Path, address: str | None = None) -> Cluster:
-    return Cluster(address, 2, checkpoint_seconds=0.0, cache=folder / "cache")
+    return Cluster(address, 4, checkpoint_seconds=0.0, cache=folder / "cache")
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def workers() -> list[int]:
     return found
 
 
-def test_two_workers_give_the_records_of_one_process(folder: Path) -> None:
+def test_four_workers_give_the_records_of_one_process(folder: Path) -> None:
     store, ended = Store(folder / "ray" / "records"), signal.getsignal(signal.SIGTERM)
     assert sweep.run(SHORT, store, device="cpu", cluster=cluster(folder)) == len(SHORT)
     assert signal.getsignal(signal.SIGTERM) is ended  # not Ray's

@@ -19,7 +19,7 @@ import torch
 from processes import lives, until, workers_of
 from refusals import check_said, refusal
 from test_limits import made
-from tiny import pretrained, spec
+from tiny import clock_of_steps, pretrained, spec
 
 from fpt import sweep
 from fpt.__main__ import terminated
@@ -153,15 +153,7 @@ def test_a_sweep_of_halves_goes_on_from_their_checkpoints(
 ) -> None:
     """Also when one half is done. By a clock of steps, five in each call: no step is repeated."""
     runs = [pretrained(seed=seed) for seed in range(8)]
-    clock = [0.0]
-    begin = sweep.train.__globals__["Loop"].train_step
-
-    def step(self: object) -> None:
-        clock[0] += 1
-        begin(self)
-
-    monkeypatch.setattr("fpt.loop.Loop.train_step", step)
-    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: clock[0])
+    clock = clock_of_steps(monkeypatch)
     monkeypatch.setattr(sweep, "ProcessPoolExecutor", InThisProcess)
     made = [sweep.run(runs, store, device="cpu", workers=2, budget=4.5) for _ in range(5)]
     assert made == [0, 0, 4, 0, 4]
@@ -271,15 +263,7 @@ def test_a_budget_in_the_middle_of_a_pack(store: Store, tmp_path: Path, monkeypa
     run = pretrained()
     other = Store(tmp_path / "other" / "records")
     assert sweep.run([run], other, device="cpu", workers=1) == 1
-    clock = [0.0]
-    begin = sweep.train.__globals__["Loop"].train_step
-
-    def step(self: object) -> None:
-        clock[0] += 1
-        begin(self)
-
-    monkeypatch.setattr("fpt.loop.Loop.train_step", step)
-    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: clock[0])
+    clock = clock_of_steps(monkeypatch)
     made = [sweep.run([run], store, device="cpu", workers=1, budget=4.5) for _ in range(3)]
     assert made == [0, 0, 1]
     assert clock[0] == 12

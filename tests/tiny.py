@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import torch
 
 from fpt.arms import FROZEN
 from fpt.backbones import BACKBONES, Backbone
+from fpt.loop import Loop
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
 
@@ -76,3 +78,16 @@ def save_weights(folder: Path) -> "GPT2LMHeadModel":
             parameter.copy_((noise + float(".ln_" in name and "weight" in name)).bfloat16())
     model.save_pretrained(folder / WEIGHTS)
     return model.eval()
+
+
+def clock_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Lets the loop's time be the steps made since, the one number of the list returned."""
+    clock, begin = [0.0], Loop.train_step
+
+    def step(self: Loop) -> None:
+        clock[0] += 1
+        begin(self)
+
+    monkeypatch.setattr(Loop, "train_step", step)
+    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: clock[0])
+    return clock

@@ -1,14 +1,12 @@
 """Runs per hour of all cores: packs side by side, as a sweep trains them, and the plain loop."""
 
 import os
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from statistics import median
-from typing import Any
 
 import torch
 
@@ -17,7 +15,7 @@ from ..spec import RunSpec
 from ..sweep import split
 from ..train import task_of
 from .plain import PlainRun
-from .throughput import Case, specs_of
+from .throughput import Case, by_the_clock, specs_of
 
 
 @dataclass(frozen=True)
@@ -40,20 +38,12 @@ class SideBySide:
         return {f"packs of {' and '.join(map(str, self.runs))} side by side / plain": ratio}
 
 
-def timed(step: Any, count: int) -> float:
-    """Seconds per call of `count` calls, by the clock."""
-    began = time.perf_counter()
-    for _ in range(count):
-        step()
-    return (time.perf_counter() - began) / count
-
-
 def train_on_demand(pack: Sequence[RunSpec], pipe: Connection) -> None:
     """In a process of its own: a pack makes as many steps as it is told, until told 0."""
     torch.set_num_threads(1)
     loop = Loop(pack, task_of(pack[0]), torch.device("cpu"))
     while count := pipe.recv():
-        pipe.send(timed(loop.train_step, count))
+        pipe.send(by_the_clock(loop.train_step, count))
 
 
 def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
@@ -80,7 +70,7 @@ def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
 
         def alone(threads: int, count: int) -> float:
             torch.set_num_threads(threads)
-            return timed(plain.step, count)
+            return by_the_clock(plain.step, count)
 
         def together(count: int) -> list[float]:
             for pipe in pipes:

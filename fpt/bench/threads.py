@@ -1,7 +1,6 @@
 """Whether one run gains from more threads of a CPU, by the size of its step."""
 
 import os
-import time
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -10,7 +9,7 @@ import torch
 from ..counts import flops_per_token
 from ..loop import Loop
 from ..tasks import get_task
-from .throughput import Case, specs_of
+from .throughput import Case, by_the_clock, specs_of
 
 THREADS = tuple(
     Case(f"{task} on {backbone}, batch {batch}", task, {}, backbone, batch, 1, "cpu")
@@ -50,10 +49,7 @@ def threaded(case: Case, rounds: int, seconds: float) -> Threaded:
 
     def timed(threads: int, count: int) -> float:
         torch.set_num_threads(threads)
-        began = time.perf_counter()
-        for _ in range(count):
-            loop.train_step()
-        return (time.perf_counter() - began) / count
+        return by_the_clock(loop.train_step, count)
 
     try:
         timed(cores, 2)
