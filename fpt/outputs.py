@@ -5,7 +5,6 @@ tables/<section>/ (.md, .csv), figures/<section>/ (.png, .svg), metrics/<section
 """
 
 import io
-import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,12 +18,12 @@ from PIL import Image
 
 from .cells import cells
 from .files import write_atomic, write_json
+from .pictures import packed, slim
 from .rates import tuned
 from .sections import Section
 from .style import styled
 from .table import Table
 
-COLOURS = 64  # of a picture: more are not seen, and reports are in Git
 CURVE_COLUMNS = ["task", "arm", "seed", "step", "accuracy", "train_loss", "valid_loss", "clipped"]
 
 
@@ -71,32 +70,6 @@ def drawn(figure: Figure) -> tuple[bytes, bytes]:
         png = beside.submit(packed, Image.fromarray(np.asarray(raster.buffer_rgba())))
         FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})
         return png.result(), slim(svg.getvalue().decode()).encode()
-
-
-def packed(picture: Image.Image) -> bytes:
-    """`picture` as PNG, in the colours that it needs most: a quarter of the bytes."""
-    png = io.BytesIO()
-    few = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-    few.save(png, "PNG", optimize=True)
-    return png.getvalue()
-
-
-def slim(svg: str) -> str:
-    """`svg` as it looks, in a quarter fewer bytes: without indentation, blanks in paths and styles
-    and groups that say nothing, and coordinates to a hundredth of a point."""
-    svg = re.sub(r"<[^>]+>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), svg)
-    svg = re.sub(r'(?<= d=")[^"]+', lambda path: re.sub(r"\s*([A-Za-z])\s*", r"\1", path[0]), svg)
-    svg = re.sub(r'(?<= style=")[^"]+', lambda style: re.sub(r"([:;]) ", r"\1", style[0]), svg)
-    said: list[bool] = []  # of the groups that are open
-
-    def group(tag: re.Match[str]) -> str:
-        if tag[0] != "</g>":
-            said.append(" " in tag[0])
-            return tag[0] if said[-1] else ""
-        return tag[0] if said.pop() else ""
-
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)
-    return re.sub(r">\s+<", ">\n<", re.sub(r"<g[^>]*>|</g>", group, svg))
 
 
 def save_numbers(section: Section, extra: Mapping[str, Any] | None = None) -> None:

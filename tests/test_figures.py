@@ -1,5 +1,6 @@
 """Figures, on no, some and all of a section's records; what they say is read from the SVG."""
 
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -9,8 +10,9 @@ from made import fill, make_record, make_section, spread
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
+from PIL import Image
 
-from fpt import config, figures, outputs
+from fpt import config, figures, outputs, pictures
 from fpt.arms import ARMS
 from fpt.comparisons import COMPARISONS
 from fpt.sections import Section
@@ -143,7 +145,7 @@ def test_samples_show_an_example_or_say_what_is_needed(
 
 def test_a_slim_picture_keeps_what_is_read() -> None:
     """Coordinates are rounded, groups without a look are gone; what the text says stays."""
-    slim = outputs.slim(
+    slim = pictures.slim(
         '<svg>\n <g id="figure_1">\n  <g id="axes_1" clip-path="url(#a)">\n'
         '   <path d="M 1.23456 2.5 \nL 3.0049 -1 \nz\n" style="fill: none; stroke: #222222"/>\n'
         '   <text x="0.125">0.00015: M 1; g</text>\n  </g>\n </g>\n</svg>'
@@ -156,3 +158,25 @@ def test_a_slim_picture_keeps_what_is_read() -> None:
         "</g>",
         "</svg>",
     ]
+
+
+def test_a_style_that_is_repeated_is_said_once() -> None:
+    slim = pictures.slim(
+        '<svg>\n<a style="fill: red"/>\n<b style="fill: red"/>\n<c style="x: y"/>\n</svg>'
+    )
+    assert slim.splitlines() == [
+        "<svg>",
+        "<style>.s0{fill:red}",
+        "</style>",
+        '<a class="s0"/>',
+        '<b class="s0"/>',
+        '<c style="x:y"/>',
+        "</svg>",
+    ]
+
+
+def test_what_is_clear_in_a_picture_becomes_white() -> None:
+    clear = Image.new("RGBA", (2, 1), (0, 0, 0, 0))
+    clear.putpixel((1, 0), (0, 0, 255, 255))
+    packed = Image.open(io.BytesIO(pictures.packed(clear))).convert("RGB")
+    assert [packed.getpixel((x, 0)) for x in (0, 1)] == [(255, 255, 255), (0, 0, 255)]
