@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 
 from . import paper
+from .basis import coverage
 from .cells import section_arms, section_tasks
 from .claims import signed
 from .sections import Section
 from .table import NONE, Table, label
-from .tables import coverage
 
 PART = 0.2  # of the steps that a run made
 

@@ -7,13 +7,14 @@ from matplotlib.figure import Figure
 
 from .arms import ARMS
 from .backbones import backbone
+from .basis import coverage, remarks
 from .cells import Cell, Cells, best_floor, cells, effect, section_tasks
 from .claims import points
 from .comparison import Comparison
 from .sections import Section
 from .style import LOOKS, MUTED, Look
 from .table import NONE, Table, percent
-from .tables import cell_text, compared, coverage, remarks
+from .tables import cell_text, compared
 from .trends import Series, trends
 
 STARTS = {"pretrained": "fpt", "random": "random"}  # of a body, and the row of tables 11 and 12

@@ -8,6 +8,7 @@ import pandas as pd
 from . import paper
 from .arrivals import Race, arrival, end_level, histories, race
 from .backbones import backbone
+from .basis import coverage
 from .cells import section_arms, section_tasks
 from .convergence import Convergence, Speedup, median_steps, speedup
 from .counts import flops_per_token, matrix_parameters
@@ -16,7 +17,6 @@ from .records import Record
 from .sections import Section
 from .spec import RunSpec
 from .table import NONE, Table, label, percent, short
-from .tables import coverage
 from .tasks import Task
 from .train import looked_at
 

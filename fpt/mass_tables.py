@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 
 from .attention import chance, relevant
 from .backbones import backbone
+from .basis import coverage
 from .cells import section_tasks
 from .comparison import Comparison
 from .figures import legend
@@ -19,7 +20,6 @@ from .sections import Section
 from .stats import Interval, mean_interval
 from .style import INK, LOOKS, Look, styled
 from .table import Table
-from .tables import coverage
 from .tasks import Task
 from .tasks.bits import BitTask
 

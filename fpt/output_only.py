@@ -6,6 +6,7 @@ import statistics
 import pandas as pd
 
 from .arrivals import Histories, histories
+from .basis import coverage
 from .cached import PROBES, epochs, flops_ratio, printed, printed_speedup, probes
 from .cells import Cell, best_floor, cells, section_tasks
 from .claims import points, signed
@@ -13,7 +14,7 @@ from .efficiency import arrived, steps_text
 from .sections import Section
 from .stats import reproduced
 from .table import NONE, Table, label, percent, si
-from .tables import cell_text, coverage
+from .tables import cell_text
 from .tasks import Task
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from . import paper
+from .basis import coverage
 from .cells import Cell, best_floor, section_arms, section_tasks
 from .claims import points, signed
 from .comparisons import COMPARISONS
@@ -14,7 +15,7 @@ from .loop import TRAIN_ITEMS
 from .sections import Section
 from .style import LOOKS
 from .table import NONE, Table, label
-from .tables import cell_text, coverage
+from .tables import cell_text
 from .trends import Series, trends
 
 ALIKE = (

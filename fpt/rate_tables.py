@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from . import paper
+from .basis import coverage, remarks
 from .cells import Cell, cells, effect, section_tasks
 from .claims import points, signed
 from .comparison import Comparison
@@ -14,7 +15,7 @@ from .rates import Rates, by_rate, choices, published, published_rate, reported,
 from .sections import Section
 from .stats import Difference
 from .table import NONE, Table, label, short
-from .tables import cell_text, compared, coverage, remarks
+from .tables import cell_text, compared
 
 PAPERS, TUNED, CRITICS = "at the paper's rate", "tuned", "Rothermel et al."
 BEST = "*"

@@ -5,17 +5,15 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
+from .basis import bodies, coverage, remarks
 from .cells import CHOSEN, LAST, Cell, cells, effect, floors, section_arms, section_tasks
-from .claim import known_to_paper
 from .claims import Finding, p_text, points, signed
 from .comparison import Comparison
 from .comparisons import COMPARISONS
-from .origins import plan_behind
 from .records import Record
 from .sections import Section
 from .stats import Difference
-from .table import NONE, Table, counted, duration, label, percent, short, si
-from .tasks.bits import BitXor
+from .table import NONE, Table, duration, label, percent, short, si
 
 
 def cell_text(cell: Cell | None) -> str:
@@ -38,57 +36,6 @@ def cell_text(cell: Cell | None) -> str:
         return f"{percent(interval.mean)} ({counts})"
     half = max(interval.mean - interval.low, interval.high - interval.mean)
     return f"{percent(interval.mean)} ± {percent(half)} ({counts})"
-
-
-def coverage(section: Section) -> str:
-    """Profile, seeds, runs present of expected, and of these (or of all, where none is present) the
-    bodies, what they were pretrained on, the steps, and the devices."""
-    tally, profile = section.tally(), section.profile
-    present = section.records()
-    ran = [run for run in section.runs if run.spec.key in present or not present]
-    specs = [run.spec for run in ran]
-    seeds = ", ".join(str(seed) for seed in dict.fromkeys(run.spec.seed for run in section.runs))
-    odd = "".join(f", {n} {name}" for name, n in tally["status"].items() if name != "done")
-    bodies = ", ".join(dict.fromkeys(spec.backbone for spec in specs))
-    weights = ", ".join(map(_origin, dict.fromkeys(s.weights for s in specs if s.weights)))
-    steps: dict[str, int] = {}
-    for run in ran:
-        if run.spec.procedure == "sgd":
-            steps[run.task] = max(steps.get(run.task, 0), run.spec.steps)
-    said = {
-        "Bodies": f"{bodies} ({weights or 'no weights'})",
-        "Steps at most": ", ".join(f"{task} {count:,}" for task, count in steps.items()),
-        "Runs by device": counted(tally["devices"]),
-    }
-    return (
-        f"Profile {profile.name}, seeds {seeds}: {tally['present']} of {tally['expected']} runs "
-        f"are present{odd}. " + " ".join(f"{name}: {it}." for name, it in said.items() if it)
-    )
-
-
-def _origin(weights: str) -> str:
-    """`nano-english-0 of 21M tokens`, where that is known."""
-    plan = plan_behind(weights)
-    return weights if plan is None else f"{weights} of {si(plan.tokens)} tokens"
-
-
-def remarks(section: Section) -> list[str]:
-    """What the columns of a section need said, and what its records say of themselves."""
-    said = []
-    for name, task in section_tasks(section).items():
-        if isinstance(task, BitXor) and not task.holds_out:
-            said.append(
-                f"{name}: training sees all {4 ** task.options['n']:,} inputs; it is fitting."
-            )
-        if not known_to_paper(name):
-            said.append(f"{name}: a task of this project, without a number in the paper.")
-        if name == "listops" and task.options["variant"] == "intended":
-            said.append(
-                "listops: the intended variant with brackets; the paper ran the released one."
-            )
-    frame = section.frame()
-    noted = sorted({note for note in frame.get("notes", pd.Series(dtype=str)).dropna() if note})
-    return said + [f"Records say: {note}" for note in noted]
 
 
 def compared(section: Section, comparison: Comparison) -> list[str]:
@@ -240,7 +187,7 @@ def differences_table(section: Section, comparison: Comparison) -> Table:
             if len(comparison.tables) > 1 and sources
             else []
         ),
-        *_bodies(section),
+        *bodies(section),
         coverage(section),
         *(["The paper's LSTM is the released code's."] if "lstm" in arms else []),
     ]
@@ -257,22 +204,6 @@ def effects_table(section: Section) -> Table:
 
 def _effect_text(found: Difference | None) -> str:
     return "not run" if found is None else points(found)
-
-
-def _bodies(section: Section) -> list[str]:
-    """What the intervals say nothing about."""
-    found: dict[str, set[str]] = {}
-    for run in section.runs:
-        if run.spec.weights is not None:
-            found.setdefault(run.arm, set()).add(run.spec.weights)
-    one = [label(arm) for arm, bodies in found.items() if len(bodies) == 1]
-    if not one:
-        return []
-    which = "" if len(one) == len(found) else f" of {', '.join(one)}"
-    return [
-        f"There is one pretrained body{which}: the intervals cover training seeds and test items, "
-        "not what another pretraining would give."
-    ]
 
 
 def cost_table(section: Section) -> Table:
