@@ -59,7 +59,7 @@ ENGLISH = {  # the same text in fewer or more tokens, shorter words, with a spar
     "english-last": "English, last token",
 }
 WHOLE = ("english", "nesting", "dyck", "uniform")  # of CORPORA: bodies that are trained on whole
-TOKENS = {"fpt-english-1M": 1e6, "fpt-english": 5e6, "fpt-english-21M": 21e6}  # of pretraining
+AMOUNTS = ("fpt-english-1M", "fpt-english", "fpt-english-21M")  # English, fewer and more tokens
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ ARMS: Mapping[str, Arm] = {
         Arm("fpt-shuffled", "FPT, tokens shuffled", "transformer", "pretrained", order="shuffled"),
         Arm("full-frozen-qk", "Full, queries, keys frozen", "split", "random", (*FROZEN, *BODY)),
         Arm("full-fixed", "Full, fixed random attention", "fixed", "random", (*FROZEN, *BODY)),
-        # What a body was pretrained on, at equal tokens, and its statistics alone.
+        # What a body was pretrained on, and its statistics alone.
         *(
             Arm(f"fpt-{corpus}", f"Frozen, {text}", "transformer", "pretrained", weights=corpus)
             for corpus, text in (CORPORA | ENGLISH).items()

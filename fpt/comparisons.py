@@ -331,7 +331,7 @@ COMPARISONS: Mapping[str, Comparison] = {
         ),
         Comparison(
             "corpora",
-            "What the frozen body was pretrained on, at equal tokens",
+            "What the frozen body was pretrained on",
             ("random", *(f"fpt-{corpus}" for corpus in CORPORA)),
             (),
             (

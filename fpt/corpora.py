@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from .arms import CORPORA, TOKENS
+from .arms import AMOUNTS, CORPORA
 from .cells import Cells, best_floor, cells, section_arms, section_tasks
 from .origins import plan_behind, pretraining
 from .pretrain.language import Pretraining
@@ -65,6 +65,7 @@ def corpora_table(section: Section) -> Table:
         for name, one in said[arm].items():
             kept = ("tokens", "corpus_tokens", "valid_loss", "unigram_entropy", "entropy")
             numbers.append({"arm": arm, "weights": name} | {key: one.get(key) for key in kept})
+    judged = sum(len(_values(list(there.values()), "entropy")) for there in said.values())
     below = [
         arm
         for arm, there in said.items()
@@ -75,9 +76,13 @@ def corpora_table(section: Section) -> Table:
         "One token: entropy of the held-out tokens alone. Generator: what no loss can be below; at "
         "least that where a bound is known. Learned: the share of the way from the one to the "
         "other. All in nats per token; several bodies: their mean.",
-        "A loss below the generator's entropy by more than chance on the held-out tokens: "
-        + (f"{', '.join(map(label, below))}, which is an error." if below else "none."),
     ]
+    if judged:
+        notes.append(
+            "A loss below the generator's entropy by more than chance on the held-out tokens, of "
+            f"{judged} bodies with one: "
+            + (f"{', '.join(map(label, below))}, which is an error." if below else "none.")
+        )
     devices = Counter(
         one.get("device", "not recorded") for there in said.values() for one in there.values()
     )
@@ -184,7 +189,8 @@ def _panel(
 
 def tokens_seen(section: Section) -> list[tuple[float, str]]:
     """The arms of English at several numbers of tokens, few tokens first."""
-    return [(count, arm) for arm, count in TOKENS.items() if arm in section_arms(section)]
+    plans = {arm: plan_behind(names[0]) for arm, names in bodies(section).items() if arm in AMOUNTS}
+    return sorted((float(plan.tokens), arm) for arm, plan in plans.items() if plan is not None)
 
 
 def tokens_figure(section: Section) -> Figure:

@@ -8,7 +8,7 @@ import pytest
 from made import fill, make_section
 
 from fpt import claims, corpora
-from fpt.arms import ARMS, CORPORA, ENGLISH, TOKENS
+from fpt.arms import AMOUNTS, ARMS, CORPORA, ENGLISH
 from fpt.claim import LANGUAGE
 from fpt.comparisons import COMPARISONS
 from fpt.config import Run
@@ -19,7 +19,7 @@ from fpt.table import label
 NAMES = {
     "english-last": "english@5M-last",
     "english-1M": "english@1M",
-    "english-21M": "english@21M",
+    "english-21M": "english",
     "dyck": "dyck-64",
 }
 SEVERAL = ("english", "nesting", "dyck")  # of which there is a body per seed
@@ -74,7 +74,7 @@ def test_every_corpus_has_an_arm_a_control_and_a_look() -> None:
         assert ARMS[f"fpt-{corpus}"].weights == ARMS[f"statistics-{corpus}"].weights == corpus
     looks = [(LOOKS[f"fpt-{corpus}"].colour, LOOKS[f"fpt-{corpus}"].marker) for corpus in CORPORA]
     assert len(set(looks)) == len(looks)
-    assert set(TOKENS) <= {f"fpt-{corpus}" for corpus in CORPORA | ENGLISH}
+    assert set(AMOUNTS) <= {f"fpt-{corpus}" for corpus in CORPORA | ENGLISH}
 
 
 def test_seeds_differ_in_their_body_where_the_name_says_so(section: Section) -> None:
@@ -119,7 +119,7 @@ def test_figures_have_a_panel_per_task(section: Section) -> None:
     assert texts == [f"not run or not here: 1 of {len(CORPORA)}"]
     tokens = corpora.tokens_figure(section)
     assert [axes.get_title(loc="left") for axes in tokens.axes] == list(TASKS)
-    assert [arm for _, arm in corpora.tokens_seen(section)] == list(TOKENS)
+    assert [arm for _, arm in corpora.tokens_seen(section)] == list(AMOUNTS)
 
 
 def test_claims_are_judged_on_bodies(section: Section) -> None:

@@ -81,3 +81,12 @@ def test_a_text_that_is_there_stays(hub: Path, capsys: pytest.CaptureFixture[str
     assert take("plain", "train.parquet") == 2
     assert "is there already" in capsys.readouterr().err
     assert (hub / "corpora/plain.txt").read_bytes() == (hub / "plain.txt").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["english", "english-bytes", "uniform", "images"])
+def test_a_name_that_would_not_be_read(
+    name: str, hub: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert take(name, "train.parquet") == 2
+    assert f"{name!r} is the name of another corpus" in capsys.readouterr().err
+    assert not (hub / "corpora").exists()

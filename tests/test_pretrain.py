@@ -63,6 +63,14 @@ def test_a_few_long_documents_are_held_out_in_passages(
     assert sorted(train + valid) == sorted("".join(lines[i : i + 2]) for i in range(0, 300, 2))
 
 
+def test_a_text_in_one_line_is_cut_anywhere(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "PASSAGE", 30)
+    (text / "javascript.txt").write_text("".join(f"a{index};" for index in range(1000)))
+    train, valid = map(list, corpus.split(corpus.corpus("javascript")))
+    assert len(valid) == len(train + valid) // 50 > 1
+    assert {len(part) for part in (train + valid)[:-1]} <= {30, len(train[-1])}
+
+
 def test_a_text_that_is_replaced_is_prepared_again(text: Path) -> None:
     before = corpus.token_stream("javascript", 500)
     path = text / "javascript.txt"
@@ -221,10 +229,37 @@ def test_interrupted_equals_uninterrupted(body: Backbone, text: Path) -> None:
     assert curves[0] == curves[1]
 
 
-def test_a_checkpoint_of_another_plan_is_not_continued(text: Path) -> None:
+def test_a_finished_body_is_not_made_again(text: Path) -> None:
+    out = text / "body"
+    assert pretrain(PLAN, out, evaluations=1)
+    weights, before = out / "model.safetensors", (out / "pretraining.json").read_bytes()
+    assert pretrain(PLAN, out, budget=0.0)
+    assert not (out / "checkpoint.safetensors").exists()
+    assert (out / "pretraining.json").read_bytes() == before
+    weights.write_bytes(weights.read_bytes()[:-1])  # damaged
+    assert not pretrain(PLAN, out, budget=0.0)
+    (out / "checkpoint.safetensors").unlink()
+    assert not pretrain(replace(PLAN, seed=1), out, budget=0.0)
+
+
+def test_what_is_killed_loses_a_minute(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not all since the last look: here no step is long after the last save."""
+    saved = []
+    monkeypatch.setattr(language, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(language, "save", lambda *args: saved.append(args[-1].step))
+    assert pretrain(PLAN, text / "body", evaluations=1)
+    assert saved == list(range(1, PLAN.steps + 1))
+
+
+def test_a_checkpoint_of_another_plan_is_not_continued(
+    text: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     assert not pretrain(PLAN, text / "body", budget=0.0)
     longer = replace(PLAN, tokens=2048)
+    assert not caplog.messages
     assert pretrain(longer, text / "body", evaluations=1)
+    assert "begins anew: the checkpoint" in caplog.text
+    assert "has another plan" in caplog.text
     assert pretrain(longer, text / "fresh", evaluations=1)
     files = [(text / name / "model.safetensors").read_bytes() for name in ("body", "fresh")]
     assert files[0] == files[1]
@@ -360,6 +395,11 @@ def test_a_checkpoint_on_another_text_is_not_continued(text: Path) -> None:
 def test_a_corpus_shorter_than_a_sequence(text: Path) -> None:
     stream = open_stream("dyck-64", 63, 2048)
     with pytest.raises(FptError, match="'dyck-64' has 63 tokens to train on; one sequence of 64"):
+        pretrain(DYCK, text / "body", stream=stream)
+    stream = open_stream("dyck-64", 4096, 255)
+    with pytest.raises(
+        FptError, match="'dyck-64' has 255 tokens; one batch of 4 x 64"
+    ):
         pretrain(DYCK, text / "body", stream=stream)
     assert not (text / "body").exists()
 

@@ -109,7 +109,8 @@ def test_tokens_are_what_was_asked_for() -> None:
         ("english", 5_000_000, "nano-english@5M-0"),
         ("english", 20_480, "nano-english@20480-0"),
         ("english", 21_000_000, "nano-english-0"),
-        ("english@21M", None, "nano-english@21M-0"),
+        ("english@21M", None, "nano-english-0"),
+        ("english@5000k-last", None, "nano-english@5M-last-0"),
         ("english+nesting-last", 500_000, "nano-english+nesting@500k-last-0"),
         ("bit-memory", 5_000_000, "nano-bit-memory@5M-0"),
         ("bit-memory@5M", None, "nano-bit-memory@5M-0"),
@@ -125,9 +126,16 @@ def test_a_name_stands_for_one_number_of_tokens(
     assert plan_of(name) == plan
 
 
+@pytest.mark.parametrize("name", ["nano-english@21M-0", "nano-english@5000k-0", "nano-english-007"])
+def test_one_plan_has_one_name(name: str) -> None:
+    with pytest.raises(FptError, match=f"'{name}' are called 'nano-english"):
+        plan_of(name)
+
+
 @pytest.mark.parametrize(
     "name",
     [
+        "nano-english-\u0663",
         "english-0",
         "nano-bit-memory-last-0",
         "nano-bit-memory@5M-last-0",

@@ -196,6 +196,19 @@ def test_a_mixture_with_a_text(corpora: Path) -> None:
     assert (mixed.entropy, mixed.tokenizer) == (None, None)
 
 
+def test_a_text_too_short_for_a_mixture(corpora: Path) -> None:
+    (corpora / "diary.txt").write_text("\n".join(words(0, 100)))
+    with pytest.raises(FptError, match=r"'diary' is too short for the mixture 'diary\+dyck-64'"):
+        open_stream("diary+dyck-64", 8192, 2048)
+
+
+def test_a_text_is_found_by_its_whole_name(corpora: Path) -> None:
+    (corpora / "my-last.txt").write_text("\n".join(words(0, 120)))
+    assert not open_stream("my-last", 2000).sparse
+    assert open_stream("my-last-last", 2000).sparse
+    assert len(open_stream("my-last@1k", 2000).train) == 1000
+
+
 def test_one_loss_per_sequence(corpora: Path) -> None:
     usual, last = open_stream("dyck-64", 3000, 2000), open_stream("dyck-64-last", 3000, 2000)
     assert last.sparse

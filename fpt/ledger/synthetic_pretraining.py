@@ -101,7 +101,14 @@ CLAIMS: tuple[Claim, ...] = (
             f"fpt-{corpus}",
         )
         for corpus, text in CORPORA.items()
-        if "english" not in corpus
+        if "english" not in corpus and corpus != "kannada"
+    ),
+    _alike(
+        "kannada-like-english",
+        "Another natural language transfers as well as English: Kannada",
+        OURS,
+        "fpt-kannada",
+        "fpt-english",
     ),
     *(
         _leads(
@@ -140,7 +147,7 @@ CLAIMS: tuple[Claim, ...] = (
     *(
         _leads(
             f"mixture-over-{part}",
-            f"A mixture is better than {CORPORA[part]} alone at equal tokens",
+            f"A mixture is better than {CORPORA[part]} alone",
             OURS,
             "fpt-english+nesting",
             f"fpt-{part}",

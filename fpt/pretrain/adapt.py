@@ -62,7 +62,8 @@ def adapt(plan: Adaptation, folder: Path, cache: Path, *, budget: float = math.i
     learned = learn(plan, model, stream, path, budget, evaluations=LOOKS)
     if learned is None:
         return False
-    log, loss = learned
+    log, losses = learned
+    loss = float(losses.mean())
     content: dict[str, Any] = {
         "plan": asdict(plan),
         "tokens": plan.steps * plan.batch * plan.context,

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
 from ..backbones import Backbone
-from ..files import write_atomic, write_json
+from ..files import read_json, write_atomic, write_json
+from ..weights import file_digest
 
 
 def write_body(
@@ -47,3 +49,13 @@ def write_body(
     }
     write_json(folder / "config.json", config)
     write_atomic(folder / "model.safetensors", save(rounded, metadata={"format": "pt"}))
+
+
+def finished(folder: Path, **said: Any) -> bool:
+    """Whether `folder` holds weights whose notes say all this: the plan, a digest of the data."""
+    notes, weights = folder / "pretraining.json", folder / "model.safetensors"
+    if not (notes.is_file() and weights.is_file()):
+        return False
+    said["weights_digest"] = file_digest(weights)
+    found = read_json(notes)
+    return all(found.get(name) == value for name, value in said.items())

@@ -137,17 +137,18 @@ def documents(source: Corpus, files: tuple[str, ...]) -> Iterator[str]:
 
 
 def passages(source: Corpus) -> Iterator[str]:
-    """The training documents, the long ones in parts that end where a line does: a text may be a
-    few large files."""
+    """The training documents, the long ones in parts that end where a line does, or, in a line that
+    is itself too long, anywhere: a text may be a few large files."""
     for document in documents(source, source.train):
         part: list[str] = []
         size = 0
         for line in document.splitlines(keepends=True):
-            part.append(line)
-            size += len(line)
-            if size >= PASSAGE:
-                yield "".join(part)
-                part, size = [], 0
+            for start in range(0, len(line), PASSAGE):
+                part.append(line[start : start + PASSAGE])
+                size += len(part[-1])
+                if size >= PASSAGE:
+                    yield "".join(part)
+                    part, size = [], 0
         if part:
             yield "".join(part)
 

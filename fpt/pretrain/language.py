@@ -24,14 +24,19 @@ from ..files import write_json
 from ..records import check_numbers
 from ..rng import generator
 from ..weights import file_digest
+from .body import finished
 from .corpus import VOCABULARY, Stream
 from .lines import entropy
 from .models import LanguageModel, language_model, surprise
 from .plan import OFFSET, POSITIONS, Pretraining, batch_at, learning_rate, positions_seen
 from .streams import open_stream
 
-# Nats that one token's surprise is off its mean, at most and generously; times four, over the root
-# of the number of tokens, that is how far a held-out loss may lie below the entropy by chance.
+SAVE_SECONDS = 60.0
+
+# How far a held-out loss lies below the entropy by chance: four standard errors at most, from the
+# losses of its batches, or, of fewer than BATCHES, from a surprise per token that is, generously,
+# SPREAD nats off its mean.
+BATCHES = 10
 SPREAD = 4.0
 
 log_ = logging.getLogger("fpt")
@@ -62,20 +67,17 @@ def loss_of(
 
 
 @torch.no_grad()
-def held_out_loss(loss: Callable[..., Tensor], plan: Pretraining, tokens: np.ndarray) -> float:
-    """Mean loss over the whole windows of `tokens`, at position offsets spread evenly."""
+def held_out_losses(
+    loss: Callable[..., Tensor], plan: Pretraining, tokens: np.ndarray
+) -> np.ndarray:
+    """Mean loss of each whole batch of `tokens`, at position offsets spread evenly."""
     rows = len(tokens) // plan.context // plan.batch * plan.batch
-    if rows == 0:
-        raise FptError(
-            f"The held-out part has {len(tokens)} tokens; "
-            f"one batch of {plan.batch} x {plan.context} is the least."
-        )
     ids = torch.from_numpy(tokens[: rows * plan.context].astype(np.int64)).view(rows, -1)
     starts = (POSITIONS - plan.context) // OFFSET + 1
     offsets = OFFSET * (torch.arange(rows) % starts)[:, None]
     positions = offsets + torch.arange(plan.context)
     pairs = zip(ids.split(plan.batch), positions.split(plan.batch), strict=True)
-    return float(np.mean([loss(i, p).item() for i, p in pairs]))
+    return np.array([loss(i, p).item() for i, p in pairs])
 
 
 @dataclass
@@ -108,8 +110,12 @@ def resume(
     """The state of this very plan on this very corpus, unfinished, put into model and optimizer; a
     new Log if none."""
     found = checkpoint.read(path)
-    if found is None or found[1].get("plan") != asdict(plan) or found[1].get("corpus") != digest:
+    if found is None:
         return Log()
+    for what, wanted in (("plan", asdict(plan)), ("corpus", digest)):
+        if found[1].get(what) != wanted:
+            log_.warning("%s begins anew: the checkpoint %s has another %s.", plan.name, path, what)
+            return Log()
     tensors, history = found
     state: dict[int, dict[str, Tensor]] = {}
     try:
@@ -172,11 +178,14 @@ def pretrain(
     which the text's preparation is a part.
 
     Writes config.json, model.safetensors (bf16), tokenizer.json and pretraining.json (plan, curve,
-    cost, corpus digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there.
+    cost, corpus digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there; a
+    finished one is not made again.
     """
     end = time.monotonic() + budget
     model = language_model(backbone(plan.backbone), plan.seed).train().to(devices.choose())
     stream = stream or open_stream(plan.corpus, plan.tokens)
+    if finished(out, plan=asdict(plan), corpus_digest=stream.digest):
+        return True
     path = out / "checkpoint.safetensors"
     left = end - time.monotonic()
     learned = learn(plan, model, stream, path, left, compiled, evaluations)
@@ -195,16 +204,22 @@ def learn(
     budget: float = math.inf,
     compiled: bool = False,
     evaluations: int = 20,
-) -> tuple[Log, float] | None:
-    """Train `model` in place, on its device, as `plan` says: its log and its held-out loss, or None
-    when `budget` s ran out. An unfinished run leaves the checkpoint `path` and goes on there."""
+) -> tuple[Log, np.ndarray] | None:
+    """Train `model` in place, on its device, as `plan` says: its log and its held-out loss, a value
+    per batch, or None when `budget` s ran out. An unfinished run leaves the checkpoint `path` and
+    goes on there."""
     windows = len(stream.train) // plan.context
     if windows == 0:
         raise FptError(
             f"The corpus {plan.corpus!r} has {len(stream.train)} tokens to train on; one sequence "
             f"of {plan.context} is the least."
         )
-    began = time.monotonic()
+    if len(stream.valid) < plan.batch * plan.context:
+        raise FptError(
+            f"The held-out part of the corpus {plan.corpus!r} has {len(stream.valid)} tokens; one "
+            f"batch of {plan.batch} x {plan.context} is the least."
+        )
+    began = saved = time.monotonic()
     optimizer = optimizer_of(plan, model)
     log = resume(path, plan, stream.digest, model, optimizer)
     before = log.seconds
@@ -232,22 +247,24 @@ def learn(
             log.seconds = before + time.monotonic() - began
             bar.update()
             look = log.step % every == 0 or log.step == plan.steps
-            over = log.step < plan.steps and time.monotonic() - began > budget
+            now = time.monotonic()
+            over = log.step < plan.steps and now - began > budget
             if look:
                 point = {
                     "step": log.step,
                     "tokens": log.step * plan.batch * plan.context,
                     "train_loss": float(np.mean(log.running)),
-                    "valid_loss": held_out_loss(loss, plan, sample),
+                    "valid_loss": float(held_out_losses(loss, plan, sample).mean()),
                 }
                 log.curve.append(point)
                 log.running = []
                 bar.set_postfix(valid=f"{point['valid_loss']:.3f}")
-            if look or over:
+            if look or over or now - saved > SAVE_SECONDS:
                 save(path, plan, stream.digest, model, optimizer, log)
+                saved = now
             if over:
                 return None
-    return log, held_out_loss(loss, plan, stream.valid)
+    return log, held_out_losses(loss, plan, stream.valid)
 
 
 def finish(
@@ -256,10 +273,11 @@ def finish(
     model: LanguageModel,
     stream: Stream,
     log: Log,
-    valid_loss: float,
+    losses: np.ndarray,
 ) -> None:
     """Write the backbone directory. Weights are rounded to bf16, as every frozen body is."""
     counts = np.bincount(stream.valid, minlength=VOCABULARY) / len(stream.valid)
+    valid_loss = float(losses.mean())
     model.write(out)
     record: dict[str, Any] = {
         "plan": asdict(plan),
@@ -279,7 +297,7 @@ def finish(
         stream.tokenizer.save(str(out / "tokenizer.json"))
         record["bits_per_byte"] = valid_loss * bits_per_nat(stream)
     if stream.entropy is not None:
-        record |= against_entropy(plan, stream, valid_loss)
+        record |= against_entropy(plan, stream, losses)
     write_json(out / "pretraining.json", record)
 
 
@@ -290,18 +308,20 @@ def bits_per_nat(stream: Stream) -> float:
     return len(stream.valid) / stream.valid_bytes / math.log(2)
 
 
-def against_entropy(plan: Pretraining, stream: Stream, valid_loss: float) -> dict[str, Any]:
+def against_entropy(plan: Pretraining, stream: Stream, losses: np.ndarray) -> dict[str, Any]:
     """The generator's entropy, and whether the held-out loss lies below it by more than chance: no
     model can do that, so there is an error in one of the two. It is said at once."""
     assert stream.entropy is not None
-    rows = len(stream.valid) // plan.context
-    judged = rows if stream.sparse else rows * (plan.context - 1)
-    below = valid_loss < stream.entropy - 4 * SPREAD / math.sqrt(judged)
+    judged = len(losses) * plan.batch * (1 if stream.sparse else plan.context - 1)
+    error = SPREAD / math.sqrt(judged)
+    if len(losses) >= BATCHES:
+        error = float(losses.std(ddof=1)) / math.sqrt(len(losses))
+    below = bool(losses.mean() < stream.entropy - 4 * error)
     if below:
         log_.warning(
             "The held-out loss %.3f of %s is below the %.3f nats per token that its corpus has; "
             "the generator, its entropy or the evaluation is wrong.",
-            valid_loss,
+            losses.mean(),
             plan.name,
             stream.entropy,
         )

@@ -6,13 +6,14 @@ backbones and objectives may hold dashes themselves. An objective is a corpus (`
 """
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ..backbones import BACKBONES, Backbone, backbone
 from ..errors import FptError
-from ..files import write_json
+from ..files import NAME, write_json
 from ..paths import DATA
 from ..weights import file_digest, find, local_folder
 from . import language, supervised
@@ -60,11 +61,16 @@ def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = Non
     task = "+".join(found.parts)
     settings = SETTINGS.get(task, LANGUAGE)
     count = tokens or found.most or settings["tokens"]
+    plan: Plan
     if task in SETTINGS:
-        return TaskPretraining(task, body, seed=seed, **{**settings, "tokens": count})
-    if found.most is None and count != settings["tokens"]:
-        objective = f"{task}@{amount(count)}" + ("-last" if found.sparse else "")
-    return fitted(Pretraining(objective, body, seed=seed, **{**settings, "tokens": count}))
+        plan = TaskPretraining(task, body, seed=seed, **{**settings, "tokens": count})
+    else:
+        cut = "" if count == settings["tokens"] else f"@{amount(count)}"
+        corpus = f"{task}{cut}" + ("-last" if found.sparse else "")
+        plan = fitted(Pretraining(corpus, body, seed=seed, **{**settings, "tokens": count}))
+    if not NAME.fullmatch(plan.name):
+        raise FptError(f"The weights would be called {plan.name!r}: more than 100 characters.")
+    return plan
 
 
 def plan_of(identity: str) -> Plan:
@@ -72,8 +78,11 @@ def plan_of(identity: str) -> Plan:
     rest, _, seed = identity.rpartition("-")
     for body in sorted(BACKBONES, key=len, reverse=True):
         objective = rest.removeprefix(f"{body}-")
-        if objective != rest and asked(objective) and seed.isdecimal():
-            return make_plan(objective, body, int(seed))
+        if objective != rest and asked(objective) and re.fullmatch("[0-9]+", seed):
+            plan = make_plan(objective, body, int(seed))
+            if plan.name != identity:
+                raise FptError(f"The weights {identity!r} are called {plan.name!r}.")
+            return plan
     raise FptError(
         f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED with "
         f"a backbone and a corpus or task ({', '.join(OBJECTIVES)}), such as nano-english-0."

@@ -24,7 +24,7 @@ NAMES = (*CORPORA, *SYNTHETIC, *PIXELS)
 FORM = re.compile(r"(?P<parts>[^@]+?)(@(?P<count>[1-9]\d*)(?P<unit>[kM]?))?(?P<last>-last)?")
 FORMS = (
     "Different corpora can be joined (english+nesting), cut (english@5M) and given one loss per "
-    "sequence (english-last)."
+    "sequence (english-last); a text's name has letters, digits, '.', '_' and '-'."
 )
 UNITS = {"M": 1_000_000, "k": 1000, "": 1}
 TURN = 1024  # tokens of one part of a mixture before the next: no sequence is longer
@@ -46,7 +46,10 @@ def amount(tokens: int) -> str:
 
 
 def taken_apart(name: str) -> Wanted | None:
-    """What `name` asks for, whether that exists or not; None where it has another form."""
+    """What `name` asks for, whether that exists or not; None where it has another form. A text of
+    the reader's own is found by its whole name first: it may end in -last."""
+    if name not in NAMES and own_text(name) is not None:
+        return Wanted((name,), None, False)
     form = FORM.fullmatch(name)
     if form is None:
         return None
@@ -65,7 +68,7 @@ def wanted(name: str) -> Wanted | None:
 
 def taking_turns(parts: list[np.ndarray], tokens: int) -> np.ndarray:
     """`TURN` tokens of each part in turn until one ends; at most `tokens`."""
-    turns = min(len(part) for part in parts) // TURN
+    turns = min(map(len, parts)) // TURN
     rows = [part[: turns * TURN].reshape(turns, TURN) for part in parts]
     return np.stack(rows, axis=1).reshape(-1)[:tokens]
 
@@ -96,6 +99,13 @@ def open_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
         rows = TURN * len(found.parts)
         each, each_valid = (-(-count // rows) * TURN for count in (tokens, valid_tokens))
         streams = [single(part, each, each_valid) for part in found.parts]
+        for part, stream in zip(found.parts, streams, strict=True):
+            least = min(len(stream.train), len(stream.valid))
+            if least < TURN:
+                raise FptError(
+                    f"{part!r} is too short for the mixture {name!r}: it has {least} tokens to "
+                    f"train on or held out; {TURN} of each are the least."
+                )
         stream = mixture(streams, tokens, valid_tokens)
     return replace(stream, sparse=found.sparse)
 

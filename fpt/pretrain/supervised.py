@@ -27,7 +27,7 @@ from ..loop import Loop
 from ..spec import RunSpec, canonical
 from ..tasks import Task, get_task
 from ..weights import State, body_state, file_digest
-from .body import write_body
+from .body import finished, write_body
 from .streams import amount
 
 LOOKS = 10  # at the validation set
@@ -118,9 +118,12 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
     """Train `plan` into the directory `out`; True when finished, False when `budget` s ran out.
 
     Writes config.json, model.safetensors (bf16) and pretraining.json (plan, curve, scores, cost,
-    data digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there.
+    data digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there; a
+    finished one is not made again.
     """
     task, spec = get_task(plan.task), backbone(plan.backbone)
+    if finished(out, plan=asdict(plan), data_digest=task.digest()):
+        return True
     device = devices.choose()
     path = out / "checkpoint.safetensors"
     loop = KeepingLoop([spec_of(plan, task)], task, device, path)
