@@ -44,16 +44,20 @@ def learned(section: Section) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def corpora_table(section: Section) -> Table:
-    """A row per arm: held-out loss between the entropy of the generator, which nothing can be
+    """A row per corpus: held-out loss between the entropy of the generator, which nothing can be
     below, and that of single tokens, which needs no body."""
     said = learned(section)
+    arms: dict[tuple[str, ...], str] = {}  # the first on these bodies
+    for arm, names in bodies(section).items():
+        arms.setdefault(tuple(names), arm)
     shown: dict[str, dict[str, str]] = {}
     numbers: list[dict[str, Any]] = []
-    for arm, names in bodies(section).items():
-        there, plan = list(said[arm].values()), plan_behind(names[0])
-        assert isinstance(plan, Pretraining), f"{names[0]} did not learn from a corpus"
+    for weights, arm in arms.items():
+        there, plan = list(said[arm].values()), plan_behind(weights[0])
+        assert isinstance(plan, Pretraining), f"{weights[0]} did not learn from a corpus"
         shown[label(arm)] = {
-            "weights": ", ".join(names),
+            "weights": ", ".join(weights),
+            "here": f"{len(there)} of {len(weights)}",
             "tokens": si(there[0]["tokens"]) if there else f"{si(plan.tokens)} planned",
             "positions": str(positions_seen(plan)) if there else NONE,
             "one token": _mean(there, "unigram_entropy"),
@@ -65,31 +69,26 @@ def corpora_table(section: Section) -> Table:
         for name, one in said[arm].items():
             kept = ("tokens", "corpus_tokens", "valid_loss", "unigram_entropy", "entropy")
             numbers.append({"arm": arm, "weights": name} | {key: one.get(key) for key in kept})
-    judged = sum(len(_values(list(there.values()), "entropy")) for there in said.values())
-    below = [
-        arm
-        for arm, there in said.items()
-        if any(one.get("below_entropy") for one in there.values())
-    ]
-    missing = sum(len(names) - len(said[arm]) for arm, names in bodies(section).items())
+    here = {name: one for there in said.values() for name, one in there.items()}
+    judged = {name: one for name, one in here.items() if one.get("entropy") is not None}
+    below = [name for name, one in judged.items() if one.get("below_entropy")]
+    missing = len({name for names in arms for name in names} - set(here))
     notes = [
         "One token: entropy of the held-out tokens alone. Generator: what no loss can be below; at "
         "least that where a bound is known. Learned: the share of the way from the one to the "
-        "other. All in nats per token; several bodies: their mean.",
+        "other. All in nats per token, a mean over the bodies that are here.",
     ]
     if judged:
         notes.append(
-            "A loss below the generator's entropy by more than chance on the held-out tokens, of "
-            f"{judged} bodies with one: "
-            + (f"{', '.join(map(label, below))}, which is an error." if below else "none.")
+            "Below the generator's entropy by more than chance on the held-out tokens: "
+            + (f"{', '.join(below)}, which is an error" if below else "none")
+            + f", of {len(judged)} that have one."
         )
-    devices = Counter(
-        one.get("device", "not recorded") for there in said.values() for one in there.values()
-    )
+    devices = Counter(one.get("device", "not recorded") for one in here.values())
     if devices:
         notes.append(f"Bodies by the device they were pretrained on: {counted(devices)}.")
     if missing:
-        notes.append(f"Of {missing} bodies nothing is here.")
+        notes.append(f"Of {missing} more nothing is here.")
     frame = pd.DataFrame.from_dict(shown, orient="index")
     title = "What the bodies learned from their corpora"
     return Table("held_out", title, frame, pd.DataFrame(numbers), tuple(notes))

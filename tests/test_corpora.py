@@ -95,8 +95,8 @@ def test_the_table_puts_the_loss_between_two_entropies(section: Section) -> None
     assert table.shown.loc[label("fpt-unigram"), "generator"] == "3.900"
     assert table.shown.loc[label("fpt-english"), "bits per byte"] == "2.000"
     assert table.shown.loc[label("fpt-kannada"), "tokens"] == "5 M planned"
-    assert "Of 1 bodies nothing is here." in table.notes
-    assert any("none." in note for note in table.notes)
+    assert "Of 1 more nothing is here." in table.notes
+    assert any("none, of " in note for note in table.notes)
 
 
 def test_a_loss_below_the_entropy_is_said(
@@ -109,7 +109,7 @@ def test_a_loss_below_the_entropy_is_said(
 
     monkeypatch.setattr(corpora, "pretraining", wrong)
     notes = corpora.corpora_table(section).notes
-    assert any(f"{label('fpt-uniform')}, which is an error" in note for note in notes)
+    assert any("nano-uniform@5M-0, which is an error" in note for note in notes)
 
 
 def test_figures_have_a_panel_per_task(section: Section) -> None:

@@ -397,9 +397,7 @@ def test_a_corpus_shorter_than_a_sequence(text: Path) -> None:
     with pytest.raises(FptError, match="'dyck-64' has 63 tokens to train on; one sequence of 64"):
         pretrain(DYCK, text / "body", stream=stream)
     stream = open_stream("dyck-64", 4096, 255)
-    with pytest.raises(
-        FptError, match="'dyck-64' has 255 tokens; one batch of 4 x 64"
-    ):
+    with pytest.raises(FptError, match="'dyck-64' has 255 tokens; one batch of 4 x 64"):
         pretrain(DYCK, text / "body", stream=stream)
     assert not (text / "body").exists()
 
