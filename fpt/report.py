@@ -56,7 +56,7 @@ def render(section: str, profile: str) -> Path:
     os.environ.pop("MPLBACKEND", None)
     Thread(target=import_module, args=("nbconvert",)).start()  # for `to_html`, while the cells run
     failure = execute(source, executed, profile)
-    content = strip_timing(nbformat.read(executed, as_version=4))
+    content = strip(nbformat.read(executed, as_version=4))
     nbformat.write(content, executed)
     figures = REPORTS / profile / "figures" / section
     page.write_text(linked(to_html(content, title=source.stem), figures), encoding="utf-8")
@@ -80,14 +80,18 @@ def without(names: tuple[str, ...]) -> Iterator[None]:
             del sys.modules[name]
 
 
-def strip_timing(content: Any) -> Any:
-    """The notebook without times and random ids: an unchanged result is an unchanged file."""
+def strip(content: Any) -> Any:
+    """The notebook without times and random ids, so that an unchanged result is an unchanged file,
+    and without the plain text of what is there in HTML: that is a seventh of the file."""
     content.metadata.pop("papermill", None)
     for cell in content.cells:
         for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
         if "injected-parameters" in cell.metadata.get("tags", []):
             cell["id"] = "injected-parameters"
+        for output in cell.get("outputs", []):
+            if "text/html" in output.get("data", {}):
+                output.data.pop("text/plain", None)
     return content
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from made import make_record
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from fpt import config, front, report
 from fpt.errors import FptError
@@ -170,3 +170,10 @@ def test_a_stored_notebook_holds_what_is_compared(project: Path) -> None:
     assert (ignored.outputs, ignored.execution_count) == ([], None)
     refresh(path)
     assert path.read_bytes() == first
+
+
+def test_what_is_there_in_html_is_not_there_as_text_too() -> None:
+    both, text = {"text/plain": "| a |", "text/html": "<table>"}, {"text/plain": "42"}
+    cell = new_code_cell("1", outputs=[new_output("display_data", it) for it in (both, text)])
+    kept = report.strip(new_notebook(cells=[cell])).cells[0].outputs
+    assert [output.data for output in kept] == [{"text/html": "<table>"}, {"text/plain": "42"}]
