@@ -16,6 +16,7 @@ from fpt.backbones import Backbone
 from fpt.draws import Draws
 from fpt.errors import FptError
 from fpt.pretrain import corpus, language, models
+from fpt.pretrain.body import finished
 from fpt.pretrain.language import Pretraining, pretrain
 from fpt.pretrain.models import language_model
 from fpt.pretrain.plan import offsets_at, positions_seen
@@ -240,12 +241,14 @@ def test_a_finished_body_is_not_made_again(text: Path) -> None:
     assert not pretrain(PLAN, out, budget=0.0)
     (out / "checkpoint.safetensors").unlink()
     assert not pretrain(replace(PLAN, seed=1), out, budget=0.0)
+    (out / "pretraining.json").write_text("{")
+    assert not finished(out)
 
 
 def test_what_is_killed_loses_a_minute(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not all since the last look: here no step is long after the last save."""
     saved = []
-    monkeypatch.setattr(language, "SAVE_SECONDS", 0.0)
+    monkeypatch.setattr(language, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(language, "save", lambda *args: saved.append(args[-1].step))
     assert pretrain(PLAN, text / "body", evaluations=1)
     assert saved == list(range(1, PLAN.steps + 1))

@@ -10,6 +10,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from ..backbones import Backbone
+from ..errors import FptError
 from ..files import read_json, write_atomic, write_json
 from ..weights import file_digest
 
@@ -57,5 +58,8 @@ def finished(folder: Path, **said: Any) -> bool:
     if not (notes.is_file() and weights.is_file()):
         return False
     said["weights_digest"] = file_digest(weights)
-    found = read_json(notes)
+    try:
+        found = read_json(notes)
+    except FptError:  # damaged: to be made again
+        return False
     return all(found.get(name) == value for name, value in said.items())

@@ -7,7 +7,7 @@ from .. import parquet
 from ..data import downloaded
 from ..errors import FptError
 from ..files import write_atomic
-from .corpus import CORPORA, END, ENGLISH, OWN_NAME, corpora_folder, lines_of
+from .corpus import CORPORA, END, OWN_NAME, corpora_folder, lines_of
 from .streams import NAMES
 
 
@@ -27,7 +27,8 @@ def take(name: str, repo: str, revision: str, files: Sequence[str], column: str)
     """
     if not OWN_NAME.fullmatch(name):
         raise FptError(f"{name!r} is no name for a corpus; use letters, digits, '.', '_' and '-'.")
-    if name in NAMES and CORPORA.get(name, ENGLISH).train != (f"{name}.txt",):
+    reads = CORPORA[name].train if name in CORPORA else ()
+    if name in NAMES and reads != (f"{name}.txt",):
         raise FptError(f"{name!r} is the name of another corpus; choose another.")
     out = corpora_folder() / f"{name}.txt"
     there = [path for path in (out, out.with_suffix(".txt.xz")) if path.exists()]

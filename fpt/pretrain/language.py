@@ -21,6 +21,7 @@ from .. import device as devices
 from ..backbones import backbone
 from ..errors import FptError
 from ..files import write_json
+from ..loop import CHECKPOINT_SECONDS
 from ..records import check_numbers
 from ..rng import generator
 from ..weights import file_digest
@@ -30,8 +31,6 @@ from .lines import entropy
 from .models import LanguageModel, language_model, surprise
 from .plan import OFFSET, POSITIONS, Pretraining, batch_at, learning_rate, positions_seen
 from .streams import open_stream
-
-SAVE_SECONDS = 60.0
 
 # How far a held-out loss lies below the entropy by chance: four standard errors at most, from the
 # losses of its batches, or, of fewer than BATCHES, from a surprise per token that is, generously,
@@ -259,7 +258,7 @@ def learn(
                 log.curve.append(point)
                 log.running = []
                 bar.set_postfix(valid=f"{point['valid_loss']:.3f}")
-            if look or over or now - saved > SAVE_SECONDS:
+            if look or over or now - saved > CHECKPOINT_SECONDS:
                 save(path, plan, stream.digest, model, optimizer, log)
                 saved = now
             if over:
