@@ -55,6 +55,7 @@ def budget_table(section: Section) -> Table:
         "Points of validation accuracy that the last fifth of a run is above the fifth before, "
         "mean over (seeds). A run that still gains, or is still at the floor after fewer steps "
         "than the paper's took, has not shown what it can reach.",
+        "A profile's longer runs of the same tasks are on the page on efficiency. "
         "What it misses may also be its learning rate's, of which the page on learning rates has "
         "curves. The bodies are held against transformers' own in tests/test_gpt2.py and "
         "tests/test_backbones.py.",
