@@ -1,9 +1,8 @@
 """What a table rests on: the runs that are there, and what their records and tasks need said."""
 
-import pandas as pd
-
 from .cells import section_tasks
 from .claim import known_to_paper
+from .data import listed_since
 from .origins import plan_behind
 from .sections import Section
 from .table import counted, label, si
@@ -56,9 +55,8 @@ def remarks(section: Section) -> list[str]:
             said.append(
                 "listops: the intended variant with brackets; the paper ran the released one."
             )
-    frame = section.frame()
-    noted = sorted({note for note in frame.get("notes", pd.Series(dtype=str)).dropna() if note})
-    return said + [f"Records say: {note}" for note in noted]
+    noted = {note for record in section.records().values() for note in record.notes}
+    return said + [f"Records say: {note}" for note in sorted(noted - set(listed_since()))]
 
 
 def bodies(section: Section) -> list[str]:

@@ -265,10 +265,19 @@ def data_note(task: object) -> str | None:
         return None
     digest, expected = dataset_digest(dataset), manifest_entry(dataset.key).get("digest")
     if expected is None:
-        return f"data set {dataset.key} (digest {digest[:12]}) is not in data/manifest.json"
+        return _unlisted(dataset.key, digest)
     if expected != digest:
         return (
             f"data set {dataset.key} has digest {digest[:12]}, not {expected[:12]} as in "
             "data/manifest.json"
         )
     return None
+
+
+def _unlisted(key: str, digest: str) -> str:
+    return f"data set {key} (digest {digest[:12]}) is not in data/manifest.json"
+
+
+def listed_since() -> list[str]:
+    """What older records may note of data sets that the manifest has by now, unchanged."""
+    return [_unlisted(key, entry.get("digest", "")) for key, entry in read_manifest().items()]

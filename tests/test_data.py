@@ -180,7 +180,9 @@ def test_a_missing_source_is_one_clear_sentence(tmp_path, monkeypatch):
 
 def test_manifest_notes_and_floors():
     task = get_task("digits")
-    assert "not in data/manifest.json" in data_note(task)
+    unlisted = data_note(task)
+    assert "not in data/manifest.json" in unlisted
+    assert unlisted not in data.listed_since()
     assert set(task.floors()) == {"majority"}
 
     prepare.write_manifest([task, get_task("bit-xor")])
@@ -189,6 +191,7 @@ def test_manifest_notes_and_floors():
     assert entry["digest"] == task.digest()
     assert entry["examples"] == task.sizes
     assert data_note(task) is None
+    assert unlisted in data.listed_since()  # of the same digest only
     floors = task.floors()
     assert floors["majority"] < 0.2
     assert 0.6 < floors["linear classifier"] < 0.8
@@ -196,6 +199,7 @@ def test_manifest_notes_and_floors():
     entry["digest"] = "0" * 64
     (data.DATA / "manifest.json").write_text(json.dumps(manifest))
     assert "not 000000000000" in data_note(task)
+    assert unlisted not in data.listed_since()
 
 
 def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
