@@ -116,14 +116,17 @@ def _share(there: list[dict[str, Any]]) -> str:
         for one in there
         if one.get("entropy") is not None and one["unigram_entropy"] - one["entropy"] > 0.1
     ]
-    return f"{percent(float(np.mean(shares)))}%" if shares else NONE
+    return f"{percent(float(np.mean(shares)))}%".replace("-", "−") if shares else NONE
 
 
 def transfer_figure(section: Section) -> Figure:
-    """Test accuracy against what a body learned beyond the frequencies of tokens, a panel per task;
-    a band and a line: the random body."""
-    found, tasks, said = cells(section.frame()), section_tasks(section), learned(section)
+    """Test accuracy against what a body learned beyond the frequencies of tokens, a panel per task
+    that has any; a band and a line: the random body."""
+    found, planned, said = cells(section.frame()), section_tasks(section), learned(section)
     arms = [arm for arm in section_arms(section) if arm.removeprefix("fpt-") in CORPORA]
+    ran = {task for (arm, task), cell in found.items() if arm in arms and cell.interval is not None}
+    tasks = {task: it for task, it in planned.items() if task in ran} or planned
+    empty = [task for task in planned if task not in tasks]
     columns = min(2, len(tasks))
     rows = -(-len(tasks) // columns)
     with styled():
@@ -140,7 +143,8 @@ def transfer_figure(section: Section) -> Figure:
             axes.yaxis.set_major_locator(MaxNLocator(6, prune="both"))
             low, high = axes.get_ylim()
             axes.set_ylim(low - LEAST_REACH, high + LEAST_REACH)
-        figure.supxlabel("entropy of single tokens minus held-out loss, nats", fontsize=9)
+        what = "entropy of single tokens minus held-out loss, nats"
+        figure.supxlabel(f"{what} (not run: {', '.join(empty)})" if empty else what, fontsize=9)
         figure.supylabel("test accuracy, %", fontsize=9)
         handles = [_handle(arm) for arm in arms]
         look = LOOKS["random"]
@@ -169,11 +173,9 @@ def _panel(
         look, it = LOOKS["random"], random.interval
         axes.axhspan(100 * it.low, 100 * it.high, color=look.colour, alpha=0.15, lw=0)
         axes.axhline(100 * it.mean, color=look.colour, ls=look.line)
-    absent = []
-    for arm in arms:
-        cell, there = found.get((arm, task)), said.get(arm, {}).values()
-        if cell is None:
-            continue
+    absent, planned = [], [arm for arm in arms if (arm, task) in found]
+    for arm in planned:
+        cell, there = found[arm, task], said.get(arm, {}).values()
         if cell.interval is None or not there:
             absent.append(arm)
             continue
@@ -182,7 +184,7 @@ def _panel(
         axes.plot([np.mean(gains)] * 2, [100 * it.low, 100 * it.high], color=look.colour, lw=1.5)
         axes.plot(np.mean(gains), 100 * it.mean, look.marker, color=look.colour, mec=INK, zorder=5)
     if absent:
-        text = f"not run or not here: {len(absent)} of {len(arms)}"
+        text = f"not run or not here: {len(absent)} of {len(planned)}"
         axes.text(0.98, 0.02, text, transform=axes.transAxes, ha="right", color=MUTED, fontsize=7)
 
 

@@ -45,8 +45,15 @@ def accuracies(section: Section, comparison: Comparison) -> Figure:
 
     floor = Line2D([], [], color=INK, lw=1.2, ls=(0, (2, 1)), label="best trivial floor")
     seed = Line2D([], [], color=INK, ls="", marker="|", ms=6, label="each seed")
+
+    def there(arm: str, task: str) -> bool:
+        cell = found.get((arm, task))
+        ours = cell is not None and cell.interval is not None
+        return ours or comparison.printed(arm, task) is not None
+
+    filled = [task for task in tasks if any(there(arm, task) for arm in arms)]
     rows = [label(arm) for arm in arms]
-    return _figure(list(tasks), rows, draw, "test accuracy, %", [seed, floor])
+    return _figure(list(tasks), filled, rows, draw, "test accuracy, %", [seed, floor])
 
 
 def differences(section: Section, comparison: Comparison) -> Figure:
@@ -67,19 +74,28 @@ def differences(section: Section, comparison: Comparison) -> Figure:
             value = comparison.effect(a, b, task)
             _theirs(axes, y, value)
 
+    def there(a: str, b: str, task: str) -> bool:
+        printed = comparison.effect(a, b, task)
+        return effect(found, a, b, task) is not None or printed is not None
+
+    filled = [task for task in tasks if any(there(a, b, task) for a, b in pairs)]
     rows = [f"{short(a)}\nminus {short(b)}" for a, b in pairs]
-    return _figure(list(tasks), rows, draw, "points of test accuracy", [], 1.35)
+    return _figure(list(tasks), filled, rows, draw, "points of test accuracy", [], 1.35)
 
 
 def _figure(
-    tasks: Sequence[str],
+    planned: Sequence[str],
+    filled: Sequence[str],
     rows: Sequence[str],
     draw: Callable[[Axes, str], None],
     what: str,
     handles: Sequence[Line2D],
     row: float = 1.0,
 ) -> Figure:
-    """Panels with the same rows; `draw` fills the panel of a task."""
+    """Panels with the same rows; `draw` fills the panel of a task. Where some tasks have a point,
+    the others are named instead of drawn."""
+    tasks = filled or planned
+    empty = [task for task in planned if task not in tasks]
     columns = min(COLUMNS, len(tasks))
     lines = -(-len(tasks) // columns)
     height = 0.9 + lines * (0.5 + ROW * row * len(rows))
@@ -101,7 +117,7 @@ def _figure(
             axes.xaxis.set_major_locator(MaxNLocator(4, prune="both"))
             low, high = axes.get_xlim()
             axes.set_xlim(low - LEAST_REACH, high + LEAST_REACH)
-        figure.supxlabel(what, fontsize=9)
+        figure.supxlabel(f"{what} (not run: {', '.join(empty)})" if empty else what, fontsize=9)
         ours = Line2D([], [], color=MUTED, marker="o", mec=INK, lw=2, label="ours, 95% interval")
         paper = Line2D([], [], ls="", marker="D", mfc="white", mec=INK, ms=4.5, label="the paper")
         figure.legend(

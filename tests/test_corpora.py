@@ -1,5 +1,6 @@
 """What bodies learned from their corpora, beside how they transfer; on made-up records."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,27 @@ def test_figures_have_a_panel_per_task(section: Section) -> None:
     tokens = corpora.tokens_figure(section)
     assert [axes.get_title(loc="left") for axes in tokens.axes] == list(TASKS)
     assert [arm for _, arm in corpora.tokens_seen(section)] == list(AMOUNTS)
+
+
+def test_a_panel_counts_the_bodies_that_its_task_has(section: Section) -> None:
+    two = ("fpt-kannada", "fpt-dyck")
+    runs = [run for run in section.runs if run.task != "mnist" or run.arm in two]
+    figure = corpora.transfer_figure(replace(section, runs=tuple(runs)))
+    texts = [text.get_text() for text in figure.axes[1].texts]
+    assert texts == ["not run or not here: 1 of 2"]
+
+
+def test_a_task_of_which_nothing_ran_is_named_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, section: Section
+) -> None:
+    arms = list(dict.fromkeys(run.arm for run in section.runs))
+    more = make_section(
+        tmp_path, monkeypatch, "synthetic_pretraining", arms, tasks=TASKS | {"digits": {}}
+    )
+    fill(more, lambda run: accuracy(run) if run.task != "digits" else None)
+    figure = corpora.transfer_figure(more)
+    assert [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()] == list(TASKS)
+    assert figure.get_supxlabel().endswith("nats (not run: digits)")
 
 
 def test_claims_are_judged_on_bodies(section: Section) -> None:
