@@ -71,6 +71,12 @@ class Cell:
 Cells = Mapping[tuple[str, str], Cell]
 
 
+def ran(found: Cells, arm: str, task: str) -> bool:
+    """Whether all runs of an arm on a task are recorded, diverged ones too; so it has a cell."""
+    cell = found.get((arm, task))
+    return cell is not None and cell.complete
+
+
 def effect(found: Cells, a: str, b: str, task: str) -> Difference | None:
     """Arm `a` minus arm `b`; None where a side has no run, or is not expected to have one."""
     first, second = found.get((a, task)), found.get((b, task))

@@ -13,12 +13,12 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from .arms import AMOUNTS, CORPORA
-from .cells import Cells, best_floor, cells, section_arms, section_tasks
+from .cells import Cells, best_floor, cells, ran, section_arms, section_tasks
 from .origins import plan_behind, pretraining
 from .pretrain.language import Pretraining
 from .pretrain.plan import positions_seen
 from .sections import Section
-from .style import INK, LOOKS, MUTED, styled
+from .style import INK, LOOKS, MUTED, styled, unrun
 from .table import NONE, Table, counted, label, percent, si
 from .trends import Series, trends
 
@@ -124,8 +124,8 @@ def transfer_figure(section: Section) -> Figure:
     that has any; a band and a line: the random body."""
     found, planned, said = cells(section.frame()), section_tasks(section), learned(section)
     arms = [arm for arm in section_arms(section) if arm.removeprefix("fpt-") in CORPORA]
-    ran = {task for (arm, task), cell in found.items() if arm in arms and cell.interval is not None}
-    tasks = {task: it for task, it in planned.items() if task in ran} or planned
+    filled = {task for task in planned if any(ran(found, arm, task) for arm in arms)}
+    tasks = {task: it for task, it in planned.items() if task in filled} or planned
     empty = [task for task in planned if task not in tasks]
     columns = min(2, len(tasks))
     rows = -(-len(tasks) // columns)
@@ -144,7 +144,7 @@ def transfer_figure(section: Section) -> Figure:
             low, high = axes.get_ylim()
             axes.set_ylim(low - LEAST_REACH, high + LEAST_REACH)
         what = "entropy of single tokens minus held-out loss, nats"
-        figure.supxlabel(f"{what} (not run: {', '.join(empty)})" if empty else what, fontsize=9)
+        figure.supxlabel(what + unrun(empty), fontsize=9)
         figure.supylabel("test accuracy, %", fontsize=9)
         handles = [_handle(arm) for arm in arms]
         look = LOOKS["random"]

@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
-from .cells import Cell, best_floor, cells, effect, section_tasks
+from .cells import Cell, best_floor, cells, effect, ran, section_tasks
 from .comparison import Comparison
 from .sections import Section
-from .style import GRID, INK, LOOKS, MUTED, styled
+from .style import GRID, INK, LOOKS, MUTED, styled, unrun
 from .table import NONE, label, short
 from .tables import compared, contrasts
 
@@ -46,12 +46,11 @@ def accuracies(section: Section, comparison: Comparison) -> Figure:
     floor = Line2D([], [], color=INK, lw=1.2, ls=(0, (2, 1)), label="best trivial floor")
     seed = Line2D([], [], color=INK, ls="", marker="|", ms=6, label="each seed")
 
-    def there(arm: str, task: str) -> bool:
-        cell = found.get((arm, task))
-        ours = cell is not None and cell.interval is not None
-        return ours or comparison.printed(arm, task) is not None
-
-    filled = [task for task in tasks if any(there(arm, task) for arm in arms)]
+    filled = [
+        task
+        for task in tasks
+        if any(ran(found, arm, task) or comparison.printed(arm, task) is not None for arm in arms)
+    ]
     rows = [label(arm) for arm in arms]
     return _figure(list(tasks), filled, rows, draw, "test accuracy, %", [seed, floor])
 
@@ -75,8 +74,8 @@ def differences(section: Section, comparison: Comparison) -> Figure:
             _theirs(axes, y, value)
 
     def there(a: str, b: str, task: str) -> bool:
-        printed = comparison.effect(a, b, task)
-        return effect(found, a, b, task) is not None or printed is not None
+        both = ran(found, a, task) and ran(found, b, task)
+        return both or comparison.effect(a, b, task) is not None
 
     filled = [task for task in tasks if any(there(a, b, task) for a, b in pairs)]
     rows = [f"{short(a)}\nminus {short(b)}" for a, b in pairs]
@@ -92,8 +91,8 @@ def _figure(
     handles: Sequence[Line2D],
     row: float = 1.0,
 ) -> Figure:
-    """Panels with the same rows; `draw` fills the panel of a task. Where some tasks have a point,
-    the others are named instead of drawn."""
+    """Panels with the same rows; `draw` fills the panel of a task. Where some tasks have a run
+    or a printed number, the others are named instead of drawn."""
     tasks = filled or planned
     empty = [task for task in planned if task not in tasks]
     columns = min(COLUMNS, len(tasks))
@@ -117,7 +116,7 @@ def _figure(
             axes.xaxis.set_major_locator(MaxNLocator(4, prune="both"))
             low, high = axes.get_xlim()
             axes.set_xlim(low - LEAST_REACH, high + LEAST_REACH)
-        figure.supxlabel(f"{what} (not run: {', '.join(empty)})" if empty else what, fontsize=9)
+        figure.supxlabel(what + unrun(empty), fontsize=9)
         ours = Line2D([], [], color=MUTED, marker="o", mec=INK, lw=2, label="ours, 95% interval")
         paper = Line2D([], [], ls="", marker="D", mfc="white", mec=INK, ms=4.5, label="the paper")
         figure.legend(

@@ -47,6 +47,7 @@ def steps_table(section: Section) -> Table:
             if runs:
                 row = {"of": "ours", "row": arm, "task": name, "end": ends}
                 numbers.append(row | vars(median_steps(runs)))
+    planned = {(run.arm, run.task) for run in section.runs}
     slow, fast = PAIRS[0]
     if {slow, fast} <= set(arms):
         name = f"speed-up, {short(fast)} over {short(slow).lower()}"
@@ -54,7 +55,8 @@ def steps_table(section: Section) -> Table:
         for task_name in tasks:
             late, soon = (arrived(found.get((a, task_name), ())) for a in (slow, fast))
             ratio = speedup(late, soon) if late and soon else None
-            shown[name].append(speedup_text(ratio))
+            expected = {(slow, task_name), (fast, task_name)} <= planned
+            shown[name].append(speedup_text(ratio) if expected else NONE)
             if ratio is not None:
                 row = {"of": "ours", "row": "speed-up", "task": task_name}
                 numbers.append(row | vars(ratio))

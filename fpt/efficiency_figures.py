@@ -18,7 +18,7 @@ from .convergence import Convergence, median_steps
 from .efficiency import PAIRS, arrived, pairs, races
 from .sections import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
-from .table import label, short, si
+from .table import NONE, label, short, si
 
 COLUMNS = 4  # panels side by side, at most
 ROW = 0.34  # inches
@@ -37,11 +37,14 @@ def steps(section: Section) -> Figure:
     """Steps until each arm reaches its own final level: each run, the median, the paper's."""
     found, tasks = histories(section), section_tasks(section)
     arms = list(dict.fromkeys(arm for arm, _ in found))
+    planned = {(run.arm, run.task) for run in section.runs}
 
     def draw(axes: Axes, task: str) -> None:
         for y, arm in enumerate(arms):
-            runs = arrived(found.get((arm, task), ()))
-            _runs(axes, y + OURS, arm, runs)
+            if (arm, task) in planned:
+                _runs(axes, y + OURS, arm, arrived(found.get((arm, task), ())))
+            else:
+                _word(axes, y + OURS, NONE)
             _theirs(axes, y, arm, task)
 
     run = Line2D([], [], color=INK, ls="", marker="|", ms=6, label="each run")

@@ -1,6 +1,6 @@
 """How every figure looks: one colour, marker, hatch and line per arm, readable in grey too."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -189,3 +189,8 @@ RC: dict[Any, Any] = {
 def styled() -> AbstractContextManager[None]:
     """The style, for drawing and saving inside; what the caller has set comes back after."""
     return matplotlib.rc_context(RC)
+
+
+def unrun(tasks: Sequence[str]) -> str:
+    """What the label of an axis says of tasks that have no panel."""
+    return f" (not run: {', '.join(tasks)})" if tasks else ""

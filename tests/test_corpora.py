@@ -6,7 +6,7 @@ from typing import Any
 
 import made
 import pytest
-from made import fill, make_section
+from made import fill, make_record, make_section
 
 from fpt import claims, corpora
 from fpt.arms import AMOUNTS, ARMS, CORPORA, ENGLISH
@@ -142,6 +142,10 @@ def test_a_task_of_which_nothing_ran_is_named_below(
     figure = corpora.transfer_figure(more)
     assert [axes.get_title(loc="left") for axes in figure.axes if axes.get_visible()] == list(TASKS)
     assert figure.get_supxlabel().endswith("nats (not run: digits)")
+    for run in more.runs:  # what diverged did run
+        if run.task == "digits":
+            more.store.write(replace(make_record(run, 0.5), status="diverged"))
+    assert corpora.transfer_figure(more).get_supxlabel().endswith("nats")
 
 
 def test_claims_are_judged_on_bodies(section: Section) -> None:

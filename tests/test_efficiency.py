@@ -129,6 +129,16 @@ def test_steps_stand_beside_the_papers(section: Section) -> None:
     assert label("probe") not in table.shown.index
 
 
+def test_an_arm_that_a_task_does_not_plan_has_a_dash(section: Section) -> None:
+    runs = [run for run in section.runs if (run.arm, run.task) != ("random", "digits")]
+    section = replace(section, runs=tuple(runs))
+    fill(section)
+    shown = efficiency.steps_table(section).shown["digits"]
+    assert shown[label("random")] == "–"
+    assert next(text for name, text in shown.items() if str(name).startswith("speed-up")) == "–"
+    assert "not run" not in texts(section, drawn.steps(section))
+
+
 def test_what_did_not_converge_is_a_bound(section: Section) -> None:
     fill(section)
     for run in by(section, "random", "mnist"):
