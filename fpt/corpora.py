@@ -195,14 +195,15 @@ def tokens_seen(section: Section) -> list[tuple[float, str]]:
 
 
 def tokens_figure(section: Section) -> Figure:
-    """Test accuracy against the tokens of English that a body has seen."""
+    """Test accuracy against the tokens of English that a body has seen, a panel per task that has
+    two such bodies to compare."""
     found, tasks = cells(section.frame()), section_tasks(section)
     there = tokens_seen(section)
     look = replace(LOOKS["fpt-english"], marker="")
     panels = {
         task: [Series("English", look, [(n, found.get((a, task))) for n, a in there], [])]
         for task in tasks
-        if any((arm, task) in found for _, arm in there)
+        if sum((arm, task) in found for _, arm in there) > 1
     }
     floors = {name: best_floor(tasks[name]) for name in panels}
     return trends(panels, floors, "tokens of pretraining", [(n, si(n)) for n, _ in there])

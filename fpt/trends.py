@@ -14,6 +14,7 @@ from .cells import Cell
 from .style import INK, LOOKS, MUTED, Look, styled
 
 APART = 0.008  # of the axis, between the points of two series at one place
+SIDE_BY_SIDE = 3  # panels; more of them stand in rows of two
 LEAST_REACH = 5.0  # points around the values of a panel, so that small differences look small
 WIDE, THIN = 1.4, 0.8  # the lines that join our points, and the paper's
 
@@ -42,9 +43,13 @@ def trends(
     the best trivial ones of each panel.
     """
     with styled():
-        figure = Figure(figsize=(max(6.4, 4.4 * len(panels)), 4.4))
-        grid = figure.subplots(1, len(panels), squeeze=False)[0]
-        for axes, (title, series) in zip(grid, panels.items(), strict=True):
+        columns = len(panels) if len(panels) <= SIDE_BY_SIDE else 2
+        rows = -(-len(panels) // columns)
+        figure = Figure(figsize=(max(6.4, 4.4 * columns), 1.2 + 3.2 * rows))
+        grid = figure.subplots(rows, columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.remove()
+        for axes, (title, series) in zip(grid.flat, panels.items(), strict=False):
             axes.set_title(title)
             axes.set_xscale("log")
             places = [x for it in series for x, _ in it.ours]
@@ -63,7 +68,8 @@ def trends(
             axes.yaxis.set_major_locator(MaxNLocator(6, prune="both"))  # no mark outside
             low, high = axes.get_ylim()
             axes.set_ylim(max(0.0, low - LEAST_REACH), min(104.0, high + LEAST_REACH))
-        grid[0].set_ylabel("test accuracy, %")
+        for axes in grid[:, 0]:
+            axes.set_ylabel("test accuracy, %")
         figure.supxlabel(what, fontsize=9)
         # One entry per line of any panel.
         named = {it.label: it for series in panels.values() for it in series}

@@ -123,6 +123,14 @@ def test_figures_have_a_panel_per_task(section: Section) -> None:
     assert [arm for _, arm in corpora.tokens_seen(section)] == list(AMOUNTS)
 
 
+def test_one_body_of_english_is_no_trend(section: Section) -> None:
+    alone = [run for run in section.runs if run.task != "mnist" or run.arm not in AMOUNTS[1:]]
+    figure = corpora.tokens_figure(replace(section, runs=tuple(alone)))
+    assert "mnist" in TASKS
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == [task for task in TASKS if task != "mnist"]
+
+
 def test_a_panel_counts_the_bodies_that_its_task_has(section: Section) -> None:
     two = ("fpt-kannada", "fpt-dyck")
     runs = [run for run in section.runs if run.task != "mnist" or run.arm in two]
