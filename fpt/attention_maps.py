@@ -15,6 +15,7 @@ from .cells import section_tasks
 from .errors import FptError
 from .mass_tables import bit_tasks, share
 from .masses import LABELS, absent, examples, looks, masses, model_of
+from .panels import Layout
 from .sections import Section
 from .style import MUTED, styled
 from .tasks import Batch, Task
@@ -140,13 +141,10 @@ def heads_figure(section: Section, task: str, source: str = "fpt") -> Figure:
         columns = 1
     else:
         panels, columns = _panels(section, source, task, found)
-    lines = -(-len(panels) // columns)
+    layout = Layout(len(panels), columns)
     with styled():
-        figure = Figure(figsize=(max(6.4, 0.4 + 1.75 * columns), 0.8 + 2.0 * lines))
-        grid = figure.subplots(lines, columns, squeeze=False)
-        for axes in grid.flat[len(panels) :]:
-            axes.set_visible(False)
-        for axes, (text, one) in zip(grid.flat, panels, strict=False):
+        figure = Figure(figsize=(max(6.4, 0.4 + 1.75 * layout.columns), 0.8 + 2.0 * layout.rows))
+        for axes, (text, one) in zip(layout.on(figure), panels, strict=True):
             top = 1.0 if one is None else _darkest([one], definition)
             _draw(axes, one, definition, top, absent(section, source, task))
             axes.set_title(text, fontsize=8)

@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from .arms import AMOUNTS, CORPORA
 from .cells import Cells, best_floor, cells, ran, section_arms, section_tasks
 from .origins import plan_behind, pretraining
+from .panels import Layout, draw_floor, floor_handle
 from .pretrain.language import Pretraining
 from .pretrain.plan import positions_seen
 from .sections import Section
@@ -127,19 +128,13 @@ def transfer_figure(section: Section) -> Figure:
     filled = {task for task in planned if any(ran(found, arm, task) for arm in arms)}
     tasks = {task: it for task, it in planned.items() if task in filled} or planned
     empty = [task for task in planned if task not in tasks]
-    columns = min(2, len(tasks))
-    rows = -(-len(tasks) // columns)
+    layout = Layout(len(tasks), 2)
     with styled():
-        figure = Figure(figsize=(10.5, 0.6 + 3.3 * rows))
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for axes in grid.flat[len(tasks) :]:
-            axes.set_visible(False)
-        for axes, (task, definition) in zip(grid.flat, tasks.items(), strict=False):
+        figure = Figure(figsize=(10.5, 0.6 + 3.3 * layout.rows))
+        for axes, (task, definition) in zip(layout.on(figure), tasks.items(), strict=True):
             axes.set_title(task)
             _panel(axes, found, said, arms, task)
-            floor = best_floor(definition)
-            if floor is not None:
-                axes.axhline(100 * floor, color=INK, lw=1.0, ls=(0, (2, 1)))
+            draw_floor(axes, best_floor(definition))
             axes.yaxis.set_major_locator(MaxNLocator(6, prune="both"))
             low, high = axes.get_ylim()
             axes.set_ylim(low - LEAST_REACH, high + LEAST_REACH)
@@ -150,7 +145,7 @@ def transfer_figure(section: Section) -> Figure:
         look = LOOKS["random"]
         handles += [
             Line2D([], [], color=look.colour, ls=look.line, label=label("random")),
-            Line2D([], [], color=INK, lw=1.0, ls=(0, (2, 1)), label="best trivial floor"),
+            floor_handle(),
         ]
         figure.legend(handles=handles, loc="outside right upper")
     return figure
@@ -194,9 +189,9 @@ def tokens_seen(section: Section) -> list[tuple[float, str]]:
     return sorted((float(plan.tokens), arm) for arm, plan in plans.items() if plan is not None)
 
 
-def tokens_figure(section: Section) -> Figure:
+def tokens_figure(section: Section) -> Figure | None:
     """Test accuracy against the tokens of English that a body has seen, a panel per task that has
-    two such bodies to compare."""
+    two such bodies to compare; None where no task has."""
     found, tasks = cells(section.frame()), section_tasks(section)
     there = tokens_seen(section)
     look = replace(LOOKS["fpt-english"], marker="")
@@ -205,5 +200,7 @@ def tokens_figure(section: Section) -> Figure:
         for task in tasks
         if sum((arm, task) in found for _, arm in there) > 1
     }
+    if not panels:
+        return None
     floors = {name: best_floor(tasks[name]) for name in panels}
     return trends(panels, floors, "tokens of pretraining", [(n, si(n)) for n, _ in there])

@@ -10,8 +10,9 @@ from matplotlib.ticker import MaxNLocator
 
 from .cells import Cell, best_floor, cells, effect, ran, section_tasks
 from .comparison import Comparison
+from .panels import Layout, draw_floor, floor_handle, name_rows
 from .sections import Section
-from .style import GRID, INK, LOOKS, MUTED, styled, unrun
+from .style import INK, LOOKS, MUTED, styled, unrun
 from .table import NONE, label, short
 from .tables import compared, contrasts
 
@@ -39,11 +40,8 @@ def accuracies(section: Section, comparison: Comparison) -> Figure:
             _theirs(axes, y, comparison.printed(arm, task))
         values, rows = np.reshape(seeds, (-1, 2)).T
         axes.scatter(values, rows, s=36, color=INK, marker="|", linewidth=0.8, zorder=4)
-        floor = best_floor(tasks[task])
-        if floor is not None:
-            axes.axvline(100 * floor, color=INK, lw=1.2, ls=(0, (2, 1)))
+        draw_floor(axes, best_floor(tasks[task]), vertical=True)
 
-    floor = Line2D([], [], color=INK, lw=1.2, ls=(0, (2, 1)), label="best trivial floor")
     seed = Line2D([], [], color=INK, ls="", marker="|", ms=6, label="each seed")
 
     filled = [
@@ -52,7 +50,7 @@ def accuracies(section: Section, comparison: Comparison) -> Figure:
         if any(ran(found, arm, task) or comparison.printed(arm, task) is not None for arm in arms)
     ]
     rows = [label(arm) for arm in arms]
-    return _figure(list(tasks), filled, rows, draw, "test accuracy, %", [seed, floor])
+    return _figure(list(tasks), filled, rows, draw, "test accuracy, %", [seed, floor_handle()])
 
 
 def differences(section: Section, comparison: Comparison) -> Figure:
@@ -95,24 +93,14 @@ def _figure(
     or a printed number, the others are named instead of drawn."""
     tasks = filled or planned
     empty = [task for task in planned if task not in tasks]
-    columns = min(COLUMNS, len(tasks))
-    lines = -(-len(tasks) // columns)
-    height = 0.9 + lines * (0.5 + ROW * row * len(rows))
+    layout = Layout(len(tasks), COLUMNS)
+    height = 0.9 + layout.rows * (0.5 + ROW * row * len(rows))
     with styled():
-        figure = Figure(figsize=(max(6.4, 2.6 + 2.0 * columns), height))
-        grid = figure.subplots(lines, columns, squeeze=False, sharey=True)
-        for axes in grid.flat[len(tasks) :]:
-            axes.set_visible(False)
-        for axes, task in zip(grid.flat, tasks, strict=False):
+        figure = Figure(figsize=(max(6.4, 2.6 + 2.0 * layout.columns), height))
+        for axes, task in zip(layout.on(figure, sharey=True), tasks, strict=True):
             draw(axes, task)
             axes.set_title(task)
-            axes.set_yticks(range(len(rows)), rows, fontsize=8)
-            axes.set_ylim(len(rows) - 0.5, -0.5)
-            axes.grid(axis="x")
-            axes.grid(axis="y", visible=False)
-            axes.tick_params(axis="y", length=0)
-            for border in range(1, len(rows)):
-                axes.axhline(border - 0.5, color=GRID, lw=0.6)
+            name_rows(axes, rows)
             axes.xaxis.set_major_locator(MaxNLocator(4, prune="both"))
             low, high = axes.get_xlim()
             axes.set_xlim(low - LEAST_REACH, high + LEAST_REACH)

@@ -16,8 +16,9 @@ from .cached import PROBES, printed, probes
 from .cells import best_floor, section_tasks
 from .convergence import Convergence, median_steps
 from .efficiency import PAIRS, arrived, pairs, races
+from .panels import Layout, draw_floor, floor_handle, name_rows
 from .sections import Section
-from .style import GRID, INK, LOOKS, MUTED, styled
+from .style import INK, LOOKS, MUTED, styled
 from .table import NONE, label, short, si
 
 COLUMNS = 4  # panels side by side, at most
@@ -123,14 +124,11 @@ def _ratio(axes: Axes, y: float, arm: str, ran: Race) -> None:
 def budgets(section: Section) -> Figure:
     """The output net alone on validation: steps against convergence, and the paper's numbers."""
     curves, tasks = section.curves(), section_tasks(section, PROBES)
-    columns = min(3, len(tasks))
-    rows = -(-len(tasks) // columns)
+    layout = Layout(len(tasks), 3)
     with styled():
-        figure = Figure(figsize=(max(6.8, 3.4 * columns), 1.2 + 2.5 * rows))
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for axes in grid.flat[len(tasks) :]:
-            axes.set_visible(False)
-        for axes, (name, task) in zip(grid.flat, tasks.items(), strict=False):
+        figure = Figure(figsize=(max(6.8, 3.4 * layout.columns), 1.2 + 2.5 * layout.rows))
+        grid = layout.on(figure)
+        for axes, (name, task) in zip(grid, tasks.items(), strict=True):
             axes.set_title(name)
             mine = curves[curves["task"] == name]
             lines = 0
@@ -147,13 +145,11 @@ def budgets(section: Section) -> Figure:
                 axes.text(0.3, 0.4, "not run", transform=axes.transAxes, color=MUTED)
                 axes.set_xticks([])
             _printed_lines(axes, name)
-            floor = best_floor(task)
-            if floor is not None:
-                axes.axhline(100 * floor, color=INK, lw=1.0, ls=(0, (2, 1)))
+            draw_floor(axes, best_floor(task))
             if len(mine) and mine["step"].max() >= 30 * mine["step"].min():
                 axes.set_xscale("log")
                 _log_axis(axes)
-        for axes in grid[:, 0]:
+        for axes in layout.leftmost(grid):
             axes.set_ylabel("accuracy, %")
         figure.supxlabel("gradient steps on a budget", fontsize=9)
         handles = [
@@ -165,10 +161,10 @@ def budgets(section: Section) -> Figure:
             for arm in (*PROBES.values(), *PROBES)
         ]  # fmt: skip
         handles += [
-            Line2D([], [], color=INK, lw=1.0, ls=(0, (2, 1)), label="best trivial floor"),
+            floor_handle(),
             Line2D([], [], color=MUTED, lw=1.0, ls=PRINTED, label="printed by the paper (GPT-2)"),
         ]
-        figure.legend(handles=handles, loc="outside upper left", ncols=max(2, columns))
+        figure.legend(handles=handles, loc="outside upper left", ncols=max(2, layout.columns))
     return figure
 
 
@@ -226,25 +222,15 @@ def _panels(
     least: tuple[float, float] | None = None,
 ) -> Figure:
     """Panels with the same rows and a logarithmic axis; `draw` fills the panel of a title."""
-    columns = min(COLUMNS, len(titles))
-    lines = -(-len(titles) // columns)
+    layout = Layout(len(titles), COLUMNS)
+    height = 1.3 + layout.rows * (0.5 + ROW * len(rows))
     with styled():
-        width, height = max(6.4, 2.6 + 2.0 * columns), 1.3 + lines * (0.5 + ROW * len(rows))
-        figure = Figure(figsize=(width, height))
-        grid = figure.subplots(lines, columns, squeeze=False, sharey=True)
-        for axes in grid.flat[len(titles) :]:
-            axes.set_visible(False)
-        for axes, name in zip(grid.flat, titles, strict=False):
+        figure = Figure(figsize=(max(6.4, 2.6 + 2.0 * layout.columns), height))
+        for axes, name in zip(layout.on(figure, sharey=True), titles, strict=True):
             axes.set_xscale("log")
             draw(axes, name)
             axes.set_title(name, fontsize=9)
-            axes.set_yticks(range(len(rows)), rows, fontsize=8)
-            axes.set_ylim(len(rows) - 0.5, -0.5)
-            axes.grid(axis="x")
-            axes.grid(axis="y", visible=False)
-            axes.tick_params(axis="y", length=0)
-            for border in range(1, len(rows)):
-                axes.axhline(border - 0.5, color=GRID, lw=0.6)
+            name_rows(axes, rows)
             _log_axis(axes, least)
         figure.supxlabel(what, fontsize=9)
         figure.legend(handles=list(handles), loc="outside upper left", ncols=len(handles))

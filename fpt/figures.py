@@ -16,6 +16,7 @@ from .arms import ARMS
 from .cells import Cell, best_floor, cells, effect, section_arms, section_tasks
 from .claim import known_to_paper
 from .comparisons import COMPARISONS
+from .panels import DASHED, Layout, draw_floor, floor_handle
 from .sections import Section
 from .style import GRID, INK, LOOKS, MUTED, styled
 from .tasks import Task
@@ -32,12 +33,6 @@ LEAST_REACH = 10.0  # points on each side of zero, so that small effects look sm
 def _figure(width: float, height: float) -> Figure:
     """A figure of its own: no pyplot, so no global state and nothing shown twice."""
     return Figure(figsize=(width, height))
-
-
-def _floor_label() -> Line2D:
-    return Line2D(
-        [], [], color=INK, linewidth=1.2, linestyle=(0, (2, 1)), label="best trivial floor"
-    )
 
 
 def legend(figure: Figure, handles: Sequence[Artist]) -> None:
@@ -81,7 +76,7 @@ def transfer_bars(section: Section) -> Figure:
             if floor is not None:
                 for axes in (ours, theirs):
                     ends = (left - 0.5, left + len(arms) - 0.5)
-                    axes.plot(ends, [100 * floor] * 2, color=INK, lw=1.2, ls=(0, (2, 1)), zorder=4)
+                    axes.plot(ends, [100 * floor] * 2, color=INK, lw=1.0, ls=DASHED, zorder=4)
             _printed_bars(theirs, left, arms, task)
         for place, arm in enumerate(arms):
             bars = {left + place: found.get((arm, task)) for task, left in lefts.items()}
@@ -98,7 +93,7 @@ def transfer_bars(section: Section) -> Figure:
             axes.set_ylabel("test accuracy, %")
             axes.tick_params(axis="x", length=0)
         handles = [_swatch(arm, _runs_label(section, found, arm)) for arm in arms]
-        legend(figure, [*handles, _floor_label()])
+        legend(figure, [*handles, floor_handle()])
     return figure
 
 
@@ -230,8 +225,7 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
     arms = arms if only is None else [arm for arm in only if arm in arms]
     tasks = section_tasks(section, arms)
     curves, found = section.curves(), cells(section.frame())
-    columns = min(3, len(tasks))
-    rows = -(-len(tasks) // columns)
+    layout = Layout(len(tasks), 3)
     handles = [
         Line2D(
             [], [], color=LOOKS[arm].colour, ls=LOOKS[arm].line, marker=LOOKS[arm].marker, ms=4,
@@ -239,15 +233,13 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
         )
         for arm in arms
     ]  # fmt: skip
-    handles.append(_floor_label())
+    handles.append(floor_handle())
     with styled():
-        width = max(6.4, 3.2 * columns)
+        width = max(6.4, 3.2 * layout.columns)
         above = LEGEND_ROW * -(-len(handles) // _legend_columns(width, handles))
-        figure = _figure(width, 0.4 + above + 2.2 * rows)
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for axes in grid.flat[len(tasks) :]:
-            axes.set_visible(False)
-        for axes, (task, definition) in zip(grid.flat, tasks.items(), strict=False):
+        figure = _figure(width, 0.4 + above + 2.2 * layout.rows)
+        grid = layout.on(figure)
+        for axes, (task, definition) in zip(grid, tasks.items(), strict=True):
             mine = curves[(curves["task"] == task) & curves["arm"].isin(arms)]
             axes.set_title(task)
             floor = best_floor(definition)
@@ -261,9 +253,8 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
             if not mine.empty and mine["step"].max() >= 30 * mine["step"].min():
                 axes.set_xscale("log")
                 axes.xaxis.set_minor_formatter(NullFormatter())  # labels would overlap
-            if floor is not None:
-                axes.axhline(100 * floor, color=INK, lw=1.0, ls=(0, (2, 1)))
-        for axes in grid[:, 0]:
+            draw_floor(axes, floor)
+        for axes in layout.leftmost(grid):
             axes.set_ylabel("validation accuracy, %")
         figure.supxlabel("gradient steps", fontsize=9)
         legend(figure, handles)
@@ -288,15 +279,12 @@ def _curves(axes: Axes, arm: str, points: pd.DataFrame) -> None:
 
 def task_samples(tasks: Mapping[str, Task]) -> Figure:
     """One example of each task as a person sees it, with its token form and its answer."""
-    columns = 4
-    rows = -(-len(tasks) // columns)
+    layout = Layout(len(tasks), 4)
     with styled():
-        figure = _figure(10.8, 2.6 * rows)
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for axes in grid.flat:
+        figure = _figure(10.8, 2.6 * layout.rows)
+        for axes, (name, task) in zip(layout.on(figure), tasks.items(), strict=True):
             axes.set_axis_off()
             axes.set_anchor("NW")
-        for axes, (name, task) in zip(grid.flat, tasks.items(), strict=False):
             axes.set_title(f"{name}\n{_token_form(task)}", fontsize=9)
             if not_here(task):
                 text = f"Not here;\n`fpt data {task.name}`\ntakes the data from {task.needs}."

@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLoc
 from .cells import Cell, best_floor, section_tasks
 from .comparison import Comparison
 from .figures import legend
+from .panels import Layout, draw_floor, floor_handle
 from .rates import by_rate, choices, published_rate
 from .sections import Section
 from .style import INK, LOOKS, MUTED, styled
@@ -21,7 +22,6 @@ from .tables import compared
 COLUMNS = 3  # panels side by side, at most
 APART = 0.006  # of the axis, between the points of two arms at one rate
 PAPERS: tuple[float, tuple[float, ...]] = (0, (6, 2))
-FLOOR: tuple[float, tuple[float, ...]] = (0, (2, 1))
 
 
 def rate_figure(section: Section, comparison: Comparison) -> Figure:
@@ -29,14 +29,11 @@ def rate_figure(section: Section, comparison: Comparison) -> Figure:
     is the rate chosen on validation with other seeds; the dashed line is the paper's rate."""
     arms, found, chosen = compared(section, comparison), by_rate(section), choices(section)
     tasks = section_tasks(section, arms)
-    columns = min(COLUMNS, len(tasks))
-    lines = -(-len(tasks) // columns)
+    layout = Layout(len(tasks), COLUMNS)
     with styled():
-        figure = Figure(figsize=(max(6.6, 3.5 * columns), 1.5 + 2.7 * lines))
-        grid = figure.subplots(lines, columns, squeeze=False)
-        for axes in grid.flat[len(tasks) :]:
-            axes.set_visible(False)
-        for axes, (task, definition) in zip(grid.flat, tasks.items(), strict=False):
+        figure = Figure(figsize=(max(6.6, 3.5 * layout.columns), 1.5 + 2.7 * layout.rows))
+        grid = layout.on(figure)
+        for axes, (task, definition) in zip(grid, tasks.items(), strict=True):
             axes.set_title(task)
             mine = {arm: found[arm, task] for arm in arms if (arm, task) in found}
             _axis(axes, sorted({lr for each in mine.values() for lr in each}))
@@ -45,9 +42,7 @@ def rate_figure(section: Section, comparison: Comparison) -> Figure:
             for index, (arm, each) in enumerate(mine.items()):
                 best = chosen[arm, task].best
                 _line(axes, arm, each, best, index - (len(mine) - 1) / 2, lost)
-            floor = best_floor(definition)
-            if floor is not None:
-                axes.axhline(100 * floor, color=INK, lw=1.0, ls=FLOOR)
+            draw_floor(axes, best_floor(definition))
             if not any(cell.interval for each in mine.values() for cell in each.values()):
                 axes.set_ylim(0, 100)
                 box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
@@ -55,14 +50,14 @@ def rate_figure(section: Section, comparison: Comparison) -> Figure:
                     0.04, 0.06, "not run", transform=axes.transAxes, color=MUTED, bbox=box, zorder=7
                 )
             axes.yaxis.set_major_locator(MaxNLocator(6, prune="both"))
-        for axes in grid[:, 0]:
+        for axes in layout.leftmost(grid):
             axes.set_ylabel("test accuracy, %")
         figure.supxlabel("learning rate", fontsize=9)
         handles = [_handle(arm, [found[at] for at in found if at[0] == arm]) for arm in arms]
         handles += [
             Line2D([], [], ls="", marker="o", mfc="none", mec=INK, ms=11, label="best rate"),
             Line2D([], [], color=MUTED, lw=1.2, ls=PAPERS, label="the paper's rate"),
-            Line2D([], [], color=INK, lw=1.0, ls=FLOOR, label="best trivial floor"),
+            floor_handle(),
         ]
         legend(figure, handles)
     return figure

@@ -11,6 +11,7 @@ from .cells import section_arms
 from .draws import Draws
 from .errors import FptError
 from .inits import LAYER, State, part_of, weight_stds
+from .panels import Layout
 from .sections import Section
 from .style import LOOKS, styled
 from .table import Table, label
@@ -74,14 +75,11 @@ def weight_stds_figure(section: Section) -> Figure:
     """The paper's «Weight STDs per layer»: a panel per kind of matrix, a line per start."""
     table = weight_stds_table(section)
     kinds = list(dict.fromkeys(table["tensor"]))
-    columns = min(4, len(kinds))
-    lines = -(-len(kinds) // columns)
+    layout = Layout(len(kinds), 4)
     with styled():
-        figure = Figure(figsize=(max(6.4, 2.3 * columns), 0.9 + 2.0 * lines))
-        grid = figure.subplots(lines, columns, squeeze=False, sharey=True)
-        for axes in grid.flat[len(kinds) :]:
-            axes.set_visible(False)
-        for axes, kind in zip(grid.flat, kinds, strict=False):
+        figure = Figure(figsize=(max(6.4, 2.3 * layout.columns), 0.9 + 2.0 * layout.rows))
+        grid = layout.on(figure, sharey=True)
+        for axes, kind in zip(grid, kinds, strict=True):
             axes.set_title(kind)
             for arm in DRAWN:
                 mine = table[(table["arm"] == arm) & (table["tensor"] == kind)]
@@ -94,7 +92,7 @@ def weight_stds_figure(section: Section) -> Figure:
             axes.set_ylim(0, 1.08 * table["std"].max())
         figure.supxlabel("layer", fontsize=9)
         figure.supylabel("std of the weights", fontsize=9)
-        handles, names = grid.flat[0].get_legend_handles_labels()
+        handles, names = grid[0].get_legend_handles_labels()
         absent = [arm for arm in DRAWN if arm not in set(table["arm"])]
         names = [f"{n}: weights not here" if n in map(label, absent) else n for n in names]
         figure.legend(handles, names, loc="outside upper left", ncols=2)

@@ -11,7 +11,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullFormatter, NullLocator
 
 from .cells import Cell
-from .style import INK, LOOKS, MUTED, Look, styled
+from .panels import Layout, draw_floor, floor_handle
+from .style import LOOKS, MUTED, Look, styled
 
 APART = 0.008  # of the axis, between the points of two series at one place
 SIDE_BY_SIDE = 3  # panels; more of them stand in rows of two
@@ -43,22 +44,17 @@ def trends(
     the best trivial ones of each panel.
     """
     with styled():
-        columns = len(panels) if len(panels) <= SIDE_BY_SIDE else 2
-        rows = -(-len(panels) // columns)
-        figure = Figure(figsize=(max(6.4, 4.4 * columns), 1.2 + 3.2 * rows))
-        grid = figure.subplots(rows, columns, squeeze=False)
-        for axes in grid.flat[len(panels) :]:
-            axes.remove()
-        for axes, (title, series) in zip(grid.flat, panels.items(), strict=False):
+        layout = Layout(len(panels), SIDE_BY_SIDE if len(panels) <= SIDE_BY_SIDE else 2)
+        figure = Figure(figsize=(max(6.4, 4.4 * layout.columns), 1.2 + 3.2 * layout.rows))
+        grid = layout.on(figure)
+        for axes, (title, series) in zip(grid, panels.items(), strict=True):
             axes.set_title(title)
             axes.set_xscale("log")
             places = [x for it in series for x, _ in it.ours]
             places += [x for it in series for x, _, _ in it.paper]
             axes.set_xlim(min(places) / 1.35, max(places) * 1.35)
             _panel(axes, series)
-            floor = floors[title]
-            if floor is not None:
-                axes.axhline(100 * floor, color=INK, lw=1.0, ls=(0, (2, 1)))
+            draw_floor(axes, floors[title])
             if ticks:
                 mine = [(x, text) for x, text in ticks if min(places) <= x <= max(places)]
                 axes.xaxis.set_major_locator(FixedLocator([x for x, _ in mine]))
@@ -68,7 +64,7 @@ def trends(
             axes.yaxis.set_major_locator(MaxNLocator(6, prune="both"))  # no mark outside
             low, high = axes.get_ylim()
             axes.set_ylim(max(0.0, low - LEAST_REACH), min(104.0, high + LEAST_REACH))
-        for axes in grid[:, 0]:
+        for axes in layout.leftmost(grid):
             axes.set_ylabel("test accuracy, %")
         figure.supxlabel(what, fontsize=9)
         # One entry per line of any panel.
@@ -79,7 +75,7 @@ def trends(
             handles.append(Line2D([], [], label="the paper", lw=THIN, **_half(look)))
         handles += [
             Line2D([], [], color=MUTED, ls="", marker="_", ms=8, label="each seed"),
-            Line2D([], [], color=INK, lw=1.0, ls=(0, (2, 1)), label="best trivial floor"),
+            floor_handle(),
         ]
         figure.legend(handles=handles, loc="outside upper left", ncols=3)
     return figure

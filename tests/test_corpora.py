@@ -119,6 +119,7 @@ def test_figures_have_a_panel_per_task(section: Section) -> None:
     texts = [text.get_text() for text in figure.axes[0].texts]
     assert texts == [f"not run or not here: 1 of {len(CORPORA)}"]
     tokens = corpora.tokens_figure(section)
+    assert tokens is not None
     assert [axes.get_title(loc="left") for axes in tokens.axes] == list(TASKS)
     assert [arm for _, arm in corpora.tokens_seen(section)] == list(AMOUNTS)
 
@@ -126,9 +127,17 @@ def test_figures_have_a_panel_per_task(section: Section) -> None:
 def test_one_body_of_english_is_no_trend(section: Section) -> None:
     alone = [run for run in section.runs if run.task != "mnist" or run.arm not in AMOUNTS[1:]]
     figure = corpora.tokens_figure(replace(section, runs=tuple(alone)))
+    assert figure is not None
     assert "mnist" in TASKS
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert titles == [task for task in TASKS if task != "mnist"]
+
+
+def test_no_figure_where_no_task_has_two_bodies_of_english(section: Section) -> None:
+    own = dict(zip(TASKS, AMOUNTS, strict=False))  # several sizes, each on a task of its own
+    apart = [r for r in section.runs if r.arm not in AMOUNTS or own.get(r.task) == r.arm]
+    assert len({run.arm for run in apart} & set(AMOUNTS)) > 1
+    assert corpora.tokens_figure(replace(section, runs=tuple(apart))) is None
 
 
 def test_a_panel_counts_the_bodies_that_its_task_has(section: Section) -> None:
