@@ -175,7 +175,11 @@ def parser() -> argparse.ArgumentParser:
     pretrain.add_argument("--backbone", help="by default nano")
     pretrain.add_argument("--tokens", type=int, help="by default those of the shipped weights")
     pretrain.add_argument("--seed", type=int, help="by default 0")
-    pretrain.add_argument("--budget", metavar="TIME")
+    pretrain.add_argument(
+        "--budget",
+        metavar="TIME",
+        help="such as 9m; preparing a corpus counts, but is not interrupted",
+    )
     pretrain.add_argument("--compile", action="store_true", help="needs a C++ compiler")
     corpus = verb(
         "corpus", "Write a text corpus from files of a data set on the hub.", profile=False

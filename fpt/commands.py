@@ -131,7 +131,8 @@ def run(args: argparse.Namespace) -> None:
             runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
         print(f"{made} new records in {store(args.profile).folder}")
         if args.all and len(runs) == sum(len(part.runs) for part in parts) and not args.shard:
-            teach_in(parts, end)
+            _teach(parts, end)
+            return
     for part in parts:
         part.write_index()
 
@@ -140,22 +141,25 @@ def teach(args: argparse.Namespace) -> None:
     """Teach bodies English where a section asks for it, and write the index files."""
     parts = sections_of(args.profile)
     budget = float("inf") if args.budget is None else seconds(args.budget)
-    if not teach_in(parts, time.monotonic() + budget):
+    if not _teach(parts, time.monotonic() + budget):
         print(f"Profile {args.profile!r} teaches no body English.")
-    for part in parts:
-        part.write_index()
 
 
-def teach_in(parts: Sequence[Section], end: float) -> bool:
-    """Give the missing lessons of the sections until `time.monotonic()` passes `end`; whether any
-    section has lessons."""
+def _teach(parts: Sequence[Section], end: float) -> bool:
+    """Give the missing lessons of the sections until `time.monotonic()` passes `end`, and write the
+    index files, also where a lesson fails; whether any section has lessons."""
     from . import lessons
 
     wanted = {part.name: lessons.planned(part.profile, part.name) for part in parts}
-    for part in filter(lambda part: wanted[part.name], parts):
-        made = lessons.teach(part.profile, wanted[part.name], end - time.monotonic())
-        left = len(lessons.missing(part.profile, part.name))
-        print(f"{part.name}: {made} of {len(wanted[part.name])} lessons given now, {left} missing")
+    try:
+        for part in filter(lambda part: wanted[part.name], parts):
+            made = lessons.teach(part.profile, wanted[part.name], end - time.monotonic())
+            left = len(lessons.missing(part.profile, part.name))
+            said = f"{made} of {len(wanted[part.name])} lessons given now, {left} missing"
+            print(f"{part.name}: {said}")
+    finally:
+        for part in parts:
+            part.write_index()
     return any(wanted.values())
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from .arms import ARMS
 from .config import Profile, weights_of
+from .errors import FptError
 from .files import lock
 from .paths import CACHE
 from .pretrain.adapt import adapt, adapted
@@ -84,17 +85,27 @@ def missing(profile: Profile, section: str) -> list[Lesson]:
 
 def teach(profile: Profile, wanted: list[Lesson], budget: float = math.inf) -> int:
     """Give those of the lessons that are missing, one after another, until `budget` seconds are
-    over; what is unfinished then goes on in the next call. Returns how many were finished."""
+    over; what is unfinished then goes on in the next call. Returns how many were finished.
+
+    One that cannot be given, as its body is not here, does not keep the others from it: the first
+    such FptError is raised after them.
+    """
     end, finished = time.monotonic() + budget, 0
+    failed: FptError | None = None
     folder = folder_of(profile)
     for lesson in wanted:
         with lock(CACHE / "locks" / profile.name / lesson.plan.key, wait=False) as mine:
             if not mine or adapted(folder, lesson.plan) is not None:
                 continue
             left = end - time.monotonic()
-            if left <= 0 or not adapt(lesson.plan, folder, CACHE / "checkpoints", budget=left):
-                break
-            finished += 1
+            try:
+                if left <= 0 or not adapt(lesson.plan, folder, CACHE / "checkpoints", budget=left):
+                    break
+                finished += 1
+            except FptError as error:
+                failed = failed or error
+    if failed is not None:
+        raise failed
     return finished
 
 

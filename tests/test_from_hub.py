@@ -83,7 +83,9 @@ def test_a_text_that_is_there_stays(hub: Path, capsys: pytest.CaptureFixture[str
     assert (hub / "corpora/plain.txt").read_bytes() == (hub / "plain.txt").read_bytes()
 
 
-@pytest.mark.parametrize("name", ["english", "english-bytes", "uniform", "images"])
+@pytest.mark.parametrize(
+    "name", ["english", "english-bytes", "uniform", "images", "mnist", "shapes"]
+)
 def test_a_name_that_would_not_be_read(
     name: str, hub: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

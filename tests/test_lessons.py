@@ -11,7 +11,8 @@ import yaml
 from made import make_section
 from profiled import clashes, texts
 
-from fpt import claims, config, english, lessons, verdicts
+from fpt import claims, commands, config, english, lessons, verdicts
+from fpt.__main__ import main
 from fpt.arms import ARMS
 from fpt.claim import LANGUAGE
 from fpt.errors import FptError
@@ -203,6 +204,44 @@ def test_the_figure_has_a_panel_for_each_way_of_training(section: Section) -> No
     said = texts(figure)
     assert f"not run: {label('fpt-uniform')}" in [text.get_text() for text in said]
     assert not clashes(said)
+
+
+def test_a_lesson_that_cannot_be_given_does_not_keep_the_others(
+    section: Section, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wanted = planned(section.profile, section.name)
+    monkeypatch.setattr(lessons, "CACHE", tmp_path / "cache")
+    given: list[str] = []
+
+    def one(plan: Any, folder: Path, cache: Path, *, budget: float) -> bool:
+        if plan.weights is not None:
+            raise FptError(f"{plan.weights} is not here.")
+        given.append(plan.key)
+        return True
+
+    monkeypatch.setattr(lessons, "adapt", one)
+    absent = [it.plan.weights for it in wanted if it.plan.weights is not None]
+    with pytest.raises(FptError, match=f"{absent[0]} is not here"):
+        lessons.teach(section.profile, wanted)
+    assert given == [it.plan.key for it in wanted if it.plan.weights is None]
+    assert given
+
+
+def test_the_index_has_what_was_taught_before_a_lesson_failed(
+    section: Section, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = section.folder / "index" / f"{section.name}.json"
+
+    def fail(profile: Any, wanted: list[Lesson], budget: float) -> int:
+        fill(section, lambda it: level(it) if it.arm == "random" else None)
+        raise FptError("a body is not here.")
+
+    monkeypatch.setattr(lessons, "teach", fail)
+    monkeypatch.setattr(commands, "sections_of", lambda profile: [section])
+    section.write_index()
+    before = json.loads(path.read_text())
+    assert main(["teach", "--profile", "lab"]) == 2
+    assert json.loads(path.read_text()) != before
 
 
 def test_teaching_goes_on_where_it_was_and_only_what_is_missing(

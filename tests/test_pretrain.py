@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import GPT2Model
+from transformers import GPT2Config, GPT2Model
 
 from fpt import backbones
 from fpt.backbones import Backbone
 from fpt.draws import Draws
 from fpt.errors import FptError
 from fpt.pretrain import corpus, language, models
-from fpt.pretrain.body import finished
+from fpt.pretrain.body import finished, write_weights
 from fpt.pretrain.language import Pretraining, pretrain
 from fpt.pretrain.models import language_model
 from fpt.pretrain.plan import offsets_at, positions_seen
@@ -86,6 +86,17 @@ def test_stream_decodes_to_the_text(text: Path) -> None:
     decoded = stream.tokenizer.decode(stream.train.tolist(), skip_special_tokens=True)
     assert decoded.startswith(first)
     assert stream.digest == corpus.token_stream("javascript", 3000).digest
+
+
+def test_a_document_may_speak_of_the_end_of_documents(text: Path) -> None:
+    lines = [f"line {index} is not {corpus.END} the end" for index in range(100)]
+    (text / "own.txt").write_text("\n".join(lines))
+    stream = open_stream("own", 10**6)
+    assert stream.tokenizer is not None
+    assert int((stream.train == 0).sum()) == 98
+    held_out = stream.tokenizer.decode(stream.valid.tolist(), skip_special_tokens=True)
+    assert held_out == "".join(lines[49::50])
+    assert stream.valid_bytes == len(held_out)
 
 
 def test_missing_and_unknown_corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,6 +254,45 @@ def test_a_finished_body_is_not_made_again(text: Path) -> None:
     assert not pretrain(replace(PLAN, seed=1), out, budget=0.0)
     (out / "pretraining.json").write_text("{")
     assert not finished(out)
+
+
+@every_body
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_what_a_finished_body_has_lost_costs_no_training(
+    body: Backbone, name: str, text: Path
+) -> None:
+    plan, out = replace(PLAN, backbone=body.name), text / "body"
+    assert pretrain(plan, out, evaluations=1)
+    before = {path: path.read_bytes() for path in out.iterdir()}
+    (out / name).unlink()
+    assert pretrain(plan, out, budget=0.0)
+    (out / name).write_text("{")
+    assert pretrain(plan, out, budget=0.0)
+    assert {path: path.read_bytes() for path in out.iterdir()} == before
+
+
+def test_weights_are_the_bytes_that_transformers_writes(text: Path) -> None:
+    model, out = models.GPT2Language(TINY, 0), text / "body"
+    write_weights(out, model.tensors())
+    model.gpt2.bfloat16().save_pretrained(text / "theirs")
+    theirs = GPT2Config.from_pretrained(text / "theirs").to_diff_dict()
+    assert (out / "model.safetensors").read_bytes() == (
+        text / "theirs/model.safetensors"
+    ).read_bytes()
+    assert model.config() == theirs | {"dtype": "bfloat16"}
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_body_that_cannot_be_written_is_one_sentence(name: str, text: Path) -> None:
+    """A folder stands where the file should: as on a full disk, training is not lost."""
+    out = text / "body"
+    (out / name).mkdir(parents=True)
+    with pytest.raises(FptError, match=f"Cannot write .*{name}") as caught:
+        pretrain(PLAN, out, evaluations=1)
+    assert "\n" not in str(caught.value)
+    (out / name).rmdir()
+    assert pretrain(PLAN, out, budget=0.0)
+    assert GPT2Model.from_pretrained(out).config.n_layer == TINY.layers
 
 
 def test_what_is_killed_loses_a_minute(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,10 @@ def test_a_name_without_a_backbone_is_refused() -> None:
         (["klingon"], "'klingon' here; choose from english, "),
         (["english", "--backbone", "vit-nano"], "'vit-nano' is not pretrained as a language model"),
         (["bit-memory", "--backbone", "huge"], "no backbone 'huge'"),
-        (["english", "--tokens", "0"], "tokens"),
+        (["english", "--tokens", "0"], "tokens must be at least 1"),
+        (["uniform", "--tokens", str(2**63)], "tokens must be below 2^63"),
+        ([f"uniform@{2**63}"], "tokens must be below 2^63"),
+        (["shapes+uniform"], "'shapes+uniform' here; choose from"),
     ],
 )
 def test_wrong_words_on_the_command_line(

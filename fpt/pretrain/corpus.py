@@ -263,6 +263,7 @@ def token_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> St
     if not vocabulary_path.exists():
         write_atomic(vocabulary_path, train_tokenizer(source).to_str(pretty=True).encode())
     tokenizer = read_tokenizer(vocabulary_path)
+    tokenizer.encode_special_tokens = True  # `END` inside a line is text: id 0 ends documents only
     if not path.exists():
         train, valid = split(source)
         arrays = {

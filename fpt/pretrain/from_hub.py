@@ -8,7 +8,7 @@ from ..data import downloaded
 from ..errors import FptError
 from ..files import write_atomic
 from .corpus import CORPORA, END, OWN_NAME, corpora_folder, lines_of
-from .streams import NAMES
+from .provide import OBJECTIVES
 
 
 def text_of(path: Path, column: str, by_line: bool) -> Iterator[str]:
@@ -28,8 +28,8 @@ def take(name: str, repo: str, revision: str, files: Sequence[str], column: str)
     if not OWN_NAME.fullmatch(name):
         raise FptError(f"{name!r} is no name for a corpus; use letters, digits, '.', '_' and '-'.")
     reads = CORPORA[name].train if name in CORPORA else ()
-    if name in NAMES and reads != (f"{name}.txt",):
-        raise FptError(f"{name!r} is the name of another corpus; choose another.")
+    if name in OBJECTIVES and reads != (f"{name}.txt",):
+        raise FptError(f"{name!r} is the name of another corpus or of a task; choose another.")
     out = corpora_folder() / f"{name}.txt"
     there = [path for path in (out, out.with_suffix(".txt.xz")) if path.exists()]
     if there:

@@ -25,7 +25,7 @@ from ..loop import CHECKPOINT_SECONDS
 from ..records import check_numbers
 from ..rng import generator
 from ..weights import file_digest
-from .body import finished
+from .body import describe, finished, write_weights
 from .corpus import VOCABULARY, Stream
 from .lines import entropy
 from .models import LanguageModel, language_model, surprise
@@ -184,6 +184,7 @@ def pretrain(
     model = language_model(backbone(plan.backbone), plan.seed).train().to(devices.choose())
     stream = stream or open_stream(plan.corpus, plan.tokens)
     if finished(out, plan=asdict(plan), corpus_digest=stream.digest):
+        _describe(out, model, stream)  # a lost config.json costs no training
         return True
     path = out / "checkpoint.safetensors"
     left = end - time.monotonic()
@@ -277,7 +278,8 @@ def finish(
     """Write the backbone directory. Weights are rounded to bf16, as every frozen body is."""
     counts = np.bincount(stream.valid, minlength=VOCABULARY) / len(stream.valid)
     valid_loss = float(losses.mean())
-    model.write(out)
+    _describe(out, model, stream)
+    write_weights(out, model.tensors())
     record: dict[str, Any] = {
         "plan": asdict(plan),
         "tokens": plan.steps * plan.batch * plan.context,
@@ -293,11 +295,15 @@ def finish(
         "curve": log.curve,
     }
     if stream.tokenizer is not None:
-        stream.tokenizer.save(str(out / "tokenizer.json"))
         record["bits_per_byte"] = valid_loss * bits_per_nat(stream)
     if stream.entropy is not None:
         record |= against_entropy(plan, stream, losses)
     write_json(out / "pretraining.json", record)
+
+
+def _describe(out: Path, model: LanguageModel, stream: Stream) -> None:
+    tokenizer = stream.tokenizer
+    describe(out, model.config(), None if tokenizer is None else tokenizer.to_str(pretty=True))
 
 
 def bits_per_nat(stream: Stream) -> float:

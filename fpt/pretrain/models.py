@@ -5,7 +5,6 @@ and Wolf (2017, arXiv:1608.05859).
 """
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 from ..backbones import BACKBONES, FAMILIES, Backbone, build
 from ..draws import Draws
 from ..errors import FptError
-from .body import write_body
+from .body import body_config
 from .corpus import VOCABULARY
 
 ROWS = 1024  # of the matrix of logits at a time: what they need stays in the cache of a CPU
@@ -60,9 +59,16 @@ class GPT2Language(nn.Module):
         """Ids and positions (B, T) -> hidden states (B, T, width)."""
         return self.gpt2.transformer(ids, position_ids=positions, use_cache=False).last_hidden_state
 
-    def write(self, folder: Path) -> None:
-        """config.json and model.safetensors in bf16, of the whole language model."""
-        self.gpt2.bfloat16().save_pretrained(folder)
+    def config(self) -> dict[str, Any]:
+        """What config.json says of the whole language model."""
+        made = self.gpt2.config.to_diff_dict()
+        return {**made, "architectures": ["GPT2LMHeadModel"], "dtype": "bfloat16"}
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The whole language model, by the names that transformers stores."""
+        named = self.gpt2.state_dict()
+        del named["lm_head.weight"]  # the table of words
+        return dict(named)
 
 
 class LSTMLanguage(nn.Module):
@@ -92,9 +98,13 @@ class LSTMLanguage(nn.Module):
         x = F.embedding(ids, self.words)
         return self.body(x if self.positions is None else x + self.positions[positions])
 
-    def write(self, folder: Path) -> None:
-        """config.json and model.safetensors in bf16, of the whole language model."""
-        write_body(folder, self.spec, self.body_parameters(), {"words": self.words})
+    def config(self) -> dict[str, Any]:
+        """As `GPT2Language.config`."""
+        return body_config(self.spec)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """As `GPT2Language.tensors`, by our own names."""
+        return {**self.body_parameters(), "words": self.words}
 
 
 LanguageModel = GPT2Language | LSTMLanguage

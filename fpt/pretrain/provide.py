@@ -32,8 +32,8 @@ OBJECTIVES = (*NAMES, *SETTINGS)
 def asked(objective: str) -> Wanted | None:
     """The corpus or the task behind an objective; None where nothing can be pretrained on it."""
     found = taken_apart(objective)
-    if found is not None and "+".join(found.parts) in SETTINGS:
-        return None if found.sparse else found
+    if found is not None and not SETTINGS.keys().isdisjoint(found.parts):  # alone, and not -last
+        return found if len(found.parts) == 1 and not found.sparse else None
     return wanted(objective)
 
 
@@ -48,9 +48,10 @@ def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = Non
             f"Nothing is pretrained on {objective!r} here; choose from {', '.join(OBJECTIVES)}, or "
             f"put {objective}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
         )
-    if tokens is not None and not 1 <= tokens < 2**63:
-        bound = "at least 1" if tokens < 1 else "below 2^63"
-        raise FptError(f"The number of tokens must be {bound}, not {tokens}.")
+    for count in (tokens, found.most):
+        if count is not None and not 1 <= count < 2**63:
+            bound = "at least 1" if count < 1 else "below 2^63"
+            raise FptError(f"The number of tokens must be {bound}, not {count}.")
     if None not in (tokens, found.most) and tokens != found.most:
         raise FptError(
             f"{objective!r} says that it has {found.most} tokens, so {tokens} are another corpus: "

@@ -27,7 +27,7 @@ from ..loop import Loop
 from ..spec import RunSpec, canonical
 from ..tasks import Task, get_task
 from ..weights import State, body_state, file_digest
-from .body import finished, write_body
+from .body import body_config, describe, finished, write_body
 from .streams import amount
 
 LOOKS = 10  # at the validation set
@@ -123,6 +123,7 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
     """
     task, spec = get_task(plan.task), backbone(plan.backbone)
     if finished(out, plan=asdict(plan), data_digest=task.digest()):
+        describe(out, body_config(spec))  # a lost config.json costs no training
         return True
     device = devices.choose()
     path = out / "checkpoint.safetensors"
