@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made import fill, make_record, make_section, spread
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -180,3 +181,19 @@ def test_what_is_clear_in_a_picture_becomes_white() -> None:
     clear.putpixel((1, 0), (0, 0, 255, 255))
     packed = Image.open(io.BytesIO(pictures.packed(clear))).convert("RGB")
     assert [packed.getpixel((x, 0)) for x in (0, 1)] == [(255, 255, 255), (0, 0, 255)]
+
+
+def test_an_arm_keeps_its_colour_in_a_picture_of_many() -> None:
+    """Of few pixels among the many shades of a photograph, too."""
+    own = list(pictures.OWN)
+    assert (255, 255, 255) in own
+    many = Image.frombytes("RGB", (256, 256), np.random.default_rng(0).bytes(3 * 256**2))
+    many.paste((253, 253, 253), (0, 128, 256, 256))  # much of what is nearly white
+    for place, colour in enumerate(own):
+        many.putpixel((place, 0), colour)
+    packed = Image.open(io.BytesIO(pictures.packed(many)))
+    assert len(packed.getcolors() or ()) <= pictures.COLOURS
+    shown = packed.convert("RGB")
+    assert [shown.getpixel((place, 0)) for place in range(len(own))] == own
+    away = np.abs(np.asarray(shown, int) - np.asarray(many, int)).mean()
+    assert away < 64  # of 255; the others are near what they were
