@@ -35,7 +35,8 @@ BODY = "attention-pico"
 TESTS = Path(__file__).parent
 SHORT = [spec(backbone=BODY, seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
 # Long enough to be killed on the way.
-LONG = [spec(backbone=BODY, steps=600, eval_every=60, lr=lr) for lr in (0.01, 0.02)]
+PATIENCE = 120  # seconds, so that a test that fails ends
+LONG = [spec(backbone=BODY, steps=2400, eval_every=60, lr=lr) for lr in (0.01, 0.02)]
 
 DRIVER = """
 import sys
@@ -97,10 +98,13 @@ def two_machines() -> Iterator[str]:
 
 
 def when(there: Callable[[], bool], then: Callable[[], None]) -> threading.Thread:
-    """Does `then` once `there` holds, beside the test."""
+    """Does `then` once `there` holds, beside the test; gives up where that does not come."""
+    end = time.monotonic() + PATIENCE
 
     def wait() -> None:
         while not there():
+            if time.monotonic() > end:
+                return
             time.sleep(0.02)
         then()
 
