@@ -17,6 +17,7 @@ SETTINGS: Mapping[str, type] = {
     "steps": int,
     "eval_every": int,
     "eval_items": int,
+    "test_items": int,
     "patience": int,
     "clip": float,
     "dropout": float,
@@ -24,7 +25,7 @@ SETTINGS: Mapping[str, type] = {
 }
 EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "beyond")  # of a section's block too
 ENGLISH = ("english", "arms", "seeds")  # of a block that teaches bodies English (`fpt.lessons`)
-ZERO_ALLOWED = {"patience", "dropout", "eval_items"}
+ZERO_ALLOWED = {"patience", "dropout", "eval_items", "test_items"}
 TOO_LARGE = 2**63  # for a number of any setting, and for a seed
 
 

@@ -6,7 +6,7 @@ is allowed (`fpt.checks`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,14 @@ from .checks import (
 )
 from .counts import as_costly
 from .errors import FptError
+from .loop import TRAIN_ITEMS
 from .params import PROFILES, check_names, read_params
 from .spec import RunSpec, canonical, probe_of
 from .tasks import get_task
 from .weights import reads_weights
+
+LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
+LONG_TEST_ITEMS = 2000  # test examples of such a task at most
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ def load(name: str, path: Path | None = None) -> Profile:
             backbone(body)
         except FptError as error:
             raise FptError(f"{name}.bodies.{role}: {error}") from error
-    defaults = check_settings(f"{name}.defaults", block["defaults"])
+    defaults = {"test_items": 0} | check_settings(f"{name}.defaults", block["defaults"])
     absent = [setting for setting in SETTINGS if setting not in defaults]
     if absent:
         raise FptError(f"{name}.defaults: {', '.join(absent)} missing.")
@@ -159,6 +163,10 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
     kind, options = block.pop("name", task), block.pop("options", {})
     values = {**profile.defaults, **block, **profile.arms.get(arm.name, {}), **settings}
     data = get_task(kind, **options)
+    whole = data.sizes["test"]
+    most = LONG_TEST_ITEMS if data.length >= LONG else whole
+    test_items = min(values["test_items"] or whole, most)
+    values["test_items"] = test_items if test_items < whole else 0
     body = backbone(profile.bodies[arm.body])
     if arm.body == "lstm-flops":
         body = as_costly(body, backbone(profile.bodies["transformer"]), data.length)
@@ -176,7 +184,29 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
         order=arm.order,
         **values,
     )
-    return probe_of(spec) if arm.procedure == "probe" else spec
+    spec = probe_of(spec) if arm.procedure == "probe" else spec
+    return replace(spec, semantics=semantics_of(spec))
+
+
+def semantics_of(spec: RunSpec) -> int:
+    """2 for a spec that means something else than in the first version of this project; else 1.
+
+    It does if an evaluation reads a part of a set that is not stored in random order (the first
+    version read the head of it: the shortest sequences, or the first classes), if dropout fell on
+    an embedding, or if the evaluation of the released LSTM depended on its pack.
+    """
+    task = get_task(spec.task, **spec.options)
+    if backbone(spec.backbone).family == "lstm-released":
+        return 2
+    if spec.procedure == "probe":  # it evaluates whole sets, without dropout
+        return 1
+    parts = {"valid": spec.eval_items, "train": TRAIN_ITEMS}
+    headed = [
+        split
+        for split, count in parts.items()
+        if 0 < count < task.sizes[split] and not task.in_random_order(split)
+    ]
+    return 2 if headed or (task.kind == "token" and spec.dropout) else 1
 
 
 def expand(profile: Profile, section: str) -> list[Run]:

@@ -2,7 +2,6 @@
 
 import ctypes
 import gc
-import math
 import platform
 import resource
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -95,17 +94,8 @@ def out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(it in str(error) for it in NO_MEMORY)
 
 
-def free_memory(device: torch.device) -> float:
-    """Bytes that tensors can still take: of a GPU what no process holds, and what the allocator of
-    this one has kept of tensors that are gone. Infinite on a CPU, where it cannot be known."""
-    if device.type != "cuda":
-        return math.inf
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return torch.cuda.mem_get_info(device)[0] + kept
-
-
 def release_memory(device: torch.device) -> None:
-    """Give back a pack's memory on a GPU, graphs included, before the next one is planned."""
+    """Give back a pack's memory on a GPU before the next one is planned."""
     if device.type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()

@@ -1,63 +1,82 @@
 """Dropout and noise of a pack: every run draws alone what it draws in company.
 
-Before each training step the loop calls `Draws.begin`; every run's masks come from one generator
-seeded by (run seed, "dropout", step), all sites in order in one draw. So nothing depends on pack
-neighbours, nothing needs saving, and there is one kernel per run however deep the body is.
+Before each training step the loop calls `Draws.begin`. The masks of a run come from one generator
+seeded by (run seed, "dropout", step), site after site in the order of construction, each when it is
+first used. So nothing depends on pack neighbours and nothing needs saving.
 """
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .device import constant
 from .rng import fold, generator
+
+NOISE_BLOCK = 64  # evaluation examples whose noise is drawn together
 
 
 class Draws:
-    """The random numbers of one step: masks (sites, K, B, T, width), scaled by 1 / (1 - p)."""
+    """The random numbers of one step: dropout masks and noise of K runs."""
 
     def __init__(self) -> None:
-        self.sites: list[float] = []  # drop probability of each site, in order of use
-        self.masks: Tensor | None = None
-        self.noise: dict[tuple[str, tuple[int, ...]], Tensor] = {}  # of training, as last drawn
+        self.sites: list[float] = []  # drop probability of each site, in order of construction
         self.seeds: tuple[int, ...] = ()
+        self.first = 0  # number of the first example of an evaluation batch in its split
         self.step = 0
+        self.shape = (0, 0, 0)
+        self.masks: dict[int, Tensor] = {}  # of this step, by site, as far as they are drawn
+        self.streams: list[np.random.SFC64] | list[torch.Generator] = []
+        self.device = torch.device("cpu")
 
     def begin(
-        self, seeds: Sequence[int], step: int, shape: tuple[int, int, int], like: Tensor
+        self,
+        seeds: Sequence[int],
+        step: int,
+        shape: tuple[int, int, int],
+        device: torch.device | str,
     ) -> None:
-        """Draw the masks of `step` for runs `seeds`; `shape` is (B, T, width) of one run, where
-        T may be longer than the sequences at hand."""
-        self.seeds, self.step = tuple(seeds), step
-        # In place where the runs are as many: a CUDA graph reads noise and masks where they were.
-        self.noise = {at: it for at, it in self.noise.items() if len(it) == len(self.seeds)}
-        for (purpose, size), noise in self.noise.items():
-            noise.copy_(self._normal(purpose, size, noise, step))
-        if not any(self.sites):
-            self.masks = None
-            return
-        full = (len(self.sites), len(self.seeds), *shape)
-        if self.masks is None or self.masks.shape != full or self.masks.device != like.device:
-            self.masks = torch.empty(full, device=like.device, dtype=like.dtype)
-        draw = _draw_on_cpu if like.device.type == "cpu" else _draw
-        for row, seed in zip(self.masks.unbind(1), self.seeds, strict=True):
-            draw(row, seed, step, self.sites)
+        """Start training step `step` of runs `seeds`; `shape` is (B, T, width) of one run, where T
+        may be longer than the sequences at hand and the width is a multiple of 4."""
+        assert shape[-1] % 4 == 0, "masks are drawn in words of four numbers"
+        self.seeds, self.step, self.shape = tuple(seeds), step, shape
+        self.device, self.masks = torch.device(device), {}
+        if self.device.type == "cpu":
+            self.streams = [np.random.SFC64(fold(seed, "dropout", step)) for seed in self.seeds]
+        else:
+            self.streams = [generator(device, seed, "dropout", step) for seed in self.seeds]
 
-    def normal(self, purpose: str, shape: tuple[int, ...], like: Tensor, training: bool) -> Tensor:
-        """Standard normal noise (K, *shape), keyed by run and step; fixed outside training."""
-        if not training:
-            return self._normal(purpose, shape, like, -1)
-        if (purpose, shape) not in self.noise:
-            self.noise[purpose, shape] = self._normal(purpose, shape, like, self.step)
-        return self.noise[purpose, shape]
+    def kept(self, site: int) -> Tensor:
+        """The mask of a site in this step, (K, B, T, width) bool, True where a value is kept."""
+        assert self.seeds, "Draws.begin was not called before this step"
+        while len(self.masks) <= site:
+            keep = 1 - self.sites[len(self.masks)]
+            rows = [_draw(stream, self.shape, keep, self.device) for stream in self.streams]
+            self.masks[len(self.masks)] = torch.stack(rows)
+        return self.masks[site]
 
-    def _normal(self, purpose: str, shape: tuple[int, ...], like: Tensor, step: int) -> Tensor:
+    def normal(self, purpose: str, shape: Sequence[int], like: Tensor, training: bool) -> Tensor:
+        """Standard normal noise (K, *shape) on the device of `like`; `shape` is (..., B, width).
+
+        In training it is keyed by run and step; in evaluation by run and the example's number, so
+        that it depends neither on the pack nor on the size of the batch.
+        """
+        if training:
+            return self._normal(like, shape, purpose, self.step)
+        *outer, count, width = shape
+        first_block, offset = divmod(self.first, NOISE_BLOCK)
+        blocks = range(first_block, first_block + -(-(offset + count) // NOISE_BLOCK))
+        block_shape = (*outer, NOISE_BLOCK, width)
+        drawn = [self._normal(like, block_shape, purpose, -1, block) for block in blocks]
+        return torch.cat(drawn, -2)[..., offset : offset + count, :]
+
+    def _normal(self, like: Tensor, shape: Sequence[int], *key: int | str) -> Tensor:
         rows = [
             torch.randn(
-                shape,
-                generator=generator(like.device, seed, purpose, step),
+                tuple(shape),
+                generator=generator(like.device, seed, *key),
                 device=like.device,
                 dtype=like.dtype,
             )
@@ -66,21 +85,50 @@ class Draws:
         return torch.stack(rows)
 
 
-def _draw(out: Tensor, seed: int, step: int, drops: Sequence[float]) -> None:
-    """Fill `out` (sites, ...): 0 with the site's drop probability p, else 1 / (1 - p)."""
-    keep = constant(tuple(1 - p for p in drops), out.device).view(-1, 1, 1, 1)
-    noise = torch.empty_like(out).uniform_(generator=generator(out.device, seed, "dropout", step))
-    torch.div(noise < keep, keep, out=out)
+def _draw(
+    stream: np.random.SFC64 | torch.Generator,
+    shape: tuple[int, int, int],
+    keep: float,
+    device: torch.device,
+) -> Tensor:
+    """(B, T, width) bool, True with probability `keep`. On a CPU in steps of 1 / 65,536, fine
+    enough for dropout: NumPy draws four such numbers in a word, some thirty times faster than torch
+    draws floats."""
+    if isinstance(stream, torch.Generator):
+        return torch.rand(shape, generator=stream, device=device) < keep
+    words = stream.random_raw(math.prod(shape) // 4).astype("<u8", copy=False)
+    limit = np.uint16(np.ceil(float(np.float32(keep)) * 65536) - 1)  # keep may be 1, that is 65,536
+    return torch.from_numpy(words.view("<u2") <= limit).view(shape)
 
 
-def _draw_on_cpu(out: Tensor, seed: int, step: int, drops: Sequence[float]) -> None:
-    """The same in steps of 1 / 65,536, fine enough for dropout: NumPy draws four such numbers in a
-    word, some thirty times faster than torch draws floats."""
-    keep = np.array([1 - p for p in drops], np.float32)[:, None]
-    limits = np.ceil(keep.astype(float) * 65536) - 1  # 1 - p may be 1, that is 65,536
-    words = np.random.SFC64(fold(seed, "dropout", step)).random_raw(-(-out.numel() // 4))
-    noise = words.astype("<u8", copy=False).view("<u2")[: out.numel()].reshape(len(keep), -1)
-    np.multiply(noise <= limits.astype(np.uint16), 1 / keep, out=out.view(len(keep), -1).numpy())
+class _Drop(torch.autograd.Function):
+    """x * kept * scale. The mask is stored as bools, a quarter of what a product would store."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(kept)
+        ctx.scale = scale
+        return x * (kept * scale)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (kept,) = ctx.saved_tensors
+        return gradient * (kept * ctx.scale), None, None
+
+
+class _AddDropped(torch.autograd.Function):
+    """x + y * kept * scale, in one kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, kept: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(kept)
+        ctx.scale = scale
+        return torch.addcmul(x, y, kept * scale)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (kept,) = ctx.saved_tensors
+        return gradient, gradient * (kept * ctx.scale), None, None
 
 
 class Dropout(nn.Module):
@@ -89,21 +137,23 @@ class Dropout(nn.Module):
     def __init__(self, p: float, draws: Draws) -> None:
         super().__init__()
         self.p, self.draws, self.site = p, draws, len(draws.sites)
+        self.scale = float(1 / np.float32(1 - p))
         draws.sites.append(p)
 
     def forward(self, x: Tensor, at: int | Tensor | None = None) -> Tensor:
         """`x` is (K*B, T, width); with `at` a step of time (K*B, width), or with (K*B, R) indices
         the positions read (K*B, R, width)."""
-        return x * self.mask(x, at) if self.training and self.p else x
+        return _Drop.apply(x, self.kept(x, at), self.scale) if self.training and self.p else x
 
     def add(self, x: Tensor, y: Tensor, at: Tensor | None = None) -> Tensor:
-        """x + dropout of y, in one kernel."""
-        return torch.addcmul(x, y, self.mask(y, at)) if self.training and self.p else x + y
+        """x + dropout of y."""
+        if self.training and self.p:
+            return _AddDropped.apply(x, y, self.kept(y, at), self.scale)
+        return x + y
 
-    def mask(self, x: Tensor, at: int | Tensor | None) -> Tensor:
-        """This step's mask, shaped as `x`."""
-        assert self.draws.masks is not None, "Draws.begin was not called before this step"
-        mask = self.draws.masks[self.site]
+    def kept(self, x: Tensor, at: int | Tensor | None) -> Tensor:
+        """This step's mask, bool, shaped as `x`."""
+        mask = self.draws.kept(self.site)
         if isinstance(at, int):
             mask = mask[:, :, at]
         elif at is not None:

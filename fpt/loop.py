@@ -1,15 +1,14 @@
 """The one optimisation loop: a pack from its first step, or its checkpoint, to its numbers.
 
-Validation is looked at every `eval_every` steps. A run ends at its last step, when it has had
-`patience` looks without a better validation accuracy, or when it diverges; then it leaves the pack
-by index, and the test set is used once for the parameters chosen on validation (and once for the
-last ones, the paper's protocol, recorded apart).
+Every `eval_every` steps the runs are evaluated on validation. A run ends at its last step, after
+`patience` evaluations without a better validation accuracy, or when it diverges; then it leaves the
+pack by index, and the test set is read once, for the parameters chosen on validation.
 """
 
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +18,15 @@ from tqdm import tqdm
 
 from . import checkpoint
 from .backbones.common import round_frozen
-from .device import autocast, keep_memory, out_of_memory
+from .device import autocast, keep_memory
 from .model import assemble
 from .pack import Adam, losses
 from .progress import Progress, check_steps, progress_of
-from .replay import WORTH_A_GRAPH, Replayed, compiling_pays
 from .spec import RunSpec
-from .tasks import Batch, Task
+from .tasks import Task
 
 EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
-TRAIN_ITEMS = 1000  # training examples, as clean as those of the test, that a run is scored on
+TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
 
 
@@ -63,7 +61,6 @@ class Loop:
         self.progress = [Progress() for _ in specs]
         self.step, self.summed = 0, 0
         self.sums = torch.zeros(3, len(specs), device=device)
-        self._made_quick()
 
     def _column(self, values: Sequence[float]) -> Tensor:
         return torch.tensor(values, device=self.device, dtype=torch.float32)[:, None]
@@ -81,29 +78,9 @@ class Loop:
         return mask
 
     def _reset_sums(self) -> None:
-        """Sums since the last look, per run: loss, gradient norm, clipped steps; and the count."""
-        if self.sums.shape[1] == len(self.alive):
-            self.sums.zero_()  # where it is: a graph adds to it there
-        else:
-            self.sums = torch.zeros(3, len(self.alive), device=self.device)
+        """Sums since the last evaluation, per run: loss, gradient norm, clipped steps."""
+        self.sums = torch.zeros(3, len(self.alive), device=self.device)
         self.summed = 0
-
-    def _made_quick(self) -> None:
-        """Choose how the steps of the runs that are left are made; called whenever the pack has
-        other tensors than before."""
-        self.forward: Callable[[Batch], Tensor] = self.model
-        self.update = self.adam.update
-        self.learn: Callable[[Batch], None] | None = None  # `_learn`, which would hold the pack
-        if self.device.type != "cuda" or not self.alive:
-            return
-        left = self.steps - self.step
-        if compiling_pays([self.specs[index] for index in self.alive], self.task, left):
-            torch.compiler.reset()  # it gives up on what it compiled eight times: of other packs
-            self.forward = torch.compile(self.model, dynamic=False)
-            self.update = torch.compile(self.adam.update, dynamic=False)
-            self.learn = self._learn_compiled
-        if left >= WORTH_A_GRAPH:
-            self.learn = Replayed(self.learn or self._learn, self.device)
 
     # ---------------------------------------------------------------------------------- training
 
@@ -112,7 +89,8 @@ class Loop:
         self.resume()
         if bar is not None:
             bar.update(self.step - bar.n)
-        since = saved = time.monotonic()
+        saved = time.monotonic()
+        before = (saved, time.process_time())
         while self.alive:
             sharing = self.alive
             self.train_step()
@@ -122,8 +100,12 @@ class Loop:
                 self.look()
                 self.retire()
             now = time.monotonic()
-            self._charge(now - since, sharing)
-            since = now
+            after = (now, time.process_time())
+            for index in sharing:
+                progress = self.progress[index]
+                progress.seconds += (after[0] - before[0]) / len(sharing)
+                progress.process_seconds += (after[1] - before[1]) / len(sharing)
+            before = after
             if self.alive and now > deadline:
                 self.save()
                 return False
@@ -142,44 +124,19 @@ class Loop:
         # Masks as long as the task allows, however far this batch is padded: that depends on the
         # neighbours in the pack.
         shape = (self.batch, self.task.length, self.model.width)
-        self.model.draws.begin(seeds, self.step, shape, self.rows.values)
-        self.step += 1
-        self.adam.begin(self.step)
-        (self.learn or self._learn)(batch)
-        self.summed += 1
-
-    def _learn(self, batch: Batch) -> None:
-        """What a step does on the device alone, so that a graph of it can be replayed."""
+        self.model.draws.begin(seeds, self.step, shape, self.device)
         with autocast(self.device):
-            logits = self.forward(batch)
+            logits = self.model(batch)
         loss = losses(logits, batch.targets)
         with warnings.catch_warnings():
-            # Gradients are added up in place, in rows as wide as the pack's; that it may be slower
-            # to do so is said once per process.
+            # Gradients are added up in place, in rows as wide as the pack's; torch warns once per
+            # process that this may be slower.
             warnings.filterwarnings("ignore", "grad and param do not obey the gradient layout")
             loss.sum().backward()
-        norms = self.update()
+        self.step += 1
+        norms = self.adam.step(self.step)
         self.sums += torch.stack([loss.detach(), norms, (norms > self.adam.clip[:, 0]).float()])
-
-    def _learn_compiled(self, batch: Batch) -> None:
-        """`_learn`, without the compiler from where it fails: nothing has changed by then but the
-        gradients."""
-        try:
-            self._learn(batch)
-        except RuntimeError as error:
-            plain = self.forward is self.model
-            if plain or out_of_memory(error) or torch.cuda.is_current_stream_capturing():
-                raise
-            reason = str(error).splitlines()[0]
-            warnings.warn(f"torch.compile failed, so steps are slower: {reason}", stacklevel=2)
-            self.forward, self.update = self.model, self.adam.update
-            if self.rows.grads is not None:
-                self.rows.grads.zero_()
-            self._learn(batch)
-
-    def _charge(self, seconds: float, indices: Sequence[int]) -> None:
-        for index in indices:
-            self.progress[index].seconds += seconds / len(indices)
+        self.summed += 1
 
     # -------------------------------------------------------------------------------- evaluation
 
@@ -187,11 +144,12 @@ class Loop:
     def evaluate(
         self, split: str, indices: Sequence[int], at_most: int = 0
     ) -> list[dict[str, float]]:
-        """Accuracy, loss and the task's own scores on `split`, on its first `at_most` examples or
-        (0) all; `indices` are bound. No dropout, no augmentation."""
+        """Accuracy, loss and the task's own scores on `split`, on its fixed subset of `at_most`
+        examples (`Task.subset`) or (0) all; `indices` are bound. No dropout, no augmentation."""
         runs = len(indices)
         self.model.eval()
-        self.model.draws.seeds = tuple(self.specs[index].seed for index in indices)
+        draws = self.model.draws
+        draws.seeds = tuple(self.specs[index].seed for index in indices)
         size = max(1, EVAL_TOKENS // (runs * self.task.length))
         totals: dict[str, Tensor] = {}
         counts: dict[str, Tensor] = {}
@@ -203,8 +161,8 @@ class Loop:
             counts[name] = counts.get(name, zero) + applies.double().sum((1, 2))
 
         items = 0
-        for batch in self.task.eval_batches(split, size, self.device):
-            batch = batch.first(at_most - items) if at_most else batch
+        for batch in self.task.eval_batches(split, size, self.device, at_most):
+            draws.first = items
             with autocast(self.device):
                 logits = self.model(batch).float()
             targets = batch.targets.expand(runs, -1, -1)
@@ -218,8 +176,6 @@ class Loop:
             for name, values in self.task.scores(logits, batch).items():
                 add(name, values, ~values.isnan())
             items += targets.shape[1]
-            if items == at_most:
-                break
         applied = [name for name in totals if bool(counts[name].all())]  # some depths have no item
         means = {name: (totals[name] / counts[name]).tolist() for name in applied}
         rows = [{name: values[run] for name, values in means.items()} for run in range(runs)]
@@ -268,24 +224,21 @@ class Loop:
         indices = [self.alive[row] for row in leaving]
         self.fixed.bind(fixed[index])
         self.rows.bind(self.best[index])
-        chosen = last = self.evaluate("test", indices)
-        if not torch.equal(values[index], self.best[index]):
-            self.rows.bind(values[index])
-            last = self.evaluate("test", indices)
-            self.rows.bind(self.best[index])
+        unchanged = (values[index] == self.best[index]).all(1).tolist()  # the last were the best
+        tested = self.evaluate("test", indices, self.specs[0].test_items)
         endless = not self.task.sizes["train"]  # then training and test examples are of one kind
         seen = [{}] * len(indices) if endless else self.evaluate("train", indices, TRAIN_ITEMS)
-        for row, at_best, at_last, at_train in zip(leaving, chosen, last, seen, strict=True):
+        for row, at_test, at_train, is_last in zip(leaving, tested, seen, unchanged, strict=True):
             progress = self.progress[self.alive[row]]
             self.chosen[self.alive[row]] = self.best[row].to("cpu", copy=True)
             if progress.status == "running":
                 progress.status = "done"
-            progress.metrics = {f"test_{name}": value for name, value in at_best.items()}
+            progress.metrics = {f"test_{name}": value for name, value in at_test.items()}
             if "accuracy" in at_train:
                 progress.metrics["train_accuracy"] = at_train["accuracy"]
                 progress.metrics["train_items"] = at_train["items"]
-            if all(map(math.isfinite, (at_last["accuracy"], at_last["loss"]))):
-                progress.metrics["last_test_accuracy"] = at_last["accuracy"]
+            if is_last:
+                progress.metrics["last_test_accuracy"] = at_test["accuracy"]
             progress.metrics |= {
                 "valid_accuracy": max(0.0, progress.best_accuracy),
                 "best_step": progress.best_step,
@@ -297,7 +250,6 @@ class Loop:
         self.adam.keep(stay)
         self.alive = [index for row, index in enumerate(self.alive) if row not in leaving]
         self._reset_sums()
-        self._made_quick()
 
     def _ends(self, index: int) -> bool:
         progress, patience = self.progress[index], self.specs[index].patience
@@ -363,7 +315,6 @@ class Loop:
         self.fixed.bind(tensors["fixed"])
         self.best, self.sums = tensors["best"], tensors["sums"]
         self.adam.first, self.adam.second = tensors["first"], tensors["second"]
-        self._made_quick()
 
     def _like(self, progress: Sequence[Progress]) -> dict[str, Tensor]:
         """Tensors of the types and shapes that a checkpoint of this pack has; ValueError where

@@ -111,7 +111,8 @@ class Model(nn.Module):
         self.task, self.draws, self.order = task, Draws(), order
         self.width = spec.width
         self.input = InputNet(task.kind, task.dim, spec.width)
-        self.drop = Dropout(dropout, self.draws)
+        # The released code drops values of its linear input nets, none of its embeddings.
+        self.drop = nn.Identity() if task.kind == "token" else Dropout(dropout, self.draws)
         self.body = build(spec, self.draws, dropout)
         self.output = OutputNet(spec.width, task.answers * task.classes)
         self.positions: Tensor | None

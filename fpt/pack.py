@@ -131,19 +131,11 @@ class Adam:
         self.second = torch.zeros_like(rows.values)
         self.corrections = torch.ones(2, device=rows.values.device)  # of the two moments
 
+    @torch.no_grad()
     def step(self, count: int) -> Tensor:
         """Update number `count` (from 1) with the gradients in the rows; returns norms (K,)."""
-        self.begin(count)
-        return self.update()
-
-    def begin(self, count: int) -> None:
-        """Say which update comes next; the number must not be part of a CUDA graph."""
         for place, beta in enumerate((self.beta1, self.beta2)):
             self.corrections[place].fill_(1 - beta**count)
-
-    @torch.no_grad()
-    def update(self) -> Tensor:
-        """The update that `begin` announced; returns norms (K,)."""
         grads = self.rows.grads
         assert grads is not None, "these rows are not trained"
         if self.mask is not None:

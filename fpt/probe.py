@@ -223,7 +223,7 @@ def probe(spec: RunSpec, task: Task, device: torch.device) -> Probed:
     pass_seconds = (now(device) - start) / passes
     head.load_state_dict(state)
     loop.model.output = head  # type: ignore[assignment]
-    tested = loop.evaluate("test", [0])[0]
+    tested = loop.evaluate("test", [0], spec.test_items)[0]
     point = curve[chosen]
     metrics = {f"test_{name}": value for name, value in tested.items()}
     metrics |= {name: point[name] for name in ("train_accuracy", "valid_accuracy", "penalty")}

@@ -16,6 +16,7 @@ class Progress:
     best_step: int = 0
     waited: int = 0  # looks since the best one
     seconds: float = 0.0  # its share of the pack's wall time
+    process_seconds: float = 0.0  # its share of the processor time of the pack's process
     status: str = "running"
     metrics: dict[str, float] = field(default_factory=dict)
 

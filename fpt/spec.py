@@ -13,7 +13,9 @@ from functools import cached_property
 from types import NoneType
 from typing import Any, get_type_hints
 
-SEMANTICS = 1  # moves when the training semantics move on purpose; older records are superseded
+# What a spec means moves on purpose only, for the specs that are concerned
+# (`fpt.config.semantics_of`); older records of these are superseded.
+SEMANTICS = 1
 
 
 def canonical(value: Any) -> str:
@@ -34,16 +36,17 @@ class RunSpec:
     lr: float  # Adam, constant
     batch: int  # sequences per step
     steps: int  # at most
-    eval_every: int  # steps between two looks at the validation set
+    eval_every: int  # steps between two evaluations on the validation set
     seed: int  # initial trained parameters, data order, dropout; a random body too
-    patience: int = 0  # looks without a better validation accuracy before stopping; 0: never
+    patience: int = 0  # evaluations without a better accuracy before stopping; 0: never
     clip: float = 1.0  # largest gradient norm
-    dropout: float = 0.1  # after the input net and inside the body (not on attention weights)
+    dropout: float = 0.1  # after a linear input net and inside the body (not on attention weights)
     augment: bool = True  # the task's augmentation, where it has one
     procedure: str = "sgd"  # or "probe": see `probe_of`
     input_init: str = "orthogonal"  # how the input net starts, a name of fpt.model.INPUT_INITS
     order: str = "given"  # of the tokens, or "shuffled": see fpt.shuffle
-    eval_items: int = 0  # validation examples at a look, the first ones; 0: all
+    eval_items: int = 0  # validation examples at an evaluation, see Task.subset; 0: all
+    test_items: int = 0  # examples of the test set, see Task.subset; 0: all
     semantics: int = SEMANTICS
 
     @property

@@ -48,7 +48,7 @@ def packs(specs: Iterable[RunSpec]) -> list[tuple[RunSpec, ...]]:
     """`specs` in packs: a deterministic function of the specs and their order."""
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):
-        looks = (spec.eval_every, spec.eval_items)
+        looks = (spec.eval_every, spec.eval_items, spec.test_items)
         shape = (spec.data, spec.batch, spec.steps, *looks, spec.augment, spec.procedure)
         alone = () if packable(spec) else (spec.key,)
         groups.setdefault((body_identity(spec), shape, alone), []).append(spec)

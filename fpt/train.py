@@ -24,7 +24,6 @@ from .loop import CHECKPOINT_SECONDS, Loop
 from .paths import CACHE
 from .probe import probe
 from .records import Record, Store
-from .room import check_room
 from .spec import RunSpec
 from .tasks import Task, get_task
 from .weights import file_digest, find
@@ -91,7 +90,6 @@ def train(
         def attempt(members: Sequence[RunSpec], path: Path) -> list[Record] | None:
             task = task_of(members[0])
             loop = Loop(members, task, device, path, checkpoint_seconds)
-            check_room(loop)
             if not loop.run(deadline, bar):
                 return None
             return [
@@ -180,6 +178,7 @@ def record(loop: Loop, index: int, task: Task) -> Record:
     tokens = progress.metrics["steps"] * spec.batch * task.length
     cost = {
         "seconds": progress.seconds,
+        "process_seconds": progress.process_seconds,
         "tokens": tokens,
         "flops": tokens * flops_per_token(spec),
         "peak_bytes": devices.peak_memory(loop.device),

@@ -161,7 +161,7 @@ def retested(part: Section, run: Run, record: Record, device: torch.device) -> C
         return Check(what, recorded, None, how)
     loop = Loop([run.spec], task_of(run.spec), device)
     loop.rows.bind(kept_row(record, part.store, loop.rows).to(device))
-    (found,) = loop.evaluate("test", [0])
+    (found,) = loop.evaluate("test", [0], run.spec.test_items)
     reason = elsewhere(record, device)
     # Of the answers counted now: their number in the record is as much of a claim as its machine.
     answers = int(found["items"]) * loop.task.reads * loop.task.answers

@@ -373,7 +373,7 @@ def gradients(specs: Sequence[RunSpec], masked: bool) -> tuple[Tensor, list[dict
             mask=mask.expand(len(specs), -1, -1),
             targets=batch.targets[..., :1],
         )
-    model.draws.begin(seeds, 5, (8, 16, model.width), rows.values)
+    model.draws.begin(seeds, 5, (8, 16, model.width), "cpu")
     loss = losses(model(batch), batch.targets)
     loss.sum().backward()
     assert rows.grads is not None
@@ -435,7 +435,7 @@ def test_every_place_of_dropout_draws_its_own_mask(family: str) -> None:
             module.register_forward_hook(lambda module, *_: used.append(module.site))
     expected = {"bert": 5, "longformer": 5, "t5-encoder": 6, "vit": 4, "vanilla": 4}
     assert len(draws.sites) == expected.get(family, 4)
-    draws.begin([0], 0, (2, 7, 16), torch.empty(0))
+    draws.begin([0], 0, (2, 7, 16), "cpu")
     x = torch.randn(2, 7, 16)
     first = body.train()(x)
     assert sorted(used) == list(range(len(draws.sites)))

@@ -149,7 +149,7 @@ def test_the_split_body_is_gpt2(dropout: float) -> None:
     for training in (False, True):
         for body, own in ((gpt2, draws[0]), (split, draws[1])):
             body.train(training)
-            own.begin([0], 3, (6, 7, 16), x)
+            own.begin([0], 3, (6, 7, 16), "cpu")
         for at in (None, read):
             torch.testing.assert_close(split(x, None, at), gpt2(x, None, at), **CLOSE)
 

@@ -13,6 +13,7 @@ from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build, group_of
 from fpt.backbones.lstm import GROUPS, LayerNormLSTM, ReleasedLSTM, init_
 from fpt.draws import Draws
 
+CPU = torch.device("cpu")
 WIDTH, LENGTH, BATCH = 16, 7, 3
 BODIES = pytest.mark.parametrize("kind", [LayerNormLSTM, ReleasedLSTM])
 Body = LayerNormLSTM | ReleasedLSTM
@@ -27,6 +28,12 @@ def make(kind: type, layers: int = 2, width: int = WIDTH, dropout: float = 0.0) 
 
 def inputs(rows: int = BATCH, width: int = WIDTH) -> Tensor:
     return torch.randn(rows, LENGTH, width, generator=torch.Generator().manual_seed(2))
+
+
+def masks(body: Body) -> list[Tensor]:
+    """This step's factors of every site of dropout, (K, B, T, width)."""
+    draws = body.draws
+    return [draws.kept(site) / (1 - p) for site, p in enumerate(draws.sites)]
 
 
 def test_without_norms_the_standard_body_is_the_lstm_of_torch() -> None:
@@ -81,22 +88,19 @@ def test_a_sequence_that_starts_with_zeros_has_an_ordinary_gradient() -> None:
 
 def test_the_standard_body_drops_between_its_layers_only() -> None:
     body, x = make(LayerNormLSTM, dropout=0.5), inputs()
-    body.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), x)
-    masks = body.draws.masks
-    assert masks is not None
-    assert len(masks) == 1
+    body.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), CPU)
+    (mask,) = masks(body)
     lower, upper = body.layers
-    assert body(x).equal(upper(lower(x) * masks[0, 0]))
+    assert body(x).equal(upper(lower(x) * mask[0]))
 
 
 def test_the_released_body_follows_the_released_equations() -> None:
     """Unbiased variance plus 1e-6, cell normalised before it is carried, holes in the state."""
     body = make(ReleasedLSTM, dropout=0.3)
     x = y = inputs()
-    body.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), x)
-    masks = body.draws.masks
-    assert masks is not None
-    assert (masks == 0).any()
+    body.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), CPU)
+    drops = masks(body)
+    assert all((mask == 0).any() for mask in drops)
     state = body.draws.normal("lstm state", (2, 2, BATCH, WIDTH), x, True)[0] / math.sqrt(WIDTH)
 
     def norm(module: nn.LayerNorm, x: Tensor) -> Tensor:
@@ -114,7 +118,7 @@ def test_the_released_body_follows_the_released_equations() -> None:
             keep, forget, out, new = gates.chunk(4, -1)
             cell = forget.sigmoid() * cell + keep.sigmoid() * new.tanh()
             cell = norm(layer.cell_norm, cell)
-            hidden = out.sigmoid() * cell.tanh() * masks[depth, 0, :, time]
+            hidden = out.sigmoid() * cell.tanh() * drops[depth][0, :, time]
             outputs.append(hidden)
         y = torch.stack(outputs, 1)
     torch.testing.assert_close(body(x), y, atol=1e-6, rtol=0)
@@ -173,14 +177,29 @@ def test_every_parameter_is_in_one_group_and_gets_a_gradient(kind: type) -> None
 def test_a_run_gets_the_same_alone_and_in_a_pack(kind: type, training: bool) -> None:
     body = make(kind, dropout=0.2).train(training)
     x, shape = inputs(3 * BATCH), (BATCH, LENGTH, WIDTH)
-    body.draws.begin((7, 8, 9), 5, shape, x)
+    body.draws.begin((7, 8, 9), 5, shape, CPU)
     packed = body(x).split(BATCH)
     for rows, seed, together in zip(x.split(BATCH), (7, 8, 9), packed, strict=True):
-        body.draws.begin((seed,), 5, shape, x)
+        body.draws.begin((seed,), 5, shape, CPU)
         torch.testing.assert_close(body(rows), together, atol=1e-6, rtol=0)
-    body.draws.begin((9,), 6, shape, x)
+    body.draws.begin((9,), 6, shape, CPU)
     next_step = body(x[-BATCH:])
     assert torch.allclose(next_step, packed[-1], atol=1e-6) is not training
+
+
+def test_the_initial_state_of_an_example_depends_on_neither_pack_nor_batch() -> None:
+    """Examples 60 to 69 of a split, in one batch and in two, alone and beside another run."""
+    body = make(ReleasedLSTM).eval()
+    x = torch.randn(10, LENGTH, WIDTH)
+    body.draws.seeds, body.draws.first = (4,), 60
+    alone = body(x)
+    parts = []
+    for first, rows in ((60, x[:3]), (63, x[3:])):
+        body.draws.first = first
+        parts.append(body(rows))
+    torch.testing.assert_close(torch.cat(parts), alone)
+    body.draws.seeds, body.draws.first = (3, 4), 60
+    torch.testing.assert_close(body(x.repeat(2, 1, 1))[10:], alone)
 
 
 def test_the_released_initial_state_is_random_and_keyed_by_run() -> None:
@@ -228,13 +247,11 @@ def test_layers_that_say_nothing_leave_a_residual_body_the_identity() -> None:
 def test_a_residual_body_adds_what_each_layer_was_given() -> None:
     """The dropout falls on what a layer hears, as in the plain body, not on what is added."""
     body, x = residual_body(2, dropout=0.5), inputs()
-    body.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), x)
-    masks = body.draws.masks
-    assert masks is not None
-    assert masks.shape[1] == 1
+    body.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), CPU)
+    (mask,) = masks(body)
     lower, upper = body.layers
     y = x + lower(x)
-    assert body(x).equal(y + upper(y * masks[0, 0]))
+    assert body(x).equal(y + upper(y * mask[0]))
 
 
 @pytest.mark.parametrize("size", [size for size, (layers, _, _) in SIZES.items() if layers > 3])

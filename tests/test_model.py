@@ -10,6 +10,7 @@ from transformers import GPT2LMHeadModel
 
 from fpt.arms import FROZEN
 from fpt.backbones import BACKBONES, backbone, build, group_of
+from fpt.backbones.common import round_frozen
 from fpt.counts import paper_count, parameter_counts, trained_count
 from fpt.draws import Draws
 from fpt.errors import FptError
@@ -98,7 +99,7 @@ def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny) -> 
             )
         batch = task_of(run).train_batch([0], 0, 8, CPU)
         model.train()
-        model.draws.begin([0], 0, (8, 6, 16), rows.values)
+        model.draws.begin([0], 0, (8, 6, 16), "cpu")
         logits = model(batch)
         logits.square().sum().backward()
         found.append((logits.detach(), rows.grads))
@@ -384,3 +385,25 @@ def test_saved_weights_are_far_from_a_fresh_start(tmp_path) -> None:
     for name, parameter in save_weights(tmp_path).named_parameters():
         assert parameter.std() > 0.1, name
         assert torch.equal(parameter, parameter.bfloat16().float()), name
+
+
+def test_dropout_falls_on_linear_input_nets_and_on_no_embedding(tiny) -> None:
+    options = {"max_length": 30, "train": 60, "valid": 20, "test": 30}
+    for run, dropped in ((spec(), True), (spec("listops", options), False)):
+        model, _, _ = assemble([replace(run, dropout=0.5)], task_of(run), CPU)
+        model.draws.begin([0], 0, (2, task_of(run).length, model.width), CPU)
+        x = torch.ones(2, task_of(run).length, model.width)
+        assert bool((model.train().drop(x) == 0).any()) is dropped
+
+
+def test_bodies_kept_in_bf16_compute_what_autocast_computes(tiny) -> None:
+    run = pretrained(dropout=0.0)
+    loops = [Loop([run], task_of(run), CPU) for _ in range(2)]
+    round_frozen(loops[1].model.body)
+    dtypes = {name: it.dtype for name, it in loops[1].model.body.named_parameters()}
+    assert {it for name, it in dtypes.items() if ".ln_" not in name} == {torch.bfloat16}
+    assert {it for name, it in dtypes.items() if ".ln_" in name} == {torch.float32}
+    batch = loops[0].task.train_batch([0], 0, 8, CPU)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        one, other = (loop.model.eval()(batch) for loop in loops)
+    assert torch.equal(one, other)

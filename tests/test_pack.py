@@ -96,7 +96,7 @@ def test_packed_gradients_are_single_gradients() -> None:
         batch = task.train_batch([run.seed for run in chosen], 5, 8, CPU)
         shape = (*batch.inputs.shape[1:3], model.width)
         model.train()
-        model.draws.begin([run.seed for run in chosen], 5, shape, rows.values)
+        model.draws.begin([run.seed for run in chosen], 5, shape, "cpu")
         loss = losses(model(replace(batch, inputs=batch.inputs.double())), batch.targets)
         loss.sum().backward()
         assert rows.grads is not None
@@ -160,7 +160,7 @@ def test_adam_and_clipping_are_pytorchs(clip: float) -> None:
         batch = theirs.task.train_batch([run.seed], step, run.batch, CPU)
         theirs.model.train()
         shape = (*batch.inputs.shape[1:3], theirs.model.width)
-        theirs.model.draws.begin([run.seed], step, shape, theirs.rows.values)
+        theirs.model.draws.begin([run.seed], step, shape, "cpu")
         losses(theirs.model(batch), batch.targets).sum().backward()
         norm = nn.utils.clip_grad_norm_(parameters, run.clip)
         assert norms[step, 0].item() == pytest.approx(norm.item(), rel=1e-4)

@@ -38,6 +38,7 @@ OTHER = {
     "input_init": "normal",
     "order": "shuffled",
     "eval_items": 100,
+    "test_items": 100,
     "semantics": 2,
 }
 

@@ -19,7 +19,7 @@ from fpt.bench.plain import PlainRun
 from fpt.bench.threads import threaded
 from fpt.bench.throughput import Case, Measured, specs_of
 from fpt.counts import matrix_parameters
-from fpt.draws import Draws
+from fpt.draws import Draws, Dropout
 from fpt.loop import Loop
 from fpt.rng import fold
 from fpt.spec import RunSpec
@@ -41,22 +41,31 @@ def test_gelu_is_the_kernels_and_its_gradient_is_its_own() -> None:
 
 
 def test_masks_are_the_words_of_a_keyed_generator() -> None:
-    """Site by site what comparing each 16-bit number with the probability says; 105 numbers are
-    not a multiple of the four in a word."""
+    """Site by site what comparing each 16-bit number with the probability says, in whatever order
+    the sites are used."""
     draws = Draws()
     draws.sites += [0.1, 0.5, 0.0]
-    draws.begin([3, 4], 7, (1, 5, 7), torch.empty(0))
-    assert draws.masks is not None
-    assert draws.masks.shape == (3, 2, 1, 5, 7)
+    draws.begin([3, 4], 7, (1, 5, 8), "cpu")
+    masks = {site: draws.kept(site) for site in (1, 0, 2)}
     for row, seed in enumerate((3, 4)):
         noise = np.random.Generator(np.random.SFC64(fold(seed, "dropout", 7)))
-        words = np.frombuffer(noise.bytes(2 * 105), "<u2").reshape(3, 35)
+        words = np.frombuffer(noise.bytes(2 * 120), "<u2").reshape(3, 40)
         for site, p in enumerate(draws.sites):
-            keep = np.float32(1 - p)
-            expected = np.where(words[site] / 65536 < keep, 1 / keep, np.float32(0))
-            found = draws.masks[site, row].flatten().numpy()
-            np.testing.assert_array_equal(found, expected)
-    assert 0 < (draws.masks[1] == 0).float().mean() < 1
+            expected = words[site] / 65536 < np.float32(1 - p)
+            np.testing.assert_array_equal(masks[site][row].flatten().numpy(), expected)
+    assert 0 < masks[1].float().mean() < 1
+
+
+def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass() -> None:
+    draws = Draws()
+    drop = Dropout(0.25, draws)
+    draws.begin([3, 4], 7, (2, 5, 8), "cpu")
+    x, y = (torch.randn(4, 5, 8, dtype=torch.double, requires_grad=True) for _ in range(2))
+    scaled = drop.kept(x, None) / 0.75
+    torch.testing.assert_close(drop(x), x * scaled, rtol=1e-7, atol=0)
+    torch.testing.assert_close(drop.add(x, y), x + y * scaled, rtol=1e-6, atol=1e-7)
+    assert torch.autograd.gradcheck(drop, x)
+    assert torch.autograd.gradcheck(drop.add, (x, y))
 
 
 @pytest.fixture

@@ -16,7 +16,6 @@ from .. import device as devices
 from ..arms import FROZEN
 from ..counts import flops_per_token
 from ..loop import Loop
-from ..replay import WARM_UP
 from ..spec import RunSpec, canonical
 from ..tasks import get_task
 from .plain import PlainRun
@@ -177,7 +176,7 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     for name, part in parts.items():
         devices.reset_peak_memory(device)
         began = time.perf_counter()
-        seconds_per_step(part, WARM_UP + 2, device)
+        seconds_per_step(part, 5, device)
         warm_up[name] = time.perf_counter() - began
         if name == "packed":
             peak_bytes = devices.peak_memory(device)

@@ -6,7 +6,7 @@ registry of `fpt.tasks`.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -29,11 +29,6 @@ class Batch:
     last: Tensor | None = None  # (K, B) position read where lengths differ; None: last `reads`
     mask: Tensor | None = None  # (K, B, T) bool, True = real token; None: all real
     groups: Tensor | None = None  # (K, B) int64 group of each example (ListOps: its depth)
-
-    def first(self, count: int) -> "Batch":
-        """The first `count` sequences of each run, or all where there are fewer."""
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return replace(self, **{name: v[:, :count] for name, v in given.items() if v is not None})
 
 
 @dataclass(frozen=True)
@@ -83,8 +78,34 @@ class Task(ABC):
         with `augment` its images are transformed, if the task is one that is `augmented`."""
 
     @abstractmethod
-    def eval_batches(self, split: str, size: int, device: Device) -> Iterator[Batch]:
-        """The whole `split` once, in a fixed order, K = 1; the last batch may be short."""
+    def eval_batches(
+        self, split: str, size: int, device: Device, count: int = 0
+    ) -> Iterator[Batch]:
+        """The examples `subset(split, count)` once, in a fixed order, K = 1; the last batch may be
+        short."""
+
+    def in_random_order(self, split: str) -> bool:
+        """Whether the examples of `split` are stored in random order, so that the first of them are
+        a random subset."""
+        return False
+
+    def subset(self, split: str, count: int) -> Tensor:
+        """(count,) int64, ascending: which examples of `split` stand for it if only `count` are
+        evaluated; all of them if `count` is 0 or the split is not larger.
+
+        One random example of each of `count` equal stretches of the split, the same for every run:
+        if labels are sorted, each has its share.
+        """
+        self.check_split(split)
+        whole = self.sizes[split]
+        if not 0 < count < whole:
+            return torch.arange(whole)
+        if self.in_random_order(split):
+            return torch.arange(count)
+        borders = torch.arange(count + 1) * whole // count
+        draw = generator("cpu", "subset", self.name, split, whole, count)
+        within = torch.rand(count, generator=draw, dtype=torch.float64) * borders.diff()
+        return borders[:-1] + within.long()
 
     @abstractmethod
     def digest(self) -> str:

@@ -37,6 +37,9 @@ class BitTask(Task):
     def targets(self, bits: Tensor) -> Tensor:
         raise NotImplementedError
 
+    def in_random_order(self, split: str) -> bool:
+        return True
+
     def tokens(self, bits: Tensor) -> Tensor:
         """(..., strings, n) -> (..., T, patch) float32."""
         return bits.float().flatten(-2).unflatten(-1, (-1, self.dim))
@@ -68,12 +71,14 @@ class BitMemory(BitTask):
         self.check_split(split)
         return _memory_set(self.options["n"], self.options["patterns"], self.sizes[split], split)[0]
 
-    def eval_batches(self, split: str, size: int, device: Device) -> Iterator[Batch]:
+    def eval_batches(
+        self, split: str, size: int, device: Device, count: int = 0
+    ) -> Iterator[Batch]:
         self.check_split(split)
         bits, targets = _memory_set(
             self.options["n"], self.options["patterns"], self.sizes[split], split
         )
-        for rows in torch.arange(len(bits)).split(size):
+        for rows in self.subset(split, count).split(size):
             yield Batch(
                 self.tokens(bits[rows].to(device))[None], targets[rows].to(device).long()[None]
             )
@@ -136,6 +141,9 @@ class BitXor(BitTask):
     def holds_out(self) -> bool:
         return bool(self.options["n"] >= HELD_OUT_FROM)
 
+    def in_random_order(self, split: str) -> bool:
+        return 4 ** self.options["n"] > ALL_INPUTS  # else they are counted through
+
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
@@ -166,8 +174,10 @@ class BitXor(BitTask):
         self.check_split(split)
         return _xor_set(self.options["n"], self.sizes[split], split)
 
-    def eval_batches(self, split: str, size: int, device: Device) -> Iterator[Batch]:
-        for bits in self.eval_bits(split).split(size):
+    def eval_batches(
+        self, split: str, size: int, device: Device, count: int = 0
+    ) -> Iterator[Batch]:
+        for bits in self.eval_bits(split)[self.subset(split, count)].split(size):
             yield self._batch(bits.to(device)[None])
 
     def floors(self) -> dict[str, float]:

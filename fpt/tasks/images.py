@@ -62,6 +62,7 @@ class ImageTask(FiniteTask):
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
     names: tuple[str, ...] = tuple(map(str, range(10)))
+    shuffled: bool = False  # whether training and validation examples are stored in random order
 
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
@@ -76,14 +77,18 @@ class ImageTask(FiniteTask):
             images = augmentation.transform(images, numbers)
         return Batch(self.tokens(images), arrays["train_labels"][rows].long()[..., None])
 
-    def eval_batches(self, split: str, size: int, device: Device) -> Iterator[Batch]:
-        self.check_split(split)
+    def in_random_order(self, split: str) -> bool:
+        return self.shuffled and split != "test"
+
+    def eval_batches(
+        self, split: str, size: int, device: Device, count: int = 0
+    ) -> Iterator[Batch]:
+        chosen = self.subset(split, count).to(device)
         arrays = load(self.dataset, device)
         images, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"]
         if split == "train" and (part := self.part_on(device)) is not None:
-            images, labels = images[part], labels[part]
-        for start in range(0, len(labels), size):
-            rows = slice(start, start + size)
+            chosen = part[chosen]
+        for rows in chosen.split(size):
             yield Batch(self.tokens(images[rows])[None], labels[rows].long()[None, :, None])
 
     @property
@@ -169,6 +174,7 @@ def mnist(**given: Any) -> ImageTask:
         sizes=_sizes("mnist", options, image_data.MNIST_SIZES),
         available=image_data.MNIST_SIZES["train"],
         dataset=image_data.MNIST_DATA,
+        shuffled=True,
         patch=4,
         pad=(options["size"] - 28) // 2,
     )
@@ -188,6 +194,7 @@ def cifar10(**given: Any) -> ImageTask:
         available=image_data.CIFAR_SIZES["train"],
         augmented=True,
         dataset=image_data.CIFAR_DATA,
+        shuffled=True,
         patch=4,
         mean=CIFAR_MEAN,
         std=CIFAR_STD,
@@ -247,6 +254,7 @@ def shapes(**given: Any) -> ImageTask:
         available=image_data.SHAPES_SIZES["train"],
         augmented=True,
         dataset=image_data.SHAPES_DATA,
+        shuffled=True,
         patch=4,
         mean=(0.5,),
         std=(0.25,),

@@ -1,6 +1,5 @@
 """Token sequences of different lengths, stored end to end, cut out and padded per batch."""
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,6 @@ from ..data import Arrays, check_array, check_below, load
 from .base import Batch, Device, FiniteTask, majority, order
 
 PAD = 0
-WIDTHS = 64  # a GPU's batches are padded to multiples of it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -35,11 +33,14 @@ class SequenceTask(FiniteTask):
         rows = order(len(load(self.dataset)["train_labels"]), seeds, step, size, "cpu")
         return self._batch("train", rows, device)
 
-    def eval_batches(self, split: str, size: int, device: Device) -> Iterator[Batch]:
+    def eval_batches(
+        self, split: str, size: int, device: Device, count: int = 0
+    ) -> Iterator[Batch]:
         """Shortest sequences first, so that little is padded."""
         self.check_split(split)
         lengths = load(self.dataset)[f"{split}_starts"].diff()
-        for rows in lengths.sort(stable=True).indices.split(size):
+        chosen = self.subset(split, count) if count else torch.arange(len(lengths))
+        for rows in chosen[lengths[chosen].sort(stable=True).indices].split(size):
             yield self._batch(split, rows[None], device)
 
     def _batch(self, split: str, rows: Tensor, device: Device) -> Batch:
@@ -47,8 +48,6 @@ class SequenceTask(FiniteTask):
         starts = host[f"{split}_starts"]
         first, lengths = starts[rows], starts[rows + 1] - starts[rows]
         width = int(lengths.max()) if self.masked else self.length
-        if torch.device(device).type == "cuda":  # few shapes: a CUDA graph is of one
-            width = min(self.length, math.ceil(width / WIDTHS) * WIDTHS)
         plan = torch.stack([rows, first, lengths]).to(device, non_blocking=True)
         rows, first, lengths = plan.unbind()
 

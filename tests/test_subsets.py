@@ -1,0 +1,152 @@
+"""What is evaluated in part is a random subset of the whole, the same for every run."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tiny import spec, task_of
+from torch import Tensor
+
+from fpt import config
+from fpt.arms import ARMS
+from fpt.config import LONG_TEST_ITEMS, make_spec, semantics_of
+from fpt.data import Dataset, load
+from fpt.loop import Loop
+from fpt.spec import RunSpec
+from fpt.tasks import get_task
+from fpt.tasks.sequences import SequenceTask, end_to_end
+from fpt.tasks.text import TextTask
+
+CPU = torch.device("cpu")
+LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}
+COUNT = 400
+
+
+def bounds(values: Tensor, count: int) -> tuple[float, float]:
+    """Four standard errors around the mean of `values`, for the mean of `count` of them."""
+    error = values.std().item() * (1 / count - 1 / len(values)) ** 0.5
+    return values.mean().item() - 4 * error, values.mean().item() + 4 * error
+
+
+def within_chance(values: Tensor, rows: Tensor) -> bool:
+    low, high = bounds(values.double(), len(rows))
+    return low <= values[rows].double().mean().item() <= high
+
+
+def traits(task: SequenceTask, split: str) -> dict[str, Tensor]:
+    """Length, depth and class of each example of a split, (N,)."""
+    arrays, labels = load(task.dataset), task.labels(split)
+    found = {"length": arrays[f"{split}_starts"].diff()}
+    if f"{split}_depths" in arrays:
+        found["depth"] = arrays[f"{split}_depths"].long()
+    return found | {f"class {c}": (labels == c).long() for c in range(min(10, task.classes))}
+
+
+@pytest.fixture
+def prepared(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fpt.data.PREPARED", tiny)
+
+
+@pytest.mark.parametrize("split", ["train", "valid", "test"])
+@pytest.mark.parametrize("name", ["listops", "families"])
+def test_length_depth_and_classes_of_a_subset_are_those_of_the_whole(
+    prepared: None, name: str, split: str
+) -> None:
+    task = get_task(name, **(LISTOPS if name == "listops" else {}))
+    assert isinstance(task, SequenceTask)
+    rows = task.subset(split, COUNT)
+    assert len(rows.unique()) == COUNT
+    for trait, values in traits(task, split).items():
+        assert within_chance(values, rows), trait
+    shortest = traits(task, split)["length"].sort(stable=True).indices[:COUNT]
+    assert not within_chance(traits(task, split)["length"], shortest)  # the bounds tell them apart
+
+
+@pytest.mark.parametrize("name", ["digits", "shapes"])
+def test_class_shares_of_images_are_those_of_the_whole(prepared: None, name: str) -> None:
+    task = get_task(name)
+    for split in ("train", "valid", "test"):
+        labels, rows = task.labels(split), task.subset(split, 150)
+        assert all(within_chance((labels == c).long(), rows) for c in range(10)), split
+
+
+def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared: None) -> None:
+    """As in `authors`, whose passages lie author by author."""
+    labels = torch.arange(10).repeat_interleave(100)
+
+    arrays = end_to_end("valid", [torch.ones(3).numpy()] * 1000, labels.byte().numpy())
+    task = TextTask(
+        name="sorted", options={}, kind="token", dim=9, length=3, classes=10, names=("a",) * 10,
+        sizes={"valid": 1000}, dataset=Dataset("sorted-v1", {}, lambda: arrays),
+    )  # fmt: skip
+    for count in (10, 250, 999):
+        share = torch.bincount(labels[task.subset("valid", count)], minlength=10)
+        assert (share - count / 10).abs().max() <= 1
+    assert task.subset("valid", 0).equal(torch.arange(1000))
+    assert task.subset("valid", 5000).equal(torch.arange(1000))
+
+
+def test_inputs_of_bit_xor_that_are_counted_through_are_drawn() -> None:
+    task = get_task("bit-xor", n=5)
+    first_strings = task.subset("valid", 200) // 32
+    assert len(first_strings.unique()) == 32
+    (batch,) = task.eval_batches("valid", 200, CPU, 200)
+    assert batch.inputs[0, :, :5].unique(dim=0).shape[0] == 32
+
+
+def test_every_arm_and_pack_is_evaluated_on_the_same_examples(
+    prepared: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is trained, however many are trained together and however it is batched."""
+    run = spec("listops", LISTOPS, steps=2, eval_items=50, test_items=60)
+    other = replace(run, trainable=("output",), seed=1)
+    seen: list[list[list[int]]] = []
+    for specs, size in (([run], 32768), ([other], 640), ([run, other], 1000)):
+        monkeypatch.setattr("fpt.loop.EVAL_TOKENS", size)
+        task = task_of(run)
+        loop = Loop(specs if len(specs) == 1 else [run, replace(run, lr=0.1)], task, CPU)
+        examples: dict[str, list[list[int]]] = {}
+        for split, count in (("valid", 50), ("test", 60), ("train", 70)):
+            shown: list[list[int]] = []
+            loop.model.register_forward_pre_hook(
+                lambda _, given, shown=shown: shown.extend(given[0].inputs[0].tolist())
+            )
+            scores = loop.evaluate(split, loop.alive, count)
+            assert all(score["items"] == count for score in scores)
+            examples[split] = sorted([t for t in tokens if t] for tokens in shown[:count])
+        seen.append([tokens for split in examples.values() for tokens in split])
+    assert seen[0] == seen[1] == seen[2]
+
+
+# ------------------------------------------------------------------------- what the specs say
+
+
+def of(task: str, arm: str = "random", profile: str = "lab") -> RunSpec:
+    return make_spec(config.load(profile), ARMS[arm], task, 0)
+
+
+def test_a_task_of_long_sequences_is_tested_on_a_part_that_the_spec_names() -> None:
+    long = [of("cifar10-lra", arm) for arm in ("fpt", "random", "full", "lstm")]
+    assert {run.test_items for run in long} == {LONG_TEST_ITEMS}
+    assert of("cifar10").test_items == 0
+    assert of("homology").test_items == 0  # 718 examples: all of them
+
+
+@pytest.mark.parametrize(
+    ("changes", "semantics"),
+    [
+        ({}, 1),
+        ({"eval_items": 5}, 2),  # of all inputs, counted through
+        ({"eval_items": 16}, 1),  # all of them
+        ({"backbone": "lstm-released-tiny", "trainable": ("recurrent",)}, 2),
+        ({"task": "listops"}, 2),
+        ({"task": "listops", "procedure": "probe", "dropout": 0.0}, 1),
+        ({"task": "mnist", "eval_items": 1000}, 1),  # stored in random order
+    ],
+)
+def test_semantics_move_where_an_evaluation_or_dropout_was_another(
+    tiny, changes: dict[str, object], semantics: int
+) -> None:
+    values = dict(changes)
+    run = spec(str(values.pop("task", "bit-xor")), **values)
+    assert semantics_of(run) == semantics
