@@ -100,7 +100,7 @@ def load(name: str, path: Path | None = None) -> Profile:
             backbone(body)
         except FptError as error:
             raise FptError(f"{name}.bodies.{role}: {error}") from error
-    defaults = {"test_items": 0} | check_settings(f"{name}.defaults", block["defaults"])
+    defaults = {"test_items": 0, **check_settings(f"{name}.defaults", block["defaults"])}
     absent = [setting for setting in SETTINGS if setting not in defaults]
     if absent:
         raise FptError(f"{name}.defaults: {', '.join(absent)} missing.")
