@@ -18,6 +18,7 @@ SETTINGS: Mapping[str, type] = {
     "eval_every": int,
     "eval_items": int,
     "test_items": int,
+    "threshold": float,
     "patience": int,
     "clip": float,
     "dropout": float,
@@ -25,7 +26,7 @@ SETTINGS: Mapping[str, type] = {
 }
 EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "beyond")  # of a section's block too
 ENGLISH = ("english", "arms", "seeds")  # of a block that teaches bodies English (`fpt.lessons`)
-ZERO_ALLOWED = {"patience", "dropout", "eval_items", "test_items"}
+ZERO_ALLOWED = {"patience", "dropout", "eval_items", "test_items", "threshold"}
 TOO_LARGE = 2**63  # for a number of any setting, and for a seed
 
 
@@ -204,7 +205,7 @@ def check_settings(where: str, block: Any, extra: Iterable[str] = ()) -> Mapping
         if not 0 <= value < TOO_LARGE or (value == 0 and not zero):
             least = "zero or more" if zero else "above zero"
             raise FptError(f"{where}.{name}: must be {least} and below 2^63, found {value!r}.")
-        if name == "dropout" and value >= 1:
-            raise FptError(f"{where}.dropout: must be below 1, found {value!r}.")
+        if name in ("dropout", "threshold") and value >= 1:
+            raise FptError(f"{where}.{name}: must be below 1, found {value!r}.")
         checked[name] = kind(value)
     return checked

@@ -36,6 +36,7 @@ from .spec import RunSpec, canonical, probe_of
 from .tasks import get_task
 from .weights import reads_weights
 
+OPTIONAL: Mapping[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out
 LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
 LONG_TEST_ITEMS = 2000  # test examples of such a task at most
 
@@ -100,7 +101,7 @@ def load(name: str, path: Path | None = None) -> Profile:
             backbone(body)
         except FptError as error:
             raise FptError(f"{name}.bodies.{role}: {error}") from error
-    defaults = {"test_items": 0, **check_settings(f"{name}.defaults", block["defaults"])}
+    defaults = {**OPTIONAL, **check_settings(f"{name}.defaults", block["defaults"])}
     absent = [setting for setting in SETTINGS if setting not in defaults]
     if absent:
         raise FptError(f"{name}.defaults: {', '.join(absent)} missing.")

@@ -9,6 +9,7 @@ import math
 import time
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,13 @@ from .tasks import Task
 EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
+AFTER_THRESHOLD = 2  # evaluations that a run goes on for
+
+
+def reached(accuracies: Sequence[float], threshold: float) -> int | None:
+    """Index of the first of two consecutive evaluations at or above `threshold`, if any."""
+    pairs = enumerate(pairwise(accuracies))
+    return next((index for index, pair in pairs if min(pair) >= threshold), None)
 
 
 class Loop:
@@ -252,9 +260,15 @@ class Loop:
         self._reset_sums()
 
     def _ends(self, index: int) -> bool:
-        progress, patience = self.progress[index], self.specs[index].patience
-        out = bool(patience) and progress.waited >= patience
-        return out or progress.status == "diverged" or self.step >= self.steps
+        progress, spec = self.progress[index], self.specs[index]
+        accuracies = [point["valid_accuracy"] for point in progress.curve]
+        first = reached(accuracies, spec.threshold) if spec.threshold else None
+        return (
+            progress.status == "diverged"
+            or self.step >= self.steps
+            or 0 < spec.patience <= progress.waited
+            or (first is not None and len(accuracies) > first + AFTER_THRESHOLD)
+        )
 
     # -------------------------------------------------------------------------------- checkpoint
 

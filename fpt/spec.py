@@ -47,6 +47,7 @@ class RunSpec:
     order: str = "given"  # of the tokens, or "shuffled": see fpt.shuffle
     eval_items: int = 0  # validation examples at an evaluation, see Task.subset; 0: all
     test_items: int = 0  # examples of the test set, see Task.subset; 0: all
+    threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none
     semantics: int = SEMANTICS
 
     @property

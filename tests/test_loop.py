@@ -17,7 +17,7 @@ import torch
 from tiny import pretrained, spec, task_of
 
 from fpt import checkpoint
-from fpt.loop import Loop
+from fpt.loop import Loop, reached
 from fpt.records import Record, Store, from_content
 from fpt.spec import RunSpec
 from fpt.train import pack_id, train
@@ -153,6 +153,20 @@ def test_early_stopping_counts_looks_without_a_better_accuracy() -> None:
     assert max(accuracies[-3:]) <= max(accuracies[:-3])
     (without,) = finished(replace(run, patience=0, steps=20)).progress
     assert without.curve[: len(progress.curve)] == progress.curve[: len(without.curve)]
+
+
+def test_a_run_ends_two_evaluations_after_its_threshold() -> None:
+    """Reached at the first of two consecutive evaluations; the curve until then is the same."""
+    assert reached([0.5, 0.9, 0.8, 0.9, 0.95, 0.7], 0.9) == 3
+    assert reached([0.5, 0.9], 0.9) is None
+    run = pretrained(lr=0.03, steps=400, eval_every=5, dropout=0.0)
+    (whole,) = finished(run).progress
+    (stopped,) = finished(replace(run, threshold=0.9)).progress
+    assert stopped.status == "done"
+    first = reached([point["valid_accuracy"] for point in whole.curve], 0.9)
+    assert first is not None
+    assert stopped.metrics["steps"] == 5 * (first + 3) < 400
+    assert stopped.curve == whole.curve[: first + 3]
 
 
 def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch, store: Store) -> None:

@@ -57,6 +57,8 @@ def body(line: np.ndarray) -> list[int]:
         ("uniform", 100, 119),
         ("unigram", 100, 119),
         ("bigram", 99, 118),
+        ("bigram-16", 99, 118),
+        ("copies", 100, 119),
         ("flat-2", 110, 118),
         ("flat-4", 108, 120),
         ("flat-6", 106, 122),
@@ -123,13 +125,16 @@ def test_frequencies_are_those_of_the_text(
     assert slope == pytest.approx(-1, abs=0.05)  # Zipf's law
 
 
-def test_pairs_of_tokens_are_those_of_the_text() -> None:
+@pytest.mark.parametrize("lag", [1, 3])
+def test_pairs_of_tokens_are_those_of_the_text(lag: int) -> None:
     """In a small text: what follows what, as often, and a start by frequency."""
     ids = np.array([1, 2, 1, 3, 0, 3, 1, 2, 4] * 3, dtype=np.uint16)  # before 1 again: nothing
     ids = np.r_[ids[:-1], 4].astype(np.uint16)
     assert 4 in ids
-    stream = bigram(ids, 5).sample(300_000, "bigram")
-    seen = Counter(zip(stream[:-1].tolist(), stream[1:].tolist(), strict=True))
+    lines = lines_of(bigram(ids, 5, lag).sample(300_000, "bigram"))
+    seen = Counter(
+        pair for line in lines for pair in zip(body(line)[:-lag], body(line)[lag:], strict=True)
+    )
     text_pairs = Counter(zip(ids[:-1].tolist(), ids[1:].tolist(), strict=True))
     for before in (1, 2, 3):
         after = {b: n for (a, b), n in text_pairs.items() if a == before and b}
@@ -317,10 +322,11 @@ def test_entropy_is_the_mean_surprise_of_what_is_generated(
     assert standard_error(excess) < 0.02 * np.mean(rates)
 
 
-def test_entropy_of_a_chain_is_its_mean_surprise() -> None:
+@pytest.mark.parametrize("lag", [1, 3])
+def test_entropy_of_a_chain_is_its_mean_surprise(lag: int) -> None:
     ids = np.random.default_rng(1).choice(5, 3000, p=[0.02, 0.5, 0.3, 0.1, 0.08]).astype(np.uint16)
     ids = np.r_[ids[ids > 0][:-1], 0, 5, 0, 1, 2].astype(np.uint16)  # nothing follows 5
-    made = bigram(ids, 6)
+    made = bigram(ids, 6, lag)
     chances = frequencies(ids, 6)
     pairs = Counter((a, b) for a, b in itertools.pairwise(ids.tolist()) if a and b)
     total = Counter[int]()
@@ -329,11 +335,26 @@ def test_entropy_of_a_chain_is_its_mean_surprise() -> None:
     excess = []
     for line in lines_of(made.sample(TOKENS, "chain")):
         tokens = body(line)
-        surprise = math.log(20) - math.log(chances[tokens[0]])
-        for a, b in itertools.pairwise(tokens):
+        surprise = math.log(20) - sum(math.log(chances[token]) for token in tokens[:lag])
+        for a, b in zip(tokens[:-lag], tokens[lag:], strict=True):
             surprise -= math.log(pairs[a, b] / total[a] if a != 5 else chances[b])
         excess.append(surprise - made.entropy * len(line))
     assert abs(np.mean(excess)) < 4 * standard_error(excess)
+
+
+def test_copies_repeat_a_segment_of_tokens_by_frequency(
+    samples: dict[str, tuple[Language, np.ndarray]],
+) -> None:
+    made, stream = samples["copies"]
+    sizes = set()
+    for line in map(body, lines_of(stream)):
+        size = next(n for n in range(1, len(line)) if line[n:] == line[:-n])
+        assert size in range(1, 32)  # a segment may itself repeat one
+        sizes.add(size)
+    assert set(range(16, 32)) <= sizes
+    chances = frequencies(text(), VOCABULARY)
+    assert made.entropy == pytest.approx((math.log(20) + 23.5 * entropy(chances)) / 110.5)
+    assert not made.exact
 
 
 def enumerated(chances: dict[int, float], size: int) -> float:
@@ -432,6 +453,7 @@ def test_every_language_has_less_entropy_than_its_tokens_alone(
         "flat-6",
         "nesting",
         "nesting-50",
+        "copies",
         "nesting-500",
         "nesting-uniform",
         "shuffle-32",

@@ -1,6 +1,7 @@
-"""Languages without long dependencies: independent tokens, and a chain of token pairs.
+"""Independent tokens, and chains of token pairs at any distance.
 
-Chiang & Lee (2022, arXiv:2109.03537): Uniform, Uni-gram and Bi-gram lines.
+Chiang & Lee (2022, arXiv:2109.03537): Uniform, Uni-gram and Bi-gram lines. Bi-grams at a lag above
+one are this project's own.
 """
 
 import numpy as np
@@ -29,9 +30,10 @@ def unigram(chances: np.ndarray) -> Language:
     return Language(independent_lines(lines), line / (mean + 1))
 
 
-def bigram(ids: np.ndarray, vocabulary: int) -> Language:
-    """Lines of 99 to 118 tokens, each drawn from what follows the one before it in the text `ids`;
-    the first one, and any after a token that nothing follows, by frequency.
+def bigram(ids: np.ndarray, vocabulary: int, lag: int = 1) -> Language:
+    """Lines of 99 to 118 tokens, each drawn from what follows, in the text `ids`, the token that
+    stands `lag` places before it in the line; the first `lag` of them, and any after a token that
+    nothing follows, by frequency.
 
     The entropy is exact: that of each step, at the chances of the tokens before it, step by step
     from the first.
@@ -47,9 +49,10 @@ def bigram(ids: np.ndarray, vocabulary: int) -> Language:
     def lines(bits: np.random.PCG64) -> tuple[np.ndarray, np.ndarray]:
         lengths = whole(bits, low, high, LINES)
         table = np.empty((LINES, high - 1), dtype=np.int64)
-        table[:, 0] = symbols(bits, chances, LINES)
-        for place in range(1, high - 1):
-            last, draw = table[:, place - 1], doubles(bits, LINES)
+        for place in range(lag):
+            table[:, place] = symbols(bits, chances, LINES)
+        for place in range(lag, high - 1):
+            last, draw = table[:, place - lag], doubles(bits, LINES)
             pick = starts[last] + (draw * totals[last]).astype(np.int64)
             found = np.searchsorted(edges, pick, side="right").clip(max=len(after) - 1)
             table[:, place] = np.where(
@@ -62,9 +65,10 @@ def bigram(ids: np.ndarray, vocabulary: int) -> Language:
     surprise = np.bincount(before, -shares * np.log(shares), vocabulary)
     stuck = totals == 0
     surprise[stuck] = entropy(chances)
-    line, here = np.log(high - low) + entropy(chances), chances
-    for place in range(1, high - 1):
+    line, here = np.log(high - low) + lag * entropy(chances), chances
+    for place in range(lag, high - 1):
         reached = np.mean(np.arange(low, high) > place)  # share of lines with a token here
         line += reached * float(here @ surprise)
-        here = step @ here + here[stuck].sum() * chances
+        if (place + 1) % lag == 0:  # each of the `lag` chains has made a step
+            here = step @ here + here[stuck].sum() * chances
     return Language(independent_lines(lines), float(line) / ((low + high - 1) / 2 + 1))

@@ -1,7 +1,7 @@
-"""Languages in which every token occurs twice: side by side, shuffled, or nested.
+"""Languages in which every token occurs again: side by side, shuffled, nested, or in a copy.
 
 Chiang & Lee (2022, arXiv:2109.03537): Flat-2, Flat-4, Flat-6, Flat-128 (which they also call Flat)
-and Nesting. `chances` are those of each token, by id.
+and Nesting. Copies are this project's own. `chances` are those of each token, by id.
 """
 
 from collections.abc import Iterator
@@ -111,6 +111,24 @@ def flat(chances: np.ndarray, kind: Flat) -> Language:
     line = float(np.mean([total for total, _ in cases])) + entropy(lengths)
     tokens = 2 * float(lengths @ np.arange(high)) + 1
     return Language(independent_lines(lines), line / tokens, exact=above - least == 1)
+
+
+def copies(chances: np.ndarray) -> Language:
+    """Lines of 100 to 119 tokens that repeat one segment of 16 to 31 independent tokens.
+
+    The entropy is that of an observer who also knows the length of the segment: a lower bound.
+    """
+    low, high = 100, 120
+    shortest, longest = 16, 32
+
+    def lines(bits: np.random.PCG64) -> tuple[np.ndarray, np.ndarray]:
+        lengths = whole(bits, low, high, LINES)
+        segments = whole(bits, shortest, longest, LINES, 1)
+        tokens = symbols(bits, chances, LINES, longest - 1)
+        return np.take_along_axis(tokens, np.arange(high - 1) % segments, axis=1), lengths
+
+    line = np.log(high - low) + (shortest + longest - 1) / 2 * entropy(chances)
+    return Language(independent_lines(lines), line / ((low + high - 1) / 2 + 1), exact=False)
 
 
 def nesting(chances: np.ndarray) -> Language:

@@ -18,7 +18,7 @@ from .chains import bigram, frequencies, unigram
 from .corpus import VOCABULARY, Stream, token_stream
 from .harder import automaton, dyck
 from .lines import Language
-from .paired import FLAT, flat, nesting
+from .paired import FLAT, copies, flat, nesting
 
 ENGLISH_TOKENS = 4_000_000  # whose frequencies are taken
 
@@ -62,6 +62,8 @@ ALONE: Mapping[str, Callable[[], Language]] = {
 FROM_ENGLISH: Mapping[str, Callable[[np.ndarray], Language]] = {
     "unigram": _by_frequency(unigram),
     "bigram": lambda ids: bigram(relabelled(ids), VOCABULARY),
+    "bigram-16": lambda ids: bigram(relabelled(ids), VOCABULARY, lag=16),
+    "copies": _by_frequency(copies),
     **{name: _by_frequency(flat, kind=kind) for name, kind in FLAT.items()},
     "nesting": _by_frequency(nesting),
     "nesting-50": _commonest(50),
