@@ -88,7 +88,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def parser() -> argparse.ArgumentParser:
-    top = Parser("fpt", description=__doc__.splitlines()[0])
+    top = Parser("fpt", description="Pretrained transformers as universal computation engines.")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     def verb(name: str, text: str, profile: bool = True) -> argparse.ArgumentParser:
@@ -145,7 +145,9 @@ def parser() -> argparse.ArgumentParser:
         "params", "Trainable groups of a backbone on a task, with their counts.", profile=False
     )
     counts.add_argument("--backbone", default="gpt2", help="such as gpt2, nano or lstm-nano")
-    counts.add_argument("--task", default="cifar10", help="see fpt tasks")
+    counts.add_argument(
+        "--task", default="cifar10", help="such as mnist or mnist:size=28; see fpt tasks"
+    )
     verb(
         "render",
         "Execute a section's notebook and write it, its page, tables and figures to reports/.",
@@ -212,6 +214,9 @@ def unread() -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed, as by `fpt status >&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     before = signal.signal(signal.SIGTERM, terminated)
     with suppress(AttributeError):  # paths may hold bytes that are no text
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]

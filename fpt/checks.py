@@ -4,12 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
 from .arms import ARMS, FROZEN, Arm
-from .backbones import backbone
+from .backbones import BACKBONES, FAMILIES, Backbone, backbone
 from .errors import FptError
 from .files import NAME
 from .params import check_names
+from .strict_yaml import is_quoted
 from .tasks import get_task
-from .weights import reads_weights
+from .weights import check_identity, reads_weights
 
 SETTINGS: Mapping[str, type] = {
     "lr": float,
@@ -28,6 +29,21 @@ EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "beyond")  # of a se
 ENGLISH = ("english", "arms", "seeds")  # of a block that teaches bodies English (`fpt.lessons`)
 ZERO_ALLOWED = {"patience", "dropout", "eval_items", "test_items", "threshold"}
 TOO_LARGE = 2**63  # for a number of any setting, and for a seed
+AT_MOST: Mapping[str, float] = {
+    "batch": 10**6,
+    "steps": 10**9,
+    "eval_every": 10**9,
+    "eval_items": 10**9,
+    "test_items": 10**9,
+    "threshold": 1.0,
+    "patience": 10**9,
+    "dropout": 0.99,
+}
+PLAINLY = {  # what to write instead of text, for a setting of each type
+    float: "write 1.0e-3 or 0.001, not 1e-3",
+    int: "write a plain number such as 400",
+    bool: "write true or false",
+}
 
 
 def check_block(where: str, block: Any) -> Mapping[str, Any]:
@@ -61,6 +77,38 @@ def check_roles(where: str, block: Any, allowed: Iterable[str]) -> None:
     for name, value in block.items():
         if not isinstance(value, str):
             raise FptError(f"{where}.{name}: expected a name, found {value!r}.")
+
+
+def check_body(where: str, role: str, name: str) -> None:
+    """FptError if the backbone `name` is unknown, or not of the kind that arms mean by `role`."""
+    try:
+        given = backbone(name)
+    except FptError as error:
+        raise FptError(f"{where}: {error}") from error
+    kind = _kind_of(role)
+    if _kind(given) != kind:
+        fit = ", ".join(it.name for it in BACKBONES.values() if _kind(it) == kind)
+        raise FptError(f"{where}: {name!r} is another kind of body; choose one of {fit}.")
+
+
+def _kind(body: Backbone) -> tuple[str, bool, bool, bool]:
+    return body.family, body.bidirectional, body.fixed, body.feedforward
+
+
+def _kind_of(role: str) -> tuple[str, bool, bool, bool]:
+    """`_kind` of the bodies that can play `role`, which names a family or is played by GPT-2."""
+    families = {name: name for name in FAMILIES}
+    families |= {"t5": "t5-encoder", "attention": "split", "fixed": "split"}
+    family = families.get(role, "lstm" if role.startswith("lstm-") else "gpt2")
+    return family, role == "bidirectional", role == "fixed", role != "attention"
+
+
+def check_weights(where: str, weights: str) -> None:
+    """FptError if the identity of weights, in which {seed} may stand, has no known form."""
+    try:
+        check_identity(weights.replace("{seed}", "0"))
+    except FptError as error:
+        raise FptError(f"{where}: {error}") from error
 
 
 def check_arm(where: str, arm: Arm, bodies: Iterable[str], weights: Iterable[str]) -> None:
@@ -199,13 +247,15 @@ def check_settings(where: str, block: Any, extra: Iterable[str] = ()) -> Mapping
             continue
         value = block[name]
         if type(value) not in ((float, int) if kind is float else (kind,)):
-            hint = " (write 1.0e-3 or 0.001, not 1e-3)" if isinstance(value, str) else ""
+            hint = ""
+            if isinstance(value, str):
+                hint = f" ({'remove the quotes' if is_quoted(value, kind) else PLAINLY[kind]})"
             raise FptError(f"{where}.{name}: expected {kind.__name__}, found {value!r}{hint}.")
         zero = kind is bool or name in ZERO_ALLOWED
-        if not 0 <= value < TOO_LARGE or (value == 0 and not zero):
+        most = AT_MOST.get(name, TOO_LARGE - 1)
+        if not 0 <= value <= most or (value == 0 and not zero):
             least = "zero or more" if zero else "above zero"
-            raise FptError(f"{where}.{name}: must be {least} and below 2^63, found {value!r}.")
-        if name in ("dropout", "threshold") and value >= 1:
-            raise FptError(f"{where}.{name}: must be below 1, found {value!r}.")
+            bound = f"at most {most}" if name in AT_MOST else "below 2^63"
+            raise FptError(f"{where}.{name}: must be {least} and {bound}, found {value!r}.")
         checked[name] = kind(value)
     return checked

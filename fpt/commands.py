@@ -11,6 +11,7 @@ from .arms import ARMS
 from .backbones import backbone
 from .counts import parameter_counts
 from .errors import FptError
+from .params import instead
 from .paths import PREPARED
 from .records import store
 from .sections import Section, planned, seconds
@@ -37,8 +38,9 @@ def chosen(
     known = {run.arm for run in runs} | {run.task for run in runs}
     for word in only:
         if word not in known:
-            names = ", ".join(sorted(known))
-            raise FptError(f"--only {word!r} names no arm or task here; choose from {names}.")
+            raise FptError(
+                f"--only {word!r} names no arm or task here{instead(word, sorted(known))}."
+            )
     there = {run.spec.seed for run in runs}
     for seed in seeds:
         if seed not in there:
@@ -188,7 +190,9 @@ def tasks(args: argparse.Namespace) -> None:
 
 def params(args: argparse.Namespace) -> None:
     """Trainable groups of a backbone on a task, with their counts."""
-    spec, task = backbone(args.backbone), get_task(args.task)
+    from .prepare import parse_task
+
+    spec, task = backbone(args.backbone), parse_task(args.task)
     counts = parameter_counts(spec, task)
     for name, count in counts.items():
         print(f"{name:12} {count:>13,}")

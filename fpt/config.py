@@ -17,6 +17,7 @@ from .checks import (
     SETTINGS,
     check_arm,
     check_block,
+    check_body,
     check_english,
     check_keep,
     check_list,
@@ -26,11 +27,13 @@ from .checks import (
     check_seeds,
     check_settings,
     check_task,
+    check_weights,
     check_words,
 )
 from .counts import as_costly
 from .errors import FptError
 from .loop import TRAIN_ITEMS
+from .pages import notebooks
 from .params import PROFILES, check_names, read_params
 from .spec import RunSpec, canonical, probe_of
 from .tasks import get_task
@@ -97,10 +100,9 @@ def load(name: str, path: Path | None = None) -> Profile:
     check_roles(f"{name}.bodies", block["bodies"], {arm.body for arm in ARMS.values()})
     check_roles(f"{name}.weights", block["weights"], {arm.weights for arm in ARMS.values()})
     for role, body in block["bodies"].items():
-        try:
-            backbone(body)
-        except FptError as error:
-            raise FptError(f"{name}.bodies.{role}: {error}") from error
+        check_body(f"{name}.bodies.{role}", role, body)
+    for role, weights in block["weights"].items():
+        check_weights(f"{name}.weights.{role}", weights)
     defaults = {**OPTIONAL, **check_settings(f"{name}.defaults", block["defaults"])}
     absent = [setting for setting in SETTINGS if setting not in defaults]
     if absent:
@@ -117,6 +119,8 @@ def load(name: str, path: Path | None = None) -> Profile:
     check_seeds(f"{name}.seeds", block["seeds"])
     sections = {}
     check_words(f"{name}.sections", check_block(f"{name}.sections", block["sections"]))
+    if known := [path.stem[3:] for path in notebooks()]:  # a root without any names its own
+        check_names(f"{name}.sections", block["sections"], known)
     for section, given in block["sections"].items():
         where = f"{name}.sections.{section}"
         if not isinstance(given, list):

@@ -4,14 +4,15 @@ It is put together from what the notebooks left in reports/<profile> and compute
 the cost of all runs. A section's page has more tables and figures, and how they were made.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from .errors import FptError
 from .expected import expected
 from .files import read_json
-from .pages import html_page, notebooks
+from .pages import html_page, notebooks, read_cells
 from .params import read_params
 from .paths import REPORTS, SHIPPED
 from .records import store
@@ -108,17 +109,27 @@ def paragraphs(profile: str) -> Iterator[str]:
 
 def page_of(path: Path, folder: Path) -> Page:
     section = path.stem[3:]
-    runs = folder / "runs" / f"{section}.json"
-    summary = read_json(runs) if runs.exists() else {}
+    summary = summary_of(section, folder)
     heading, question = opening(path)
     return Page(section, heading, question, summary.get("present"), summary.get("expected"))
 
 
+def summary_of(section: str, folder: Path) -> dict[str, Any]:
+    """What the notebook of `section` wrote about its runs, {} if it has not been rendered; FptError
+    if that is damaged."""
+    path = folder / "runs" / f"{section}.json"
+    if not path.exists():
+        return {}
+    summary, kinds = read_json(path), {"present": int, "expected": int, "runs": dict}
+    if any(type(summary.get(name)) is not kind for name, kind in kinds.items()):
+        raise FptError(f"{path} is damaged; render its section again (fpt render {section}).")
+    return summary
+
+
 def opening(path: Path) -> tuple[str, str]:
     """The first heading of a notebook, and the bold question below it; empty where none is."""
-    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-        text = "".join(cell["source"])
-        if cell["cell_type"] == "markdown" and text.startswith("# "):
+    for kind, text in read_cells(path):
+        if kind == "markdown" and text.startswith("# "):
             heading, _, rest = text[2:].partition("\n")
             _, _, bold = rest.partition("**")
             return heading.strip(), " ".join(bold.partition("**")[0].split())
@@ -192,9 +203,7 @@ def cost(profile: str, pages: list[Page]) -> Iterator[str]:
     """What all runs of the report took, each counted once whatever the number of its sections."""
     keys: dict[str, None] = {}
     for page in pages:
-        runs = REPORTS / profile / "runs" / f"{page.section}.json"
-        if runs.exists():
-            keys |= dict.fromkeys(read_json(runs).get("runs", {}))
+        keys |= dict.fromkeys(summary_of(page.section, REPORTS / profile).get("runs", {}))
     found = summaries(store(profile), keys)
     if not found:
         return

@@ -3,6 +3,8 @@
 import html
 from pathlib import Path
 
+from .errors import FptError
+from .files import read_json
 from .paths import NOTEBOOKS
 
 # A page of our own: nbconvert's is 300 kB and asks four outside hosts for scripts.
@@ -25,6 +27,14 @@ img { max-width: 100%; }
 def notebooks() -> list[Path]:
     """Every notebook, in reading order."""
     return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+
+
+def read_cells(path: Path) -> list[tuple[str, str]]:
+    """Type and source of each cell of a notebook; FptError if it cannot be read or is damaged."""
+    try:
+        return [(it["cell_type"], "".join(it["source"])) for it in read_json(path)["cells"]]
+    except (KeyError, TypeError) as error:
+        raise FptError(f"{path} is damaged: it has no cells of a notebook; restore it.") from error
 
 
 def html_page(body: str, title: str) -> str:

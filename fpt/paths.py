@@ -6,11 +6,14 @@ installed apart from a checkout.
 """
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
-ROOT = Path(os.path.realpath(os.environ.get("FPT_ROOT", PACKAGE.parent)))
+ROOT = Path(os.environ.get("FPT_ROOT", PACKAGE.parent))
+with suppress(FileNotFoundError):  # of the working directory: who reads a file says so
+    ROOT = Path(os.path.realpath(ROOT))
 DATA = ROOT / "data"
 PREPARED = DATA / "prepared"
 REPORTS = ROOT / "reports"

@@ -17,7 +17,7 @@ from threading import Thread
 from typing import Any
 
 from .errors import FptError
-from .pages import html_page, notebooks
+from .pages import html_page, notebooks, read_cells
 from .paths import REPORTS
 
 # What the libraries here load where it is installed, and no notebook needs: checks of addresses
@@ -44,6 +44,7 @@ def render(section: str, profile: str) -> Path:
         from .execution import execute
 
     source = notebook(section)
+    read_cells(source)  # FptError if it is damaged
     folder = REPORTS / profile / "notebooks"
     executed, page = folder / source.name, folder / f"{source.stem}.html"
     for kind in ("tables", "figures"):
@@ -54,8 +55,12 @@ def render(section: str, profile: str) -> Path:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.pop("MPLBACKEND", None)
-    Thread(target=import_module, args=("nbconvert",)).start()  # for `to_html`, while the cells run
-    failure = execute(source, executed, profile)
+    beside = Thread(target=import_module, args=("nbconvert",))  # for `to_html`
+    beside.start()
+    try:
+        failure = execute(source, executed, profile)
+    finally:
+        beside.join()  # at the end of the process, its import would fail
     content = strip(nbformat.read(executed, as_version=4))
     nbformat.write(content, executed)
     figures = REPORTS / profile / "figures" / section

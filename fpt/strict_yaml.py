@@ -1,5 +1,6 @@
 """YAML as the project reads it: plain values, and a key that stands twice is an error."""
 
+import re
 from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,17 @@ from .files import content_of, reason
 
 # The same language, read ten times as fast where PyYAML has its C part.
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+# What is taken for a number or a truth value, with its first letters. YAML 1.1, which PyYAML reads,
+# also takes 010 for 8, 1:30 for 90 and yes for true; here these are text, which no number may be.
+PLAIN = {
+    int: (r"[-+]?(0|[1-9][0-9]*)", "-+0123456789"),
+    float: (
+        r"[-+]?([0-9]+\.[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+    bool: ("true|True|TRUE|false|False|FALSE", "tTfF"),
+}
+TAGS = {kind: f"tag:yaml.org,2002:{kind.__name__}" for kind in PLAIN}
 DEEPEST = 20  # levels of nesting; no file of the project has half as many
 
 
@@ -28,6 +40,21 @@ class StrictLoader(Loader):
                 raise FptError(f"The key {key!r} stands twice, again in line {line}; remove one.")
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+StrictLoader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in found if tag not in TAGS.values()]
+    for letter, found in Loader.yaml_implicit_resolvers.items()
+}
+for _kind, (_pattern, _letters) in PLAIN.items():
+    StrictLoader.add_implicit_resolver(TAGS[_kind], re.compile(f"^({_pattern})$"), list(_letters))
+
+
+def is_quoted(text: str, kind: type) -> bool:
+    """Whether `text`, read from a file, would be a number or truth value of `kind` but for its
+    quotes."""
+    kinds = (int, float) if kind is float else (kind,)
+    return any(re.fullmatch(PLAIN[it][0], text) for it in kinds)
 
 
 def check_events(path: Path, text: str) -> None:
@@ -67,5 +94,11 @@ def read_yaml(path: Path) -> Any:
         return yaml.load(text, Loader=StrictLoader)
     # Beside its own errors, PyYAML lets those of a scalar through that does not fit its tag.
     except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise FptError(f"{path} is not valid YAML: {said}.") from error
+        raise FptError(f"{path} is not valid YAML: {_said(error)}.") from error
+
+
+def _said(error: Exception) -> str:
+    """What is wrong, with the line where PyYAML knows it."""
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem and error.problem_mark:
+        return f"{error.problem} (line {error.problem_mark.line + 1})"
+    return str(error).splitlines()[0] if str(error) else type(error).__name__

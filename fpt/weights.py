@@ -37,20 +37,27 @@ def local_folder() -> Path:
     return Path(os.environ.get("FPT_BACKBONES", DATA / "backbones"))
 
 
-def find(spec: Backbone, weights: str) -> Path:
-    """The safetensors file behind the identity `weights`: a local name, or `hub:REPO@REVISION`."""
+def check_identity(weights: str) -> None:
+    """FptError if `weights` is neither a local name nor of the form `hub:OWNER/REPO@REVISION`."""
     if weights.startswith("hub:"):
         repository, at, revision = weights.removeprefix("hub:").partition("@")
         if not at:
             raise FptError(f"The weights {weights!r} name no revision: write hub:REPO@REVISION.")
         if not all(map(NAME.fullmatch, (*repository.split("/"), revision))):
             raise FptError(f"The weights {weights!r} are not of the form hub:OWNER/REPO@REVISION.")
-        return _from_hub(repository, revision)
-    if not NAME.fullmatch(weights):
+    elif not NAME.fullmatch(weights):
         raise FptError(
             f"The weights {weights!r} are no name such as nano-english-0, and a path is not taken; "
             f"copy the folder into {local_folder()} and give its name."
         )
+
+
+def find(spec: Backbone, weights: str) -> Path:
+    """The safetensors file behind the identity `weights`: a local name, or `hub:REPO@REVISION`."""
+    check_identity(weights)
+    if weights.startswith("hub:"):
+        repository, _, revision = weights.removeprefix("hub:").partition("@")
+        return _from_hub(repository, revision)
     for folder in folders():
         path = folder / weights / "model.safetensors"
         if path.is_file():
@@ -76,8 +83,14 @@ def _from_hub(repository: str, revision: str) -> Path:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a weights file."""
-    seen = path.stat()
-    return _digest(path, seen.st_ino, seen.st_mtime_ns)
+    try:
+        seen = path.stat()
+        return _digest(path, seen.st_ino, seen.st_mtime_ns)
+    except OSError as error:
+        raise FptError(
+            f"Cannot read the weights {path} ({error.strerror}); give this user the right to read "
+            "them, or fetch or pretrain them again."
+        ) from error
 
 
 @lru_cache(maxsize=8)

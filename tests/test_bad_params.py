@@ -67,12 +67,17 @@ VALUES: list[tuple[str, object, list[str]]] = [
     ("defaults batch", 0, [f"{DEFAULTS}.batch: must be above zero", "found 0"]),
     ("defaults batch", -8, [f"{DEFAULTS}.batch: must be above zero", "found -8"]),
     ("defaults batch", 8.0, [f"{DEFAULTS}.batch: expected int, found 8.0"]),
-    ("defaults steps", 2**63, [f"{DEFAULTS}.steps: must be above zero and below 2^63"]),
+    ("defaults steps", 2**62, [f"{DEFAULTS}.steps: must be above zero and at most 1000000000"]),
+    ("defaults batch", 2**62, [f"{DEFAULTS}.batch: must be above zero and at most 1000000,"]),
+    ("defaults batch", "16", [f"{DEFAULTS}.batch: expected int, found '16' (remove the quotes)."]),
+    ("defaults lr", "0.1", [f"{DEFAULTS}.lr: expected float, found '0.1' (remove the quotes)."]),
+    ("defaults eval_every", 2**62, [f"{DEFAULTS}.eval_every: must be above zero and at most"]),
     ("defaults eval_every", 0, [f"{DEFAULTS}.eval_every: must be above zero", "found 0"]),
     ("defaults patience", -1, [f"{DEFAULTS}.patience: must be zero or more", "found -1"]),
     ("defaults clip", float("nan"), [f"{DEFAULTS}.clip: must be above zero", "found nan"]),
     ("defaults clip", 0, [f"{DEFAULTS}.clip: must be above zero", "found 0"]),
     ("defaults dropout", -0.1, [f"{DEFAULTS}.dropout: must be zero or more", "found -0.1"]),
+    ("defaults dropout", 1 - 2**-53, [f"{DEFAULTS}.dropout: must be zero or more and at most 0.9"]),
     ("defaults augment", "true", [f"{DEFAULTS}.augment: expected bool, found 'true'"]),
     ("defaults", [], [f"{DEFAULTS}: expected settings by name, found []"]),
     # seeds
@@ -143,8 +148,9 @@ TEXTS: dict[str, tuple[str | bytes, list[str]]] = {
     "not UTF-8": (b"profile: sm\xf6ke\n", [INVALID, "utf-8"]),
     "UTF-16": ("profile: smoke\n".encode("utf-16"), [INVALID, "utf-8"]),
     "a NUL": ("profile: smo\0ke\n", [INVALID]),
-    "tabs": ("smoke:\n\tseeds: [0]\n", [INVALID]),
-    "an open quote": ('profile: "smoke\n', [INVALID]),
+    "tabs": ("smoke:\n\tseeds: [0]\n", [INVALID, "(line 2)"]),
+    "an open quote": ('profile: "smoke\n', [INVALID, "(line 2)"]),
+    "an open bracket": ("profile: smoke\nsmoke: {seeds: [0}\n", [INVALID, "(line 2)"]),
     "two documents": ("profile: smoke\n---\nprofile: lab\n", [INVALID]),
     "an alias of itself": ("profile: &p [*p]\n", ["line 1 has the alias *p inside"]),
     "aliases that grow": (BOMB, ["line 2 has the alias *a inside what has an anchor"]),
@@ -157,9 +163,32 @@ TEXTS: dict[str, tuple[str | bytes, list[str]]] = {
     "nothing for a number": ('profile: !!float ""\n', [INVALID]),
     "a word for yes": ("profile: !!bool maybe\n", [INVALID]),
     "a word for a time": ("profile: !!timestamp soon\n", [INVALID]),
-    "a number past all bounds": (f"profile: 1{':59' * 200}.5\n", [INVALID]),
     "an unknown tag": ("profile: !model smoke\n", [INVALID]),
 }
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("batch: 010", "batch: expected int, found '010' (write a plain number"),
+        ("batch: 0x10", "batch: expected int, found '0x10' (write a plain number"),
+        ("steps: 1:30", "steps: expected int, found '1:30' (write a plain number"),
+        ("steps: 1_000", "steps: expected int, found '1_000' (write a plain number"),
+        ("augment: yes", "augment: expected bool, found 'yes' (write true or false)"),
+        ("augment: off", "augment: expected bool, found 'off' (write true or false)"),
+        ("lr: 1e-3", "lr: expected float, found '1e-3' (write 1.0e-3 or 0.001, not 1e-3)"),
+        ("lr: 1:30.5", "lr: expected float, found '1:30.5' (write 1.0e-3"),
+    ],
+)
+def test_what_readers_of_yaml_do_not_agree_on(line: str, said: str, tmp_path: Path) -> None:
+    """Where one takes 010 for 8 and another for 10, it is neither."""
+    path = written(tmp_path)
+    name = line.split(":")[0]
+    old = f"{name}: {yaml.safe_dump(BLOCK['defaults'][name]).split()[0]}"
+    text = path.read_text()
+    assert f"    {old}\n" in text
+    path.write_text(text.replace(f"    {old}\n", f"    {line}\n"))
+    check_said(refusal(read(path)), [f"smoke.defaults.{said}"])
 
 
 @pytest.mark.parametrize("what", TEXTS)

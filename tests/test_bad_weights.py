@@ -3,6 +3,8 @@
 Missing, damaged and foreign weights, and pickles, are in test_weights.py.
 """
 
+import errno
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +55,16 @@ def test_a_tensor_that_does_not_fit(what: str, tiny: Path) -> None:
     stored = load_file(file_of(tiny))
     save_file({**stored, name: change(stored[name]).contiguous()}, file_of(tiny))
     check_said(refusal(start), [f"{file_of(tiny)} does not fit backbone 'tiny'", expected])
+
+
+def test_a_file_that_may_not_be_read(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    said = ["Cannot read the weights", str(file_of(tiny)), "Permission denied", "right to read"]
+    monkeypatch.setattr("fpt.weights.stated_digest", lambda path: "a")
+    check_said(refusal(start), said)
 
 
 @pytest.mark.parametrize("init", [init for init in INITS if not init.startswith("random-s")])

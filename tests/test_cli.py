@@ -217,6 +217,8 @@ def test_tasks_and_params(fpt: Cli) -> None:
     counts = {line.rsplit(maxsplit=1)[0].strip(): line.split()[-1] for line in out.splitlines()}
     assert counts["layernorm"] == f"{25 * 2 * 768:,}"
     assert counts["fpt trains"] == f"{106_752 + 10 + 2 * 768:,}"  # see tests/test_model.py
+    _, smaller, _ = fpt("params", "--backbone", "gpt2", "--task", "mnist:size=28")
+    assert f"positions    {49 * 768:>13,}\n" in smaller
 
 
 def test_data_names_what_was_prepared(fpt: Cli, project: Path) -> None:
@@ -261,7 +263,7 @@ WRONG = [
     ("merge . --profile smok", ["'smok'", "smoke, lab, paper"]),
     ("status --profile smok", ["'smok'", "smoke, lab, paper"]),
     ("status --yaml", ["--yaml"]),
-    ("params --backbone gpt3", ["'gpt3'", "nano, micro"]),
+    ("params --backbone gpt3", ["'gpt3'", "names are gpt2, "]),
     ("params --task minst", ["'minst'", "mnist"]),
     ("data minst", ["'minst'", "mnist"]),
     ("data mnist:size", ["'mnist:size'", "option=value"]),
@@ -352,6 +354,30 @@ def test_who_reads_may_stop_reading(plain: Path) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_nobody_may_read(closed: str, plain: Path) -> None:
+    done = shell(f"$fpt status {closed}", plain)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("profile smoke\n") == (closed == "2>&-")
+    wrong = shell(f"$fpt status --profile smok {closed}", plain)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.count("\n") == (closed == ">&-")
+
+
+@pytest.mark.parametrize("words", ["--help", "run --help", "status"])
+def test_it_needs_no_docstrings(words: str, plain: Path) -> None:
+    done = shell(f"{sys.executable} -OO -m fpt {words}", plain)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == shell(f"$fpt {words}", plain).stdout
+
+
+def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+    done = shell("mkdir gone; cd gone; rmdir ../gone; FPT_ROOT=here $fpt status", tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("fpt: There is no here/params.yaml; ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_full_disk_behind_the_output_is_one_line(plain: Path) -> None:
     done = shell("$fpt status > /dev/full", plain)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
@@ -363,11 +389,11 @@ def test_a_signal_ends_all_processes_in_one_line(
     number: signal.Signals, begun: bool, tmp_path: Path
 ) -> None:
     """Workers are about to start, or train, and more packs wait. Ctrl-C goes to all of them."""
-    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "bodies": {"transformer": "attention-pico"}}  # type: ignore[dict-item]
+    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "bodies": {"attention": "attention-pico"}}  # type: ignore[dict-item]
     smoke["defaults"] = {**smoke["defaults"], "steps": 10**9}
     smoke |= {
         "seeds": [0, 1, 2],
-        "sections": {"long": [{"tasks": ["bit-xor"], "arms": ["random"]}]},
+        "sections": {"long": [{"tasks": ["bit-xor"], "arms": ["random-attention"]}]},
     }
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"profile": "smoke", "smoke": smoke}))
     words = ["--device", "cpu", "--workers", "2", "--budget", "5m"]  # if nobody ends it

@@ -15,6 +15,7 @@ from fpt.config import PROFILES, expand, load, make_spec
 from fpt.errors import FptError
 from fpt.params import current_profile
 from fpt.paths import PARAMS
+from fpt.strict_yaml import read_yaml
 
 BLOCK: dict[str, Any] = {
     "train_on": ["cpu", "cuda"],
@@ -153,11 +154,9 @@ def test_an_arm_trains_what_its_name_says(tmp_path: Path) -> None:
 
 
 def test_a_body_without_positions_trains_none(tmp_path: Path) -> None:
-    profile = load("smoke", written(tmp_path, smoke__bodies__transformer="t5-encoder-nano"))
-    for arm in ARMS.values():
-        if arm.body == "transformer" and arm.weights in profile.weights:
-            assert "positions" not in make_spec(profile, arm, "bit-xor", 0).trainable
-    spec = make_spec(profile, ARMS["fpt"], "bit-xor", 0)
+    profile = load("smoke", written(tmp_path, smoke__bodies__t5="t5-encoder-nano"))
+    spec = make_spec(profile, ARMS["random-t5"], "bit-xor", 0)
+    assert "positions" in ARMS["random-t5"].trainable
     assert spec.trainable == ("input", "layernorm", "output")
 
 
@@ -311,8 +310,14 @@ WRONG = {
     "lr not a number": ({"smoke__defaults__lr": float("nan")}, ["smoke.defaults.lr", "nan"]),
     "lr as yes": ({"smoke__defaults__lr": True}, ["smoke.defaults.lr: expected float", "True"]),
     "augment as one": ({"smoke__defaults__augment": 1}, ["smoke.defaults.augment", "bool", "1"]),
-    "dropout of one": ({"smoke__defaults__dropout": 1.0}, ["smoke.defaults.dropout", "below 1"]),
-    "unknown arm": ({"smoke__arms__fulll": {}}, ["smoke.arms", "'fulll'", "fpt, random, full"]),
+    "dropout of one": (
+        {"smoke__defaults__dropout": 1.0},
+        ["smoke.defaults.dropout", "at most 0.99"],
+    ),
+    "unknown arm": (
+        {"smoke__arms__fulll": {}},
+        ["smoke.arms", "'fulll'", "names are full, full@3"],
+    ),
     "arm without settings": ({"smoke__arms__full": 3}, ["smoke.arms.full: expected settings", "3"]),
     "arms a list": ({"smoke__arms": ["full"]}, ["smoke.arms: expected settings"]),
     "no arms": ({"smoke__arms": None}, ["smoke.arms: expected settings"]),
@@ -352,7 +357,7 @@ WRONG = {
     ),
     "unknown arm in a section": (
         {"smoke__sections__transfer__0__arms": ["ftp"]},
-        ["smoke.sections.transfer.arms", "'ftp'", "fpt, random"],
+        ["smoke.sections.transfer.arms", "'ftp'", "names are fpt, "],
     ),
     "unknown setting of a section": (
         {"smoke__sections__transfer__0__task": ["digits"]},
@@ -368,7 +373,23 @@ WRONG = {
     "device a word": ({"smoke__train_on": "cpu"}, ["smoke.train_on: expected a list", "'cpu'"]),
     "unknown backbone": (
         {"smoke__bodies__transformer": "gpt3"},
-        ["smoke.bodies.transformer", "'gpt3'", "nano, micro"],
+        ["smoke.bodies.transformer", "'gpt3'", "names are gpt2, "],
+    ),
+    "an LSTM as transformer": (
+        {"smoke__bodies__transformer": "lstm-nano"},
+        ["smoke.bodies.transformer: 'lstm-nano' is another kind", "pico, nano, micro"],
+    ),
+    "a ViT as transformer": (
+        {"smoke__bodies__transformer": "vit-nano"},
+        ["smoke.bodies.transformer: 'vit-nano' is another kind", "pico, nano, micro"],
+    ),
+    "a body that sees ahead as transformer": (
+        {"smoke__bodies__transformer": "bidirectional-nano"},
+        ["smoke.bodies.transformer: 'bidirectional-nano' is another kind", "pico, nano, micro"],
+    ),
+    "a transformer as LSTM": (
+        {"smoke__bodies__lstm": "nano"},
+        ["smoke.bodies.lstm: 'nano' is another kind", "choose one of lstm-pico, "],
     ),
     "too many layers": (
         {"smoke__bodies__depth-1": "nano@9"},
@@ -388,7 +409,19 @@ WRONG = {
         ["smoke.sections.transfer.arms", "'fpt' needs weights 'language'", "image"],
     ),
     "weights a number": ({"smoke__weights__language": 3}, ["smoke.weights.language", "3"]),
+    "weights a path": (
+        {"smoke__weights__language": "/home/me/gpt2"},
+        ["smoke.weights.language: ", "'/home/me/gpt2'", "a path is not taken"],
+    ),
+    "weights without a revision": (
+        {"smoke__weights__language": "hub:owner/name"},
+        ["smoke.weights.language: ", "write hub:REPO@REVISION"],
+    ),
     "weights a name": ({"smoke__weights": "nano-english-0"}, ["smoke.weights: expected"]),
+    "an unknown section": (
+        {"smoke__sections__transfr": []},
+        ["smoke.sections: 'transfr' is not known (did you mean transfer?)", "tasks, transfer, "],
+    ),
     "section a table": ({"smoke__sections__tasks": {}}, ["smoke.sections.tasks", "a list"]),
 }
 
@@ -428,9 +461,11 @@ def test_no_file(tmp_path: Path) -> None:
 
 
 def test_an_unknown_profile_or_section_is_answered_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(FptError, match="profile: 'labb' is not known; allowed are smoke, lab"):
+    with pytest.raises(FptError, match=r"'labb' is not known \(did you mean lab\?\); allowed are"):
         load("labb", written(tmp_path))
-    with pytest.raises(FptError, match="section: 'tranfser' .*allowed are tasks, transfer"):
+    with pytest.raises(
+        FptError, match="section: 'tranfser' .*mean transfer.*allowed are tasks, transf"
+    ):
         expand(load("smoke", written(tmp_path)), "tranfser")
 
 
@@ -469,8 +504,8 @@ def test_the_transfer_section_of_the_project() -> None:
 
 
 def test_reading_does_not_depend_on_the_reader_of_yaml() -> None:
-    """DVC reads YAML 1.2 and PyYAML 1.1: the keys of all runs must be those of both."""
+    """DVC reads YAML 1.2 with another library: the keys of all runs must be those of both."""
     ruamel = pytest.importorskip("ruamel.yaml")
     text = PARAMS.read_text(encoding="utf-8")
-    one, other = yaml.safe_load(text), ruamel.YAML(typ="safe").load(text)
+    one, other = read_yaml(PARAMS), ruamel.YAML(typ="safe").load(text)
     assert repr(one) == repr(other)  # types too

@@ -1,17 +1,22 @@
 """Executed notebooks, pages and index."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from made import make_record
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from refusals import check_said, refusal
 
 from fpt import config, front, report
 from fpt.errors import FptError
 from fpt.expected import expected
 from fpt.notebooks import clean, refresh
+from fpt.paths import PACKAGE
 from fpt.records import store
 
 FIGURE = """
@@ -32,6 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty project: notebooks/ and reports/."""
     (tmp_path / "notebooks").mkdir()
     monkeypatch.setattr("fpt.pages.NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr("fpt.config.notebooks", list)  # the profiles have more sections than these
     for module in ("report", "front", "records"):
         monkeypatch.setattr(f"fpt.{module}.REPORTS", tmp_path / "reports")
     return tmp_path
@@ -80,6 +86,48 @@ def test_an_unknown_section_lists_the_known(project: Path) -> None:
     write_notebook(project / "notebooks/01_toy.ipynb")
     with pytest.raises(FptError, match="no section 'tyo'; the sections are toy"):
         report.render("tyo", "smoke")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("notebooks/01_toy.ipynb", "{", "is not valid JSON"),
+        ("notebooks/01_toy.ipynb", '{"nbformat": 4}', "is damaged: it has no cells"),
+        ("notebooks/01_toy.ipynb", '{"cells": [1]}', "is damaged: it has no cells"),
+        ("reports/smoke/runs/toy.json", "[1, 2]", "holds no values by name"),
+        ("reports/smoke/runs/toy.json", '{"runs": [[1]]}', "is damaged; render its section again"),
+        ("reports/smoke/runs/toy.json", '{"present": "a"}', "is damaged; render its section again"),
+    ],
+)
+def test_a_damaged_file_is_named_in_one_sentence(
+    name: str, content: str, said: str, project: Path
+) -> None:
+    write_notebook(project / "notebooks/01_toy.ipynb")
+    path = project / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    refused = [lambda: front.index("smoke")]
+    if path.suffix == ".ipynb":
+        refused.append(lambda: report.render("toy", "smoke"))
+    for action in refused:
+        check_said(refusal(action), [str(path), said])
+
+
+@pytest.mark.parametrize("place", ["notebooks", "reports/smoke/notebooks"])
+def test_a_notebook_that_cannot_be_read_or_written_is_one_sentence(
+    place: str, tmp_path: Path
+) -> None:
+    """As a process, since a library that is loaded meanwhile must not be cut off at its end."""
+    (tmp_path / "notebooks").mkdir()
+    write_notebook(tmp_path / "notebooks/01_toy.ipynb")
+    path = tmp_path / place / "01_toy.ipynb"
+    path.unlink(missing_ok=True)
+    path.mkdir(parents=True)
+    env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(tmp_path)}
+    command = [sys.executable, "-m", "fpt", "render", "toy", "--profile", "smoke"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+    assert str(path) in done.stderr
 
 
 def test_the_index_links_what_is_there(project: Path) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from ..draws import Draws
 from ..errors import FptError
+from ..params import instead
 from . import bert, common, encoder, gpt2, longformer, lstm, none, split, t5, vit
 
 LAST_ATTENTION = "last-attention"  # of group `attention`, what lies in the last layer
@@ -197,7 +198,7 @@ def backbone(name: str) -> Backbone:
     """The backbone `name`; `NAME@L` is the first L layers of NAME, with its weights."""
     whole, at, layers = name.partition("@")
     if whole not in BACKBONES:
-        raise FptError(f"There is no backbone {name!r}; choose one of {', '.join(BACKBONES)}.")
+        raise FptError(f"There is no backbone {name!r}{instead(whole, list(BACKBONES))}.")
     found = BACKBONES[whole]
     if not at:
         return found

@@ -2,7 +2,7 @@
 
 Tokens follow TAPE's IUPAC vocabulary of 30: five specials, then the 25 letters A to Z but J.
 <cls> and <sep> surround the residues, and a protein of more than 1022 residues keeps its first
-1022 (gotcha L5: 0.06% of train).
+1022 (0.06% of train is cut).
 """
 
 from collections.abc import Iterable
@@ -84,8 +84,9 @@ HOMOLOGY_DATA = Dataset(
 
 
 def homology(**given: Any) -> ProteinTask:
-    """Option padding: "masked" (the last real token is read) or "released" (padded to 1024
-    positions, unmasked, the last position is read). Test is TAPE's fold holdout."""
+    """Option padding: "masked" (the last real token, <sep>, is read) or "released" (unmasked, the
+    last position is read; padded to 1024 positions, where the released loader pads to the longest
+    of a batch of similar lengths). Test is TAPE's fold holdout."""
     options = resolve("homology", given, {"padding": "masked"})
     choice("homology", "padding", options["padding"], PADDING)
     return ProteinTask(

@@ -19,8 +19,9 @@ class SequenceTask(FiniteTask):
     `<split>_labels` (N,).
 
     masked: a batch is padded to its own longest sequence, the padding is masked and the last real
-    token is read. Otherwise every sequence is padded to `length`, nothing is masked, and the last
-    position is read, as in the released code (gotchas L2, L6).
+    token is read. Otherwise nothing is masked and the last position is read, as in the released
+    code; every sequence is padded to `length`, as the released code does for ListOps, but not for
+    homology.
     """
 
     masked: bool = True
