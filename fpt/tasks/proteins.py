@@ -2,7 +2,7 @@
 
 Tokens follow TAPE's IUPAC vocabulary of 30: five specials, then the 25 letters A to Z but J.
 <cls> and <sep> surround the residues, and a protein of more than 1022 residues keeps its first
-1022 (gotcha L5: 0.06% of train).
+1022 (0.06% of train).
 """
 
 from collections.abc import Iterable
