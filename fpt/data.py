@@ -21,6 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
+from . import hub
 from .errors import FptError
 from .files import lock, read_json, set_aside, write_atomic
 from .paths import DATA, PREPARED
@@ -58,7 +59,7 @@ SOURCES = {
     ),
     "homology": Source(
         repo="Hauser7733/TAPE_Remote_Homology",
-        revision="main",
+        revision=hub.LOCKED,
         licence="unknown (TAPE itself: BSD-3-Clause)",
         files={
             split: f"data/{name}-00000-of-00001.parquet"
@@ -102,24 +103,9 @@ class Dataset:
 
 
 def fetch(name: str, split: str) -> Path:
-    """The local path of one source file of a prepared data set, as `downloaded` finds it."""
+    """The local path of one source file of a prepared data set, as `fpt.hub` finds it."""
     source = SOURCES[name]
-    return downloaded(source.repo, source.files[split], source.revision)
-
-
-def downloaded(repo: str, file: str, revision: str) -> Path:
-    """The local path of a file of a data set, downloaded through the hub client where it is
-    missing. FptError where neither the hub cache nor the network has it."""
-    from huggingface_hub import hf_hub_download
-
-    try:
-        return Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision))
-    except Exception as error:  # whatever the client raised, the user can do the same about it
-        raise FptError(
-            f"{file} of the data set {repo} (revision {revision}) is neither in the Hugging Face "
-            f"cache nor downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE "
-            "unset, or point HF_HUB_CACHE at a cache that holds it."
-        ) from error
+    return hub.fetch(source.repo, source.files[split], source.revision, "dataset")
 
 
 def hub_identity(name: str, preparation: int) -> dict[str, Any]:
