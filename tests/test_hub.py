@@ -5,7 +5,9 @@ from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
+import httpx
 import pytest
+from huggingface_hub.errors import RemoteEntryNotFoundError
 from refusals import check_said, refusal
 
 from fpt import config, data, hub
@@ -96,6 +98,19 @@ def test_a_locked_commit_that_is_not_here(put: Put, tmp_path: Path) -> None:
     (tmp_path / "hub/datasets--o--r/snapshots" / FIRST / FILE).unlink()
     said = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
     check_said(said, [f"{FILE} of o/r (revision {FIRST})", "HF_HUB_OFFLINE", "HF_HUB_CACHE"])
+
+
+def test_a_repository_without_the_file(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that are published as a pickle alone."""
+
+    def download(*asked: object, **where: object) -> str:
+        response = httpx.Response(404, request=httpx.Request("GET", "https://hub"))
+        raise RemoteEntryNotFoundError("404", response=response)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    said = refusal(lambda: find(backbone("gpt2"), "hub:o/r@locked"))
+    assert said == "o/r has no file model.safetensors at revision main."
+    assert not hub.lock_path().exists()
 
 
 @pytest.mark.parametrize("entry", [3, {}, {"commit": FIRST}, {"commit": FIRST, "sha256": {"a": 1}}])
