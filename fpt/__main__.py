@@ -189,7 +189,9 @@ def parser() -> argparse.ArgumentParser:
     corpus.add_argument("name", help="of the corpus: NAME.txt in the corpora folder")
     corpus.add_argument("repo", help="OWNER/NAME of the data set")
     corpus.add_argument("files", nargs="+", metavar="FILE", help=".parquet, .txt or .txt.xz")
-    corpus.add_argument("--revision", default="main")
+    corpus.add_argument(
+        "--revision", default="locked", help="a commit; by default the newest at the first use"
+    )
     corpus.add_argument("--column", default="text", help="of parquet files; by default text")
     return top
 

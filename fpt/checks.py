@@ -163,6 +163,20 @@ def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> N
         )
 
 
+def check_search_weights(where: str, block: Mapping[str, Any], weights: Mapping[str, str]) -> None:
+    """The seeds of `search` choose a rate on the backbone that is reported: one for all seeds."""
+    if "search" not in block:
+        return
+    for name in block["arms"]:
+        arm = ARMS[name]
+        if reads_weights(arm.init) and "{seed}" in weights[arm.weights]:
+            raise FptError(
+                f"{where}.search: {name!r} has other weights for every seed "
+                f"({weights[arm.weights]}), so its rate would be chosen on backbones that are not "
+                "reported; give it weights without {seed}, or leave search out."
+            )
+
+
 def check_searches(where: str, blocks: Iterable[Mapping[str, Any]]) -> None:
     """Blocks that search on one task do so alike, so that trials of their arms are equal; and no
     arm stands in two of them."""

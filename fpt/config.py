@@ -23,6 +23,7 @@ from .checks import (
     check_list,
     check_rates,
     check_roles,
+    check_search_weights,
     check_searches,
     check_seeds,
     check_settings,
@@ -138,6 +139,7 @@ def load(name: str, path: Path | None = None) -> Profile:
                 check_arm(f"{where}.arms", ARMS[arm], block["bodies"], block["weights"])
             check_seeds(f"{where}.seeds", part.get("seeds", block["seeds"]))
             check_rates(where, part, part.get("seeds", block["seeds"]))
+            check_search_weights(where, part, block["weights"])
             check_keep(f"{where}.keep", part)
         check_searches(where, checked)
         sections[section] = tuple(checked)

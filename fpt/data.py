@@ -3,7 +3,8 @@
 A data set is decoded or generated once into `data/prepared/<key>.safetensors`, verified on every
 load, and held on the device that trains. `data/manifest.json`, committed, names source, revision,
 licence and digest of the data that the records of this project were made with; other data are used
-too, with a note that stays on the record.
+too, with a note that stays on the record. Data of a reader's own are known by their content
+(`own_data`).
 """
 
 import hashlib
@@ -21,6 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
+from . import hub
 from .errors import FptError
 from .files import lock, read_json, set_aside, write_atomic
 from .paths import DATA, PREPARED
@@ -58,7 +60,7 @@ SOURCES = {
     ),
     "homology": Source(
         repo="Hauser7733/TAPE_Remote_Homology",
-        revision="main",
+        revision=hub.LOCKED,
         licence="unknown (TAPE itself: BSD-3-Clause)",
         files={
             split: f"data/{name}-00000-of-00001.parquet"
@@ -102,24 +104,9 @@ class Dataset:
 
 
 def fetch(name: str, split: str) -> Path:
-    """The local path of one source file of a prepared data set, as `downloaded` finds it."""
+    """The local path of one source file of a prepared data set, as `fpt.hub` finds it."""
     source = SOURCES[name]
-    return downloaded(source.repo, source.files[split], source.revision)
-
-
-def downloaded(repo: str, file: str, revision: str) -> Path:
-    """The local path of a file of a data set, downloaded through the hub client where it is
-    missing. FptError where neither the hub cache nor the network has it."""
-    from huggingface_hub import hf_hub_download
-
-    try:
-        return Path(hf_hub_download(repo, file, repo_type="dataset", revision=revision))
-    except Exception as error:  # whatever the client raised, the user can do the same about it
-        raise FptError(
-            f"{file} of the data set {repo} (revision {revision}) is neither in the Hugging Face "
-            f"cache nor downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE "
-            "unset, or point HF_HUB_CACHE at a cache that holds it."
-        ) from error
+    return hub.fetch(source.repo, source.files[split], source.revision, "dataset")
 
 
 def hub_identity(name: str, preparation: int) -> dict[str, Any]:
@@ -136,6 +123,25 @@ def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(array.data)
     return digest.hexdigest()
+
+
+@cache
+def own_data(name: str, build: Callable[[], Arrays]) -> Dataset:
+    """A data set of the reader's own, known by its content: edited data are another data set, with
+    another prepared file and other keys of runs. Calls `build` at once; give it a function of a
+    module, not a lambda, and that is once in a process. FptError if the data cannot be read."""
+    try:
+        arrays = build()
+    except (OSError, ValueError) as error:
+        raise FptError(f"The data of {name!r} cannot be read ({error}).") from error
+    digest = arrays_digest(arrays)
+
+    def check(found: Arrays) -> None:
+        if arrays_digest(found) != digest:
+            raise ValueError(f"it is not the data set {name}-{digest[:16]}")
+
+    source = {"source": "own", "digest": digest}
+    return Dataset(f"{name}-{digest[:16]}", source, lambda: arrays, check)
 
 
 def check_array(arrays: Arrays, name: str, dtype: str, shape: tuple[int | None, ...]) -> np.ndarray:
@@ -263,7 +269,8 @@ def data_note(task: object) -> str | None:
     dataset = getattr(task, "dataset", None)
     if dataset is None:
         return None
-    digest, expected = dataset_digest(dataset), manifest_entry(dataset.key).get("digest")
+    digest = dataset_digest(dataset)
+    expected = manifest_entry(dataset.key).get("digest", dataset.source.get("digest"))
     if expected is None:
         return _unlisted(dataset.key, digest)
     if expected != digest:

@@ -1,8 +1,9 @@
 """What is kept of a pretrained body when all but its statistics, or its order, is thrown away.
 
-The controls of the paper's section 3.8 and two more (design of the axes: gotcha P2). Each function
-turns the state of a pretrained body into another one, drawn anew for every seed; every draw is
-keyed by (seed, what for, name of the tensor).
+The controls of the paper's section 3.8 and two more. The paper's random arm draws norms and
+positions anew as well, which FPT trains from their pretrained values; so they are parts of their
+own here. Each function turns the state of a pretrained body into another one, drawn anew for every
+seed; every draw is keyed by (seed, what for, name of the tensor).
 """
 
 from collections.abc import Collection

@@ -4,11 +4,10 @@ Every body, pretrained or random, is rounded to bfloat16 once, so that no arm ha
 than another. Weights are read from safetensors only.
 """
 
-import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -20,6 +19,7 @@ from . import inits
 from .backbones import FAMILIES, Backbone, gpt2
 from .errors import FptError
 from .files import NAME, read_json
+from .hub import fetch, file_digest
 from .inits import State
 from .paths import DATA, SHIPPED
 from .rng import generator
@@ -57,7 +57,7 @@ def find(spec: Backbone, weights: str) -> Path:
     check_identity(weights)
     if weights.startswith("hub:"):
         repository, _, revision = weights.removeprefix("hub:").partition("@")
-        return _from_hub(repository, revision)
+        return fetch(repository, "model.safetensors", revision)
     for folder in folders():
         path = folder / weights / "model.safetensors"
         if path.is_file():
@@ -66,36 +66,6 @@ def find(spec: Backbone, weights: str) -> Path:
         f"The weights {weights!r} of backbone {spec.name!r} are in none of "
         f"{', '.join(map(str, folders()))}: pretrain them (fpt pretrain) or copy them there."
     )
-
-
-def _from_hub(repository: str, revision: str) -> Path:
-    from huggingface_hub import hf_hub_download
-
-    try:
-        return Path(hf_hub_download(repository, "model.safetensors", revision=revision))
-    except Exception as error:  # whatever the client raised, the user can do the same about it
-        raise FptError(
-            f"model.safetensors of {repository}@{revision} is neither in the hub cache nor "
-            "reachable: unset HF_HUB_OFFLINE on a machine with a network, or point HF_HUB_CACHE "
-            "to a cache that has it."
-        ) from error
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a weights file."""
-    try:
-        seen = path.stat()
-        return _digest(path, seen.st_ino, seen.st_mtime_ns)
-    except OSError as error:
-        raise FptError(
-            f"Cannot read the weights {path} ({error.strerror}); give this user the right to read "
-            "them, or fetch or pretrain them again."
-        ) from error
-
-
-@lru_cache(maxsize=8)
-def _digest(path: Path, *version: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def stated_digest(path: Path) -> str | None:
@@ -183,7 +153,7 @@ def random_scaled(spec: Backbone, body: nn.Module, weights: str | None, seed: in
 
 
 def _kept(*parts: inits.Part) -> Init:
-    """Some parts pretrained, the others of `random` (gotcha P2)."""
+    """Some parts pretrained, the others of `random`: which of them carries the effect?"""
 
     def start(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
         read = pretrained(spec, body, weights, seed)

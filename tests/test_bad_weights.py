@@ -123,8 +123,12 @@ def test_a_hub_that_fails(error: Exception, tiny: Path, monkeypatch: pytest.Monk
         raise error
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    parts = ["model.safetensors of openai-community/gpt2@main", "HF_HUB_OFFLINE", "HF_HUB_CACHE"]
-    check_said(refusal(lambda: start("hub:openai-community/gpt2@main")), parts)
+    parts = [
+        "model.safetensors of openai-community/gpt2 (revision 1234)",
+        "HF_HUB_OFFLINE",
+        "HF_HUB_CACHE",
+    ]
+    check_said(refusal(lambda: start("hub:openai-community/gpt2@1234")), parts)
 
 
 @pytest.mark.parametrize("what", ["nothing", "itself", "a text", "a folder"])

@@ -287,6 +287,10 @@ WRONG = {
         rates([1, 2], [7], seeds=[7]),
         [f"{TRANSFER}.search: ", "others than 7."],
     ),
+    "a search on weights for every seed": (
+        rates([1, 2], [7]) | {"smoke__weights__language": "nano-english@5M-{seed}"},
+        [f"{TRANSFER}.search: 'fpt'", "nano-english@5M-{seed}", "give it weights without {seed}"],
+    ),
     "rates of a probe": (
         rates([1, 2], [7], arms=["probe"]),
         [f"{TRANSFER}: a probe has no learning rate", "probe"],

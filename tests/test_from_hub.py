@@ -19,6 +19,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two files of a data set; FPT_CORPORA is a folder that is not there yet."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path / "corpora"))
     monkeypatch.setattr(corpus, "PREPARED", tmp_path / "prepared")
+    monkeypatch.setattr("fpt.hub.DATA", tmp_path)  # its lock file
     pq.write_table(pa.table({"story": ROWS, "n": range(100)}), tmp_path / "train.parquet")
     (tmp_path / "plain.txt").write_text("\n".join(f"line {n}" for n in range(60)))
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import GPT2Config, GPT2Model
+from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
 from fpt import backbones
 from fpt.backbones import Backbone
@@ -391,6 +391,23 @@ def test_a_loss_below_the_entropy_is_an_error_somewhere(
     assert record_of(text / "wrong")["below_entropy"]
     assert len(caplog.messages) == 1
     assert "micro-dyck-64-0 is below the 9.500 nats" in caplog.messages[0]
+
+
+@pytest.mark.parametrize("body", [TINY, TINY_LSTM], ids=lambda body: body.name)
+def test_a_fresh_model_leaves_the_global_generator_alone(body: Backbone) -> None:
+    before = torch.get_rng_state()
+    one, again, other = (language_model(body, seed).tensors() for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(torch.equal(one[name], again[name]) for name in one)
+    assert any(not torch.equal(one[name], other[name]) for name in one)
+
+
+def test_a_gpt2_starts_as_transformers_draws_it_for_its_seed() -> None:
+    made = language_model(TINY, 3)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        expected = GPT2LMHeadModel(made.gpt2.config).state_dict()
+    assert all(torch.equal(value, expected[name]) for name, value in made.tensors().items())
 
 
 def test_one_loss_per_sequence_is_that_of_the_last_token() -> None:

@@ -70,7 +70,7 @@ def test_missing_bodies_are_pretrained_where_training_is_allowed(
 
 
 def test_published_weights_are_only_looked_for(data: Path) -> None:
-    with pytest.raises(FptError, match="neither in the hub cache nor reachable"):
+    with pytest.raises(FptError, match="neither in the Hugging Face cache nor downloadable"):
         provide(["hub:openai-community/gpt2@main"], train_here=True)
 
 

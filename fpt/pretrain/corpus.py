@@ -101,8 +101,8 @@ def corpus_file(name: str) -> Path:
         if path.is_file():
             return path
     raise FptError(
-        f"The corpus file {name!r} (or {name}.xz) is not in {folder}: "
-        "put it there or set FPT_CORPORA to the folder that has it."
+        f"The corpus file {name!r} (or {name}.xz) is not in {folder}: put it there, set "
+        "FPT_CORPORA to the folder that has it, or make one like it (docs/corpora.md says how)."
     )
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .. import parquet
-from ..data import downloaded
+from .. import hub, parquet
 from ..errors import FptError
 from ..files import write_atomic
 from .corpus import CORPORA, END, OWN_NAME, corpora_folder, lines_of
@@ -38,7 +37,7 @@ def take(name: str, repo: str, revision: str, files: Sequence[str], column: str)
     for file in files:
         if not file.endswith((".parquet", ".txt", ".txt.xz")):
             raise FptError(f"{file} is no text: name files that end in .parquet, .txt or .txt.xz.")
-        paths.append(downloaded(repo, file, revision))
+        paths.append(hub.fetch(repo, file, revision, "dataset"))
     by_line = name in CORPORA and CORPORA[name].by_line
     parts = [part for path in paths for part in text_of(path, column, by_line)]
     out.parent.mkdir(parents=True, exist_ok=True)

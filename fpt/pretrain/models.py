@@ -40,8 +40,9 @@ class GPT2Language(nn.Module):
             bos_token_id=0,
             eos_token_id=0,
         )
-        torch.manual_seed(seed)  # transformers draws from the global generator
-        self.gpt2: Any = GPT2LMHeadModel(config)
+        with torch.random.fork_rng(devices=[]):  # transformers draws from the global generator
+            torch.default_generator.manual_seed(seed)
+            self.gpt2: Any = GPT2LMHeadModel(config)
 
     @property
     def words(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Training-image augmentation of the released code, batched: crop, flip, rotation (gotcha L7)."""
+"""Training-image augmentation of the released code, batched: crop, flip, rotation."""
 
 import math
 from collections.abc import Sequence

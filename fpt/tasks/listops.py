@@ -1,6 +1,6 @@
 """ListOps with Long Range Arena's sampling rule, as the paper's code read it and as it is meant.
 
-*released*: the code's tokeniser drops brackets (gotcha L2), so 15 symbols remain; sequences are
+*released*: the code's tokeniser drops brackets, so 15 symbols remain; sequences are
 cut at 512, padded with 0 to 512, and position 512 is read. *intended*: 16 symbols, nothing is cut,
 only expressions that fit the backbone's positions are drawn, and the last real token is read.
 """

@@ -1,0 +1,131 @@
+"""Files of the hub at one commit and with one content: a cache made here, and no network."""
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import pytest
+from huggingface_hub.errors import RemoteEntryNotFoundError
+from refusals import check_said, refusal
+
+from fpt import config, data, hub
+from fpt.backbones import backbone
+from fpt.params import PROFILES
+from fpt.weights import find
+
+FIRST, SECOND = "1" * 40, "2" * 40
+FILE = "data/train.parquet"
+Put = Callable[..., Path]
+
+
+@pytest.fixture
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
+    """Writes a file of a repository at a commit into the cache and lets `main` be that commit."""
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(hub, "DATA", tmp_path / "data")
+
+    def write(content: bytes, commit: str, repo: str = "datasets--o--r", file: str = FILE) -> Path:
+        folder = tmp_path / "hub" / repo
+        blob = folder / "blobs" / sha256(content).hexdigest()
+        link = folder / "snapshots" / commit / file
+        for path in (blob, link, folder / "refs/main"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        blob.write_bytes(content)
+        link.unlink(missing_ok=True)
+        link.symlink_to(blob)
+        (folder / "refs/main").write_text(commit)
+        return link
+
+    return write
+
+
+def locked() -> dict[str, object]:
+    return json.loads(hub.lock_path().read_text())
+
+
+def test_the_first_use_is_locked_and_the_next_ones_are_compared(put: Put) -> None:
+    path = put(b"first", FIRST)
+    assert hub.fetch("o/r", FILE, hub.LOCKED, "dataset") == path
+    entry = {"commit": FIRST, "sha256": {FILE: sha256(b"first").hexdigest()}}
+    assert locked() == {"datasets/o/r@locked": entry}
+
+    put(b"second", SECOND)  # `main` moves on
+    written = hub.lock_path().stat().st_mtime_ns
+    assert hub.fetch("o/r", FILE, hub.LOCKED, "dataset") == path
+    assert hub.lock_path().stat().st_mtime_ns == written
+
+    put(b"other", FIRST)  # the same commit with another content
+    digests = [sha256(content).hexdigest()[:12] for content in (b"first", b"other")]
+    said = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
+    check_said(said, [f"{FILE} of o/r at {FIRST[:12]}", *digests, "fetch it again", str(path)])
+
+
+def test_other_files_are_asked_for_at_the_commit_of_the_first(put: Put) -> None:
+    put(b"a", FIRST, file="a")
+    late = put(b"b", FIRST, file="b")
+    hub.fetch("o/r", "a", hub.LOCKED, "dataset")
+    put(b"newer", SECOND, file="b")
+    assert hub.fetch("o/r", "b", hub.LOCKED, "dataset") == late
+    assert set(hub.read_lock()["datasets/o/r@locked"]["sha256"]) == {"a", "b"}
+
+
+def test_a_commit_is_asked_for_as_it_is_and_compared_too(put: Put) -> None:
+    path = put(b"first", FIRST, "models--o--r", "model.safetensors")
+    put(b"second", SECOND, "models--o--r", "model.safetensors")
+    identity = f"hub:o/r@{FIRST}"
+    assert find(backbone("gpt2"), identity) == path
+    assert set(hub.read_lock()) == {f"o/r@{FIRST}"}
+    put(b"other", FIRST, "models--o--r", "model.safetensors")
+    check_said(refusal(lambda: find(backbone("gpt2"), identity)), ["model.safetensors of o/r"])
+
+
+def test_a_data_set_is_locked(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = data.Source("o/r", hub.LOCKED, "any", {"train": FILE})
+    monkeypatch.setitem(data.SOURCES, "mine", source)
+    path = put(b"first", FIRST)
+    assert data.fetch("mine", "train") == path
+    assert data.hub_identity("mine", 1)["revision"] == "locked"  # the key says no commit
+    put(b"other", FIRST)
+    check_said(refusal(lambda: data.fetch("mine", "train")), ["hub.lock.json"])
+
+
+def test_a_locked_commit_that_is_not_here(put: Put, tmp_path: Path) -> None:
+    put(b"first", FIRST)
+    hub.fetch("o/r", FILE, hub.LOCKED, "dataset")
+    (tmp_path / "hub/datasets--o--r/snapshots" / FIRST / FILE).unlink()
+    said = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
+    check_said(said, [f"{FILE} of o/r (revision {FIRST})", "HF_HUB_OFFLINE", "HF_HUB_CACHE"])
+
+
+def test_a_repository_without_the_file(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that are published as a pickle alone."""
+
+    def download(*asked: object, **where: object) -> str:
+        response = httpx.Response(404, request=httpx.Request("GET", "https://hub"))
+        raise RemoteEntryNotFoundError("404", response=response)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    said = refusal(lambda: find(backbone("gpt2"), "hub:o/r@locked"))
+    assert said == "o/r has no file model.safetensors at revision main."
+    assert not hub.lock_path().exists()
+
+
+@pytest.mark.parametrize("entry", [3, {}, {"commit": FIRST}, {"commit": FIRST, "sha256": {"a": 1}}])
+def test_a_damaged_lock_file(entry: object, put: Put) -> None:
+    hub.lock_path().parent.mkdir()
+    hub.lock_path().write_text(json.dumps({"o/r@locked": entry}))
+    check_said(refusal(hub.read_lock), ["'o/r@locked' has no commit or digests", "hub.lock.json"])
+
+
+def test_every_revision_of_the_project_is_a_commit_or_locked() -> None:
+    identities = {name for profile in PROFILES for name in config.load(profile).weights.values()}
+    revisions = {name.partition("@")[2] for name in identities if name.startswith("hub:")}
+    revisions |= {source.revision for source in data.SOURCES.values()}
+    assert {it for it in revisions if not hub.COMMIT.fullmatch(it)} == {hub.LOCKED}
+    for name, entry in hub.read_lock().items():
+        revision = name.partition("@")[2]
+        assert entry["commit"] == revision or not hub.COMMIT.fullmatch(revision)
+        assert all(len(digest) == 64 for digest in entry["sha256"].values())
