@@ -231,5 +231,12 @@ ARMS: Mapping[str, Arm] = {
             )
             for corpus, text in CORPORA.items()
         ),
+        Arm(
+            "random-at-scale",
+            "Random, at English's weight scale",
+            "transformer",
+            "random-at-scale",
+            weights="english",
+        ),
     )
 }

@@ -17,6 +17,7 @@ from torch import nn
 
 from . import inits
 from .backbones import FAMILIES, Backbone, gpt2
+from .backbones.common import matrices
 from .errors import FptError
 from .files import NAME, read_json
 from .hub import fetch, file_digest
@@ -152,6 +153,17 @@ def random_scaled(spec: Backbone, body: nn.Module, weights: str | None, seed: in
     return _random(spec, body, seed, partial(gpt2.init_, residual_scaled=True))
 
 
+def random_at_scale(spec: Backbone, body: nn.Module, weights: str | None, seed: int) -> State:
+    """The start `random`, with all matrices multiplied by one factor, so that their standard
+    deviation over the whole backbone is that of the pretrained matrices."""
+    read = pretrained(spec, body, weights, seed)
+    fresh = random(spec, body, weights, seed)
+    names = [name for name, _, _ in matrices(body)]
+    wanted, drawn = (torch.cat([it[name].flatten() for name in names]) for it in (read, fresh))
+    factor = (wanted.double().std() / drawn.double().std()).item()
+    return fresh | {name: fresh[name] * factor for name in names}
+
+
 def _kept(*parts: inits.Part) -> Init:
     """Some parts pretrained, the others of `random`: which of them carries the effect?"""
 
@@ -173,6 +185,7 @@ INITS: Mapping[str, Init] = {
     "pretrained": pretrained,
     "random": random,
     "random-scaled": random_scaled,
+    "random-at-scale": random_at_scale,
     "statistics-tensor": _from_pretrained(partial(inits.resampled, level="tensor")),
     "statistics-layer": _from_pretrained(partial(inits.resampled, level="layer")),
     "statistics-global": _from_pretrained(partial(inits.resampled, level="global")),

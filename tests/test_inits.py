@@ -59,6 +59,18 @@ def kind_of(name: str, known: State) -> str:
     return f"{matrix} {is_end(WIDE, name)}"
 
 
+def test_a_random_start_at_scale_differs_from_random_by_one_factor(known: State) -> None:
+    made, random = derived("random-at-scale"), derived("random")
+    assert set(made) == set(random)
+    matrix_names = [name for name in known if known[name].dim() == 2 and name != "positions"]
+    factors = torch.cat([(made[name] / random[name]).flatten() for name in matrix_names])
+    assert factors.min().item() == pytest.approx(factors.max().item(), rel=1e-5)
+    wanted = moments([known[name] for name in matrix_names])[1]
+    assert moments([made[name] for name in matrix_names])[1] == pytest.approx(wanted, rel=1e-3)
+    for name in known.keys() - set(matrix_names):
+        assert torch.equal(made[name], random[name])
+
+
 @pytest.mark.parametrize("level", ["tensor", "layer", "global"])
 def test_statistics_are_those_of_the_pool_and_nothing_else(level: str, known: State) -> None:
     drawn = derived(f"statistics-{level}")
