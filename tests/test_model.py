@@ -308,7 +308,7 @@ def test_a_trained_body_is_not_shared(tiny) -> None:
 
 
 def test_an_unknown_backbone() -> None:
-    with pytest.raises(FptError, match="no backbone 'gpt3'; choose one of pico, "):
+    with pytest.raises(FptError, match="no backbone 'gpt3'; the nearest of .* are gpt2, "):
         backbone("gpt3")
 
 
