@@ -57,7 +57,7 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: setup  ## setup, then `dvc repro`: data, training, one notebook per section, report index
 	@echo "reproduce: dvc repro (what is up to date is skipped)"
 	@$(PY) -m dvc repro --keep-going
-	@echo "reproduce: done, the report is reports/$$(sed -n 's/^profile: *//p' params.yaml)/index.html"
+	@echo "reproduce: done, nothing has to be pushed; open reports/$$(sed -n 's/^profile: *//p' params.yaml)/index.html"
 
 test: export HF_HUB_OFFLINE := 1
 test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval)
@@ -65,12 +65,12 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -m pytest $(PARALLEL)
-	FPT_TRAIN_SECONDS=5 $(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks
+	$(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks
 
 faults: setup  ## let 120 real processes meet a fault and write docs/faults.md
 	@$(PY) tests/faults.py --trials 120 --write docs/faults.md
 
-notebooks: setup  ## execute notebooks/ in place (smoke) and store the outputs that nbval compares
+notebooks: setup  ## renew tests/project from params.yaml, and the outputs that nbval compares
 	@$(PY) -m fpt.notebooks
 
 data: setup  ## fetch and prepare the data that the profile in params.yaml needs (reaches the hub)

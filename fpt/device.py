@@ -66,15 +66,6 @@ def environment(device: torch.device) -> dict[str, Any]:
     }
 
 
-def versions() -> str:
-    """What a notebook runs under, in one line."""
-    cuda = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
-    return (
-        f"Python {platform.python_version()}, torch {torch.__version__}, "
-        f"transformers {version('transformers')}, CUDA: {cuda}"
-    )
-
-
 def _processor() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as lines:

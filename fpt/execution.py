@@ -7,6 +7,8 @@ import papermill
 from nbclient.exceptions import DeadKernelError
 from papermill.engines import NBClientEngine, papermill_engines
 
+from .pages import RENDERS
+
 KERNEL_OPTIONS = [
     # A kernel announces that it talks over local sockets, each time.
     "--IPKernelApp.log_level=50",
@@ -14,6 +16,7 @@ KERNEL_OPTIONS = [
     # all of torch's a thousand times: a tenth of a page's time.
     "--IPKernelApp.exec_lines=import gc; gc.set_threshold(20_000, 20, 100)",
 ]
+WRITE = f"--IPKernelApp.exec_lines=import os; os.environ[{RENDERS!r}] = '1'"
 
 
 class SavedAtEnd(NBClientEngine):
@@ -33,8 +36,8 @@ papermill_engines.register("saved at end", SavedAtEnd)
 
 
 def execute(source: Path, executed: Path, profile: str) -> str | None:
-    """Write the notebook `source`, executed for `profile`, to `executed`; returns why that ended
-    before the last cell, None where it did not."""
+    """Write the notebook `source`, executed for `profile`, to `executed`, and let it write its
+    part of the report; returns why that ended before the last cell, None if it did not."""
     try:
         papermill.execute_notebook(
             str(source),
@@ -43,7 +46,7 @@ def execute(source: Path, executed: Path, profile: str) -> str | None:
             engine_name="saved at end",
             kernel_name="python3",
             progress_bar=False,
-            extra_arguments=KERNEL_OPTIONS,
+            extra_arguments=[*KERNEL_OPTIONS, WRITE],
             shutdown_kernel="immediate",  # nothing is left to wait for
         )
     except papermill.PapermillExecutionError as error:

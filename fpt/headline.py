@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from . import paper
 from .claims import LABELS, points
 from .files import write_atomic
+from .outputs import renders
 from .paths import ROOT
 from .sections import Section, section
 from .verdicts import Entry, by_claim, count_claims, entries
@@ -58,9 +59,10 @@ def shorter(part: Section) -> list[str]:
 
 
 def save(part: Section, found: Sequence[Entry]) -> str:
-    """Write the headline beside the report's index, and return it."""
+    """Write the headline beside the report's index if `fpt render` asked, and return it."""
     text = headline(found, part.profile.name)
-    write_atomic(part.folder / "headline.md", text.encode())
+    if renders():
+        write_atomic(part.folder / "headline.md", text.encode())
     return text
 
 

@@ -1,17 +1,27 @@
 """Keep notebooks/ ready for comparison: `python -m fpt.notebooks` (or `make notebooks`).
 
 A notebook in notebooks/ is the source of its section and carries the outputs that `pytest --nbval`
-compares on every machine. Only what is compared is stored, so a diff shows what changed: cells
-tagged `nbval-ignore-output` (trained, timed) keep no output; pictures, never compared, stay out.
+compares on every machine. They are those of tests/project, the checkout that tests run in: the
+parameters as they were when this was last called, and the records of their profile `smoke`. What
+is missing of these is trained. Pictures and HTML, never compared, stay out of them.
 """
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from .pages import notebooks
+from .paths import PARAMS, ROOT
 from .report import shown
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+PROJECT = ROOT / "tests" / "project"
+RECORDS = Path("reports/smoke/records")
 
 
 def refresh(path: Path) -> None:
@@ -41,23 +51,44 @@ def clean(content: Any) -> Any:
         cell["metadata"] = {"tags": tags} if tags else {}
         if cell["cell_type"] != "code":
             continue
-        if "nbval-ignore-output" in tags:
-            cell["outputs"], cell["execution_count"] = [], None
         for output in cell["outputs"]:
             if "data" in output:
                 output["metadata"] = {}
                 output["data"] = {
                     kind: value
                     for kind, value in output["data"].items()
-                    if not kind.startswith("image/")
+                    if not kind.startswith("image/") and kind != "text/html"
                 }
     return content
 
 
+def train(root: Path) -> None:
+    """Train what is missing of the project at `root`, and keep in PROJECT its parameters and the
+    records that its sections have, no others."""
+    command = [sys.executable, "-m", "fpt", "run", "--all", "--profile", "smoke"]
+    subprocess.run(command, check=True)
+    listed = [json.loads(path.read_bytes()) for path in (root / RECORDS.parent / "index").iterdir()]
+    keys = {key for index in listed for key in index}
+    shutil.rmtree(PROJECT / RECORDS)
+    (PROJECT / RECORDS).mkdir()
+    for path in (root / RECORDS).iterdir():
+        if path.stem in keys:
+            shutil.copy(path, PROJECT / RECORDS)
+    shutil.copy(root / PARAMS.name, PROJECT)
+
+
 def main() -> None:
-    for path in notebooks():
-        print(f"notebooks: executing {shown(path)}")
-        refresh(path)
+    with tempfile.TemporaryDirectory(prefix="fpt-") as folder:
+        root = Path(shutil.copytree(PROJECT, Path(folder) / "project"))
+        shutil.copy(PARAMS, root)
+        # Of the training and of the kernels: nothing is read of this checkout but the package.
+        os.environ |= {"FPT_ROOT": str(root), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": folder}
+        for name in ("FPT_BACKBONES", "FPT_CORPORA"):
+            os.environ.pop(name, None)
+        train(root)
+        for path in notebooks():
+            print(f"notebooks: executing {shown(path)}")
+            refresh(path)
 
 
 if __name__ == "__main__":

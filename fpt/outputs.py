@@ -1,10 +1,12 @@
-"""Where a notebook leaves what it made, under reports/<profile>/.
+"""What a notebook made: shown, and written to reports/<profile>/ if `fpt render` executes it.
 
 tables/<section>/ (.md, .csv), figures/<section>/ (.png, .svg), metrics/<section>.json (for
-`dvc metrics show`), curves/<section>.csv (for `dvc plots show`), runs/<section>.json.
+`dvc metrics show`), curves/<section>.csv (for `dvc plots show`), runs/<section>.json. A notebook
+that is executed by hand shows the same and leaves the report as it is.
 """
 
 import io
+import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from PIL import Image
 
 from .cells import cells
 from .files import write_atomic, write_json
+from .pages import RENDERS
 from .pictures import packed, slim
 from .rates import tuned
 from .sections import Section
@@ -25,6 +28,11 @@ from .style import styled
 from .table import Table
 
 CURVE_COLUMNS = ["task", "arm", "seed", "step", "accuracy", "train_loss", "valid_loss", "clipped"]
+
+
+def renders() -> bool:
+    """Whether the report is written: whether `fpt render` executes this."""
+    return RENDERS in os.environ
 
 
 @dataclass(frozen=True)
@@ -42,20 +50,23 @@ class Picture:
 
 
 def save_table(section: Section, table: Table) -> Table:
-    """Write `table` and return it, to be shown."""
-    folder = section.folder / "tables" / section.name
-    write_atomic(folder / f"{table.name}.md", table.markdown().encode())
-    write_atomic(folder / f"{table.name}.csv", table.numbers.to_csv(index=False).encode())
+    """Write `table` if this `renders`, and return it, to be shown."""
+    if renders():
+        folder = section.folder / "tables" / section.name
+        write_atomic(folder / f"{table.name}.md", table.markdown().encode())
+        write_atomic(folder / f"{table.name}.csv", table.numbers.to_csv(index=False).encode())
     return table
 
 
 def save_figure(section: Section, name: str, figure: Figure) -> Picture:
-    """Write `figure` as PNG and SVG, equal bytes for equal results, and return it, to be shown."""
-    folder = section.folder / "figures" / section.name
+    """Write `figure` as PNG and SVG, equal bytes for equal results, if this `renders`; return it,
+    to be shown."""
     with styled():
         png, svg = drawn(figure)
-    write_atomic(folder / f"{name}.png", png)
-    write_atomic(folder / f"{name}.svg", svg)
+    if renders():
+        folder = section.folder / "figures" / section.name
+        write_atomic(folder / f"{name}.png", png)
+        write_atomic(folder / f"{name}.svg", svg)
     return Picture(name, png)
 
 
@@ -73,8 +84,10 @@ def drawn(figure: Figure) -> tuple[bytes, bytes]:
 
 
 def save_numbers(section: Section, extra: Mapping[str, Any] | None = None) -> None:
-    """Write metrics (means in percent by task and arm, and `extra`), learning curves and runs; of
-    several learning rates, at the chosen one."""
+    """Write metrics (means in percent by task and arm, and `extra`), learning curves and runs, if
+    this `renders`; of several learning rates, at the chosen one."""
+    if not renders():
+        return
     summary = section.summary()
     metrics: dict[str, Any] = {name: summary[name] for name in ("present", "expected")}
     shown = tuned(section)

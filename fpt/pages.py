@@ -7,6 +7,8 @@ from .errors import FptError
 from .files import read_json
 from .paths import NOTEBOOKS
 
+RENDERS = "FPT_RENDERS"  # in the environment of a kernel that `fpt render` started
+
 # A page of our own: nbconvert's is 300 kB and asks four outside hosts for scripts.
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto;

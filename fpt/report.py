@@ -1,9 +1,9 @@
 """Executed notebooks and their pages.
 
 `render` turns notebooks/NN_<section>.ipynb into reports/<profile>/notebooks/NN_<section>.ipynb
-and .html. A notebook itself writes tables/<section>/, figures/<section>/, curves/<section>.csv,
-metrics/<section>.json and runs/<section>.json; the last says how many runs are expected and
-present. `fpt.front` puts the first page together from that.
+and .html. Executed here, and only here, a notebook writes tables/<section>/, figures/<section>/,
+curves/<section>.csv, metrics/<section>.json and runs/<section>.json; the last says how many runs
+are expected and present. `fpt.front` puts the first page together from that.
 """
 
 import base64

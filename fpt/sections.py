@@ -4,7 +4,6 @@
 """
 
 import math
-import os
 import re
 import time
 from collections import Counter
@@ -87,15 +86,9 @@ class Section:
     def train(self, **options: Any) -> int:
         """Train what is missing, where the profile allows it; returns the number of new records.
         Where these call for learning rates beyond the grid (`fpt.grid`), `section` then has more.
-
-        FPT_TRAIN_SECONDS bounds the time, as a check of the notebooks does: what is then missing is
-        shown as such, and goes on from its checkpoint in the next call. So short a time is trained
-        in this process, since workers would take it to begin.
         """
         if not self.may_train():
             return 0
-        if "FPT_TRAIN_SECONDS" in os.environ:
-            options = {"budget": seconds(os.environ["FPT_TRAIN_SECONDS"]), "workers": 1} | options
         end = time.monotonic() + options.pop("budget", math.inf)
         made = 0
         for runs in grid.sweeps(self.runs):  # whole: what is missing would make other packs

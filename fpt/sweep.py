@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import re
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -22,6 +23,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import torch
@@ -128,7 +131,9 @@ def missing(pack: Sequence[RunSpec], store: Store, keep: Container[str]) -> int:
 def _end_with_parent() -> None:
     """In a worker: end as soon as its parent has, which may be killed without a word to it. And
     nothing is left behind where the worker is: a lock between processes, as tqdm takes, would be.
+    Warnings are said as the command line says them.
     """
+    import_module("fpt.__main__")
     tqdm.set_lock(threading.RLock())
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -138,6 +143,18 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Processes begun in here do not import the program that began them: a script that trains would
+    be run again by each of its workers. A pack needs nothing of it."""
+    program = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = program
 
 
 @contextmanager
@@ -224,7 +241,7 @@ def run(
             tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar,
         ):
             try:
-                with uninterrupted():
+                with uninterrupted(), apart():
                     futures = {
                         pool.submit(
                             _train_pack,

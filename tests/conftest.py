@@ -1,13 +1,8 @@
-"""What every test runs under: no network, no window system, one thread."""
+"""Fixtures that many tests share."""
 
-import os
 from pathlib import Path
 
 import pytest
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["MPLBACKEND"] = "Agg"
-os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture
@@ -22,3 +17,11 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
     save_weights(tmp_path / "backbones")
     return tmp_path
+
+
+@pytest.fixture
+def rendering(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if `fpt render` executed the test: what is made is written to the report."""
+    from fpt.pages import RENDERS
+
+    monkeypatch.setenv(RENDERS, "1")

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from refusals import check_said, refusal
 
-from fpt import sections
 from fpt.config import expand, load
 from fpt.params import current_profile
 from fpt.paths import PARAMS
@@ -231,12 +230,3 @@ def test_half_a_file(cut: int, tmp_path: Path) -> None:
     path = tmp_path / "params.yaml"
     path.write_text(text[: text.index("  sections:") * cut // 10])
     refusal(read(path))
-
-
-@pytest.mark.parametrize("text", ["", "soon", "nan", "-1"])
-def test_a_bound_on_the_training_of_notebooks_that_is_no_time(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FPT_TRAIN_SECONDS", text)
-    part = sections.planned("transfer", "smoke")
-    check_said(refusal(part.train), [f"The budget {text!r} is not a time"])

@@ -22,7 +22,7 @@ from fpt.__main__ import main
 from fpt.config import expand, load
 from fpt.errors import FptError
 from fpt.expected import expected
-from fpt.paths import ROOT
+from fpt.paths import PACKAGE
 from fpt.records import Store
 from fpt.sections import seconds
 from fpt.tasks import TASKS
@@ -329,7 +329,7 @@ def test_a_damaged_record_is_not_merged(fpt: Cli, project: Path) -> None:
 
 def shell(line: str, root: Path, **options: Any) -> subprocess.CompletedProcess[str]:
     """`line` in a shell where $fpt is the command, for the project in `root`."""
-    env = os.environ | {"PYTHONPATH": str(ROOT), "FPT_ROOT": str(root)}
+    env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(root)}
     env |= {"fpt": f"{sys.executable} -m fpt"}
     command, output = ["bash", "-c", line], {"capture_output": True, "text": True}
     return subprocess.run(command, env=env, cwd=root, **output, **options)
@@ -398,7 +398,7 @@ def test_a_signal_ends_all_processes_in_one_line(
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"profile": "smoke", "smoke": smoke}))
     words = ["--device", "cpu", "--workers", "2", "--budget", "5m"]  # if nobody ends it
     command = [sys.executable, "-m", "fpt", "run", "long", *words]
-    env = os.environ | {"PYTHONPATH": str(ROOT), "FPT_ROOT": str(tmp_path)}
+    env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(tmp_path)}
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
     def heard() -> None:  # also where the tests run in the background of a shell, which ignores it
@@ -424,6 +424,19 @@ def test_a_warning_is_one_line(plain: Path) -> None:
     done = shell("$fpt status", plain)
     assert done.returncode == 0
     assert re.fullmatch(rf"fpt: The record {key}.json is damaged \(.*\); .*\.\n", done.stderr)
+
+
+def test_the_python_block_of_the_readme_is_a_script(tmp_path: Path) -> None:
+    """As it stands, and with packs for two workers."""
+    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "bodies": {"transformer": "attention-pico"}}  # type: ignore[dict-item]
+    smoke["sections"] = {"transfer": [{"tasks": ["bit-xor"], "arms": ["random"]}]}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"profile": "smoke", "smoke": smoke}))
+    text = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    (tmp_path / "block.py").write_text(block)
+    done = shell(f"{sys.executable} block.py", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(store_of(tmp_path).keys()) == 2
 
 
 def test_the_module_is_the_command(tmp_path: Path) -> None:

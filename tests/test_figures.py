@@ -28,7 +28,7 @@ DRAW: list[Callable[[Section], Figure]] = [
 
 
 @pytest.fixture
-def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
+def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rendering: None) -> Section:
     return make_section(tmp_path, monkeypatch)
 
 

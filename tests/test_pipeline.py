@@ -17,13 +17,14 @@ import yaml
 from ruamel.yaml import YAML
 
 from fpt.notebooks import clean
-from fpt.paths import NOTEBOOKS, PARAMS, ROOT
+from fpt.paths import PACKAGE, PARAMS
 
-PIPELINE = yaml.safe_load((ROOT / "dvc.yaml").read_text())
+HERE = PACKAGE.parent
+PIPELINE = yaml.safe_load((HERE / "dvc.yaml").read_text())
 SECTIONS = {k: v for block in PIPELINE["vars"] for k, v in block.items()}["sections"]
 VERDICT = {"verdict": "12_verdict"}  # a stage of its own: it reads what all sections have
 PARTS = {name: SECTIONS[name] for name in ("tasks", "transfer")}  # DVC is slow
-NOTEBOOK_PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
+NOTEBOOK_PATHS = sorted((HERE / "notebooks").glob("*.ipynb"))
 
 STAND_IN = """
 import json, sys, yaml
@@ -63,12 +64,15 @@ elif verb == "render":
         sys.exit(f"{notebook} failed")
     for path in (f"notebooks/{notebook}.ipynb", f"notebooks/{notebook}.html",
                  f"tables/{section}/t.md", f"figures/{section}/f.png",
-                 f"metrics/{section}.json", f"runs/{section}.json"):
+                 f"runs/{section}.json"):
         write(report / path, listed)
+    rate = block["sections"][section][0].get("lr", 0) if block["sections"][section] else 0
+    write(report / f"metrics/{section}.json", {"bit-xor": {"fpt": rate}})
     if section == "verdict":
         write(report / "headline.md", listed)
     (report / "curves").mkdir(exist_ok=True)
-    (report / "curves" / f"{section}.csv").write_text("task,arm,seed,step,accuracy\\n")
+    rows = ["task,arm,seed,step,accuracy", f"bit-xor,fpt,0,1,{rate}"]
+    (report / "curves" / f"{section}.csv").write_text("\\n".join(rows))
 elif verb == "index":
     for name in ("README.md", "index.html"):
         write(report / name, 0)
@@ -80,9 +84,9 @@ class Checkout:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        for name in ("dvc.yaml", "params.yaml", ".gitignore", ".dvcignore", ".dvc/config"):
-            (root / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, root / name)
+        shutil.copytree(HERE / ".dvc", root / ".dvc", ignore=shutil.ignore_patterns("tmp", "cache"))
+        for path in (PARAMS, *(HERE / name for name in ("dvc.yaml", ".gitignore", ".dvcignore"))):
+            shutil.copy(path, root)
         self.keep_parts()
         for name in {"fpt"} | self.sources():
             path = root / name if Path(name).suffix else root / name / "__init__.py"
@@ -127,9 +131,12 @@ class Checkout:
         assert done.returncode == expect, output
         return output
 
+    def dvc_says(self, *arguments: str, expect: int = 0) -> str:
+        return self.run(sys.executable, "-m", "dvc", *arguments, expect=expect)
+
     def dvc(self, *arguments: str, expect: int = 0) -> tuple[set[str], set[str]]:
         """The stages that ran, and the sections that were trained."""
-        lines = self.run(sys.executable, "-m", "dvc", *arguments, expect=expect).splitlines()
+        lines = self.dvc_says(*arguments, expect=expect).splitlines()
         ran = {line.split("'")[1] for line in lines if line.startswith("Running stage")}
         return ran, {line.split()[1] for line in lines if line.startswith("TRAINING")}
 
@@ -150,6 +157,25 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 def test_a_second_repro_does_nothing(checkout: Checkout) -> None:
     assert checkout.dvc("repro") == (set(), set())
+    assert checkout.run("git", "status", "--porcelain") == "?? dvc.lock\n"
+
+
+def test_experiments_are_compared(checkout: Checkout) -> None:
+    rate = "smoke.sections.transfer.0.lr"
+    checkout.dvc("exp", "run", "-n", "before")
+    ran, trained = checkout.dvc("exp", "run", "-n", "faster", "-S", f"+{rate}=0.25")
+    assert (ran, trained) == ({"train", "section@transfer", "verdict", "index"}, {"transfer"})
+    assert checkout.run("git", "status", "--porcelain") == " M params.yaml\n?? dvc.lock\n"
+    said = checkout.dvc_says("metrics", "diff", "before", "faster", "--json")
+    change = {"old": 0, "new": 0.25, "diff": 0.25}
+    assert json.loads(said) == {"reports/smoke/metrics/transfer.json": {"bit-xor.fpt": change}}
+    checkout.dvc_says("plots", "diff", "before", "faster")
+    page = (checkout.root / "dvc_plots/index.html").read_text()
+    assert '"rev": "before"' in page
+    assert '"rev": "faster"' in page
+    checkout.dvc_says("metrics", "diff")  # of a commit without dvc.lock, and so without metrics
+    checkout.dvc("exp", "apply", "before")
+    assert checkout.dvc("repro")[1] == set()
 
 
 def test_a_deleted_record_is_trained_again(checkout: Checkout) -> None:
@@ -234,7 +260,7 @@ def test_sections_are_the_notebooks() -> None:
 def test_dependencies_exist() -> None:
     stages = [stage.get("do", stage) for stage in PIPELINE["stages"].values()]
     listed = {dep for stage in stages for dep in stage.get("deps", []) if dep.startswith("fpt/")}
-    assert [dep for dep in sorted(listed) if not (ROOT / dep).exists()] == []
+    assert [dep for dep in sorted(listed) if not (HERE / dep).exists()] == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOK_PATHS, ids=lambda path: path.stem)

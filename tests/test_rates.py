@@ -451,7 +451,7 @@ def test_a_diverged_rate_is_said(arms: list[str], section: Section) -> None:
     assert not clashes(found)
 
 
-def test_outputs_are_of_the_chosen_rate(section: Section) -> None:
+def test_outputs_are_of_the_chosen_rate(section: Section, rendering: None) -> None:
     fill(section)
     outputs.save_numbers(section)
     written = (section.folder / "curves" / "learning_rate.csv").read_text().splitlines()

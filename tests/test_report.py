@@ -8,11 +8,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from made import make_record
+from made import fill, make_record, make_section, spread
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from refusals import check_said, refusal
 
-from fpt import config, front, report
+from fpt import config, figures, front, headline, outputs, report, tables
 from fpt.errors import FptError
 from fpt.expected import expected
 from fpt.notebooks import clean, refresh
@@ -46,13 +46,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_page_holds_what_the_notebook_shows(project: Path) -> None:
     write_notebook(
         project / "notebooks/01_toy.ipynb",
-        new_code_cell("print('in', profile)"),
+        new_code_cell("from fpt.outputs import renders\n\nprint('in', profile, renders())"),
         new_code_cell(FIGURE),
     )
     page = report.render("toy", "lab")
     assert page == project / "reports/lab/notebooks/01_toy.html"
     text = page.read_text()
-    assert "in lab" in text
+    assert "in lab True" in text
     assert "data:image/png;base64" in text
     assert "<script" not in text
     assert 'src="http' not in text
@@ -208,16 +208,27 @@ def test_a_stored_notebook_holds_what_is_compared(project: Path) -> None:
         path,
         new_code_cell("6 * 7"),
         new_code_cell(FIGURE),
-        new_code_cell("import time; time.time()", metadata={"tags": ["nbval-ignore-output"]}),
+        new_code_cell("from fpt.outputs import renders\n\nrenders()"),
     )
     refresh(path)
     first = path.read_bytes()
-    _, _, compared, picture, ignored = nbformat.read(path, as_version=4).cells
+    _, _, compared, picture, by_hand = nbformat.read(path, as_version=4).cells
     assert compared.outputs[0].data == {"text/plain": "42"}
     assert set(picture.outputs[0].data) == {"text/plain"}
-    assert (ignored.outputs, ignored.execution_count) == ([], None)
+    assert by_hand.outputs[0].data == {"text/plain": "False"}
     refresh(path)
     assert path.read_bytes() == first
+
+
+def test_by_hand_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = make_section(tmp_path, monkeypatch)
+    fill(section, spread)
+    before = sorted(tmp_path.rglob("*"))
+    assert "FPT" in outputs.save_table(section, tables.transfer_table(section)).markdown()
+    assert outputs.save_figure(section, "bars", figures.transfer_bars(section)).png
+    outputs.save_numbers(section)
+    assert headline.save(section, [])
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_what_is_there_in_html_is_not_there_as_text_too() -> None:

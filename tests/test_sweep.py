@@ -361,15 +361,13 @@ DRIVER = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
+import test_sweep
+from fpt import sweep
+from fpt.records import Store
 
-if __name__ == "__main__":
-    import test_sweep
-    from fpt import sweep
-    from fpt.records import Store
-
-    store = Store(Path({folder!r}) / "reports" / "smoke" / "records")
-    budget = 300.0  # if nobody ends it
-    sweep.run(test_sweep.ENDLESS, store, device="cpu", budget=budget, workers=2)
+store = Store(Path({folder!r}) / "reports" / "smoke" / "records")
+budget = 300.0  # if nobody ends it
+sweep.run(test_sweep.ENDLESS, store, device="cpu", budget=budget, workers=2)
 """
 
 

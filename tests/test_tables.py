@@ -154,7 +154,7 @@ def test_what_is_shown_is_the_same_every_time(section: Section) -> None:
     assert "a < b \\| c" in table.markdown()
 
 
-def test_outputs_lie_where_the_pipeline_looks(section: Section) -> None:
+def test_outputs_lie_where_the_pipeline_looks(section: Section, rendering: None) -> None:
     fill(section, spread)
     table = outputs.save_table(section, tables.transfer_table(section))
     outputs.save_numbers(section, {"extra": 1})

@@ -1,6 +1,5 @@
 """The whole ledger: one adjustment, what each claim was tested on, and nothing from half a cell."""
 
-import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,6 @@ from made import fill, make_record, make_section
 from fpt import config, headline, verdict_figures, verdicts
 from fpt.claims import unadjusted
 from fpt.ledger import CLAIMS
-from fpt.paths import ROOT
 from fpt.sections import Section, planned
 from fpt.stats import holm
 
@@ -104,13 +102,6 @@ def test_figures_count_each_test_once(section: Section) -> None:
 def test_the_readme_block_is_replaced_and_nothing_else() -> None:
     text = f"before\n{headline.BEGIN}\nold\n{headline.END}\nafter\n"
     assert headline.in_readme(text, "new \\1\n") == text.replace("old", "new \\1")
-
-
-def test_the_readme_says_what_the_records_say() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    said = re.search(re.escape(headline.BEGIN) + "\n(.*?)" + re.escape(headline.END), text, re.S)
-    assert said is not None
-    assert said[1] == headline.headline(verdicts.entries(headline.PROFILE), headline.PROFILE)
 
 
 @pytest.mark.parametrize(("steps", "said"), [(400, "bit-xor 400 of 500"), (500, None)])

@@ -1,6 +1,6 @@
 """The tasks, by name: `get_task("mnist", size=28)`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..errors import FptError
@@ -36,10 +36,10 @@ def get_task(name: str, **options: Any) -> Task:
     return REGISTRY[name](**options)
 
 
-def shown_tasks() -> dict[str, Task]:
-    """Every task at a size that can be looked at, for the pictures of the first notebook."""
+def shown_tasks(names: Iterable[str] = TASKS) -> dict[str, Task]:
+    """The tasks at a size that can be looked at, for the pictures of the first notebook."""
     short = {"listops": {"max_length": 64, "train": 8000, "valid": 1000, "test": 2000}}
-    return {name: get_task(name, **short.get(name, {})) for name in TASKS}
+    return {name: get_task(name, **short.get(name, {})) for name in names}
 
 
 __all__ = ["TASKS", "Batch", "Example", "Task", "get_task", "shown_tasks"]
