@@ -16,7 +16,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from PIL import Image
 
-from .cells import cells
+from .cells import cells, section_tasks
 from .files import write_atomic, write_json
 from .pictures import packed, slim
 from .rates import tuned
@@ -42,10 +42,14 @@ class Picture:
 
 
 def save_table(section: Section, table: Table) -> Table:
-    """Write `table` and return it, to be shown."""
-    folder = section.folder / "tables" / section.name
+    """Write `table` and return it, to be shown. Its numbers name tasks as params.yaml does, and say
+    beside that whether they are fitting."""
+    folder, numbers = section.folder / "tables" / section.name, table.numbers
+    if "task" in numbers and "fitting" not in numbers:
+        fitting = {name: task.fitting for name, task in section_tasks(section).items()}
+        numbers = numbers.assign(fitting=numbers["task"].map(fitting))
     write_atomic(folder / f"{table.name}.md", table.markdown().encode())
-    write_atomic(folder / f"{table.name}.csv", table.numbers.to_csv(index=False).encode())
+    write_atomic(folder / f"{table.name}.csv", numbers.to_csv(index=False).encode())
     return table
 
 

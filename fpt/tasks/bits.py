@@ -136,6 +136,10 @@ class BitXor(BitTask):
     def holds_out(self) -> bool:
         return bool(self.options["n"] >= HELD_OUT_FROM)
 
+    @property
+    def fitting(self) -> bool:
+        return not self.holds_out
+
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
