@@ -12,7 +12,7 @@ import pandas as pd
 from . import config
 from .arms import ARMS
 from .backbones import backbone
-from .cells import section_arms, section_tasks
+from .cells import section_arms, section_tasks, titles
 from .counts import forward_flops, matrix_parameters
 from .errors import FptError
 from .memory import LEVEL, gates, memory, memory_length
@@ -127,7 +127,8 @@ def memory_table(section: Section, found: Mapping[str, Memory | None]) -> Table:
                 {"arm": arm, "what": str(what), "at": int(row["layer"]), "value": value}
                 for what, value in row.drop("layer").items()
             ]
-    lengths = {name: task.length for name, task in section_tasks(section).items()}
+    tasks = section_tasks(section)
+    lengths = {name: tasks[task].length for task, name in titles(tasks).items()}
     notes = (
         "Memory: the distance from which on the gradient of the last hidden state by a token stays "
         f"below {LEVEL:g} of that by the token one back. Columns `back`: this ratio at some "

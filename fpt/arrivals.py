@@ -1,9 +1,9 @@
 """When runs arrive: steps to convergence from the learning curves of a section's records.
 
-A level is reached at the first look whose trailing mean over `WINDOW` looks at the validation set
-is at most one standard error, or 1% of it, below. «Converged» has a run reached its own final
-level; two arms race to one target, the lower of the accuracies at which they end, since steps to
-unequal ends say nothing of speed.
+A level is reached at the first evaluation at which the mean over the last `WINDOW` evaluations on
+the validation set is at most 1% of it below. A run has converged once it has reached its own final
+level. Two arms race to one target, the lowest accuracy at which any of their runs ends, since steps
+to unequal ends say nothing about speed.
 """
 
 import math
@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from . import paper
 from .cells import floors, section_tasks
 from .claim import Evidence, Measured, Test
-from .convergence import Convergence, Speedup, speedup, steps_to_convergence
+from .convergence import SLACK, Convergence, Speedup, speedup, steps_to_convergence
 from .records import Record
 from .sections import Section
-from .stats import Difference, contrast, difference
+from .stats import difference
 from .tasks import Task
-from .train import looked_at
 
-WINDOW = 3  # looks; fewer for a run with less than two windows
+WINDOW = 3  # evaluations; fewer for a run with less than two windows
 LINEAR = "linear classifier"  # the one floor that is learned
 
 Histories = Mapping[tuple[str, str], Sequence[Record]]  # records by arm and task
@@ -61,8 +60,8 @@ def end_level(records: Sequence[Record]) -> float | None:
     return statistics.median(ends) if ends else None
 
 
-def arrival(record: Record, items: int, target: float | None = None) -> Convergence:
-    """When a run reached `target`, or its own final level; a look is at `items` examples.
+def arrival(record: Record, target: float | None = None) -> Convergence:
+    """When a run reached `target`, or its own final level.
 
     A run that was stopped because it no longer got better never reaches a target that it has not.
     """
@@ -72,10 +71,8 @@ def arrival(record: Record, items: int, target: float | None = None) -> Converge
     if len(steps) < 2:
         return Convergence(float(steps[-1]), True)
     values = [point["valid_accuracy"] for point in record.curve]
-    level, stopped = end(record), stopped_early(record)
-    se = math.sqrt(max(0.0, level * (1 - level)) / items)
-    window = _window(record)
-    found = steps_to_convergence(steps, values, se, target, window, plateau=stopped)
+    stopped = stopped_early(record)
+    found = steps_to_convergence(steps, values, target, _window(record), plateau=stopped)
     return Convergence(math.inf, True) if found.censored and stopped else found
 
 
@@ -86,7 +83,7 @@ def _window(record: Record) -> int:
 @dataclass(frozen=True)
 class Race:
     """Steps of two arms to one accuracy. `at_floor`: it is no better than what a predictor reaches
-    that fits nothing to its input, so an arm has not learned the task."""
+    that fits nothing to its input, so a run has not learned the task and speeds do not compare."""
 
     target: float
     slow: tuple[Convergence, ...]
@@ -101,21 +98,21 @@ class Race:
 def race(found: Histories, task: Task, name: str, slow: str, fast: str) -> Race | None:
     """Arm `slow` against arm `fast` on the task called `name`; None where one has no run done."""
     sides = [found.get((arm, name), ()) for arm in (slow, fast)]
-    levels = [end_level(side) for side in sides]
-    if None in levels:
+    ends = [[end(record) for record in side if record.status == "done"] for side in sides]
+    if not all(ends):
         return None
-    target = min(level for level in levels if level is not None)
-    items = looked_at(next(record.spec for side in sides for record in side))
-    arrived = [tuple(arrival(record, items, target) for record in side) for side in sides]
-    slack = math.sqrt(target * (1 - target) / items)
-    at_floor = any(target - slack <= it for name, it in floors(task).items() if name != LINEAR)
+    target = min(min(side) for side in ends)
+    arrived = [tuple(arrival(record, target) for record in side) for side in sides]
+    reached = (1 - SLACK) * target
+    at_floor = any(reached <= it for name, it in floors(task).items() if name != LINEAR)
     return Race(target, arrived[0], arrived[1], at_floor)
 
 
 def sooner(fast: str, slow: str) -> Test:
     """Steps of arm `slow` to the common accuracy minus those of `fast`, as a share of the budget.
 
-    A run that does not arrive counts with the whole budget, the least that it can need.
+    A run that does not arrive, since it diverged, counts with the whole budget, the least that it
+    can need. At a trivial baseline no speed is compared.
     """
 
     def test(seen: Evidence, name: str) -> Measured:
@@ -126,16 +123,14 @@ def sooner(fast: str, slow: str) -> Test:
         runs = tuple(len(found.get((arm, name), ())) for arm in (slow, fast))
         if ran is None:
             return Measured(None, runs)
+        if ran.at_floor:
+            return Measured(None, runs, "a run ends at the trivial baseline")
         spec = found[fast, name][0].spec
         late, soon = (
             [1.0 if run.censored else run.step / spec.steps for run in side]
             for side in (ran.slow, ran.fast)
         )
-        # Steps are known to the look. The error of a difference of two such numbers is shared by
-        # runs that arrive at one look, so it does not average out.
-        look = spec.eval_every / spec.steps / math.sqrt(6)
-        reading = Difference(0.0, math.nan, math.nan, math.nan, 0.0, math.inf, look)
-        return Measured(contrast(difference(late, soon), reading), runs)
+        return Measured(difference(late, soon), runs)
 
     return test
 

@@ -1,12 +1,24 @@
 """What a table rests on: the runs that are there, and what their records and tasks need said."""
 
-from .cells import section_tasks
+from collections.abc import Iterable
+
+from .cells import section_tasks, titles
 from .claim import known_to_paper
 from .data import listed_since
 from .origins import plan_behind
 from .sections import Section
-from .table import counted, label, si
-from .tasks.bits import BitXor
+from .table import counted, label, short, si
+
+ACCURACY = (
+    "Test accuracy, %: mean ± half-width of the 95% interval over seeds, with their backbones "
+    "(runs). The test set is fixed. If runs are missing, the mean of those that are there, "
+    "without an interval; runs without any spread have none either. Diverged runs are counted, not "
+    "averaged."
+)
+EFFECTS = (
+    "Points of test accuracy with the 95% interval over seeds, with their backbones (Welch's "
+    "test). The test set is fixed. Arms without any spread are not tested."
+)
 
 
 def coverage(section: Section) -> str:
@@ -45,9 +57,10 @@ def remarks(section: Section) -> list[str]:
     """What the columns of a section need said, and what its records say of themselves."""
     said = []
     for name, task in section_tasks(section).items():
-        if isinstance(task, BitXor) and not task.holds_out:
+        if task.fitting:
             said.append(
-                f"{name}: training sees all {4 ** task.options['n']:,} inputs; it is fitting."
+                f"{titles({name: task})[name]}: training sees every input of the test set, so "
+                "test accuracy is training accuracy."
             )
         if not known_to_paper(name):
             said.append(f"{name}: a task of this project, without a number in the paper.")
@@ -55,8 +68,39 @@ def remarks(section: Section) -> list[str]:
             said.append(
                 "listops: the intended variant with brackets; the paper ran the released one."
             )
+    said += stops(section)
     noted = {note for record in section.records().values() for note in record.notes}
     return said + [f"Records say: {note}" for note in sorted(noted - set(listed_since()))]
+
+
+def stops(section: Section) -> list[str]:
+    """Which arms have runs that patience stopped, and from which step on."""
+    present = section.records()
+    first: dict[tuple[str, str], int] = {}
+    for run in section.runs:
+        record = present.get(run.spec.key)
+        if record is not None and record.status == "done":
+            steps = int(record.metrics["steps"])
+            if steps < record.spec.steps:
+                at = (run.arm, run.task)
+                first[at] = min(steps, first.get(at, steps))
+    if not first:
+        return []
+    named = "; ".join(f"{short(arm)} on {task} ({step:,})" for (arm, task), step in first.items())
+    return [f"Stopped early, as validation no longer improved (fewest steps of a run): {named}."]
+
+
+def rates_differ(section: Section, pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """Which pairs of arms are compared at different learning rates."""
+    rates = {(run.arm, run.task): run.spec.lr for run in section.runs}
+    odd: dict[str, None] = {}
+    for a, b in pairs:
+        both = [task for task in section_tasks(section) if {(a, task), (b, task)} <= set(rates)]
+        differ = [task for task in both if rates[a, task] != rates[b, task]]
+        on = "" if len(differ) == len(both) else f" on {', '.join(differ)}"
+        for one, other in dict.fromkeys((rates[a, task], rates[b, task]) for task in differ):
+            odd[f"{short(a)} {one:g} and {short(b)} {other:g}{on}"] = None
+    return [f"Compared at different learning rates: {'; '.join(odd)}."] if odd else []
 
 
 def bodies(section: Section) -> list[str]:
@@ -70,6 +114,6 @@ def bodies(section: Section) -> list[str]:
         return []
     which = "" if len(one) == len(found) else f" of {', '.join(one)}"
     return [
-        f"There is one pretrained body{which}: the intervals cover training seeds and test items, "
-        "not what another pretraining would give."
+        f"There is one pretrained body{which}: the intervals hold its training seeds, not what "
+        "another pretraining would give."
     ]

@@ -7,7 +7,7 @@ import pandas as pd
 
 from . import paper
 from .basis import coverage
-from .cells import section_arms, section_tasks
+from .cells import section_arms, section_tasks, titles
 from .claims import signed
 from .sections import Section
 from .table import NONE, Table, label
@@ -30,7 +30,7 @@ def late_gain(curve: Sequence[Mapping[str, float]]) -> float | None:
 def budget_table(section: Section) -> Table:
     """Arms by tasks: `late_gain` in points, a mean over seeds; then the steps here, and those that
     the paper's FPT took to converge."""
-    present, tasks = section.records(), list(section_tasks(section))
+    present, tasks = section.records(), section_tasks(section)
     printed = paper.table("T6").cells
     shown: dict[str, list[str]] = {}
     numbers = []
@@ -61,5 +61,5 @@ def budget_table(section: Section) -> Table:
         "tests/test_backbones.py.",
         coverage(section),
     )
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks)
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(titles(tasks).values()))
     return Table("budget", "Is it the budget?", frame, pd.DataFrame(numbers), notes)

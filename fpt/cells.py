@@ -1,7 +1,7 @@
 """Cells: what the runs of one arm on one task gave. Tables, figures and claims share them."""
 
 import math
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,8 @@ CHOSEN, LAST = "test_accuracy", "last_test_accuracy"  # parameters chosen on val
 class Cell:
     """`values` are test accuracies in [0, 1] of the runs that are done, in the order of seeds.
 
-    A cell gives no number before each of its `expected` runs is recorded.
+    A cell has no interval, and enters no comparison, before each of its `expected` runs is
+    recorded.
     """
 
     arm: str
@@ -29,13 +30,12 @@ class Cell:
     expected: int
     diverged: int = 0
     failed: int = 0
-    items: int | None = None  # size of the test set
     lr: float | None = None  # learning rate of its runs, None where none is recorded
 
     @property
     def interval(self) -> Interval | None:
-        """95%, over seeds and test items; None where a run is missing, or none is done."""
-        return mean_interval(self.values, self.items) if self.complete and self.values else None
+        """95%, over seeds; None if a run is missing, or none is done."""
+        return mean_interval(self.values) if self.complete and self.values else None
 
     @property
     def present(self) -> int:
@@ -52,9 +52,9 @@ class Cell:
 
     @property
     def absence(self) -> str:
-        """Why there is no number."""
+        """Why there is no interval."""
         if not self.complete:
-            return "not run"
+            return f"{self.present} of {self.expected} runs" if self.present else "not run"
         return "diverged" if self.diverged else "failed"
 
     def minus(self, other: "Cell | float") -> Difference | None:
@@ -64,8 +64,8 @@ class Cell:
         if isinstance(other, Cell):
             if other.interval is None:
                 return None
-            return difference(self.values, other.values, test_items=self.items)
-        return difference(self.values, other, test_items=self.items)
+            return difference(self.values, other.values)
+        return difference(self.values, other)
 
 
 Cells = Mapping[tuple[str, str], Cell]
@@ -84,8 +84,9 @@ def effect(found: Cells, a: str, b: str, task: str) -> Difference | None:
 
 
 def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
-    """The cells of a section's frame by (arm, task), in its order. FptError where one would mix
-    learning rates: take the runs at one of them first (`fpt.rates`)."""
+    """The cells of a section's frame by (arm, task), in its order. FptError if one would mix
+    learning rates: take the runs at one of them first (`fpt.rates`); or if its runs saw different
+    data or different weights under one name."""
     if frame.empty:
         return {}
     places: dict[tuple[str, str], list[Mapping[Hashable, Any]]] = {}
@@ -99,10 +100,10 @@ def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
                 f"{arm!r} ran on {task!r} at several learning rates, which one number cannot stand "
                 "for; take the runs at one rate, such as fpt.rates.tuned(section)."
             )
+        _check_digests(arm, task, rows)
         done = [row for row in rows if row["status"] == "done"]
         values = [float(row.get(metric, math.nan)) for row in done]
         finite = tuple(value for value in values if math.isfinite(value))
-        items = [row["test_items"] for row in done if pd.notna(row.get("test_items"))]
         found[arm, task] = Cell(
             arm=arm,
             task=task,
@@ -110,10 +111,31 @@ def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
             expected=len({row["key"] for row in rows}),
             diverged=sum(row["status"] == "diverged" for row in rows) + len(done) - len(finite),
             failed=sum(row["status"] == "failed" for row in rows),
-            items=int(items[0]) if items else None,
             lr=rates.pop() if rates else None,
         )
     return found
+
+
+def _check_digests(arm: str, task: str, rows: Sequence[Mapping[Hashable, Any]]) -> None:
+    """FptError if runs of one cell were trained on different data, or on different weights of one
+    name."""
+    seen: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        for what, digest in (
+            ("data", row.get("data_digest")),
+            (f"weights {row.get('weights')}", row.get("weights_digest")),
+        ):
+            if isinstance(digest, str):
+                seen.setdefault(what, {}).setdefault(digest, []).append(row["key"])
+    for what, by_digest in seen.items():
+        if len(by_digest) > 1:
+            groups = " against ".join(
+                f"{', '.join(keys)} (digest {digest[:8]})" for digest, keys in by_digest.items()
+            )
+            raise FptError(
+                f"The runs of {arm!r} on {task!r} saw different {what}, so they are no sample of "
+                f"one arm: {groups}. Keep the records of one of them and train the others again."
+            )
 
 
 def section_tasks(section: Section, arms: Collection[str] | None = None) -> dict[str, Task]:
@@ -121,6 +143,11 @@ def section_tasks(section: Section, arms: Collection[str] | None = None) -> dict
     data."""
     specs = {run.task: run.spec for run in section.runs if arms is None or run.arm in arms}
     return {name: task_of(spec) for name, spec in specs.items()}
+
+
+def titles(tasks: Mapping[str, Task]) -> dict[str, str]:
+    """What tables call the tasks: by their names, and whether they are fitting."""
+    return {name: f"{name} (fitting)" if task.fitting else name for name, task in tasks.items()}
 
 
 def section_arms(section: Section) -> list[str]:

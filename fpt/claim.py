@@ -1,6 +1,6 @@
 """A claim: what is measured on a task, and where the paper makes it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from . import paper
@@ -29,23 +29,30 @@ def every_task(task: str) -> bool:
 class Evidence:
     """What a claim may look at: the cells of a section, the best trivial floor per task, training
     beside test accuracy, the cells at each learning rate where there are several, and the section
-    itself for what is no accuracy."""
+    itself for what is no accuracy. `unlearned`: arms whose body did not learn its corpus; `titles`:
+    what tables call the tasks."""
 
     cells: Cells
     floors: Mapping[str, float | None]
     fits: Fits = field(default_factory=dict)
     rates: Rates = field(default_factory=dict)
     section: Section | None = None
+    unlearned: Collection[str] = ()
+    titles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """An effect, None where not run, and the number of runs behind each of its sides. It is not
-    `whole` where some of them diverged: those that are left are no sample, and decide nothing."""
+    """An effect, None if it was not run, and the number of runs behind each of its sides. `barred`
+    says why the runs decide nothing, though all of them are there."""
 
     effect: Difference | None
     runs: tuple[int, ...]
-    whole: bool = True
+    barred: str = ""
+
+    @property
+    def ran(self) -> bool:
+        return self.effect is not None or bool(self.barred)
 
 
 Test = Callable[[Evidence, str], Measured]
@@ -54,8 +61,8 @@ Test = Callable[[Evidence, str], Measured]
 @dataclass(frozen=True)
 class Claim:
     """`text` says what is claimed, `effect` what is measured; `covers` the tasks it is made for,
-    `arms` the arms whose pretraining must not give it away (`fpt.origins`). `asked`: the profile
-    has runs for it."""
+    `arms` the arms whose pretraining must not give it away (`fpt.origins`). `unit`: of the effect
+    as it is printed. `asked`: the profile has runs for it."""
 
     id: str
     text: str
@@ -66,14 +73,20 @@ class Claim:
     margin: float = 0.0
     covers: Callable[[str], bool] = every_task
     arms: tuple[str, ...] = ()
+    unit: str = "points of test accuracy"
     asked: bool = True
+
+
+def measured(effect: Difference | None, runs: tuple[int, ...], *sides: Cell | None) -> Measured:
+    """The effect between cells; of runs that diverged those that are left are no sample."""
+    whole = all(cell is None or cell.whole for cell in sides)
+    return Measured(effect, runs, "" if whole or effect is None else "runs diverged")
 
 
 def compared(first: Cell | None, second: Cell | None) -> Measured:
     """The first cell minus the second."""
     runs = tuple(len(cell.values) if cell else 0 for cell in (first, second))
-    whole = all(cell is None or cell.whole for cell in (first, second))
-    return Measured(first.minus(second) if first and second else None, runs, whole)
+    return measured(first.minus(second) if first and second else None, runs, first, second)
 
 
 def versus(a: str, b: str) -> Test:
@@ -92,8 +105,7 @@ def above(a: str, level: float | None) -> Test:
         cell = seen.cells.get((a, task))
         bound = seen.floors[task] if level is None else level
         effect = cell.minus(bound) if cell and bound is not None else None
-        runs = (len(cell.values) if cell else 0,)
-        return Measured(effect, runs, cell is None or cell.whole)
+        return measured(effect, (len(cell.values) if cell else 0,), cell)
 
     return test
 
@@ -101,7 +113,8 @@ def above(a: str, level: float | None) -> Test:
 def between(first: Measured, second: Measured) -> Measured:
     """The first effect minus the second, of other runs."""
     both = first.effect and second.effect and contrast(first.effect, second.effect)
-    return Measured(both, first.runs + second.runs, first.whole and second.whole)
+    barred = (first.barred or second.barred) if both else ""
+    return Measured(both, first.runs + second.runs, barred)
 
 
 def gap(a: str) -> Test:
@@ -109,8 +122,9 @@ def gap(a: str) -> Test:
 
     def test(seen: Evidence, task: str) -> Measured:
         fit = seen.fits.get((a, task))
-        runs = (len(fit.test.values) if fit else 0,)
-        return Measured(fit.gap() if fit else None, runs, fit is None or fit.test.whole)
+        if fit is None:
+            return Measured(None, (0,))
+        return measured(fit.gap(), (len(fit.test.values),), fit.test)
 
     return test
 
@@ -160,9 +174,8 @@ def known_to_paper(task: str) -> bool:
 
 
 def where_seen(comparison: str, a: str, b: str) -> Callable[[str], bool]:
-    """The tasks on which the paper's arm `a` is above its arm `b`, and those that it has not."""
-    seen = paper_says(comparison, a, b, 0.0)
-    return lambda task: not known_to_paper(task) or seen(task)
+    """The tasks on which the paper's arm `a` is above its arm `b`."""
+    return paper_says(comparison, a, b, 0.0)
 
 
 def leads(

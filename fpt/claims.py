@@ -8,12 +8,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .cells import best_floor, cells, section_tasks
+from .cells import best_floor, cells, section_tasks, titles
 from .claim import LANGUAGE, Claim, Evidence, Measured
 from .fit import fits
 from .ledger import CLAIMS
 from .lessons import planned
-from .origins import taught
+from .origins import taught, unlearned
 from .rates import by_rate, tuned
 from .sections import Section
 from .stats import Difference, Label, Verdict, ledger, verdict
@@ -24,10 +24,11 @@ LABELS: tuple[Label, ...] = ("supported", "contradicted", "inconclusive", "not r
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim on one task."""
+    """One claim on one task; `title` is what tables call the task."""
 
     claim: Claim
     task: str
+    title: str
     verdict: Verdict
     measured: Measured
 
@@ -36,7 +37,15 @@ def evidence(section: Section) -> Evidence:
     tasks = section_tasks(section)
     floors = {name: best_floor(task) for name, task in tasks.items()}
     shown = tuned(section)
-    return Evidence(cells(shown.frame()), floors, fits(shown), by_rate(section), section)
+    return Evidence(
+        cells(shown.frame()),
+        floors,
+        fits(shown),
+        by_rate(section),
+        section,
+        unlearned(section),
+        titles(tasks),
+    )
 
 
 def examine(claims: Sequence[Claim], seen: Evidence, tasks: Sequence[str]) -> list[Finding]:
@@ -45,10 +54,12 @@ def examine(claims: Sequence[Claim], seen: Evidence, tasks: Sequence[str]) -> li
     for claim in claims:
         for task in filter(claim.covers, tasks):
             measured = claim.test(seen, task)
+            if measured.ran and any(arm in seen.unlearned for arm in claim.arms):
+                measured = Measured(None, measured.runs, "a body did not learn its corpus")
             judged = verdict(measured.effect, claim.direction, claim.margin, LEVEL)
-            if measured.effect is not None and not measured.whole:
+            if measured.barred:
                 judged = Verdict("inconclusive", 1.0)
-            found.append(Finding(claim, task, judged, measured))
+            found.append(Finding(claim, task, seen.titles.get(task, task), judged, measured))
     return found
 
 
@@ -128,12 +139,21 @@ def scale(profile: str) -> str:
 
 
 def _on_task(finding: Finding) -> str:
-    effect = finding.measured.effect
-    if effect is None:
-        return finding.task
-    runs = " and ".join(map(str, finding.measured.runs))
-    p = "" if math.isnan(effect.p) else f", p {p_text(finding.verdict.p)}"
-    return f"{finding.task} ({finding.claim.effect} {points(effect)}, runs {runs}{p})"
+    it = finding.measured
+    if not it.ran:
+        return finding.title
+    runs = " and ".join(map(str, it.runs))
+    p = f", p {p_text(finding.verdict.p)}" if it.effect and not math.isnan(it.effect.p) else ""
+    return (
+        f"{finding.title} ({finding.claim.effect} {effect_text(it)}, {finding.claim.unit}, "
+        f"runs {runs}{p})"
+    )
+
+
+def effect_text(it: Measured) -> str:
+    """`+1.2 [−0.3, +2.7]`, and what bars it from a verdict; or `not run`."""
+    parts = [] if it.effect is None else [points(it.effect)]
+    return "; ".join([*parts, *filter(None, [it.barred])]) or "not run"
 
 
 def p_text(p: float) -> str:

@@ -13,6 +13,8 @@ from scipy import special
 
 from fpt.errors import FptError
 
+SLACK = 0.01  # of a level, within which it counts as reached
+
 
 @dataclass(frozen=True)
 class Convergence:
@@ -62,17 +64,15 @@ class Speedup:
 def steps_to_convergence(
     steps: Sequence[int],
     values: Sequence[float],
-    se: float,
     target: float | None = None,
     window: int = 3,
-    relative: float = 0.01,
     plateau: bool = False,
 ) -> Convergence:
-    """The first step whose trailing mean over `window` evaluations reaches the level less slack.
+    """The first step whose trailing mean over `window` evaluations is at most `SLACK` of the level
+    below it.
 
     The level is `target` (the same for two arms whose speed is compared), or else the run's own
-    final trailing mean. The slack is one standard error `se` of an evaluation or `relative` of the
-    level, whichever is larger. Censored at the last step: a run that never reaches the level, and
+    final trailing mean. Censored at the last step: a run that never reaches the level, and
     one that reaches its own final level too late for a whole further window to show a plateau,
     unless a `plateau` is known, as of a run that was stopped for it. Diverged is a run with a value
     that is not finite.
@@ -87,7 +87,7 @@ def steps_to_convergence(
         return Convergence(math.inf, True)
     trailing = np.convolve(curve, np.full(window, 1 / window), mode="valid")
     level = float(trailing[-1]) if target is None else target
-    reached = np.flatnonzero(trailing >= level - max(se, relative * abs(level)))
+    reached = np.flatnonzero(trailing >= level - SLACK * abs(level))
     latest = len(trailing) - 1 - (window if target is None and not plateau else 0)
     if len(reached) == 0 or reached[0] > latest:
         return Convergence(float(steps[-1]), True)

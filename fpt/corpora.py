@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from .arms import AMOUNTS, CORPORA
 from .cells import Cells, best_floor, cells, ran, section_arms, section_tasks
-from .origins import plan_behind, pretraining
+from .origins import LEAST, plan_behind, pretraining
 from .panels import Layout, draw_floor, floor_handle
 from .pretrain.language import Pretraining
 from .pretrain.plan import positions_seen
@@ -89,7 +89,7 @@ def corpora_table(section: Section) -> Table:
     if devices:
         notes.append(f"Bodies by the device they were pretrained on: {counted(devices)}.")
     if missing:
-        notes.append(f"Of {missing} more nothing is here.")
+        notes.append(f"Of {missing} further bodies there is neither a record nor a file here.")
     frame = pd.DataFrame.from_dict(shown, orient="index")
     title = "What the bodies learned from their corpora"
     return Table("held_out", title, frame, pd.DataFrame(numbers), tuple(notes))
@@ -115,7 +115,7 @@ def _share(there: list[dict[str, Any]]) -> str:
     shares = [
         (one["unigram_entropy"] - one["valid_loss"]) / (one["unigram_entropy"] - one["entropy"])
         for one in there
-        if one.get("entropy") is not None and one["unigram_entropy"] - one["entropy"] > 0.1
+        if one.get("entropy") is not None and one["unigram_entropy"] - one["entropy"] > LEAST
     ]
     return f"{percent(float(np.mean(shares)))}%".replace("-", "−") if shares else NONE
 
@@ -166,7 +166,8 @@ def _panel(
     random = found.get(("random", task))
     if random is not None and random.interval is not None:
         look, it = LOOKS["random"], random.interval
-        axes.axhspan(100 * it.low, 100 * it.high, color=look.colour, alpha=0.15, lw=0)
+        if np.isfinite(it.low):
+            axes.axhspan(100 * it.low, 100 * it.high, color=look.colour, alpha=0.15, lw=0)
         axes.axhline(100 * it.mean, color=look.colour, ls=look.line)
     absent, planned = [], [arm for arm in arms if (arm, task) in found]
     for arm in planned:

@@ -35,6 +35,14 @@ def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
     return counts
 
 
+def total_count(spec: Backbone, task: Task) -> int:
+    """All parameters of a run's model and of the language model that its body is of: with every row
+    of the positions, and the table of words, which no task uses. The paper's shares are of these.
+    """
+    counts = parameter_counts(spec, task) | {"positions": spec.positions * spec.width}
+    return sum(counts.values()) + spec.vocabulary * spec.width
+
+
 def trained_count(spec: Backbone, task: Task, trainable: Collection[str]) -> int:
     """Parameters that a run trains, by the groups or the part of one that it names."""
     counts = parameter_counts(spec, task)

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from .arms import ARMS
 from .backbones import backbone
-from .basis import coverage, remarks
+from .basis import ACCURACY, coverage, remarks
 from .cells import Cell, Cells, best_floor, cells, effect, section_tasks
 from .claims import points
 from .comparison import Comparison
@@ -82,8 +82,7 @@ def depth_table(section: Section, comparison: Comparison) -> Table:
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=[str(n) for n in columns])
     notes = (
         coverage(section),
-        f"Test accuracy on {task}, %, by number of layers: mean ± half-width of the 95% interval "
-        "over seeds and test items (runs). Parameters chosen on validation.",
+        f"On {task}, by number of layers. {ACCURACY} Parameters chosen on validation.",
         f"Best trivial floor: {NONE if floor is None else percent(floor)}.",
         "The paper's bodies are GPT-2, with 12 layers or cut, and its medium size with 24.",
         *remarks(section),

@@ -8,9 +8,9 @@ import pandas as pd
 from . import paper
 from .arrivals import Race, arrival, end_level, histories, race
 from .backbones import backbone
-from .basis import coverage
-from .cells import section_arms, section_tasks
-from .convergence import Convergence, Speedup, median_steps, speedup
+from .basis import coverage, rates_differ
+from .cells import section_arms, section_tasks, titles
+from .convergence import Convergence, Speedup, median_steps
 from .counts import flops_per_token, matrix_parameters
 from .protocol import trained_parameters
 from .records import Record
@@ -18,17 +18,16 @@ from .sections import Section
 from .spec import RunSpec
 from .table import NONE, Table, label, percent, short
 from .tasks import Task
-from .train import looked_at
 
 # The slow arm and the fast one. The paper compares the first two; a pair that differs in its
 # learning rate compares recipes.
 PAIRS = (("random", "fpt"), ("full", "fpt"), ("full", "random"), ("random-output", "output"))
 CRITERION = (
-    "Converged: the first look whose mean over the last 3 looks at the validation set is at most "
-    "one standard error or 1% below the level, whichever is more; for an arm's own level 3 looks "
-    "must follow it, unless the run was stopped for its plateau. «>»: not by the end of the "
-    "budget; «never»: diverged, or stopped below the level; «≤»: at the first look that could "
-    "show it."
+    "Converged: the first evaluation at which the mean over the last 3 evaluations on the "
+    "validation set is at most 1% of the level below it; for an arm's own level 3 evaluations must "
+    "follow it, unless the run was stopped for its plateau. «>»: not by the end of the budget; "
+    "«never»: diverged, or stopped below the level; «≤»: at the first evaluation that could show "
+    "it."
 )
 
 
@@ -47,26 +46,10 @@ def steps_table(section: Section) -> Table:
             if runs:
                 row = {"of": "ours", "row": arm, "task": name, "end": ends}
                 numbers.append(row | vars(median_steps(runs)))
-    planned = {(run.arm, run.task) for run in section.runs}
-    slow, fast = PAIRS[0]
-    if {slow, fast} <= set(arms):
-        name = f"speed-up, {short(fast)} over {short(slow).lower()}"
-        shown[name] = []
-        for task_name in tasks:
-            late, soon = (arrived(found.get((a, task_name), ())) for a in (slow, fast))
-            ratio = speedup(late, soon) if late and soon else None
-            expected = {(slow, task_name), (fast, task_name)} <= planned
-            shown[name].append(speedup_text(ratio) if expected else NONE)
-            if ratio is not None:
-                row = {"of": "ours", "row": "speed-up", "task": task_name}
-                numbers.append(row | vars(ratio))
     table = paper.table("T6")
-    for row_name in table.rows:
+    for row_name in ("fpt", "random"):
         values = [table.cells[row_name, t].value if t in table.columns else None for t in tasks]
-        times = "×" if row_name == "speed-up" else ""
-        shown[f"paper, T6: {row_name}"] = [
-            NONE if v is None else f"{v:,.0f}{times}" for v in values
-        ]
+        shown[f"paper, T6: {row_name}"] = [NONE if v is None else f"{v:,.0f}" for v in values]
         numbers += [
             {"of": "paper", "row": row_name, "task": t, "median": v}
             for t, v in zip(tasks, values, strict=True)
@@ -80,16 +63,16 @@ def steps_table(section: Section) -> Table:
         CRITERION,
         "Intervals are of order statistics, without a distribution"
         + (f"; they cover {', '.join(levels)}." if levels else "."),
-        "The arms end at unequal accuracies, as in the paper: this speed-up may be one to a worse "
-        "end. The next table has equal ends.",
+        "The arms end at unequal accuracies, as in the paper, so these steps are no speed-up: an "
+        "arm may be sooner at a worse end. The next table has equal ends.",
         f"The paper: {table.note}.",
     )
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(titles(tasks).values()))
     return Table("steps", "Gradient steps to convergence", frame, pd.DataFrame(numbers), notes)
 
 
 def arrived(records: Sequence[Record], target: float | None = None) -> list[Convergence]:
-    return [arrival(record, looked_at(record.spec), target) for record in records]
+    return [arrival(record, target) for record in records]
 
 
 def _steps_cell(
@@ -160,7 +143,7 @@ def races(section: Section) -> dict[tuple[str, str, str], Race | str]:
 
 
 def speedup_table(section: Section) -> Table:
-    """Speed-ups at equal ends: steps until both arms reach the lower of their end accuracies."""
+    """Speed-ups at equal ends: steps until every run reaches the lowest of their end accuracies."""
     found, tasks = races(section), section_tasks(section)
     specs = {(run.arm, run.task): run.spec for run in section.runs}
     shown: dict[str, list[str]] = {}
@@ -175,7 +158,8 @@ def speedup_table(section: Section) -> Table:
             texts.append(_race_text(ran))
             if not isinstance(ran, str):
                 row = {"slow": slow, "fast": fast, "task": name, "target": ran.target}
-                row |= {"at_floor": ran.at_floor, **vars(ran.speedup)}
+                row |= {"at_floor": ran.at_floor}
+                row |= {} if ran.at_floor else vars(ran.speedup)
                 costs = [flops_per_token(specs[arm, name]) for arm in (slow, fast)]
                 row |= {"flops_per_step_ratio": costs[0] / costs[1]}
                 numbers.append(row)
@@ -183,38 +167,28 @@ def speedup_table(section: Section) -> Table:
     table = paper.table("T6")
     values = [table.cells["speed-up", t].value if t in table.columns else None for t in tasks]
     shown["paper, T6: speed-up (unequal ends)"] = [NONE if v is None else f"{v:g}×" for v in values]
-    levels = sorted({f"{row['level']:.0%}" for row in numbers})
+    levels = sorted({f"{row['level']:.0%}" for row in numbers if "level" in row})
     notes = (
         coverage(section),
-        "How many times fewer steps the first arm needs to the accuracy behind it, the lower of "
-        "the two at which the arms end: median over pairs of runs with the interval of Mann and "
+        "How many times fewer steps the first arm needs to the accuracy behind it, the lowest at "
+        "which a run of the two arms ends: median over pairs of runs with the interval of Mann and "
         "Whitney's test" + (f", which covers {', '.join(levels)}." if levels else "."),
-        "«≥» and «≤»: a bound, where runs never arrived, or arrived by the first look that could "
-        "show it; «never»: the slower arm diverged or was stopped below.",
-        "«floor»: the common accuracy is no better than a predictor's that fits nothing to its "
-        "input, so an arm has not learned the task, and being quick says nothing.",
-        *_rates(section),
+        "«≥» and «≤»: a bound, if runs diverged, or arrived by the first evaluation that could "
+        "show it; «never»: the slower arm diverged.",
+        "«Not learned»: that accuracy is no better than a predictor's that fits nothing to its "
+        "input, so no speed is compared.",
+        *rates_differ(section, pairs(section)),
     )
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(titles(tasks).values()))
     return Table("speedup", "Speed-up at equal ends", frame, pd.DataFrame(numbers), notes)
 
 
 def _race_text(ran: Race | str) -> str:
     if isinstance(ran, str):
         return ran
-    end = f"{percent(ran.target)}%" + (", floor" if ran.at_floor else "")
-    return f"{speedup_text(ran.speedup)} to {end}"
-
-
-def _rates(section: Section) -> list[str]:
-    """Which pairs differ in more than the body."""
-    rates = {(run.arm, run.task): run.spec.lr for run in section.runs}
-    odd = [
-        f"{short(fast)} and {short(slow)}"
-        for slow, fast in pairs(section)
-        if any(rates.get((slow, t)) != rates.get((fast, t)) for t in section_tasks(section))
-    ]
-    return [f"Not at one learning rate: {'; '.join(odd)}."] if odd else []
+    if ran.at_floor:
+        return f"not learned ({percent(ran.target)}%)"
+    return f"{speedup_text(ran.speedup)} to {percent(ran.target)}%"
 
 
 def token_table(section: Section) -> Table:

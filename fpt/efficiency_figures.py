@@ -100,12 +100,14 @@ def speedups(section: Section) -> Figure:
         Line2D([], [], color=MUTED, ls="", marker=marker, ms=6, label=text)
         for marker, text in ((">", "at least"), ("<", "at most"))
     ]
-    floor = Line2D([], [], color=MUTED, ls="", marker="x", ms=6, label="at the floor: no speed")
     what = "times fewer steps to the same accuracy"
-    return _panels(list(names), tasks, draw, what, [ours, *bounds, floor, PAPER], least=(0.5, 4.0))
+    return _panels(list(names), tasks, draw, what, [ours, *bounds, PAPER], least=(0.5, 4.0))
 
 
 def _ratio(axes: Axes, y: float, arm: str, ran: Race) -> None:
+    if ran.at_floor:
+        _word(axes, y, "not learned")
+        return
     look, found = LOOKS[arm], ran.speedup
     known = [it for it in (found.least, found.most) if 0 < it < math.inf]
     if not known:
@@ -116,9 +118,7 @@ def _ratio(axes: Axes, y: float, arm: str, ran: Race) -> None:
         ends = [it if 0 < it < math.inf else middle for it in (found.low, found.high)]
         axes.plot(ends, [y] * 2, color=look.colour, lw=2, solid_capstyle="butt")
     marker = ">" if math.isinf(found.most) else "<" if found.least == 0 else look.marker
-    marker = "x" if ran.at_floor else marker
-    edge = look.colour if marker == "x" else INK
-    axes.plot(middle, y, marker, mfc=look.colour, mec=edge, ms=6.5, zorder=5)
+    axes.plot(middle, y, marker, mfc=look.colour, mec=INK, ms=6.5, zorder=5)
 
 
 def budgets(section: Section) -> Figure:
@@ -195,7 +195,8 @@ def _printed_lines(axes: Axes, task: str) -> None:
         random = probe.startswith("random")
         for value, tables in _close_together(printed(probe, task)):
             axes.axhline(value, color=MUTED, lw=1.0, ls=PRINTED, zorder=1)
-            text = f"{', '.join(tables)}{' random' if random else ''}"
+            names = map(paper.called, tables)
+            text = f"{'; '.join(names)}{' random' if random else ''}"
             word = axes.text(0.02 if random else 0.98, value, text, fontsize=7, zorder=7)
             word.set(ha="left" if random else "right", va="center")
             word.set_transform(axes.get_yaxis_transform())

@@ -39,7 +39,7 @@ def english_table(section: Section) -> Table:
             "seeds": f"{len(it.values)} of {it.expected}",
         }
         for one in it.records:
-            kept = ("bits_per_byte", "valid_loss", "tokens", "seconds", "weights_digest")
+            kept = ("bits_per_byte", "valid_loss", "tokens", "weights_digest")
             row = {"arm": arm, "seed": one["plan"]["seed"], "weights": one["plan"]["weights"]}
             numbers.append(row | {name: one[name] for name in kept})
     notes = [

@@ -7,22 +7,19 @@ paper's; a gap needs both sides measured alike.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from .cells import CHOSEN, Cell, cells, section_tasks
+from .cells import CHOSEN, Cell, cells
 from .sections import Section
-from .stats import Difference, paired_difference
+from .stats import Difference, difference
 
-TRAIN, SCORED = "train_accuracy", "train_items"
+TRAIN = "train_accuracy"
 PART = re.compile(r"(.+)-(\d+)")  # `digits-100`: the task `digits` with 100 training examples
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Training and test accuracy of the same runs of one arm on one task, in the same order.
-
-    `train.items` is None where all training examples were scored: nothing was sampled then.
-    """
+    """Training and test accuracy of the same runs of one arm on one task, in the same order."""
 
     train: Cell
     test: Cell
@@ -31,8 +28,8 @@ class Fit:
         """Training minus test accuracy, paired by run; None where a run is missing or none done."""
         if self.train.interval is None or self.test.interval is None:
             return None
-        items = (self.train.items, self.test.items)
-        return paired_difference(self.train.values, self.test.values, items=items)
+        pairs = zip(self.train.values, self.test.values, strict=True)
+        return difference([train - test for train, test in pairs], 0.0)
 
 
 Fits = Mapping[tuple[str, str], Fit]
@@ -42,22 +39,11 @@ def fits(section: Section) -> Fits:
     """The fits of a section by (arm, task), in its order. A run that is done without training
     accuracy (its task has endless examples, or its record is older) counts as not present."""
     frame = section.frame()
-    frame = frame.reindex(columns=frame.columns.union([TRAIN, SCORED], sort=False))
-    whole = frame[[TRAIN, SCORED]].notna().all(axis=1)
+    frame = frame.reindex(columns=frame.columns.union([TRAIN], sort=False))
+    whole = frame[TRAIN].notna()
     frame["status"] = frame["status"].where(frame["status"].ne("done") | whole, "")
     train, test = cells(frame, TRAIN), cells(frame, CHOSEN)
-    scored = frame.groupby(["arm", "task"])[SCORED].max()
-    sizes = {name: task.sizes["train"] for name, task in section_tasks(section).items()}
-    return {
-        at: Fit(replace(cell, items=_sampled(scored[at], sizes[at[1]])), test[at])
-        for at, cell in train.items()
-        if at in test
-    }
-
-
-def _sampled(scored: float, size: int) -> int | None:
-    """The number of training examples scored, where that is not all of them."""
-    return int(scored) if scored < size else None
+    return {at: Fit(cell, test[at]) for at, cell in train.items() if at in test}
 
 
 def whole_task(task: str) -> str | None:

@@ -4,21 +4,19 @@ It is put together from what the notebooks left in reports/<profile> and compute
 the cost of all runs. A section's page has more tables and figures, and how they were made.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from .errors import FptError
-from .expected import expected
 from .files import read_json
 from .pages import html_page, notebooks, read_cells
 from .params import read_params
 from .paths import REPORTS, SHIPPED
-from .records import store
-from .status import held_against
-from .summaries import Summary, summaries
-from .table import NONE
+from .records import Record, Store, store
+from .table import NONE, si
 
 QUESTION = (
     "Lu et al. (2021, arXiv:2103.05247) freeze a transformer that was pretrained on language, all "
@@ -30,13 +28,15 @@ QUESTION = (
     "claims hold when each is a test over seeds, with an interval?"
 )
 METHOD = (
-    "The systems of a table are trained on a task with the same data, steps and batch, once per "
-    "seed; a probe alone is fitted on kept features instead. The parameters with the best "
-    "validation accuracy are tested on the whole test set. A cell of a table is the mean over its "
-    "runs, with a 95% interval that holds the spread over seeds and that of a finite test set; it "
-    "is `not run` before all its runs are there. Every claim is a test with a direction or a "
-    "margin, and all p-values are adjusted together. Each section's page has its protocol, "
-    "learning curves and cost."
+    "The systems of a table are trained on the same data of a task, once per seed; a probe alone "
+    "is fitted on kept features instead. Learning rates may differ between frozen and fully "
+    "trained systems, and a run may stop early once validation no longer improves: each section's "
+    "protocol and notes say so. The parameters with the best validation accuracy are tested. A "
+    "cell of a table is the mean over its runs, with a 95% interval over seeds (with their "
+    "backbones) alone: the test set is fixed. If runs are missing, the cell is the mean of those "
+    "that are there (n = 1 of 3), has no interval and enters no comparison. A task is called "
+    "fitting if training sees every input of its test set. Every claim is a test with a direction "
+    "or a margin, and all p-values are adjusted together."
 )
 # What stands on the first page of each section: tables, and one figure.
 MAIN: Mapping[str, tuple[tuple[str, ...], str]] = {
@@ -102,7 +102,11 @@ def paragraphs(profile: str) -> Iterator[str]:
     for page in pages:
         if page.section != "verdict":
             yield from about(folder, page)
-    yield from cost(profile, pages)
+    path = folder / "tables" / "verdict" / "exploratory.md"
+    if path.exists():
+        yield "## Exploratory runs"
+        yield path.read_text(encoding="utf-8").strip()
+    yield from cost(profile)
     yield "## Pages"
     yield listing(folder, pages)
 
@@ -162,8 +166,11 @@ def ledger(folder: Path) -> Iterator[str]:
     tried = [row for row in rows[2:] if " | not run | " not in row]
     if tried:
         yield "\n".join([*rows[:2], *tried])
+    verdicts = [row.split(" | ")[1].rstrip(" |") for row in tried]
+    decided = sum(verdict in ("supported", "contradicted") for verdict in verdicts)
     yield (
-        f"{len(tried)} of {len(rows) - 2} claims have a verdict. All of them: "
+        f"{decided} of {len(rows) - 2} claims are decided, {len(tried) - decided} inconclusive, "
+        f"{len(rows) - 2 - len(tried)} not run. All of them: "
         f"[{path.name}]({path.relative_to(folder).as_posix()})."
     )
     yield "\n".join(line for line in lines if line.startswith("- "))
@@ -199,53 +206,52 @@ def figure(folder: Path, section: str, name: str, text: str) -> Iterator[str]:
         yield f"![{text}]({path.relative_to(folder).as_posix()})"
 
 
-def cost(profile: str, pages: list[Page]) -> Iterator[str]:
-    """What all runs of the report took, each counted once whatever the number of its sections."""
-    keys: dict[str, None] = {}
-    for page in pages:
-        keys |= dict.fromkeys(summary_of(page.section, REPORTS / profile).get("runs", {}))
-    found = summaries(store(profile), keys)
-    if not found:
+def cost(profile: str) -> Iterator[str]:
+    """What all recorded runs took, the planned and the exploratory ones."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    planned, others = store(profile), Store(store(profile).folder / "exploratory")
+    for of, there in (("planned", planned), ("exploratory", others)):
+        for record in there.read_all(sorted(there.keys())).values():
+            groups.setdefault((of, record.environment["kind"]), []).append(record)
+    if not groups:
         return
     yield "## Cost"
     rows = [
-        "| device | runs | hours | PFLOPs | predicted / actual |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        "| runs | device | number | processor hours | tokens | FLOPs |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
     ]
-    for kind in sorted({it.kind for it in found.values()}):
-        mine = [it for it in found.values() if it.kind == kind]
-        hours, work = sum(it.seconds for it in mine) / 3600, sum(it.flops for it in mine) / 1e15
-        near = predicted(profile, kind, found)
-        rows.append(f"| {kind} | {len(mine)} | {hours:.1f} | {work:.2f} | {near} |")
+    for (of, kind), mine in groups.items():
+        work = [si(math.fsum(it.cost[name] for it in mine)) for name in ("tokens", "flops")]
+        rows.append(f"| {of} | {kind} | {len(mine)} | {hours(mine)} | {' | '.join(work)} |")
     yield "\n".join(rows)
     yield (
-        "Hours are of processes, several of which may have shared a machine. FLOPs are those of "
-        "the matrices of the bodies, in training. "
-        f"{pretraining(profile)} "
-        "Predicted is what `fpt status` would have said of each run, from all the steps it was "
-        "planned for and the FLOPs per second of the others on its body: the median of the ratios, "
-        "and their quartiles. A run that stopped early is above 1."
+        "Processor time, unlike wall-clock time, does not grow if a machine is shared; it is shown "
+        "if every run of a row has it. FLOPs are those of the matrices of the bodies, in training. "
+        + beside(profile)
     )
 
 
-def pretraining(profile: str) -> str:
-    """What the bodies took that runs may be on."""
-    found = {path.parent.name: path for path in SHIPPED.glob("*/pretraining.json")}
-    found |= {path.stem: path for path in (store(profile).folder / "bodies").glob("*.json")}
-    spent = [read_json(path)["seconds"] for path in found.values()]
-    return (
-        f"Not in it is the pretraining of bodies, {sum(spent) / 3600:.1f} hours for the "
-        f"{len(spent)} that ship with the package or have runs here."
-    )
-
-
-def predicted(profile: str, kind: str, found: Mapping[str, Summary]) -> str:
-    """How near the cost model comes to the runs on one kind of device."""
-    mine = {key: it for key, it in found.items() if it.kind == kind}
-    model = held_against(expected(profile), mine)
-    if model is None:
+def hours(records: Sequence[Record]) -> str:
+    """Processor hours of runs; none if one of them has no processor time."""
+    if not all("process_seconds" in it.cost for it in records):
         return NONE
-    return f"{model['median']:.2f} [{model['low']:.2f}, {model['high']:.2f}]"
+    return f"{math.fsum(it.cost['process_seconds'] for it in records) / 3600:.1f}"
+
+
+def beside(profile: str) -> str:
+    """What else was trained: the bodies that runs may be on, and the lessons of English."""
+    folder = store(profile).folder
+    found = {path.parent.name: path for path in SHIPPED.glob("*/pretraining.json")}
+    found |= {path.stem: path for path in (folder / "bodies").glob("*.json")}
+    bodies = [read_json(path)["tokens"] for path in found.values()]
+    lessons = [read_json(path)["tokens"] for path in (folder / "english").glob("*.json")]
+    said = (
+        f"Not in it are the pretraining of {len(bodies)} bodies that ship with the package or have "
+        f"runs here ({si(math.fsum(bodies))} tokens)"
+    )
+    if lessons:
+        said += f" and {len(lessons)} lessons of English ({si(math.fsum(lessons))} tokens)"
+    return said + "."
 
 
 def listing(folder: Path, pages: list[Page]) -> str:

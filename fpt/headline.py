@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from . import paper
-from .claims import LABELS, points
+from .claims import LABELS, effect_text
 from .files import write_atomic
 from .outputs import renders
 from .paths import ROOT
@@ -22,7 +22,8 @@ END = "<!-- end of headline -->"
 def headline(found: Sequence[Entry], profile: str) -> str:
     """Markdown: verdicts counted over the ledger, then the claims of `transfer` in words."""
     counts = count_claims(found)
-    tested = sum(entry.finding.measured.effect is not None for entry in found)
+    tested = sum(entry.finding.measured.ran for entry in found)
+    asked = sum(entry.finding.claim.asked for entry in found)
     said = ", ".join(f"{number} {name}" for name, number in counts.items())
     lines = [
         f"Profile `{profile}`: {sum(counts.values())} claims in {len(found)} tests, {tested} of "
@@ -35,12 +36,18 @@ def headline(found: Sequence[Entry], profile: str) -> str:
             text = mine[0].finding.claim.text
             lines.append(f"- **{text}**: " + "; ".join(filter(None, parts)))
     bodies = "; ".join(dict.fromkeys(entry.bodies for entry in found if entry.section == SECTION))
-    lines += ["", f"Bodies: {bodies}. Effects in points with their 95% interval."]
+    lines += [
+        "",
+        f"Bodies: {bodies}. Effects in points with their 95% interval over seeds, each for itself; "
+        f"a verdict holds at 5% over all {asked} tests, so a claim can be inconclusive although "
+        "its interval is on one side. An effect without an interval is of runs without any spread "
+        "and is not tested.",
+    ]
     short = shorter(section(SECTION, profile))
     if short:
         lines[-1] += (
             " Budgets are shorter than what the paper's FPT took to converge (steps, its Table 6): "
-            f"{', '.join(short)}; what is missed there may be the budget's."
+            f"{', '.join(short)}."
         )
     return "\n".join(lines) + "\n"
 
@@ -67,13 +74,12 @@ def save(part: Section, found: Sequence[Entry]) -> str:
 
 
 def _on(mine: Sequence[Entry], name: str) -> str:
-    """`supported on mnist (FPT minus LSTM +3.0 [+1.0, +5.0])`; empty where on none."""
+    """`supported on mnist (+3.0 [+1.0, +5.0])`; empty if on none."""
     texts = []
     for entry in mine:
         it = entry.finding
         if it.verdict.label == name:
-            seen = it.measured.effect
-            texts.append(it.task + (f" ({points(seen)})" if seen is not None else ""))
+            texts.append(it.title + (f" ({effect_text(it.measured)})" if it.measured.ran else ""))
     return f"{name} on {', '.join(texts)}" if texts else ""
 
 

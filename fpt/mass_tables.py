@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from .attention import chance, relevant
 from .backbones import backbone
 from .basis import coverage
-from .cells import section_tasks
+from .cells import section_tasks, titles
 from .comparison import Comparison
 from .figures import legend
 from .masses import HOW, LABELS, How, absent, by_layer, examples, masses
@@ -45,7 +45,7 @@ def relevant_table(tasks: Mapping[str, Task]) -> Table:
     for name, task in tasks.items():
         batch = examples(task)
         even = {part: chance(tokens) for part, tokens in relevant(task, batch).items()}
-        rows[name] = {
+        rows[titles(tasks)[name]] = {
             "tokens": str(task.length),
             "read": str(task.reads),
             "needed beside the token read": "1",
@@ -93,7 +93,7 @@ def mass_table(section: Section, how: How) -> Table:
     ]
     if how == "best":
         notes.append("The best of several heads lies above chance also where none was sought out.")
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(titles(tasks).values()))
     title = f"Attention on the needed token, {HOW[how]}"
     return Table(f"mass_{how}", title, frame, pd.DataFrame(numbers), tuple(notes))
 

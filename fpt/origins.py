@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from . import notes
 from .backbones import backbone
-from .cells import section_arms, section_tasks
+from .cells import section_arms, section_tasks, titles
 from .comparisons import COMPARISONS
 from .errors import FptError
 from .pretrain.language import Pretraining
@@ -27,6 +27,7 @@ from .tasks import Task, get_task
 from .tasks.base import FiniteTask
 
 MARK = "†"
+LEAST = 0.1  # nats per token that are to be learned beyond frequencies; below, there is nothing
 PUBLISHED = {  # what their authors say of them: data, what is predicted
     "openai-community/gpt2": ("WebText: 8 million pages linked from Reddit", "next token"),
     "google/vit-base-patch16-224-in21k": ("ImageNet-21k: 14 million images", "labels"),
@@ -58,6 +59,20 @@ def taught(section: Section) -> set[tuple[str, str]]:
         for run in section.runs
         if gives_away(plan_behind(run.spec.weights), tasks[run.task])
     }
+
+
+def unlearned(section: Section) -> set[str]:
+    """The arms with a body that predicts held-out tokens of its corpus no better than their
+    frequencies do, though there was more to learn. What follows for them is not of the corpus."""
+    weights = dict.fromkeys(run.spec.weights for run in section.runs)
+    failed = {name for name in weights if _failed(pretraining(section, name))}
+    return {run.arm for run in section.runs if run.spec.weights in failed}
+
+
+def _failed(found: dict[str, Any]) -> bool:
+    if "valid_loss" not in found or found["valid_loss"] < found["unigram_entropy"]:
+        return False
+    return found.get("entropy") is None or found["unigram_entropy"] - found["entropy"] > LEAST
 
 
 def origins_table(section: Section) -> Table:
@@ -132,11 +147,11 @@ def _accuracy(found: dict[str, Any]) -> str:
 def marked(section: Section, table: Table) -> Table:
     """`table`, arms or differences by tasks, with a mark on every cell that is given away."""
     given, rows = taught(section), _arms_by_row(section)
-    shown = table.shown.copy()
+    shown, names = table.shown.copy(), titles(section_tasks(section))
     for name in shown.index.intersection(list(rows)):
-        for task in shown.columns:
-            if any((arm, task) in given for arm in rows[str(name)]):
-                shown.loc[name, task] += f" {MARK}"
+        for task, title in names.items():
+            if title in shown and any((arm, task) in given for arm in rows[str(name)]):
+                shown.loc[name, title] += f" {MARK}"
     note = f"{MARK} The body was pretrained on this task, or with the labels of its data."
     return replace(table, shown=shown, notes=(*table.notes, *([note] if given else [])))
 

@@ -18,7 +18,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from PIL import Image
 
-from .cells import cells
+from .cells import cells, section_tasks
 from .files import write_atomic, write_json
 from .pages import RENDERS
 from .pictures import packed, slim
@@ -50,11 +50,15 @@ class Picture:
 
 
 def save_table(section: Section, table: Table) -> Table:
-    """Write `table` if this `renders`, and return it, to be shown."""
+    """Write `table` if this `renders`, and return it, to be shown. Its numbers name tasks as
+    params.yaml does, and say beside that whether they are fitting."""
     if renders():
-        folder = section.folder / "tables" / section.name
+        folder, numbers = section.folder / "tables" / section.name, table.numbers
+        if "task" in numbers and "fitting" not in numbers:
+            fitting = {name: task.fitting for name, task in section_tasks(section).items()}
+            numbers = numbers.assign(fitting=numbers["task"].map(fitting))
         write_atomic(folder / f"{table.name}.md", table.markdown().encode())
-        write_atomic(folder / f"{table.name}.csv", table.numbers.to_csv(index=False).encode())
+        write_atomic(folder / f"{table.name}.csv", numbers.to_csv(index=False).encode())
     return table
 
 

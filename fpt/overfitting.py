@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from . import paper
 from .basis import coverage
-from .cells import Cell, best_floor, section_arms, section_tasks
+from .cells import Cell, best_floor, section_arms, section_tasks, titles
 from .claims import points, signed
 from .comparisons import COMPARISONS
 from .fit import Fit, fits, whole_task
@@ -22,8 +22,7 @@ ALIKE = (
     "Both accuracies are of the parameters chosen on validation, on clean inputs without dropout; "
     f"training accuracy is of about the first {TRAIN_ITEMS:,} training examples (whole batches), "
     "or all that there are.",
-    "Gap: training minus test in points, paired by run, with the 95% interval over seeds and "
-    "items.",
+    "Gap: training minus test in points, paired by run, with the 95% interval over seeds.",
 )
 PAPERS = (
     "The paper's training accuracies are not comparable, with each other or with ours: FPT's is of "
@@ -50,6 +49,7 @@ def fit_table(section: Section) -> Table:
     """The paper's Table 7, on each task with all its training examples."""
     found = fits(section)
     tasks = [task for task in by_size(section) if whole_task(task) is None]
+    called = titles(section_tasks(section))
     rows: list[list[str]] = []
     names, numbers = [], []
     for task in tasks:
@@ -60,7 +60,7 @@ def fit_table(section: Section) -> Table:
             theirs = [NONE if v is None else f"{v:g}" for v in (train, test)]
             names.append(label(arm))
             ours = _fit_texts(it)
-            rows.append([task, *ours, *theirs, NONE if gap is None else signed(gap / 100)])
+            rows.append([called[task], *ours, *theirs, NONE if gap is None else signed(gap / 100)])
             numbers += [] if it is None else [_numbers(arm, task, it)]
     columns = ["task", "training", "test", "gap", "paper: training", "paper: test", "paper: gap"]
     frame = pd.DataFrame(rows, index=names, columns=columns)

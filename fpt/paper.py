@@ -19,7 +19,7 @@ from fpt.strict_yaml import read_yaml
 
 PATH = PACKAGE / "paper.yaml"
 _REQUIRED = {"title", "section", "unit", "source", "columns", "rows"}
-_OPTIONAL = {"note", "error_is", "errors", "cells"}
+_OPTIONAL = {"note", "called", "error_is", "errors", "cells"}
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,10 @@ class PaperCell:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A printed table; `cells` maps (row, column) to a `PaperCell`, complete and in print order."""
+    """A printed table; `cells` maps (row, column) to a `PaperCell`, complete and in print order.
+
+    `called`: its number in the paper, or those of which it has one if that is not known.
+    """
 
     id: str
     title: str
@@ -47,6 +50,7 @@ class PaperTable:
     columns: tuple[str, ...]
     rows: tuple[str, ...]
     cells: Mapping[tuple[str, str], PaperCell]
+    called: str
     note: str = ""
     error_is: str = ""
 
@@ -72,6 +76,11 @@ def table(name: str) -> PaperTable:
     if name in absent:
         raise FptError(f"The paper's table {name} has no numbers here: {absent[name]}.")
     return known[_known(name, known, "table of the paper")]
+
+
+def called(name: str) -> str:
+    """`T9`, or `T15, T18 or T19` if it is not known which of these numbers table `name` bears."""
+    return table(name).called
 
 
 def cell(name: str, row: str, column: str) -> PaperCell:
@@ -153,6 +162,7 @@ def _table(
         columns=columns,
         rows=tuple(rows),
         cells=MappingProxyType(cells),
+        called=block.get("called", name),
         note=block.get("note", ""),
         error_is=block.get("error_is", ""),
     )

@@ -4,7 +4,8 @@ import pandas as pd
 
 from . import paper
 from .backbones import backbone
-from .counts import parameter_counts, trained_count
+from .cells import section_tasks, titles
+from .counts import total_count, trained_count
 from .coverage import is_own
 from .errors import FptError
 from .sections import Section
@@ -15,20 +16,22 @@ from .train import looked_at, task_of
 
 
 def trained_parameters(spec: RunSpec) -> tuple[int, int]:
-    """Trained parameters and all parameters of a run, on the position rows that it uses."""
+    """Trained parameters of a run, on the position rows that it uses, and all parameters of its
+    model (`total_count`)."""
     body, task = backbone(spec.backbone), task_of(spec)
-    return trained_count(body, task, spec.trainable), sum(parameter_counts(body, task).values())
+    return trained_count(body, task, spec.trainable), total_count(body, task)
 
 
 def protocol_table(section: Section) -> Table:
     """What each run is, from params.yaml alone: no record is read."""
     rows, names = [], []
+    names_of = titles(section_tasks(section))
     for (arm, task), first in {(r.arm, r.task): r.spec for r in reversed(section.runs)}.items():
         trained, total = trained_parameters(first)
         names.append(label(arm))
         rows.append(
             {
-                "task": task,
+                "task": names_of[task],
                 "body": first.backbone,
                 "start": first.init,
                 "trained": f"{trained:,}",
@@ -44,18 +47,15 @@ def protocol_table(section: Section) -> Table:
             }
         )
     shown = pd.DataFrame(rows[::-1], index=names[::-1])
-    specs = [run.spec for run in section.runs]
-    settings = "; ".join(
-        f"{name} {', '.join(sorted({str(getattr(spec, name)) for spec in specs}))}"
-        for name in ("clip", "dropout")
-    )
+    settings = "; ".join(_setting(section, name) for name in ("clip", "dropout"))
     augmented = {r.task for r in section.runs if r.spec.augment and task_of(r.spec).augmented}
     notes = (
         f"Adam at a constant learning rate; {settings}; augmented training images: "
         f"{', '.join(sorted(augmented)) or 'none'}.",
         "Steps at most: a run stops after `patience` looks without a better validation accuracy; a "
         "look is at that many validation examples, the test at all.",
-        "Trained and total parameters count the position rows that the task uses.",
+        "Trained parameters count the position rows that the task uses. Share: of all parameters "
+        "of the model, with every position row and the table of words, as the paper counts.",
         *(
             ("Seeds: those reported, and those that choose a learning rate on validation.",)
             if any(run.search for run in section.runs)
@@ -63,6 +63,17 @@ def protocol_table(section: Section) -> Table:
         ),
     )
     return Table("protocol", "Protocol", shown, section.expected(), notes)
+
+
+def _setting(section: Section, name: str) -> str:
+    """`clip 1`, or `dropout 0 (mnist), 0.1 (all other tasks)`."""
+    tasks: dict[float, dict[str, None]] = {}
+    for run in section.runs:
+        tasks.setdefault(getattr(run.spec, name), {})[run.task] = None
+    if len(tasks) < 2:
+        return f"{name} {', '.join(f'{value:g}' for value in tasks)}"
+    said = [f"{value:g} ({', '.join(named)})" for value, named in sorted(tasks.items())]
+    return f"{name} {', '.join(said)}"
 
 
 def _rates(section: Section, arm: str, task: str) -> str:
@@ -96,7 +107,7 @@ def paper_table(name: str) -> Table:
     said += [source.note] if source.note else []
     said += [f"({number}) {note}" for note, number in notes.items()]
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(source.columns))
-    title = f"{f'The paper, {name}' if is_own(name) else source.section}: {source.title}"
+    title = f"{f'The paper, {source.called}' if is_own(name) else source.section}: {source.title}"
     return Table(f"paper_{name}", title, frame, paper.frame(name), tuple(said))
 
 
@@ -105,6 +116,7 @@ def tasks_table(tasks: dict[str, Task]) -> Table:
     rows = [
         {
             "task": name,
+            "fitting": task.fitting,
             "tokens": task.length,
             "of": f"{task.dim} numbers" if task.kind == "vector" else f"{task.dim} symbols",
             "read": task.reads,
@@ -119,8 +131,11 @@ def tasks_table(tasks: dict[str, Task]) -> Table:
     numbers = pd.DataFrame(rows)
     notes = (
         "Positions are read at the end of the sequence, the last real token where lengths vary.",
+        "Fitting: training sees every input of the test set.",
     )
-    return Table("tasks", "Tasks", numbers.set_index("task").astype(str), numbers, notes)
+    shown = numbers.drop(columns=["task", "fitting"]).astype(str)
+    shown.index = pd.Index(titles(tasks).values())
+    return Table("tasks", "Tasks", shown, numbers, notes)
 
 
 def _floors(task: Task) -> dict[str, float]:
@@ -136,7 +151,7 @@ def floors_table(tasks: dict[str, Task]) -> Table:
     columns = list(dict.fromkeys(floor for each in known.values() for floor in each))
     shown = pd.DataFrame(
         [[percent(each[c]) if c in each else NONE for c in columns] for each in known.values()],
-        index=list(known),
+        index=list(titles(tasks).values()),
         columns=columns,
     )
     numbers = [

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from . import paper
-from .basis import coverage, remarks
-from .cells import Cell, cells, effect, section_tasks
+from .basis import ACCURACY, EFFECTS, coverage, remarks
+from .cells import Cell, cells, effect, section_tasks, titles
 from .claims import points, signed
 from .comparison import Comparison
 from .config import Run
@@ -19,11 +19,7 @@ from .tables import cell_text, compared
 
 PAPERS, TUNED, CRITICS = "at the paper's rate", "tuned", "Rothermel et al."
 BEST = "*"
-ACCURACY = (
-    "Test accuracy, %: mean ± half-width of the 95% interval over seeds and test items (runs). "
-    "Parameters chosen on validation. Diverged runs are counted, not averaged."
-)
-EFFECTS = "Points of test accuracy with the 95% interval (Welch, seeds and test items)."
+CHECKPOINT = "Parameters chosen on validation."
 
 
 def rate_table(section: Section, comparison: Comparison) -> Table:
@@ -31,11 +27,12 @@ def rate_table(section: Section, comparison: Comparison) -> Table:
     chosen = choices(section)
     plain, best = cells(published(section).frame()), cells(tuned(section).frame())
     names, rows = [], []
+    names_of = titles(section_tasks(section))
     numbers: list[dict[str, object]] = []
     for task, arm in _rows(section, comparison):
         at, choice = (arm, task), chosen[arm, task]
         row = {
-            "task": task,
+            "task": names_of[task],
             PAPERS: cell_text(plain[at]) if at in plain else NONE,
             TUNED: cell_text(best[at]) if at in best else NONE,
             "best rate": _rate_text(choice),
@@ -52,7 +49,7 @@ def rate_table(section: Section, comparison: Comparison) -> Table:
             numbers.append({"of": of, "arm": arm, "task": task, "lr": lr, **_numbers(cell)})
     notes = [
         coverage(section),
-        ACCURACY,
+        f"{ACCURACY} {CHECKPOINT}",
         _searched(section),
         *_fixed(section, comparison),
         *([f"{CRITICS}: {_source(comparison)}."] if comparison.tables else []),
@@ -70,6 +67,7 @@ def rate_effects_table(section: Section, comparison: Comparison) -> Table:
     there = set(_rows(section, comparison))
     plain, best = cells(published(section).frame()), cells(tuned(section).frame())
     names, rows = [], []
+    names_of = titles(section_tasks(section))
     numbers: list[dict[str, object]] = []
     for task in section_tasks(section, arms):
         for a, b in comparison.pairs:
@@ -77,7 +75,7 @@ def rate_effects_table(section: Section, comparison: Comparison) -> Table:
                 continue
             seen = {PAPERS: effect(plain, a, b, task), TUNED: effect(best, a, b, task)}
             planned = {PAPERS: {(a, task), (b, task)} <= set(plain), TUNED: True}
-            row = {"task": task}
+            row = {"task": names_of[task]}
             row |= {of: _effect_text(it) if planned[of] else NONE for of, it in seen.items()}
             value = comparison.effect(a, b, task)
             if comparison.tables:
@@ -96,7 +94,10 @@ def rate_effects_table(section: Section, comparison: Comparison) -> Table:
 def accuracy_table(section: Section, comparison: Comparison) -> Table:
     """Test accuracy at each learning rate."""
     found = by_rate(section)
-    notes = (ACCURACY, f"{BEST} The best rate, chosen on validation with other seeds.")
+    notes = (
+        f"{ACCURACY} {CHECKPOINT}",
+        f"{BEST} The best rate, chosen on validation with other seeds.",
+    )
     numbers = [
         {"arm": arm, "task": task, "lr": lr, **_numbers(cell)}
         for (arm, task), each in found.items()
@@ -198,7 +199,10 @@ def _by_rate(
     def marked(at: tuple[str, str], lr: float) -> str:
         return f"{text(at, lr)} {BEST}" if lr == chosen[at].best else text(at, lr)
 
-    shown = [[at[1], *(marked(at, lr) if lr in found[at] else NONE for lr in grid)] for at in rows]
+    names = titles(section_tasks(section))
+    shown = [
+        [names[at[1]], *(marked(at, lr) if lr in found[at] else NONE for lr in grid)] for at in rows
+    ]
     columns = ["task", *(f"{lr:g}" for lr in grid)]
     return pd.DataFrame(shown, index=[label(arm) for arm, _ in rows], columns=columns)
 

@@ -97,8 +97,8 @@ class Section:
         return made
 
     def frame(self) -> pd.DataFrame:
-        """One row per expected run: arm, task, seed, key, status and, where it is recorded, its
-        metrics (accuracies in [0, 1]), cost and environment."""
+        """One row per expected run: arm, task, seed, key, weights, status and, if it is recorded,
+        its metrics (accuracies in [0, 1]), cost, device, and digests of data and weights."""
         present = self.records()
         rows = []
         for run in self.runs:
@@ -108,12 +108,15 @@ class Section:
                 "seed": run.spec.seed,
                 "lr": run.spec.lr,
                 "key": run.spec.key,
+                "weights": run.spec.weights,
                 "status": "not run",
             }
             record = present.get(run.spec.key)
             if record is not None:
                 row |= {"status": record.status, **record.metrics, **record.cost}
-                row |= {"device": record.environment["device"], "notes": "; ".join(record.notes)}
+                seen = ("device", "data_digest", "weights_digest")
+                row |= {name: record.environment.get(name) for name in seen}
+                row["notes"] = "; ".join(record.notes)
             rows.append(row)
         return pd.DataFrame(rows)
 

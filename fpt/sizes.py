@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from . import paper
 from .backbones import Backbone, backbone, build
-from .cells import best_floor, cells, section_arms, section_tasks
+from .cells import best_floor, cells, section_arms, section_tasks, titles
 from .comparisons import COMPARISONS, SCALED, SCALES
 from .counts import paper_count
 from .draws import Draws
@@ -41,7 +41,8 @@ def section_sizes(section: Section) -> dict[str, Backbone]:
 def sizes_table(section: Section) -> Table:
     """The bodies of the section beside the paper's Table 8, from params.yaml alone."""
     printed = paper.table("T8")
-    tasks = list(section_tasks(section))
+    tasks = section_tasks(section)
+    names = titles(tasks)
     rows = {}
     for size, spec in section_sizes(section).items():
         total, counted = total_parameters(spec), paper_count(spec.layers, spec.width)
@@ -51,21 +52,19 @@ def sizes_table(section: Section) -> Table:
             "heads": spec.heads,
             "total": total,
             "trained": counted,
-            "share": counted / total,
         }
         specs = {run.task: run.spec for run in section.runs if run.arm == f"fpt{size}"}
         for task in tasks:
             if task in specs:
-                rows[spec.name][f"trained on {task}"] = trained_parameters(specs[task])[0]
+                rows[spec.name][f"trained on {names[task]}"] = trained_parameters(specs[task])[0]
     for row in printed.rows:
         values = {name: printed.cells[row, name].value for name in printed.columns}
         known = {name: value for name, value in values.items() if value is not None}
         rows[f"paper, T8: {row}"] = {
             name: int(known[name]) for name in ("layers", "width", "heads", "total", "trained")
-        } | {"share": known["trained"] / known["total"]}
+        }
     numbers = pd.DataFrame.from_dict(rows, orient="index")
     shown = numbers.map(lambda v: NONE if pd.isna(v) else f"{v:,.0f}")
-    shown["share"] = [f"{100 * share:.2g}%" for share in numbers["share"]]
     notes = [
         "Total: the whole language model, with its table of words and all positions.",
         "Trained: by the paper's own count, with CIFAR-10 tokens of 16 numbers at 64 positions, no "

@@ -5,11 +5,24 @@ from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
-from .basis import bodies, coverage, remarks
-from .cells import CHOSEN, LAST, Cell, cells, effect, floors, section_arms, section_tasks
-from .claims import Finding, p_text, points, signed
+from .basis import ACCURACY, EFFECTS, bodies, coverage, rates_differ, remarks
+from .cells import (
+    CHOSEN,
+    LAST,
+    Cell,
+    Cells,
+    cells,
+    effect,
+    floors,
+    section_arms,
+    section_tasks,
+    titles,
+)
+from .claims import Finding, effect_text, p_text, points, signed
 from .comparison import Comparison
 from .comparisons import COMPARISONS
+from .origins import unlearned
+from .paper import called
 from .records import Record
 from .sections import Section
 from .stats import Difference
@@ -17,25 +30,24 @@ from .table import NONE, Table, duration, label, percent, short, si
 
 
 def cell_text(cell: Cell | None) -> str:
-    """`97.1 ± 0.8 (3)`: mean and the larger half-width of the 95% interval, and runs; or
-    `not run (1 of 3)`."""
+    """`97.1 ± 0.8 (3)`: mean, half-width of the 95% interval and runs; `12.5 (n = 1 of 3)` without
+    an interval if runs are missing; `not run` if all are."""
     if cell is None or cell.present == 0:
         return "not run"
-    if not cell.complete:
-        return f"not run ({cell.present} of {cell.expected})"
     counts = f"{len(cell.values)}"
     if len(cell.values) < cell.expected:
-        counts += f" of {cell.expected}"
+        counts = (
+            f"{counts} of {cell.expected}" if cell.complete else f"n = {counts} of {cell.expected}"
+        )
     for count, what in ((cell.diverged, "diverged"), (cell.failed, "failed")):
         if count:
             counts += f", {count} {what}"
+    if not cell.values:
+        return f"{'diverged' if cell.diverged else 'failed'} ({counts})"
     interval = cell.interval
-    if interval is None:
-        return f"{cell.absence} ({counts})"
-    if math.isnan(interval.low):
-        return f"{percent(interval.mean)} ({counts})"
-    half = max(interval.mean - interval.low, interval.high - interval.mean)
-    return f"{percent(interval.mean)} ± {percent(half)} ({counts})"
+    if interval is None or math.isnan(interval.low):
+        return f"{percent(math.fsum(cell.values) / len(cell.values))} ({counts})"
+    return f"{percent(interval.mean)} ± {percent(interval.high - interval.mean)} ({counts})"
 
 
 def compared(section: Section, comparison: Comparison) -> list[str]:
@@ -45,12 +57,13 @@ def compared(section: Section, comparison: Comparison) -> list[str]:
 
 
 def contrasts(section: Section, comparison: Comparison) -> dict[str, list[tuple[str, str]]]:
-    """The pairs of arms that a comparison subtracts, by task, as far as both have planned runs;
-    without the tasks that have none."""
+    """The pairs of arms that a comparison subtracts, by task, as far as both have planned runs and
+    their bodies learned what they were pretrained on; without the tasks that have none."""
     there = {(run.arm, run.task) for run in section.runs}
-    arms = compared(section, comparison)
+    arms, left_out = compared(section, comparison), unlearned(section)
+    pairs = [pair for pair in comparison.pairs if left_out.isdisjoint(pair)]
     found = {
-        task: [pair for pair in comparison.pairs if {(arm, task) for arm in pair} <= there]
+        task: [pair for pair in pairs if {(arm, task) for arm in pair} <= there]
         for task in section_tasks(section, arms)
     }
     return {task: pairs for task, pairs in found.items() if pairs}
@@ -84,9 +97,8 @@ def results_table(section: Section, comparison: Comparison, metric: str = CHOSEN
     chosen = metric == CHOSEN
     notes = [
         coverage(section),
-        "Test accuracy, %: mean ± half-width of the 95% interval over seeds and test items (runs). "
-        + ("Parameters chosen on validation." if chosen else "Last parameters, as published.")
-        + " Diverged runs are counted, not averaged.",
+        f"{ACCURACY} "
+        + ("Parameters chosen on validation." if chosen else "Last parameters, as published."),
         *([_shift(frame, arms)] if chosen and found else []),
         *([_theirs(section)] if comparison.tables else []),
         *comparison.notes,
@@ -94,7 +106,7 @@ def results_table(section: Section, comparison: Comparison, metric: str = CHOSEN
     ]
     name = comparison.name if chosen else f"{comparison.name}_last"
     title = comparison.title + ("" if chosen else ", last parameters")
-    table = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
+    table = pd.DataFrame.from_dict(shown, orient="index", columns=list(titles(tasks).values()))
     return Table(name, title, table, pd.DataFrame(numbers), tuple(notes))
 
 
@@ -102,7 +114,7 @@ def _theirs(section: Section) -> str:
     said = "The paper's rows are GPT-2, one run each"
     if section.profile.name == "paper":
         return said + "."
-    return said + "; compare its effects with ours (next table), not its cells."
+    return said + "; its bodies, budgets and baselines differ from ours."
 
 
 def transfer_table(section: Section, metric: str = CHOSEN) -> Table:
@@ -111,10 +123,10 @@ def transfer_table(section: Section, metric: str = CHOSEN) -> Table:
 
 
 def paper_name(comparison: Comparison, arm: str) -> str | None:
-    """`paper, T1: fpt`, where the paper has the arm."""
+    """`paper, T1: fpt`; None if the paper does not have the arm."""
     table = comparison.source(arm)
     column = f", {comparison.columns[arm]}" if arm in comparison.columns else ""
-    return None if table is None else f"paper, {table}: {comparison.row(arm)}{column}"
+    return None if table is None else f"paper, {called(table)}: {comparison.row(arm)}{column}"
 
 
 def _cell_numbers(cell: Cell) -> dict[str, object]:
@@ -122,8 +134,9 @@ def _cell_numbers(cell: Cell) -> dict[str, object]:
     interval = cell.interval
     if interval is not None:
         row |= {name: getattr(interval, name) for name in ("mean", "low", "high", "sd")}
-    row |= {"runs": len(cell.values), "expected": cell.expected, "diverged": cell.diverged}
-    return row | {"test_items": cell.items}
+    elif cell.values:
+        row["mean"] = math.fsum(cell.values) / len(cell.values)
+    return row | {"runs": len(cell.values), "expected": cell.expected, "diverged": cell.diverged}
 
 
 def _known_numbers(
@@ -155,7 +168,7 @@ def _shift(frame: pd.DataFrame, arms: Sequence[str]) -> str:
 
 
 def differences_table(section: Section, comparison: Comparison) -> Table:
-    """The differences of interest per task, ours above the paper's: comparable at any scale."""
+    """The differences of interest per task, ours above the paper's."""
     found, arms = cells(section.frame()), compared(section, comparison)
     tasks = contrasts(section, comparison)
     planned = {pair for pairs in tasks.values() for pair in pairs}
@@ -167,11 +180,11 @@ def differences_table(section: Section, comparison: Comparison) -> Table:
         printed = [comparison.effect(a, b, task) for task in tasks]
         name = f"{short(a)} minus {short(b)}"
         shown[name] = [
-            _effect_text(it) if (a, b) in tasks[task] else NONE
+            _effect_text(it, found, a, b, task) if (a, b) in tasks[task] else NONE
             for task, it in zip(tasks, ours, strict=True)
         ]
         if any(value is not None for value in printed):
-            source = comparison.source(a, b)
+            source = called(str(comparison.source(a, b)))
             sources[f"{name.removeprefix('FPT ')} from {source}"] = None
             shown[f"paper: {name}"] = [NONE if v is None else signed(v / 100) for v in printed]
         for task, it, value in zip(tasks, ours, printed, strict=True):
@@ -181,20 +194,34 @@ def differences_table(section: Section, comparison: Comparison) -> Table:
                 row["p"] = it.p
             numbers.append(row)
     notes = [
-        "Points of test accuracy with the 95% interval (Welch, seeds and test items).",
+        EFFECTS,
         *(
             [f"The paper's: {'; '.join(sources)}."]
             if len(comparison.tables) > 1 and sources
             else []
         ),
+        *rates_differ(section, planned),
+        *_left_out(section, comparison),
         *bodies(section),
         coverage(section),
         *(["The paper's LSTM is the released code's."] if "lstm" in arms else []),
     ]
     name = "effects" if comparison.name == section.name else f"{comparison.name}_effects"
     title = f"{comparison.title}: differences"
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=list(tasks))
+    names = titles(section_tasks(section))
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=[names[task] for task in tasks])
     return Table(name, title, frame, pd.DataFrame(numbers), tuple(notes))
+
+
+def _left_out(section: Section, comparison: Comparison) -> list[str]:
+    """The arms that are compared with none, because a body of theirs did not learn its corpus."""
+    named = [label(arm) for arm in compared(section, comparison) if arm in unlearned(section)]
+    if not named:
+        return []
+    return [
+        "Not compared, as their bodies predict held-out tokens of their corpus no better than the "
+        f"frequencies of these do: {'; '.join(named)}."
+    ]
 
 
 def effects_table(section: Section) -> Table:
@@ -202,8 +229,14 @@ def effects_table(section: Section) -> Table:
     return differences_table(section, COMPARISONS["transfer"])
 
 
-def _effect_text(found: Difference | None) -> str:
-    return "not run" if found is None else points(found)
+def _effect_text(seen: Difference | None, found: Cells, a: str, b: str, task: str) -> str:
+    """The effect of arm `a` minus arm `b`, or how many runs there are of each."""
+    if seen is not None:
+        return points(seen)
+    sides = [found[arm, task] for arm in (a, b)]
+    if any(cell.present == 0 for cell in sides):
+        return "not run"
+    return " minus ".join(f"{len(cell.values)} of {cell.expected} runs" for cell in sides)
 
 
 def cost_table(section: Section) -> Table:
@@ -214,14 +247,16 @@ def cost_table(section: Section) -> Table:
     for arm in section_arms(section):
         keys = list(dict.fromkeys(run.spec.key for run in section.runs if run.arm == arm))
         made = [present[key] for key in keys if key in present]
-        total = {name: _total(made, name) for name in ("seconds", "tokens", "flops")}
+        total = {name: _total(made, name) for name in ("tokens", "flops")}
+        if made and all("process_seconds" in record.cost for record in made):
+            total["process_seconds"] = _total(made, "process_seconds")
         peak = max((record.cost["peak_bytes"] for record in made), default=0.0)
         devices = sorted({str(record.environment["device"]) for record in made})
         shown[label(arm)] = [
             f"{len(made)} of {len(keys)}",
             *(
                 [
-                    duration(total["seconds"]),
+                    duration(total["process_seconds"]) if "process_seconds" in total else NONE,
                     si(total["tokens"]),
                     si(total["flops"]),
                     si(peak) + "B",
@@ -233,10 +268,12 @@ def cost_table(section: Section) -> Table:
         ]
         numbers.append({"arm": arm, "runs": len(made), "expected": len(keys), **total})
         numbers[-1] |= {"peak_bytes": peak, "devices": "; ".join(devices)}
-    columns = ["runs", "time", "tokens", "FLOPs", "peak memory", "device"]
+    columns = ["runs", "processor time", "tokens", "FLOPs", "peak memory", "device"]
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=columns)
     notes = (
-        "Sums over the recorded runs; runs trained as one pack share its time evenly.",
+        "Sums over the recorded runs; runs trained as one pack share its time evenly. Processor "
+        "time, unlike wall-clock time, does not grow if a machine is shared; it is shown if every "
+        "run of a row has it.",
         "FLOPs count the body's matrices: two per multiply-add, forward and backward.",
         "Peak memory: of the pack that took most; on a CPU with its process's libraries and data.",
     )
@@ -256,10 +293,11 @@ def verdict_table(section: Section, findings: Sequence[Finding]) -> Table:
         names.append(it.claim.text)
         rows.append(
             {
-                "task": it.task,
+                "task": it.title,
                 "verdict": it.verdict.label,
                 "measured": it.claim.effect,
-                "effect, points": _effect_text(seen),
+                "effect": effect_text(it.measured),
+                "unit": it.claim.unit,
                 "runs": " and ".join(map(str, it.measured.runs)),
                 "p (Holm)": NONE
                 if math.isnan(it.verdict.p)
@@ -268,12 +306,15 @@ def verdict_table(section: Section, findings: Sequence[Finding]) -> Table:
             }
         )
         numbers.append({"claim": it.claim.id, "task": it.task, "verdict": it.verdict.label})
+        numbers[-1] |= {"barred": it.measured.barred, "unit": it.claim.unit}
         numbers[-1] |= {"p_holm": it.verdict.p, "margin": it.claim.margin}
         if seen is not None:
             numbers[-1] |= {n: getattr(seen, n) for n in ("effect", "low", "high", "p")}
     notes = (
-        "Verdicts at 5% after Holm's adjustment over this table. A claim of equality is supported "
-        "when the effect lies within its margin, not when no difference was found.",
+        "Verdicts at 5% after Holm's adjustment over this table alone; the page of verdicts "
+        "adjusts over all sections, which is stricter. Intervals are not adjusted. A claim of "
+        "equality is supported if the effect lies within its margin, not if no difference was "
+        "found.",
         coverage(section),
     )
     shown = pd.DataFrame(rows, index=names)
@@ -293,11 +334,11 @@ def missing_table(section: Section) -> Table:
         f"Train them with: fpt run {section.name} --profile {section.profile.name} (the pipeline "
         f"does so on {allowed})."
     )
-    tasks, arms = list(section_tasks(section)), section_arms(section)
+    tasks, arms = section_tasks(section), section_arms(section)
     counts = missing.groupby(["arm", "task"]).size()
     frame = pd.DataFrame(
         [[str(counts.get((arm, task), 0)) for task in tasks] for arm in arms],
         index=[label(arm) for arm in arms],
-        columns=tasks,
+        columns=list(titles(tasks).values()),
     )
     return Table("missing", "Missing runs", frame, missing, tuple(names))

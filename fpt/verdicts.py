@@ -7,16 +7,17 @@ from dataclasses import dataclass
 import pandas as pd
 
 from . import config
+from .cells import section_tasks, titles
 from .claim import LANGUAGE
 from .claims import (
     LABELS,
     Finding,
     adjust,
     applicable,
+    effect_text,
     grounds,
     overall,
     p_text,
-    points,
     scale,
     unadjusted,
 )
@@ -49,16 +50,17 @@ def entries(profile: str) -> list[Entry]:
 
 
 def claims_table(profile: str) -> Table:
-    """Every claim with its source, what is measured, and on which tasks: known before any run."""
+    """Every claim with its source, what is measured, and on which tasks; reads no record."""
     rows: dict[str, dict[str, str]] = {}
     for name in filter(CLAIMS.__contains__, config.load(profile).sections):
         part = section(name, profile)
-        tasks = grounds(part)
+        tasks, names = grounds(part), titles(section_tasks(part))
         for claim in applicable(part):
-            covered = [task for task in tasks if claim.covers(task)]
+            covered = [names.get(task, task) for task in tasks if claim.covers(task)]
             rows[f"{name}: {claim.text}"] = {
                 "measured": claim.effect,
                 "claimed": DIRECTIONS[claim.direction].format(100 * claim.margin),
+                "unit": claim.unit,
                 "tasks": ", ".join(covered) or NONE,
                 "source": claim.source,
             }
@@ -111,8 +113,7 @@ def ledger_table(found: Sequence[Entry], profile: str) -> Table:
     asked = sum(entry.finding.claim.asked for entry in found)
     judged = sum(not math.isnan(entry.finding.verdict.p) for entry in found)
     whole = sum(
-        all(entry.finding.measured.effect is not None for entry in mine)
-        for mine in by_claim(found).values()
+        all(entry.finding.measured.ran for entry in mine) for mine in by_claim(found).values()
     )
     notes = (
         f"Profile {profile}; {len(rows)} claims: {counts}. {whole} have all the runs that they "
@@ -132,7 +133,7 @@ DIRECTIONS = {"greater": "above {:g}", "less": "below −{:g}", "equal": "within
 
 
 def _tasks(mine: Sequence[Entry], name: str) -> str:
-    named = [it.finding.task for it in mine if it.finding.verdict.label == name]
+    named = [it.finding.title for it in mine if it.finding.verdict.label == name]
     return ", ".join(named) or NONE
 
 
@@ -153,9 +154,12 @@ def numbers(found: Sequence[Entry]) -> pd.DataFrame:
             "text": it.claim.text,
             "source": it.claim.source,
             "task": it.task,
+            "fitting": it.title != it.task,
             "bodies": entry.bodies,
             "verdict": it.verdict.label,
             "measured": it.claim.effect,
+            "unit": it.claim.unit,
+            "barred": it.measured.barred,
             "direction": it.claim.direction,
             "margin": it.claim.margin,
             "runs": " and ".join(map(str, it.measured.runs)),
@@ -171,20 +175,24 @@ def tests_table(found: Sequence[Entry]) -> Table:
     """A row per claim and task that was run: effect, interval, n, p."""
     rows, names = [], []
     for entry in found:
-        it, seen = entry.finding, entry.finding.measured.effect
-        if seen is None:
+        it = entry.finding
+        if not it.measured.ran:
             continue
         names.append(f"{entry.section}: {it.claim.text}")
         rows.append(
             {
-                "task": it.task,
+                "task": it.title,
                 "verdict": it.verdict.label,
                 "measured": it.claim.effect,
-                "effect, points": points(seen),
+                "effect": effect_text(it.measured),
+                "unit": it.claim.unit,
                 "runs": " and ".join(map(str, it.measured.runs)),
                 "p (Holm)": p_text(it.verdict.p).removeprefix("= "),
             }
         )
-    note = f"{len(rows)} of {len(found)} tests have all the runs that they need."
+    notes = (
+        f"{len(rows)} of {len(found)} tests have all the runs that they need.",
+        "Effects with their 95% interval, which is not adjusted over the tests.",
+    )
     frame = pd.DataFrame(rows, index=names)
-    return Table("tests", "What was measured", frame, frame, (note,))
+    return Table("tests", "What was measured", frame, frame, notes)

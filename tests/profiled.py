@@ -61,8 +61,7 @@ def verdicts(
 ) -> dict[str, str]:
     """Verdicts on one task where every arm's three runs lie close around its level."""
     cells = {
-        (arm, task): Cell(arm, task, (at - shift, at, at + shift), 3, items=10_000)
-        for arm, at in levels.items()
+        (arm, task): Cell(arm, task, (at - shift, at, at + shift), 3) for arm, at in levels.items()
     }
     found = claims.examine(judged, Evidence(cells, {task: 0.1}), [task])
     return {finding.claim.id: finding.verdict.label for finding in found}

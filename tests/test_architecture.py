@@ -96,7 +96,7 @@ def test_the_memory_of_an_lstm_has_its_gates_beside_it(few: Section) -> None:
     assert numbers[numbers["what"] == "carry"]["value"].tolist() == (
         released.gates["carry"].tolist()
     )
-    assert "Tokens of the tasks: bit-xor 10, mnist 64, digits 4." in table.notes
+    assert "Tokens of the tasks: bit-xor (fitting) 10, mnist 64, digits 4." in table.notes
 
 
 @pytest.mark.parametrize("profile", config.PROFILES)
@@ -109,8 +109,7 @@ def test_the_section_has_the_arms_of_both_comparisons(profile: str) -> None:
 def verdicts(levels: dict[str, float], task: str) -> dict[str, str]:
     """Where every arm's three runs lie close around its level."""
     cells = {
-        (arm, task): Cell(arm, task, (at - 0.001, at, at + 0.001), 3, items=10_000)
-        for arm, at in levels.items()
+        (arm, task): Cell(arm, task, (at - 0.001, at, at + 0.001), 3) for arm, at in levels.items()
     }
     found = claims.examine(claims.CLAIMS["architecture"], Evidence(cells, {task: 0.1}), [task])
     return {finding.claim.id: finding.verdict.label for finding in found}

@@ -132,12 +132,12 @@ def test_tables_have_every_source_and_layer(trained: Section) -> None:
     assert table.shown.shape == (len(LABELS) * 2 + 1, len(TASKS))
     values = found.query("source == 'fpt' and task == 'bit-xor' and layer == 0")["mass"]
     interval = mean_interval(values.to_list())
-    shown = table.shown.loc["FPT, trained, layer 1", "bit-xor"]
+    shown = table.shown.loc["FPT, trained, layer 1", "bit-xor (fitting)"]
     half = interval.mean - interval.low
     assert shown == f"{share(interval.mean)} ± {share(half, interval.mean)} (2)"
     assert (share(0.123), share(0.0026), share(0.0026, 0.5)) == ("12.3", "0.26", "0.3")
     by_hand = sum(1 / (3 + i) for i in range(1, 4)) / 3
-    assert table.shown.loc["chance", "bit-xor"] == f"{100 * by_hand:.1f}"
+    assert table.shown.loc["chance", "bit-xor (fitting)"] == f"{100 * by_hand:.1f}"
     assert "not run" not in table.shown.to_string()
     even = mass_tables.relevant_table(mass_tables.bit_tasks(trained))
     assert even.numbers.set_index("task")["chance"]["bit-xor"] == pytest.approx(by_hand)

@@ -29,6 +29,6 @@ def test_the_table_counts_the_runs_that_are_there(
     fill(section, lambda run: 0.7 if run.task == "mnist" else None)
     table = budget_table(section)
     row = table.shown.loc[label("fpt")]
-    assert (row["bit-xor"], row["mnist"][-4:]) == (NONE, " (3)")
+    assert (row["bit-xor (fitting)"], row["mnist"][-4:]) == (NONE, " (3)")
     assert table.shown.loc["paper: steps of its FPT (T6)", "mnist"] == "5,000"
     assert len(table.numbers) == 6

@@ -140,7 +140,8 @@ def test_a_claim_leaves_out_tasks_without_its_arms(
     places: dict[str, set[str]] = {}
     for claim in claims.applicable(section):
         places[claim.id] = {task for task in ("digits", "listops") if claim.covers(task)}
-    assert places["layernorm-over-input"] == {"digits"}
+    assert places["frozen-input-orthogonal-over-default"] == {"digits"}
+    assert places["layernorm-over-input"] == set()  # the paper has neither task with that lead
     assert places["two-layers-mix"] == {"listops"}
     # It has no body of 24 layers: kept, and not run.
     assert places["random-depth-is-no-help"] == {"listops"}

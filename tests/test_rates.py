@@ -334,7 +334,7 @@ def test_a_cell_waits_for_its_reported_runs(section: Section) -> None:
     table = rate_tables.rate_table(section, RATES).shown
     row = table[table["task"] == "mnist"].loc[label("full")]
     assert row["best rate"] == "0.0003"
-    assert row["tuned"] == "not run (2 of 3)"
+    assert row["tuned"] == "93.1 (n = 2 of 3)"
 
 
 def test_one_rate_needs_no_choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,7 +478,7 @@ def test_controls_stand_beside_tuned_arms(tmp_path: Path, monkeypatch: pytest.Mo
     assert table.shown.loc[label("random-attention"), "best rate"] == "0.003, not searched"
     assert any(note.startswith("At one rate only") for note in table.notes)
     shown = tables.results_table(rates.tuned(section), CONTROLS).shown
-    assert shown.loc[label("full-fixed"), "bit-xor-2"].startswith("50.0 ±")
+    assert shown.loc[label("full-fixed"), "bit-xor-2 (fitting)"].startswith("50.0 ±")
 
 
 # ----------------------------------------------------------------------------------------- claims

@@ -41,7 +41,6 @@ def test_the_papers_own_sizes_have_its_counts(
     bodies = ["gpt2", "gpt2-medium", "gpt2-large"]
     assert list(table.shown.index[:3]) == bodies
     assert table.shown.loc[bodies, "trained"].tolist() == ["106,752", "191,488", "300,800"]
-    assert table.shown.loc["gpt2", "share"] == "0.086%"  # as the paper's text says
     for body, row in zip(bodies, ("small", "medium", "large"), strict=True):
         ours, theirs = table.shown.loc[body], table.shown.loc[f"paper, T8: {row}"]
         assert ours[["layers", "width", "heads"]].tolist() == (
@@ -73,7 +72,6 @@ def test_sizes_of_a_profile_rise(
     mine = table.numbers.iloc[: len(bodies)]
     for column in ("layers", "width", "total", "trained"):
         assert mine[column].is_monotonic_increasing
-    assert mine["share"].is_monotonic_decreasing
     assert not section.store.keys()
 
 
@@ -133,12 +131,12 @@ def test_without_records_every_size_is_not_run(
 def test_verdicts_on_scaling_follow_the_data() -> None:
     judged = list(claims.CLAIMS["scaling"])
     assert set(LEVELS) == set(COMPARISONS["scaling"].arms)
-    for task in ("cifar10", "digits"):
-        found = verdicts(judged, LEVELS, task)
-        assert set(found) == {claim.id for claim in judged}
-        assert set(found.values()) == {"supported"}
-        turned = verdicts(judged, {arm: 1 - level for arm, level in LEVELS.items()}, task)
-        assert set(turned.values()) == {"contradicted"}
+    found = verdicts(judged, LEVELS, "cifar10")
+    assert set(found) == {claim.id for claim in judged}
+    assert set(found.values()) == {"supported"}
+    turned = verdicts(judged, {arm: 1 - level for arm, level in LEVELS.items()}, "cifar10")
+    assert set(turned.values()) == {"contradicted"}
     # What the paper claims of sizes it claims on cifar10.
     ours = {claim.id for claim in judged if claim.source == OURS}
-    assert set(verdicts(judged, LEVELS, "mnist")) == ours
+    for task in ("mnist", "digits"):
+        assert set(verdicts(judged, LEVELS, task)) == ours

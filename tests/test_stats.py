@@ -9,18 +9,13 @@ from scipy import stats as scipy_stats
 from fpt.convergence import Convergence, median_steps, speedup, steps_to_convergence
 from fpt.errors import FptError
 from fpt.stats import (
-    Interval,
     Verdict,
     contrast,
     difference,
-    equivalence,
     holm,
     ledger,
     mean_interval,
-    paired_difference,
-    reproduced,
     verdict,
-    wilson,
 )
 
 RUNS = 2000
@@ -34,7 +29,7 @@ def covered(interval, truth: float) -> bool:
 # --- one arm
 
 
-def test_without_items_the_interval_is_students() -> None:
+def test_the_interval_is_students_over_seeds() -> None:
     values = [1.0, 2.0, 4.0]
     found = mean_interval(values)
     half = scipy_stats.t.ppf(0.975, 2) * np.std(values, ddof=1) / math.sqrt(3)
@@ -43,50 +38,19 @@ def test_without_items_the_interval_is_students() -> None:
     assert (found.low, found.high) == pytest.approx((7 / 3 - half, 7 / 3 + half))
 
 
-def test_a_row_of_hundreds_keeps_a_width_that_items_shrink_and_seeds_do_not() -> None:
-    few, many = mean_interval([1.0] * 3, 100), mean_interval([1.0] * 3, 10_000)
-    assert few.mean == few.high == 1.0
-    assert 0.94 < few.low < 0.97
-    assert 0.9994 < many.low < 0.9998
-    assert mean_interval([1.0] * 30, 100).low == pytest.approx(few.low)
-
-
-def test_one_seed_has_no_interval() -> None:
-    found = mean_interval([0.9], 100)
-    assert found.mean == 0.9
+@pytest.mark.parametrize("values", [[0.9], [0.7] * 3])
+def test_one_seed_and_seeds_without_spread_have_no_interval(values: list[float]) -> None:
+    found = mean_interval(values)
+    assert found.mean == pytest.approx(values[0])
     assert math.isnan(found.low)
     assert math.isnan(found.high)
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
-@pytest.mark.parametrize(
-    ("accuracy", "sd", "items", "highest"),
-    [
-        (0.5, 0.0, 1000, 0.97),  # items alone
-        (0.7, 0.05, 10_000, 0.97),  # seeds alone, nearly
-        (0.98, 0.002, 10_000, 1.0),  # both: allowed to be cautious
-        (0.995, 0.0005, 10_000, 1.0),
-    ],
-)
-def test_mean_interval_covers(
-    n: int, accuracy: float, sd: float, items: int, highest: float
-) -> None:
-    rng = np.random.default_rng(n)
-    shared = rng.binomial(items, accuracy, (RUNS, 1)) / items
-    values = np.clip(shared + rng.normal(0, sd, (RUNS, n)), 0, 1)
-    rate = np.mean([covered(mean_interval(list(v), items), accuracy) for v in values])
-    assert 0.95 - NOISE <= rate <= highest
-
-
-def test_wilson_against_a_hand_example_and_at_the_ends() -> None:
-    # 81 of 263 is Newcombe's example (1998): 0.2553 to 0.3662
-    assert (wilson(81, 263).low, wilson(81, 263).high) == pytest.approx((0.2553, 0.3662), abs=1e-4)
-    assert wilson(0, 10).low == pytest.approx(0)
-    assert wilson(10, 10).high == pytest.approx(1)
-    assert wilson(10, 10).low == pytest.approx(1 - wilson(0, 10).high)
-    assert 0.7 < wilson(10, 10).low < 0.75
-    with pytest.raises(FptError, match="11 successes in 10 items"):
-        wilson(11, 10)
+def test_mean_interval_covers(n: int) -> None:
+    values = np.random.default_rng(n).normal(0.7, 0.05, (RUNS, n))
+    rate = np.mean([covered(mean_interval(list(v)), 0.7) for v in values])
+    assert abs(rate - 0.95) <= NOISE
 
 
 # --- two arms
@@ -104,73 +68,34 @@ def test_difference_is_welchs_and_takes_a_constant() -> None:
     assert one.p == pytest.approx(scipy_stats.ttest_1samp(a, 0.9).pvalue, rel=1e-6)
 
 
-def test_paired_difference_is_students_on_the_gaps() -> None:
-    a, b = [0.91, 0.93, 0.96, 0.92], [0.85, 0.90, 0.91, 0.88]
-    found = paired_difference(a, b)
-    assert found.p == pytest.approx(scipy_stats.ttest_rel(a, b).pvalue, rel=1e-6)
-    assert found.p < difference(a, b).p  # these arms are correlated
-    with pytest.raises(FptError, match="cannot be paired"):
-        paired_difference(a, b[:3])
-
-
-def test_sides_of_a_pair_may_be_samples_of_their_own() -> None:
-    a, b = [0.91, 0.93, 0.96], [0.85, 0.90, 0.91]
-    both, one = (paired_difference(a, b, items=it) for it in ((400, 900), (None, 900)))
-    assert paired_difference(a, b).items_se == 0
-    assert one.items_se == difference(b, 0.9, test_items=900).items_se
-    assert both.items_se == pytest.approx(
-        math.hypot(one.items_se, difference(a, 0.95, test_items=400).items_se)
-    )
-    assert both.low < one.low < one.effect == both.effect
-
-
 def test_a_contrast_is_welchs_test_on_two_differences() -> None:
     """Of constants, it is the plain difference of the two samples."""
     a, b = [0.31, 0.33, 0.36, 0.32], [0.15, 0.20, 0.10]
     found, plain = contrast(difference(a, 0.2), difference(b, 0.1)), difference(a, b)
     assert found.effect == pytest.approx(plain.effect - 0.1)
-    assert (found.seeds_se, found.df) == (pytest.approx(plain.seeds_se), pytest.approx(plain.df))
+    assert (found.se, found.df) == (pytest.approx(plain.se), pytest.approx(plain.df))
     assert found.high - found.low == pytest.approx(plain.high - plain.low)
-    items = contrast(difference(a, 0.2, test_items=100), difference(b, 0.1, test_items=100))
-    assert items.items_se == pytest.approx(difference(a, b, test_items=100).items_se)
     assert math.isnan(contrast(difference([0.3], 0.2), difference(b, 0.1)).low)
 
 
-def test_interval_and_p_agree_where_seeds_and_items_mix() -> None:
-    a, base, last = [0.80, 0.81, 0.83], np.array([0.80, 0.79, 0.81]), 1.0
-    for shift in np.linspace(0.0, 0.1, 21):
-        found = difference(a, list(base - shift), 0.95, 800)
-        assert (found.p < 0.05) == (not covered(found, 0.0))
-        assert found.p < last
-        assert found.p > difference(a, list(base - shift)).p
-        last = found.p
-    assert last < 0.05
+def test_arms_without_spread_are_not_tested() -> None:
+    """Three runs at 100% against three at 50% are no certainty, against a number neither."""
+    for other in ([0.5] * 3, [1.0] * 3, 0.99):
+        found = difference([1.0] * 3, other)
+        assert found.effect == pytest.approx(1 - np.mean(other))
+        assert all(map(math.isnan, (found.low, found.high, found.p)))
+        for direction in ("greater", "equal"):
+            assert verdict(found, direction, 0.05) == Verdict("inconclusive", 1.0)
+    assert math.isnan(difference([0.7] * 3, 0.5).p)  # a mean of 0.7 has rounding of its own
+    assert math.isnan(difference([0.9], [0.5, 0.6]).p)
+    assert math.isnan(contrast(difference([1.0] * 3, 0.5), difference([0.7] * 3, 0.5)).p)
 
 
-def test_equal_rows_without_variance() -> None:
-    assert math.isnan(difference([1.0, 1.0], [0.5, 0.5]).p)
-    assert verdict(difference([1.0, 1.0], [0.5, 0.5]), "greater").label == "inconclusive"
-    same = difference([1.0, 1.0], [1.0, 1.0], test_items=1000)
-    assert same.p == pytest.approx(1.0)
-    assert verdict(difference([1.0, 1.0], [0.5, 0.5], test_items=1000), "greater") == Verdict(
-        "supported", pytest.approx(0, abs=1e-12)
-    )
-    assert math.isnan(difference([0.9], [0.5, 0.6], test_items=1000).p)
-
-
-def test_difference_covers_with_shared_and_with_separate_items() -> None:
-    rng = np.random.default_rng(3)
-    for shared in (True, False):
-        sets = rng.binomial(2000, 0.8, (2, RUNS)) / 2000
-        if shared:
-            sets[1] = sets[0]
-        a = sets[0, :, None] + 0.03 + rng.normal(0, 0.01, (RUNS, 4))
-        b = sets[1, :, None] + rng.normal(0, 0.02, (RUNS, 4))
-        hits = [
-            covered(difference(list(x), list(y), 0.95, 2000), 0.03)
-            for x, y in zip(a, b, strict=True)
-        ]
-        assert np.mean(hits) >= 0.95 - NOISE
+def test_one_arm_without_spread_is_a_constant() -> None:
+    a = [0.91, 0.93, 0.96]
+    found, against = difference(a, [1.0] * 3), difference(a, 1.0)
+    assert (found.p, found.low) == (pytest.approx(against.p), pytest.approx(against.low))
+    assert found.df == pytest.approx(2)
 
 
 # --- verdicts
@@ -201,58 +126,66 @@ def test_a_truth_at_the_edge_is_decided_at_most_five_percent_of_the_time(
 
 @pytest.mark.parametrize("counts", [(2, 2), (2, 5)])
 @pytest.mark.parametrize("ratio", [0.1, 1.0, 10.0])
-def test_two_values_an_arm_decide_no_more_often(counts: tuple[int, int], ratio: float) -> None:
+def test_two_values_an_arm_support_no_more_often(counts: tuple[int, int], ratio: float) -> None:
     rng = np.random.default_rng(11)
     a, b = rng.normal(0, 1, (RUNS, counts[0])), rng.normal(0, ratio, (RUNS, counts[1]))
     found = [
         verdict(difference(list(x), list(y)), "greater").label for x, y in zip(a, b, strict=True)
     ]
-    assert 1 - found.count("inconclusive") / RUNS <= 0.05 + NOISE
-
-
-@pytest.mark.parametrize("items", [256, 1024, 2000, 10_000])
-@pytest.mark.parametrize("level", [0.5, 0.99])
-def test_a_truth_at_a_constant_is_decided_no_more_often(items: int, level: float) -> None:
-    """Seeds that agree: the items alone make the difference."""
-    rng = np.random.default_rng(13)
-    found = [
-        verdict(difference([score / items] * 3, level, test_items=items), "greater").label
-        for score in rng.binomial(items, level, RUNS)
-    ]
-    assert 1 - found.count("inconclusive") / RUNS <= 0.05 + NOISE
-
-
-def test_an_interval_stays_where_accuracies_are() -> None:
-    found = difference([1.0, 1.0, 1.0], 0.99, test_items=1024)
-    assert (found.low, found.high) == (pytest.approx(0.0039, abs=1e-3), pytest.approx(0.01))
+    assert found.count("supported") / RUNS <= 0.05 + NOISE
 
 
 @pytest.mark.parametrize("ratio", [1.0, 0.5])
-def test_two_sd_at_five_seeds_is_decided_four_times_in_five(ratio: float) -> None:
-    assert labels(2.0, 5, "greater", ratio=ratio)["supported"] >= 0.8
-    assert labels(-2.0, 5, "less", ratio=ratio)["supported"] >= 0.8
-    # the refutation of a printed direction is held to the stricter fifth of the error rate
-    assert 0.5 <= labels(-2.0, 5, "greater", ratio=ratio)["contradicted"] < 0.8
+def test_two_sd_at_five_seeds_is_mostly_decided(ratio: float) -> None:
+    assert labels(2.0, 5, "greater", ratio=ratio)["supported"] >= 0.7
+    assert labels(-2.0, 5, "less", ratio=ratio)["supported"] >= 0.7
+    assert labels(-2.0, 5, "greater", ratio=ratio)["contradicted"] >= 0.7
+
+
+@pytest.mark.parametrize(
+    ("direction", "margin"), [("greater", 0.0), ("less", 0.0), ("equal", 0.03)]
+)
+def test_a_verdict_can_be_read_off_the_interval(direction, margin: float) -> None:
+    rng = np.random.default_rng(17)
+    seen = set()
+    for effect in np.linspace(-0.1, 0.1, 81):
+        a, b = rng.normal(effect, 0.01, 4), rng.normal(0, 0.01, 4)
+        it = difference(list(a), list(b))
+        inside = {
+            "greater": it.low > 0,
+            "less": it.high < 0,
+            "equal": -margin < it.low < it.high < margin,
+        }[direction]
+        outside = {
+            "greater": it.high < 0,
+            "less": it.low > 0,
+            "equal": it.low > margin or it.high < -margin,
+        }[direction]
+        label = "supported" if inside else "contradicted" if outside else "inconclusive"
+        assert verdict(it, direction, margin).label == label
+        seen.add(label)
+    assert len(seen) == 3
 
 
 def test_equivalence_supports_contradicts_and_abstains() -> None:
     close = [0.980, 0.981, 0.979, 0.980]
-    assert equivalence(close, [0.981, 0.980, 0.980, 0.979], 0.01).label == "supported"
-    assert equivalence(close, [0.94, 0.941, 0.939, 0.94], 0.01).label == "contradicted"
-    assert equivalence(close, [0.99, 0.97, 0.985, 0.975], 0.005).label == "inconclusive"
-    assert equivalence([1.0] * 3, 1.0, 0.01, test_items=10_000).label == "supported"
-    assert equivalence([1.0] * 3, 1.0, 0.01, test_items=100).label == "inconclusive"
-    assert equivalence([0.95] * 3, 1.0, 0.01, test_items=10_000).label == "contradicted"
+
+    def equal(other: list[float], margin: float) -> str:
+        return verdict(difference(close, other), "equal", margin).label
+
+    assert equal([0.981, 0.980, 0.980, 0.979], 0.01) == "supported"
+    assert equal([0.94, 0.941, 0.939, 0.94], 0.01) == "contradicted"
+    assert equal([0.99, 0.97, 0.985, 0.975], 0.005) == "inconclusive"
     with pytest.raises(FptError, match="margin of 0"):
-        equivalence(close, close, 0)
+        equal(close, 0)
 
 
 def test_equivalence_p_is_two_one_sided_tests() -> None:
     a, b, margin = [0.98, 0.97, 0.985], [0.975, 0.985, 0.96], 0.03
     low = scipy_stats.ttest_ind(np.add(a, margin), b, equal_var=False, alternative="greater")
     high = scipy_stats.ttest_ind(np.subtract(a, margin), b, equal_var=False, alternative="less")
-    expected = max(low.pvalue, high.pvalue) / 0.8
-    assert equivalence(a, b, margin).p == pytest.approx(expected, rel=1e-5)
+    expected = 2 * max(low.pvalue, high.pvalue)
+    assert verdict(difference(a, b), "equal", margin).p == pytest.approx(expected, rel=1e-5)
 
 
 def test_missing_data_is_not_run_and_wrong_questions_are_refused() -> None:
@@ -263,8 +196,6 @@ def test_missing_data_is_not_run_and_wrong_questions_are_refused() -> None:
         verdict(None, "bigger")  # type: ignore[arg-type]
     with pytest.raises(FptError, match="no measurements"):
         difference([0.5, math.nan], [0.5, 0.6])
-    with pytest.raises(FptError, match="fraction"):
-        mean_interval([98.0, 97.0], 100)
 
 
 def test_holm_by_hand() -> None:
@@ -296,38 +227,6 @@ def test_ledger_demotes_what_does_not_survive_and_keeps_not_run() -> None:
     assert found[0].p == pytest.approx(0.003)
 
 
-# --- beside the paper
-
-
-def test_reproduced_allows_for_the_papers_hundred_images() -> None:
-    ours = mean_interval([0.660, 0.665, 0.658, 0.662, 0.667], 10_000)
-    assert reproduced(ours, 0.682) == "supported"
-    assert reproduced(ours, 0.50) == reproduced(ours, 0.82) == "contradicted"
-    assert reproduced(ours, 0.682, paper_items=1_000_000) == "contradicted"
-    assert reproduced(mean_interval([0.999] * 5, 10_000), 1.0) == "supported"
-    assert reproduced(mean_interval([0.5, 0.9, 0.6, 0.8, 0.6], 10_000), 0.682) == "inconclusive"
-    assert reproduced(mean_interval([0.68], 10_000), 0.682) == "inconclusive"
-
-
-def test_a_true_copy_of_the_papers_run_is_seldom_contradicted() -> None:
-    rng = np.random.default_rng(11)
-    for accuracy, sd in [(0.682, 0.01), (0.98, 0.002), (0.386, 0.02)]:
-        runs = np.clip(rng.normal(accuracy, sd, (RUNS, 6)), 0, 1)
-        ours = rng.binomial(10_000, runs[:, :5]) / 10_000
-        printed = rng.binomial(100, runs[:, 5]) / 100
-        found = [
-            reproduced(mean_interval(list(x), 10_000), p)
-            for x, p in zip(ours, printed, strict=True)
-        ]
-        assert found.count("contradicted") / RUNS <= 0.05 + NOISE
-        assert found.count("supported") / RUNS >= 0.9
-
-
-def test_reproduced_takes_an_interval_only() -> None:
-    wide = Interval(mean=0.7, low=0.5, high=0.9, n=3, sd=0.08)
-    assert reproduced(wide, 0.7) == "inconclusive"
-
-
 # --- convergence
 
 STEPS = list(range(100, 1300, 100))
@@ -336,28 +235,25 @@ STEPS = list(range(100, 1300, 100))
 def test_converged_at_the_first_trailing_mean_within_the_slack() -> None:
     curve = [0.1, 0.3, 0.5, 0.7, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9]
     # trailing means of three: .3 .5 .7 .83 .9 ...; the level .9 less 1% is first met at step 700
-    assert steps_to_convergence(STEPS, curve, se=0.0) == Convergence(700.0, False)
-    assert steps_to_convergence(STEPS, curve, se=0.07) == Convergence(600.0, False)
-    assert steps_to_convergence(STEPS, curve, se=0.0, window=1) == Convergence(500.0, False)
+    assert steps_to_convergence(STEPS, curve) == Convergence(700.0, False)
+    assert steps_to_convergence(STEPS, curve, window=1) == Convergence(500.0, False)
 
 
 def test_a_common_target_moves_and_censors() -> None:
     curve = [0.5, 0.6, 0.7, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75]
-    assert steps_to_convergence(STEPS, curve, 0.0) == Convergence(600.0, False)
-    assert steps_to_convergence(STEPS, curve, 0.0, target=0.6) == Convergence(
-        300.0, False, first=True
-    )
-    assert steps_to_convergence(STEPS, curve, 0.0, target=0.99) == Convergence(1200.0, True)
+    assert steps_to_convergence(STEPS, curve) == Convergence(600.0, False)
+    assert steps_to_convergence(STEPS, curve, target=0.6) == Convergence(300.0, False, first=True)
+    assert steps_to_convergence(STEPS, curve, target=0.99) == Convergence(1200.0, True)
 
 
 def test_a_run_that_still_rises_is_censored_and_a_diverged_one_never_arrives() -> None:
     rising = list(np.linspace(0.1, 0.9, 12))
-    assert steps_to_convergence(STEPS, rising, 0.0) == Convergence(1200.0, True)
-    assert steps_to_convergence(STEPS, rising, 0.0, plateau=True) == Convergence(1200.0, False)
+    assert steps_to_convergence(STEPS, rising) == Convergence(1200.0, True)
+    assert steps_to_convergence(STEPS, rising, plateau=True) == Convergence(1200.0, False)
     diverged = [0.5] * 11 + [math.nan]
-    assert steps_to_convergence(STEPS, diverged, 0.0) == Convergence(math.inf, True)
+    assert steps_to_convergence(STEPS, diverged) == Convergence(math.inf, True)
     with pytest.raises(FptError, match="at least 6"):
-        steps_to_convergence(STEPS[:5], rising[:5], 0.0)
+        steps_to_convergence(STEPS[:5], rising[:5])
 
 
 def runs(*steps: float, censored: tuple[float, ...] = ()) -> list[Convergence]:

@@ -13,13 +13,13 @@ from fpt.ledger import CLAIMS
 from fpt.sections import Section, planned
 from fpt.stats import holm
 
-LEVELS = {"fpt": 0.9, "random": 0.8, "full": 0.91, "lstm": 0.7}
+LEVELS = {"fpt": 0.9, "random": 0.8, "full": 0.91, "lstm-released": 0.7}
 
 
 @pytest.fixture
 def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
     """The one section of a profile, with all its runs recorded."""
-    part = make_section(tmp_path, monkeypatch)
+    part = make_section(tmp_path, monkeypatch, arms=tuple(LEVELS))
     monkeypatch.setattr(config, "load", lambda name: part.profile)
     monkeypatch.setattr(sys.modules["fpt.verdicts"], "section", lambda name, profile: part)
     fill(part, lambda run: LEVELS[run.arm] + 0.001 * run.spec.seed)
@@ -55,7 +55,7 @@ def test_every_claim_says_profile_and_body(section: Section) -> None:
     assert lead["tested on"] == "nano (nano-english-0)"
     assert lead["supported on"] == "mnist, digits"
     lstm = next(it for it in found if it.finding.claim.id == "beats-lstm")
-    assert lstm.bodies == "nano, lstm-nano (nano-english-0)"
+    assert lstm.bodies == "nano, lstm-released-nano (nano-english-0)"
     text = headline.headline(found, "lab")
     assert "Profile `lab`" in text
     assert "nano-english-0" in text

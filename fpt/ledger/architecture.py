@@ -32,7 +32,7 @@ CLAIMS: tuple[Claim, ...] = (
     leads(
         "beats-lstm",
         "A frozen random transformer beats a standard frozen random LSTM too",
-        "T3, with another LSTM",
+        OURS,
         "random",
         "random-lstm",
     ),

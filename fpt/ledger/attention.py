@@ -7,6 +7,8 @@ from ..claim import (
 )
 from ..masses import attends
 
+ATTENTION = "points of attention"
+
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         "solves-xor",
@@ -26,6 +28,7 @@ CLAIMS: tuple[Claim, ...] = (
         attends("first layer", "fpt"),
         "greater",
         arms=("fpt",),
+        unit=ATTENTION,
     ),
     *(
         Claim(
@@ -36,6 +39,7 @@ CLAIMS: tuple[Claim, ...] = (
             attends(part, "fpt", other),
             "greater",
             arms=("fpt", "random") if other == "random" else ("fpt",),
+            unit=ATTENTION,
         )
         for part in ("first layer", "best head")
         for other, what in (("random", "a random body"), ("untrained", "before training"))

@@ -9,6 +9,7 @@ from ..claim import (
     versus,
     where_seen,
 )
+from ..paper import called
 from ..table import label
 
 CLAIMS: tuple[Claim, ...] = (
@@ -22,8 +23,8 @@ CLAIMS: tuple[Claim, ...] = (
             where_seen(table, f"{start}output+layernorm", f"{start}output+{part}"),
         )
         for start, body, source, table in (
-            ("", "language", "T18", "individual"),
-            ("random-", "random", "T21", "random_individual"),
+            ("", "language", called("T18"), "individual"),
+            ("random-", "random", called("T21"), "random_individual"),
         )
         for part in ("input", "positions")
     ),

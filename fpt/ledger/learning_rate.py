@@ -55,7 +55,7 @@ def gain(seen: Evidence, arm: str, task: str) -> Measured:
     plain = seen.rates.get((arm, task), {}).get(published_rate(task))
     found = compared(tuned, plain)
     if found.effect is not None and tuned == plain:
-        return replace(found, effect=Difference(0.0, 0.0, 0.0, 1.0, 0.0, float("inf"), 0.0))
+        return replace(found, effect=Difference(0.0, 0.0, 0.0, 1.0, 0.0, float("inf")))
     return found
 
 
@@ -110,9 +110,7 @@ CLAIMS: tuple[Claim, ...] = (
         f"{ROTHERMEL}, Table 1",
         "full-pretrained",
         "full",
-        lambda task: (
-            not known_to_paper(task) or paper_says(NAME, "full-pretrained", "full", LEAD)(task)
-        ),
+        paper_says(NAME, "full-pretrained", "full", LEAD),
     ),
     matches(
         "whole-language-matches-scratch",

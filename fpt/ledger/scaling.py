@@ -25,14 +25,14 @@ CLAIMS: tuple[Claim, ...] = (
     *(
         leads(
             f"language-helps{size}",
-            f"Language helps at every size: {label(f'fpt{size}')} over "
+            f"Language helps at a larger size too: {label(f'fpt{size}')} over "
             f"{label(f'random{size}').lower()}",
             "T8",
             f"fpt{size}",
             f"random{size}",
             where_seen("scaling", f"fpt{size}", f"random{size}"),
         )
-        for size in ("", "-larger", "-largest")
+        for size in ("-larger", "-largest")
     ),
     *(
         leads(

@@ -65,6 +65,12 @@ class Task(ABC):
         """Source, revision and preparation version of the data, as JSON."""
 
     @property
+    def fitting(self) -> bool:
+        """Whether training sees every input of the test set, so that its accuracy is one of
+        fitting."""
+        return False
+
+    @property
     def needs(self) -> str | None:
         """Where data come from that are neither generated nor in an installed package."""
         source = self.source()

@@ -141,6 +141,10 @@ class BitXor(BitTask):
     def holds_out(self) -> bool:
         return bool(self.options["n"] >= HELD_OUT_FROM)
 
+    @property
+    def fitting(self) -> bool:
+        return not self.holds_out
+
     def in_random_order(self, split: str) -> bool:
         return 4 ** self.options["n"] > ALL_INPUTS  # else they are counted through
 
