@@ -20,7 +20,7 @@ from .trends import Series, trends
 
 ALIKE = (
     "Both accuracies are of the parameters chosen on validation, on clean inputs without dropout; "
-    f"training accuracy is of about the first {TRAIN_ITEMS:,} training examples (whole batches), "
+    f"training accuracy is of {TRAIN_ITEMS:,} fixed random training examples, "
     "or all that there are.",
     "Gap: training minus test in points, paired by run, with the 95% interval over seeds.",
 )

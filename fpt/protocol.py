@@ -39,8 +39,9 @@ def protocol_table(section: Section) -> Table:
                 "lr": _rates(section, arm, task),
                 "batch": str(first.batch),
                 "steps": f"{first.steps:,}",
-                "look every": str(first.eval_every),
-                "look at": f"{looked_at(first):,}",
+                "evaluated every": str(first.eval_every),
+                "on validation": f"{looked_at(first):,}",
+                "on test": f"{first.test_items or task_of(first).sizes['test']:,}",
                 "patience": str(first.patience) if first.patience else "off",
                 "seeds": _seeds(section, arm, task),
                 "first key": first.key[:8],
@@ -52,8 +53,9 @@ def protocol_table(section: Section) -> Table:
     notes = (
         f"Adam at a constant learning rate; {settings}; augmented training images: "
         f"{', '.join(sorted(augmented)) or 'none'}.",
-        "Steps at most: a run stops after `patience` looks without a better validation accuracy; a "
-        "look is at that many validation examples, the test at all.",
+        "Steps at most: a run stops after `patience` evaluations without a better validation "
+        "accuracy. What is evaluated in part is a fixed random subset of that many examples, the "
+        "same for all runs; the test set is read once, for the parameters chosen on validation.",
         "Trained parameters count the position rows that the task uses. Share: of all parameters "
         "of the model, with every position row and the table of words, as the paper counts.",
         *(

@@ -43,9 +43,9 @@ POINT = ("step", "valid_accuracy")
 class Record:
     """What one run gave.
 
-    `metrics` holds accuracies in [0, 1] and losses in nats; `curve` one mapping per look at the
-    validation set; `cost` seconds, tokens, FLOPs, bytes; `environment` what it ran on; `notes`
-    what a reader of a table must know.
+    `metrics` holds accuracies in [0, 1] and losses in nats; `curve` one mapping per evaluation on
+    validation; `cost` seconds, tokens, FLOPs, bytes; `environment` what it ran on; `notes` what a
+    reader of a table must know.
     """
 
     spec: RunSpec
