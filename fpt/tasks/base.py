@@ -158,12 +158,15 @@ class FiniteTask(Task):
         recorded = manifest_entry(self.dataset.key).get("floors", {}).get(self.name)
         if recorded:
             return dict(recorded)
+        self.check_here()
+        return self.measure_floors()
+
+    def check_here(self) -> None:
         if not self.here:
             raise FptError(
                 f"The floors of task {self.name!r} follow from its data, which are not here: "
                 f"`fpt data {self.name}` takes them from {self.needs}."
             )
-        return self.measure_floors()
 
     @property
     def here(self) -> bool:

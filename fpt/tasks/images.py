@@ -105,6 +105,7 @@ class ImageTask(FiniteTask):
         """Measured with all training examples; with a part of them, only what needs no fit."""
         if self.part is None:
             return super().floors()
+        self.check_here()
         return self.measure_floors()
 
     def pixels(self, images: Tensor) -> Tensor:
