@@ -478,7 +478,7 @@ def test_controls_stand_beside_tuned_arms(tmp_path: Path, monkeypatch: pytest.Mo
     assert table.shown.loc[label("random-attention"), "best rate"] == "0.003, not searched"
     assert any(note.startswith("At one rate only") for note in table.notes)
     shown = tables.results_table(rates.tuned(section), CONTROLS).shown
-    assert shown.loc[label("full-fixed"), "bit-xor-2 (fitting)"].startswith("50.0 ±")
+    assert shown.loc[label("full-fixed"), "bit-xor-2 (fitting)"] == "50.0 (2)"
 
 
 # ----------------------------------------------------------------------------------------- claims
