@@ -32,7 +32,7 @@ TASKS = {
 
 
 @pytest.fixture
-def section(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
+def section(tiny: Path, monkeypatch: pytest.MonkeyPatch, rendering: None) -> Section:
     """Two tasks, FPT and a random body, two seeds; nothing is trained yet."""
     assert train.__kwdefaults__ is not None
     monkeypatch.setitem(train.__kwdefaults__, "cache", tiny / "cache")

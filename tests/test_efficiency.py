@@ -31,7 +31,7 @@ FIGURES: list[Callable[[Section], Figure]] = [drawn.steps, drawn.speedups, drawn
 
 
 @pytest.fixture
-def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
+def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rendering: None) -> Section:
     return make_section(tmp_path, monkeypatch, "efficiency", ARMS)
 
 

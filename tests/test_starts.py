@@ -49,7 +49,7 @@ def test_the_figure_has_the_stds_of_the_bodies(section: Section) -> None:
 
 
 def test_a_body_whose_weights_are_not_here_is_said(
-    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tiny: Path, monkeypatch: pytest.MonkeyPatch, rendering: None
 ) -> None:
     absent = make_section(tmp_path, monkeypatch, "initialization", ARMS, ("tiny", "not-here"))
     assert set(starts.weight_stds_table(absent)["arm"]) == {"random", "random-scaled"}
