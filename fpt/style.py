@@ -123,6 +123,7 @@ LOOKS: Mapping[str, Look] = {
     "pretrained-layernorm": Look("#009E73", "8", "||", (0, (5, 1, 1, 1))),
     "pretrained-positions": Look("#D55E00", ">", "oo", (0, (1, 1))),
     "random-scaled": Look("#DDCC77", "h", "//", (0, (3, 1, 1, 1))),
+    "random-at-scale": Look("#DDCC77", "X", "//", (0, (5, 1))),
     **{name: looks[0] for name, looks in (_PARTS | _DEPTHS).items()},
     **{f"random-{name}": looks[1] for name, looks in (_PARTS | _DEPTHS).items()},
     "random-output@24": Look("#332288", "s", "....", "-.", hollow=True),

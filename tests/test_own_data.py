@@ -15,7 +15,7 @@ from tiny import spec, task_of
 from fpt import data, tasks
 from fpt.data import data_note, own_data, prepared_path
 from fpt.loop import Loop
-from fpt.paths import ROOT
+from fpt.paths import PACKAGE
 from fpt.tasks.sequences import end_to_end
 
 SPLITS = {"train": 12, "valid": 4, "test": 4}
@@ -25,7 +25,7 @@ SPLITS = {"train": 12, "valid": 4, "test": 4}
 def folder(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The README's module and its data; prepared data go to the folder of the test."""
     monkeypatch.setattr(data, "PREPARED", tiny / "prepared")
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
     (module,) = re.findall(r'```python\n("""fpt/tasks/reviews\.py.*?)```', text, re.DOTALL)
     (tiny / "reviews.py").write_text(module)
     for split, count in SPLITS.items():

@@ -299,7 +299,9 @@ def test_runs_of_one_cell_saw_the_same(section: Section, what: str) -> None:
     assert f"against {second.key} (digest bbbbbbbb)" in str(raised.value)
 
 
-def test_a_column_says_that_a_task_is_fitting_and_a_csv_has_its_name(section: Section) -> None:
+def test_a_column_says_that_a_task_is_fitting_and_a_csv_has_its_name(
+    section: Section, rendering: None
+) -> None:
     fill(section, spread)
     table = outputs.save_table(section, tables.transfer_table(section))
     assert list(table.shown.columns) == ["bit-xor (fitting)", "mnist", "digits"]
