@@ -13,7 +13,7 @@ from .stats import Difference, Interval, difference, mean_interval
 from .tasks import Task
 from .train import task_of
 
-CHOSEN, LAST = "test_accuracy", "last_test_accuracy"  # parameters chosen on validation, or the last
+CHOSEN = "test_accuracy"  # of the parameters chosen on validation
 
 
 @dataclass(frozen=True)

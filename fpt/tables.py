@@ -7,8 +7,6 @@ import pandas as pd
 
 from .basis import ACCURACY, EFFECTS, bodies, coverage, rates_differ, remarks
 from .cells import (
-    CHOSEN,
-    LAST,
     Cell,
     Cells,
     cells,
@@ -69,12 +67,12 @@ def contrasts(section: Section, comparison: Comparison) -> dict[str, list[tuple[
     return {task: pairs for task, pairs in found.items() if pairs}
 
 
-def results_table(section: Section, comparison: Comparison, metric: str = CHOSEN) -> Table:
+def results_table(section: Section, comparison: Comparison) -> Table:
     """Arms by tasks, then trivial floors, then what the paper printed."""
     arms = compared(section, comparison)
     tasks = section_tasks(section, arms)
     frame = section.frame()
-    found = cells(frame[frame["arm"].isin(arms)], metric)
+    found = cells(frame[frame["arm"].isin(arms)])
     shown: dict[str, list[str]] = {}
     numbers = []
     for arm in arms:
@@ -94,20 +92,15 @@ def results_table(section: Section, comparison: Comparison, metric: str = CHOSEN
             shown[name] = [NONE if v is None else f"{v:.3g}" for v in values]
             fractions = [None if v is None else v / 100 for v in values]
             numbers += _known_numbers("paper", arm, tasks, fractions)
-    chosen = metric == CHOSEN
     notes = [
         coverage(section),
-        f"{ACCURACY} "
-        + ("Parameters chosen on validation." if chosen else "Last parameters, as published."),
-        *([_shift(frame, arms)] if chosen and found else []),
+        f"{ACCURACY} Parameters chosen on validation.",
         *([_theirs(section)] if comparison.tables else []),
         *comparison.notes,
         *remarks(section),
     ]
-    name = comparison.name if chosen else f"{comparison.name}_last"
-    title = comparison.title + ("" if chosen else ", last parameters")
     table = pd.DataFrame.from_dict(shown, orient="index", columns=list(titles(tasks).values()))
-    return Table(name, title, table, pd.DataFrame(numbers), tuple(notes))
+    return Table(comparison.name, comparison.title, table, pd.DataFrame(numbers), tuple(notes))
 
 
 def _theirs(section: Section) -> str:
@@ -117,9 +110,9 @@ def _theirs(section: Section) -> str:
     return said + "; its bodies, budgets and baselines differ from ours."
 
 
-def transfer_table(section: Section, metric: str = CHOSEN) -> Table:
+def transfer_table(section: Section) -> Table:
     """The paper's Table 1."""
-    return results_table(section, COMPARISONS["transfer"], metric)
+    return results_table(section, COMPARISONS["transfer"])
 
 
 def paper_name(comparison: Comparison, arm: str) -> str | None:
@@ -147,24 +140,6 @@ def _known_numbers(
         for task, value in zip(tasks, values, strict=True)
         if value is not None
     ]
-
-
-def _shift(frame: pd.DataFrame, arms: Sequence[str]) -> str:
-    """How much the choice on validation matters: the largest change of a cell without it."""
-    frame = frame[frame["arm"].isin(arms)]
-    chosen, last = cells(frame, CHOSEN), cells(frame, LAST)
-    shifts = {
-        at: last[at].interval.mean - cell.interval.mean  # type: ignore[union-attr]
-        for at, cell in chosen.items()
-        if cell.interval is not None and last[at].interval is not None
-    }
-    if not shifts:
-        return "No run is present, so there is no last checkpoint to compare with."
-    (arm, task), shift = max(shifts.items(), key=lambda item: abs(item[1]))
-    return (
-        "With the last parameters instead, the cell that changes most is "
-        f"{label(arm)} on {task}: {signed(shift)} points."
-    )
 
 
 def differences_table(section: Section, comparison: Comparison) -> Table:

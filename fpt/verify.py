@@ -85,7 +85,7 @@ def printed(part: Section) -> dict[At, list[float]]:
     unless its tables disagree."""
     found: dict[At, list[float]] = {}
     for path in sorted((part.folder / "tables" / part.name).glob("*.csv")):
-        for at, mean in [] if path.stem.endswith("_last") else _numbers(path):
+        for at, mean in _numbers(path):
             means = found.setdefault(at, [])
             if mean not in means:
                 means.append(mean)

@@ -10,7 +10,7 @@ import pytest
 from made import LEVELS, fill, make_record, make_section, spread
 
 from fpt import claims, outputs, paper, protocol, tables
-from fpt.cells import CHOSEN, LAST, cells
+from fpt.cells import cells
 from fpt.errors import FptError
 from fpt.sections import Section, planned
 from fpt.stats import Label, mean_interval
@@ -92,15 +92,6 @@ def test_a_diverged_run_is_counted_not_averaged(section: Section) -> None:
         section.store.write(make_record(run, 0.01, "diverged"))
     shown = tables.transfer_table(section).shown
     assert shown.loc[LSTM, "digits"] == "diverged (0 of 3, 3 diverged)"
-
-
-def test_the_last_parameters_have_a_table_and_a_sentence(section: Section) -> None:
-    fill(section, lambda run: 0.5)
-    chosen, last = (tables.transfer_table(section, metric) for metric in (CHOSEN, LAST))
-    assert chosen.shown.loc[FPT, "mnist"].startswith("50.0")
-    assert last.shown.loc[FPT, "mnist"].startswith("48.0")
-    assert any("−2.0 points" in note for note in chosen.notes)
-    assert chosen.name != last.name
 
 
 def test_floors_and_the_paper_stand_below(section: Section) -> None:

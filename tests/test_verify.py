@@ -169,7 +169,6 @@ def test_what_a_table_prints_for_our_arms_is_a_cell(
     assert printed(section) == {}
     rows = [row_of("fpt", "mnist", 0.9), row_of("random", "mnist", float("nan"))]
     print_table(section, [*rows, row_of("fpt", "mnist", 0.5) | {"of": "paper"}])
-    print_table(section, [row_of("fpt", "mnist", 0.7)], "transfer_last")
     print_table(section, [{"task": "mnist", "effect": 1.0}], "effects")
     print_table(section, [], "empty").write_text("\n")
     print_table(section, [], "without_a_byte").write_text("")
