@@ -1,7 +1,7 @@
 """Exploratory runs: records that no plan expects, kept in the folder `exploratory` of a store.
 
-They were trained to find settings, or for a plan that was given up. They are shown as means,
-without intervals or verdicts.
+They were trained to find settings, or for an earlier plan. They are shown as means, without
+intervals or verdicts.
 """
 
 import json
@@ -51,9 +51,9 @@ def exploratory_table(store: Store) -> Table:
         numbers.append({"task": task.name, "fitting": task.fitting, **row})
         numbers[-1] |= {"done": len(done), "test_accuracy": mean}
     notes = (
-        f"{len(records)} runs that no plan expects, trained to find settings: they are in no "
-        "other table, and nothing is concluded from them. Means over the runs that are done, "
-        "without intervals.",
+        f"{len(records)} runs that the plan does not expect, or no longer: they are in no other "
+        "table, and nothing is concluded from them. Means over the runs that are done, without "
+        "intervals.",
     )
     frame = pd.DataFrame(shown, index=names)
     return Table("exploratory", "Exploratory runs", frame, pd.DataFrame(numbers), notes)

@@ -146,7 +146,7 @@ def differences_table(section: Section, comparison: Comparison) -> Table:
     """The differences of interest per task, ours above the paper's."""
     found, arms = cells(section.frame()), compared(section, comparison)
     tasks = contrasts(section, comparison)
-    planned = {pair for pairs in tasks.values() for pair in pairs}
+    planned = list(dict.fromkeys(pair for pairs in tasks.values() for pair in pairs))
     shown: dict[str, list[str]] = {}
     numbers: list[dict[str, object]] = []
     sources: dict[str, None] = {}
