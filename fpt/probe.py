@@ -183,12 +183,13 @@ def probe(spec: RunSpec, task: Task, device: torch.device) -> Probed:
     """Fit the output net of `spec` for every penalty and test the one that is best on validation.
 
     `spec` is one of `fpt.spec.probe_of`. The test set goes through the model once, with the chosen
-    head. `cost`: seconds; tokens that the body has seen; `first_epoch_seconds` (features of the
-    training set and one pass over them) and `cached_epoch_seconds` (one pass), whose ratio is the
-    speed-up of the paper's section 3.9; `epochs`, the number of passes.
+    head. `cost`: seconds, and those of the processor; tokens that the body has seen;
+    `first_epoch_seconds` (features of the training set and one pass over them) and
+    `cached_epoch_seconds` (one pass), whose ratio is the speed-up of the paper's section 3.9;
+    `epochs`, the number of passes.
     """
     check(spec)
-    began = time.perf_counter()
+    began, began_process = time.perf_counter(), time.process_time()
     loop = Loop([spec], task, device)
     size = max(1, EVAL_TOKENS // task.length)
     valid = cache(loop, task.eval_batches("valid", size, device))  # first: reads data, warms up
@@ -231,6 +232,7 @@ def probe(spec: RunSpec, task: Task, device: torch.device) -> Probed:
     examples = sum(len(split.features) for split in (train, valid)) / task.reads + tested["items"]
     cost = {
         "seconds": time.perf_counter() - began,
+        "process_seconds": time.process_time() - began_process,
         "tokens": examples * task.length,
         "first_epoch_seconds": extraction + pass_seconds,
         "cached_epoch_seconds": pass_seconds,

@@ -28,7 +28,7 @@ class Summary:
     backbone: str
     kind: str  # of device
     flops: float
-    seconds: float
+    seconds: float  # of the processor, or of the clock in older records
     kept: bool
     status: str
     metrics: dict[str, float]
@@ -103,7 +103,7 @@ def _summary(version: list[int], body: str, record: Mapping[str, Any], kept: boo
         body,
         record["environment"]["kind"],
         cost["flops"],
-        cost["seconds"],
+        cost.get("process_seconds", cost["seconds"]),
         kept,
         record["status"],
         {name: metrics[name] for name in CHOOSING if name in metrics},
