@@ -33,7 +33,7 @@ def test_runs_of_one_setting_are_one_row(tmp_path: Path, monkeypatch: pytest.Mon
     assert table.shown["options"].tolist()[0].startswith("n 5")
     assert table.numbers["task"].tolist() == ["bit-xor"] * 2
     assert table.numbers["test_accuracy"].tolist()[0] == pytest.approx(0.6)
-    assert "4 runs that no plan expects" in table.notes[0]
+    assert "4 runs that the plan does not expect" in table.notes[0]
 
 
 def test_without_such_runs_the_table_is_empty(
