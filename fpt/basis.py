@@ -56,7 +56,13 @@ def _origin(weights: str) -> str:
 def remarks(section: Section) -> list[str]:
     """What the columns of a section need said, and what its records say of themselves."""
     said = []
+    tested = {run.task: run.spec.test_items for run in section.runs}
     for name, task in section_tasks(section).items():
+        if tested[name]:
+            said.append(
+                f"{name}: tested on {tested[name]:,} of {task.sizes['test']:,} examples, a fixed "
+                "random subset that is the same for all runs."
+            )
         if task.fitting:
             said.append(
                 f"{titles({name: task})[name]}: training sees every input of the test set, so "

@@ -1,13 +1,15 @@
 """What is evaluated in part is a random subset of the whole, the same for every run."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from made import make_section
 from tiny import spec, task_of
 from torch import Tensor
 
-from fpt import config
+from fpt import config, tables
 from fpt.arms import ARMS
 from fpt.config import LONG_TEST_ITEMS, make_spec, semantics_of
 from fpt.data import Dataset, load
@@ -150,3 +152,11 @@ def test_semantics_move_where_an_evaluation_or_dropout_was_another(
     values = dict(changes)
     run = spec(str(values.pop("task", "bit-xor")), **values)
     assert semantics_of(run) == semantics
+
+
+def test_a_table_says_on_how_much_of_a_long_test_set_it_rests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = make_section(tmp_path, monkeypatch, arms=["fpt"], tasks=["cifar10-lra", "mnist"])
+    (said,) = [note for note in tables.transfer_table(section).notes if "tested on" in note]
+    assert said.startswith("cifar10-lra: tested on 2,000 of 10,000 examples")
