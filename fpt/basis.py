@@ -80,14 +80,15 @@ def remarks(section: Section) -> list[str]:
 
 
 def stops(section: Section) -> list[str]:
-    """Which arms have runs that patience stopped, and from which step on."""
+    """Which arms have runs that patience stopped, and from which step on. Runs with a threshold end
+    once they are beyond it, by plan."""
     present = section.records()
     first: dict[tuple[str, str], int] = {}
     for run in section.runs:
         record = present.get(run.spec.key)
         if record is not None and record.status == "done":
             steps = int(record.metrics["steps"])
-            if steps < record.spec.steps:
+            if steps < record.spec.steps and record.spec.threshold is None:
                 at = (run.arm, run.task)
                 first[at] = min(steps, first.get(at, steps))
     if not first:

@@ -244,7 +244,7 @@ def learning_curves(section: Section, only: Sequence[str] | None = None) -> Figu
             axes.set_title(task)
             floor = best_floor(definition)
             highest = max(mine["valid_accuracy"].max() if len(mine) else 0.0, floor or 0.0)
-            axes.set_ylim(0, 103 if highest >= 0.5 else 120 * highest)
+            axes.set_ylim(0, 120 * highest if 0 < highest < 0.5 else 103)
             if mine.empty:
                 axes.text(0.5, 0.4, "not run", transform=axes.transAxes, ha="center", color=MUTED)
                 axes.set_xticks([])

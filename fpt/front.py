@@ -256,14 +256,11 @@ def beside(profile: str) -> str:
 
 def listing(folder: Path, pages: list[Page]) -> str:
     """A line per notebook."""
-    lines = ["| section | runs present | page | notebook |", "|---|---|---|---|"]
+    lines = ["| section | runs present | page |", "|---|---|---|"]
     for path, page in zip(notebooks(), pages, strict=True):
-        made, executed = (folder / "notebooks" / f"{path.stem}.{end}" for end in ("html", "ipynb"))
+        made = folder / "notebooks" / f"{path.stem}.html"
         state = page.count if page.present is not None else "failed" if made.exists() else None
-        lines.append(
-            f"| {page.title} | {state or 'not rendered'} | {link(made, folder)} | "
-            f"{link(executed, folder)} |"
-        )
+        lines.append(f"| {page.title} | {state or 'not rendered'} | {link(made, folder)} |")
     return "\n".join(lines)
 
 

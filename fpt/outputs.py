@@ -1,27 +1,24 @@
 """What a notebook made: shown, and written to reports/<profile>/ if `fpt render` executes it.
 
-tables/<section>/ (.md, .csv), figures/<section>/ (.png, .svg), metrics/<section>.json (for
+tables/<section>/ (.md, .csv), figures/<section>/ (.png), metrics/<section>.json (for
 `dvc metrics show`), curves/<section>.csv (for `dvc plots show`), runs/<section>.json. A notebook
 that is executed by hand shows the same and leaves the report as it is.
 """
 
-import io
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 from PIL import Image
 
 from .cells import cells, section_tasks
 from .files import write_atomic, write_json
 from .pages import RENDERS
-from .pictures import packed, slim
+from .pictures import packed
 from .rates import tuned
 from .sections import Section
 from .style import styled
@@ -63,28 +60,21 @@ def save_table(section: Section, table: Table) -> Table:
 
 
 def save_figure(section: Section, name: str, figure: Figure) -> Picture:
-    """Write `figure` as PNG and SVG, equal bytes for equal results, if this `renders`; return it,
-    to be shown."""
+    """Write `figure` as PNG, equal bytes for equal results, if this `renders`; return it, to be
+    shown."""
     with styled():
-        png, svg = drawn(figure)
+        png = drawn(figure)
     if renders():
-        folder = section.folder / "figures" / section.name
-        write_atomic(folder / f"{name}.png", png)
-        write_atomic(folder / f"{name}.svg", svg)
+        write_atomic(section.folder / "figures" / section.name / f"{name}.png", png)
     return Picture(name, png)
 
 
-def drawn(figure: Figure) -> tuple[bytes, bytes]:
-    """`figure` as PNG and SVG. Each is drawn once and the layout found once, where `savefig` draws
-    twice: drawing is most of a page's own time."""
+def drawn(figure: Figure) -> bytes:
+    """`figure` as PNG. The layout is found once, where `savefig` finds it twice: drawing is most of
+    a page's own time."""
     raster = FigureCanvasAgg(figure)
     raster.draw()
-    figure.set_layout_engine("none")
-    svg = io.BytesIO()
-    with ThreadPoolExecutor(1) as beside:  # Pillow works without Python's lock
-        png = beside.submit(packed, Image.fromarray(np.asarray(raster.buffer_rgba())))
-        FigureCanvasSVG(figure).print_svg(svg, metadata={"Date": None})
-        return png.result(), slim(svg.getvalue().decode()).encode()
+    return packed(Image.fromarray(np.asarray(raster.buffer_rgba())))
 
 
 def save_numbers(section: Section, extra: Mapping[str, Any] | None = None) -> None:

@@ -181,9 +181,6 @@ RC: dict[Any, Any] = {
     "xtick.color": INK,
     "ytick.color": INK,
     "legend.frameon": False,
-    # Equal results are equal files: no random ids in an SVG, and text as text.
-    "svg.hashsalt": "fpt",
-    "svg.fonttype": "none",
 }
 
 

@@ -45,6 +45,11 @@ def texts(figure: Figure) -> list[Text]:
     return found
 
 
+def lines(figure: Figure) -> list[str]:
+    """Every line of text of a figure."""
+    return [line for text in texts(figure) for line in text.get_text().splitlines()]
+
+
 def clashes(found: list[Text]) -> list[tuple[str, str]]:
     """The pairs of texts that lie on each other."""
     boxes = [(text.get_text(), text.get_window_extent().shrunk(0.9, 0.8)) for text in found]

@@ -1,6 +1,5 @@
 """Maps and masses of a section's runs, on tiny bodies that are trained for a few steps."""
 
-import re
 import sys
 from pathlib import Path
 
@@ -60,10 +59,8 @@ def trained(section: Section) -> Section:
 
 
 def texts(section: Section, figure: Figure) -> list[str]:
-    profiled.texts(figure)  # its legend is whole
     outputs.save_figure(section, "figure", figure)
-    path = section.folder / "figures" / section.name / "figure.svg"
-    return re.findall(r"<text[^>]*>([^<]*)</text>", path.read_text())
+    return profiled.lines(figure)
 
 
 def run_of(section: Section, arm: str, task: str):

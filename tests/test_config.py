@@ -414,8 +414,8 @@ WRONG = {
     ),
     "weights a number": ({"smoke__weights__language": 3}, ["smoke.weights.language", "3"]),
     "weights a path": (
-        {"smoke__weights__language": "/home/me/gpt2"},
-        ["smoke.weights.language: ", "'/home/me/gpt2'", "a path is not taken"],
+        {"smoke__weights__language": "models/gpt2"},
+        ["smoke.weights.language: ", "'models/gpt2'", "a path is not taken"],
     ),
     "weights without a revision": (
         {"smoke__weights__language": "hub:owner/name"},

@@ -1,11 +1,11 @@
 """Steps, speed-ups and the output net alone, on made-up learning curves."""
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import profiled
 import pytest
 from made import make_record, make_section
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -308,8 +308,7 @@ def test_verdicts_on_the_papers_tasks_follow_the_data(
 
 def texts(section: Section, figure: Figure) -> list[str]:
     outputs.save_figure(section, "f", figure)
-    svg = (section.folder / "figures" / section.name / "f.svg").read_text()
-    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    return profiled.lines(figure)
 
 
 @pytest.mark.parametrize("draw", FIGURES)

@@ -1,11 +1,11 @@
 """Figures, on no, some and all of a section's records; what they say is read from the SVG."""
 
 import io
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import profiled
 import pytest
 from made import fill, make_record, make_section, spread
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -33,14 +33,12 @@ def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rendering: None) ->
 
 
 def texts(section: Section, figure: Figure, name: str = "figure") -> list[str]:
-    """Every text of the figure's SVG; checks that both files are there and whole."""
+    """Every text of the figure; checks that its file is there and whole."""
     picture = outputs.save_figure(section, name, figure)
     folder = section.folder / "figures" / section.name
     assert picture._repr_png_() == (folder / f"{name}.png").read_bytes()
     assert picture.png.startswith(b"\x89PNG")
-    svg = (folder / f"{name}.svg").read_text()
-    assert svg.rstrip().endswith("</svg>")
-    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    return profiled.lines(figure)
 
 
 def test_every_arm_has_a_look_of_its_own_in_its_section() -> None:
@@ -112,7 +110,7 @@ def test_equal_records_give_equal_files(section: Section, draw) -> None:
     made = []
     for _ in range(2):
         outputs.save_figure(section, "figure", draw(section))
-        made.append([(folder / f"figure.{kind}").read_bytes() for kind in ("png", "svg")])
+        made.append((folder / "figure.png").read_bytes())
     assert made[0] == made[1]
 
 
@@ -142,38 +140,6 @@ def test_samples_show_an_example_or_say_what_is_needed(
     assert any("fpt data mnist" in text for text in said)
     assert sum(text.startswith("answer:") for text in said) == 3
     assert any("64 tokens of 16 numbers" in text for text in said)
-
-
-def test_a_slim_picture_keeps_what_is_read() -> None:
-    """Coordinates are rounded, groups without a look are gone; what the text says stays."""
-    slim = pictures.slim(
-        '<svg>\n <g id="figure_1">\n  <g id="axes_1" clip-path="url(#a)">\n'
-        '   <path d="M 1.23456 2.5 \nL 3.0049 -1 \nz\n" style="fill: none; stroke: #222222"/>\n'
-        '   <text x="0.125">0.00015: M 1; g</text>\n  </g>\n </g>\n</svg>'
-    )
-    assert slim.splitlines() == [
-        "<svg>",
-        '<g clip-path="url(#a)">',
-        '<path d="M1.23 2.5L3.00 -1z" style="fill:none;stroke:#222222"/>',
-        '<text x="0.12">0.00015: M 1; g</text>',
-        "</g>",
-        "</svg>",
-    ]
-
-
-def test_a_style_that_is_repeated_is_said_once() -> None:
-    slim = pictures.slim(
-        '<svg>\n<a style="fill: red"/>\n<b style="fill: red"/>\n<c style="x: y"/>\n</svg>'
-    )
-    assert slim.splitlines() == [
-        "<svg>",
-        "<style>.s0{fill:red}",
-        "</style>",
-        '<a class="s0"/>',
-        '<b class="s0"/>',
-        '<c style="x:y"/>',
-        "</svg>",
-    ]
 
 
 def test_what_is_clear_in_a_picture_becomes_white() -> None:

@@ -145,8 +145,8 @@ def test_the_index_links_what_is_there(project: Path) -> None:
         path.write_text(content)
     page = front.index("lab").read_text()
     text = (project / "reports/lab/README.md").read_text()
-    assert "| About 00_first | not rendered | – | – |" in text
-    assert "| About 01_second | 4 of 6 | [01_second.html](notebooks/01_second.html) | – |" in text
+    assert "| About 00_first | not rendered | – |" in text
+    assert "| About 01_second | 4 of 6 | [01_second.html](notebooks/01_second.html) |" in text
     assert "[table1.md](tables/second/table1.md)" in text
     assert '<a href="figures/second/bars.png">' in page
 
