@@ -88,7 +88,7 @@ def stops(section: Section) -> list[str]:
         record = present.get(run.spec.key)
         if record is not None and record.status == "done":
             steps = int(record.metrics["steps"])
-            if steps < record.spec.steps and record.spec.threshold is None:
+            if steps < record.spec.steps and not record.spec.threshold:
                 at = (run.arm, run.task)
                 first[at] = min(steps, first.get(at, steps))
     if not first:

@@ -55,7 +55,9 @@ def save_table(section: Section, table: Table) -> Table:
             fitting = {name: task.fitting for name, task in section_tasks(section).items()}
             numbers = numbers.assign(fitting=numbers["task"].map(fitting))
         write_atomic(folder / f"{table.name}.md", table.markdown().encode())
-        write_atomic(folder / f"{table.name}.csv", numbers.to_csv(index=False).encode())
+        # Twelve digits: those beyond are the rounding of this machine's sums.
+        text = numbers.to_csv(index=False, float_format="%.12g")
+        write_atomic(folder / f"{table.name}.csv", text.encode())
     return table
 
 
