@@ -73,10 +73,13 @@ def spec_of(arm: str, task: str, lr: float, seed: int) -> RunSpec:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fpt.analysis.pilot", description=__doc__)
     parser.add_argument("arms", nargs="*", default=plan()["first"], metavar="ARM")
+    parser.add_argument("--tasks", nargs="*", default=list(plan()["battery"]), metavar="TASK")
     parser.add_argument("--workers", type=int, default=1, help="packs side by side")
     args = parser.parse_args()
-    made = sweep.run(specs(args.arms), store(), device="cpu", workers=args.workers)
-    print(f"{made} new records in {store().folder}")
+    for task in args.tasks:
+        wanted = [spec for spec in specs(args.arms) if spec.task == task]
+        made = sweep.run(wanted, store(), device="cpu", workers=args.workers)
+        print(f"{task}: {made} new records in {store().folder}", flush=True)
 
 
 if __name__ == "__main__":
