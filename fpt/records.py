@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from .errors import FptError
-from .files import NAME, content_of, lock, set_aside, write_all, write_atomic, write_json
+from .files import NAME, content_of, lock, set_aside, write_all, write_atomic
 from .paths import CACHE, REPORTS
 from .spec import RunSpec, from_dict
 
@@ -80,6 +80,24 @@ def to_content(record: Record) -> dict[str, Any]:
         del content["parameters"]
     content = json.loads(json.dumps(content, allow_nan=False))
     return content | {"digest": digest(content)}
+
+
+def to_file(record: Record) -> bytes:
+    """The file of a record: its curve by column, which takes a third of the bytes."""
+    content = to_content(record)
+    points = content["curve"]
+    names = dict.fromkeys(name for point in points for name in point)
+    content["curve"] = {name: [point.get(name) for point in points] for name in names}
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+
+
+def by_point(curve: Any) -> Any:
+    """A curve by column as one mapping per evaluation; anything else as it is."""
+    if type(curve) is not dict or not all(type(values) is list for values in curve.values()):
+        return curve
+    points = zip(*curve.values(), strict=True)
+    rows = [zip(curve, point, strict=True) for point in points]
+    return [{name: value for name, value in row if value is not None} for row in rows]
 
 
 def from_content(content: dict[str, Any]) -> Record:
@@ -152,7 +170,10 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def parse(content: bytes, key: str) -> Record:
     """The record in a file that is named by `key`; ValueError where it is none, or another's."""
     try:
-        record = from_content(json.loads(content.decode(), object_pairs_hook=unique))
+        found = json.loads(content.decode(), object_pairs_hook=unique)
+        if type(found) is dict and "curve" in found:
+            found["curve"] = by_point(found["curve"])
+        record = from_content(found)
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
     if record.key != key:
@@ -252,7 +273,7 @@ class Store:
                 named = hashlib.sha256(parameters).hexdigest()
                 write_atomic(self.parameters_path(record.key), parameters)
             record = replace(record, parameters=named)
-            write_json(self.path(record.key), to_content(record))
+            write_atomic(self.path(record.key), to_file(record))
         return record
 
     def _written(self) -> AbstractContextManager[bool]:

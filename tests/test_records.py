@@ -156,7 +156,7 @@ def test_a_merge_and_a_sweep_write_in_turn(
 
     monkeypatch.setattr(records, "write_all", write_all)
     assert store.merge(other.folder) == (1, 0)
-    monkeypatch.setattr(records, "write_json", lambda path, value: write_all({path: b"{}"}))
+    monkeypatch.setattr(records, "write_atomic", lambda path, value: write_all({path: b"{}"}))
     store.write(made(1))
     assert seen == [False, False]
 
