@@ -43,6 +43,8 @@ CORPORA = {  # what a body was pretrained on: role of its weights -> how it is c
     "uniform": "uniform",
     "unigram": "unigram",
     "bigram": "bigram",
+    "bigram-16": "bigram at lag 16",
+    "copies": "repeated segments",
     "flat-2": "Flat-2",
     "flat-128": "Flat-128",
     "nesting": "Nesting",

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
+from .analysis.registration import registered_seeds
 from .arms import ARMS, FROZEN, Arm
 from .backbones import BACKBONES, FAMILIES, Backbone, backbone
 from .errors import FptError
@@ -28,6 +29,7 @@ SETTINGS: Mapping[str, type] = {
 EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "beyond")  # of a section's block too
 ENGLISH = ("english", "arms", "seeds")  # of a block that teaches bodies English (`fpt.lessons`)
 ZERO_ALLOWED = {"patience", "dropout", "eval_items", "test_items", "threshold"}
+MOST_REGISTERED = 1000
 TOO_LARGE = 2**63  # for a number of any setting, and for a seed
 AT_MOST: Mapping[str, float] = {
     "batch": 10**6,
@@ -123,6 +125,23 @@ def check_arm(where: str, arm: Arm, bodies: Iterable[str], weights: Iterable[str
         )
 
 
+def seeds_of(where: str, given: Any) -> list[int]:
+    """The seeds that are `given`: a list, or {registered: N} for the first N that follow from the
+    registration of the lab's claims (`fpt.analysis.registration`)."""
+    if isinstance(given, Mapping):
+        check_names(where, given, ("registered",))
+        count = given.get("registered")
+        if type(count) is not int or not 0 < count <= MOST_REGISTERED:
+            raise FptError(
+                f"{where}.registered: expected a number from 1 to {MOST_REGISTERED}, "
+                f"found {count!r}."
+            )
+        return registered_seeds(count)
+    check_seeds(where, given)
+    seeds: list[int] = given
+    return seeds
+
+
 def check_seeds(where: str, seeds: Any) -> None:
     if not isinstance(seeds, list) or not seeds or not all(type(s) is int for s in seeds):
         raise FptError(f"{where}: expected a list of whole numbers, found {seeds!r}.")
@@ -161,20 +180,6 @@ def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> N
             f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
             f"{', '.join(map(str, both))}."
         )
-
-
-def check_search_weights(where: str, block: Mapping[str, Any], weights: Mapping[str, str]) -> None:
-    """The seeds of `search` choose a rate on the backbone that is reported: one for all seeds."""
-    if "search" not in block:
-        return
-    for name in block["arms"]:
-        arm = ARMS[name]
-        if reads_weights(arm.init) and "{seed}" in weights[arm.weights]:
-            raise FptError(
-                f"{where}.search: {name!r} has other weights for every seed "
-                f"({weights[arm.weights]}), so its rate would be chosen on backbones that are not "
-                "reported; give it weights without {seed}, or leave search out."
-            )
 
 
 def check_searches(where: str, blocks: Iterable[Mapping[str, Any]]) -> None:
@@ -249,6 +254,21 @@ def check_task(where: str, task: str, settings: Mapping[str, Any]) -> None:
         get_task(settings.get("name", task), **{str(name): options[name] for name in options})
     except FptError as error:
         raise FptError(f"{where}: {error}") from error
+
+
+def check_arm_settings(where: str, block: Any, tasks: Iterable[str]) -> Mapping[str, Any]:
+    """Settings of an arm; its `lr` may be given for each of some `tasks`."""
+    given = dict(check_block(where, block))
+    rates = given.get("lr")
+    if not isinstance(rates, Mapping):
+        return check_settings(where, given)
+    check_names(f"{where}.lr", rates, tasks)
+    del given["lr"]
+    by_task = {
+        task: check_settings(f"{where}.lr.{task}", {"lr": rate})["lr"]
+        for task, rate in rates.items()
+    }
+    return {**check_settings(where, given), "lr": by_task}
 
 
 def check_settings(where: str, block: Any, extra: Iterable[str] = ()) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from .checks import (
     EXTRA,
     SETTINGS,
     check_arm,
+    check_arm_settings,
     check_block,
     check_body,
     check_english,
@@ -23,13 +24,12 @@ from .checks import (
     check_list,
     check_rates,
     check_roles,
-    check_search_weights,
     check_searches,
-    check_seeds,
     check_settings,
     check_task,
     check_weights,
     check_words,
+    seeds_of,
 )
 from .counts import as_costly
 from .errors import FptError
@@ -116,8 +116,11 @@ def load(name: str, path: Path | None = None) -> Profile:
         tasks[task] = check_settings(where, given, ("name", "options"))
         check_task(where, task, tasks[task])
     check_names(f"{name}.arms", check_block(f"{name}.arms", block["arms"]), ARMS)
-    settings_of = {arm: check_settings(f"{name}.arms.{arm}", s) for arm, s in block["arms"].items()}
-    check_seeds(f"{name}.seeds", block["seeds"])
+    settings_of = {
+        arm: check_arm_settings(f"{name}.arms.{arm}", given, tasks)
+        for arm, given in block["arms"].items()
+    }
+    seeds = seeds_of(f"{name}.seeds", block["seeds"])
     sections = {}
     check_words(f"{name}.sections", check_block(f"{name}.sections", block["sections"]))
     if known := [path.stem[3:] for path in notebooks()]:  # a root without any names its own
@@ -128,7 +131,7 @@ def load(name: str, path: Path | None = None) -> Profile:
             raise FptError(
                 f"{where}: expected a list of blocks of tasks and arms, found {given!r}."
             )
-        checked = [check_settings(where, part, (*EXTRA, "english")) for part in given]
+        checked = [dict(check_settings(where, part, (*EXTRA, "english"))) for part in given]
         for part in checked:
             check_list(f"{where}.arms", part.get("arms"), ARMS)
             if "english" in part:
@@ -137,9 +140,9 @@ def load(name: str, path: Path | None = None) -> Profile:
                 check_list(f"{where}.tasks", part.get("tasks"), tasks)
             for arm in part["arms"]:
                 check_arm(f"{where}.arms", ARMS[arm], block["bodies"], block["weights"])
-            check_seeds(f"{where}.seeds", part.get("seeds", block["seeds"]))
-            check_rates(where, part, part.get("seeds", block["seeds"]))
-            check_search_weights(where, part, block["weights"])
+            if "seeds" in part:
+                part["seeds"] = seeds_of(f"{where}.seeds", part["seeds"])
+            check_rates(where, part, part.get("seeds", seeds))
             check_keep(f"{where}.keep", part)
         check_searches(where, checked)
         sections[section] = tuple(checked)
@@ -148,7 +151,7 @@ def load(name: str, path: Path | None = None) -> Profile:
         train_on=tuple(block["train_on"]),
         bodies=block["bodies"],
         weights=block["weights"],
-        seeds=tuple(block["seeds"]),
+        seeds=tuple(seeds),
         defaults=defaults,
         tasks=tasks,
         arms=settings_of,
@@ -169,6 +172,8 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
     block = dict(profile.tasks[task])
     kind, options = block.pop("name", task), block.pop("options", {})
     values = {**profile.defaults, **block, **profile.arms.get(arm.name, {}), **settings}
+    if isinstance(values["lr"], Mapping):
+        values["lr"] = values["lr"].get(task, profile.defaults["lr"])
     data = get_task(kind, **options)
     whole = data.sizes["test"]
     most = LONG_TEST_ITEMS if data.length >= LONG else whole

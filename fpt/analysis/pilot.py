@@ -1,28 +1,29 @@
 """The pilot: runs on old seeds and backbones from which thresholds, rates and numbers are set.
 
-`python -m fpt.analysis.pilot ARM ...` trains what is missing of some arms, by default of those that
-set the thresholds, into `reports/lab/records/pilot`.
+`python -m fpt.analysis.pilot [ARM ...]` trains what is missing of some arms, by default of all,
+into `reports/lab/records/pilot`, and prints what it found.
 """
 
 import argparse
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .. import sweep
+import numpy as np
+import pandas as pd
+
+from .. import config, sweep
 from ..arms import ARMS
-from ..backbones import backbone
-from ..config import semantics_of
+from ..config import Run
 from ..paths import REPORTS
 from ..records import Store
-from ..spec import RunSpec, canonical
 from ..strict_yaml import read_yaml
-from ..tasks import get_task
-from ..weights import reads_weights
+from .steps import steps_to
 
 FILE = Path(__file__).with_name("pilot.yaml")
+LEAST_REACHED = 0.8  # of the runs of each arm that sets thresholds
+LEAST_EVALUATIONS = 5  # before any run of these is at a threshold
 
 
 @cache
@@ -36,50 +37,123 @@ def store() -> Store:
     return Store(REPORTS / "lab" / "records" / "pilot")
 
 
-def specs(arms: Iterable[str]) -> list[RunSpec]:
-    """Every run of the pilot of `arms`: four tasks, all rates and seeds."""
+def runs(arms: Iterable[str]) -> list[Run]:
+    """Every run of the pilot of `arms`, on all tasks at all rates, each on a backbone that is drawn
+    or pretrained with the same seed."""
+    profile = config.load("lab")
     return [
-        spec_of(arm, task, lr, seed)
+        Run(arm, task, config.make_spec(profile, ARMS[arm], task, seed, lr=lr, threshold=most))
         for arm in arms
-        for task in plan()["battery"]
-        for lr in plan()["lrs"]
-        for seed in plan()["seeds"]
+        for task, tried in plan()["battery"].items()
+        for most in [max(tried["thresholds"])]
+        for lr in tried["lrs"]
+        for seed in plan()["arms"][arm]
     ]
 
 
-def spec_of(arm: str, task: str, lr: float, seed: int) -> RunSpec:
-    """One run of the pilot. A random backbone is drawn by `seed`; of a pretrained one there is the
-    first alone, and `seed` is that of the run."""
-    of_arm, name = ARMS[arm], plan()["backbone"]
-    values = {**plan()["settings"], **plan()["battery"][task]}
-    data = get_task(task, **values.pop("options"))
-    weights = (
-        f"{name}-{of_arm.weights}@{plan()['tokens']}-0" if reads_weights(of_arm.init) else None
+def results() -> pd.DataFrame:
+    """One row per recorded run and threshold: arm, task, lr, seed, threshold, steps, censored,
+    evaluations up to the threshold, and core-seconds."""
+    rows = []
+    for run in runs(plan()["arms"]):
+        record = store().read(run.key)
+        if record is None:
+            continue
+        for threshold in plan()["battery"][run.task]["thresholds"]:
+            found = steps_to(record, threshold)
+            rows.append(
+                {
+                    "arm": run.arm,
+                    "task": run.task,
+                    "lr": run.lr,
+                    "seed": run.spec.seed,
+                    "threshold": threshold,
+                    "steps": found.count,
+                    "censored": found.censored,
+                    "evaluations": found.count // run.spec.eval_every,
+                    "budget": run.spec.steps,
+                    "core_seconds": record.cost["process_seconds"],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def best_rate(found: pd.DataFrame) -> float:
+    """The rate with the fewest median steps among runs of one arm, task and threshold."""
+    return float(found.groupby("lr")["steps"].median().idxmin())
+
+
+def at_best(found: pd.DataFrame) -> pd.DataFrame:
+    """The runs of each arm, task and threshold at its best rate."""
+    groups = found.groupby(["arm", "task", "threshold"], sort=False)
+    kept = [group[group["lr"] == best_rate(group)] for _, group in groups]
+    return pd.concat([found.iloc[:0], *kept])
+
+
+def threshold_of(task: str, found: pd.DataFrame) -> float | None:
+    """The threshold that the rule in pilot.yaml sets for a task; None where none fits."""
+    first = found[(found["task"] == task) & found["arm"].isin(plan()["first"])]
+    fitting = [
+        float(threshold)
+        for threshold, runs in at_best(first).groupby("threshold")
+        if runs.groupby("arm")["censored"].mean().max() <= 1 - LEAST_REACHED
+        and runs["evaluations"].min() >= LEAST_EVALUATIONS
+        and 2 * runs[runs["arm"] == "random"]["steps"].median() <= runs["budget"].iloc[0]
+    ]
+    return max(fitting, default=None)
+
+
+def settings(found: pd.DataFrame) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
+    """The threshold of each task, and the best rates by arm and task."""
+    thresholds = {task: threshold_of(task, found) for task in plan()["battery"]}
+    known = {task: value for task, value in thresholds.items() if value is not None}
+    rates: dict[str, dict[str, float]] = {}
+    for task, threshold in known.items():
+        mine = found[(found["task"] == task) & (found["threshold"] == threshold)]
+        for arm, runs in mine.groupby("arm", sort=False):
+            rates.setdefault(str(arm), {})[task] = best_rate(runs)
+    return known, rates
+
+
+def summary(found: pd.DataFrame) -> pd.DataFrame:
+    """A row per arm, task and rate at the task's threshold: median steps, runs, and how many of
+    them are censored."""
+    known, _ = settings(found)
+    mine = found[found["threshold"] == found["task"].map(known)]
+    table: pd.DataFrame = mine.groupby(["task", "arm", "lr"], sort=False).agg(
+        steps=("steps", "median"),
+        runs=("steps", "size"),
+        censored=("censored", "sum"),
+        core_seconds=("core_seconds", "mean"),
     )
-    groups = backbone(name).groups if of_arm.trainable is None else of_arm.trainable
-    spec = RunSpec(
-        data=canonical(data.identity),
-        backbone=name,
-        init=of_arm.init,
-        weights=weights,
-        trainable=tuple(sorted(groups)),
-        lr=lr,
-        seed=seed,
-        **values,
-    )
-    return replace(spec, semantics=semantics_of(spec))
+    return table
+
+
+def spread(found: pd.DataFrame) -> dict[str, float]:
+    """Per task, the standard deviation of log steps between backbones of one arm at its best rate,
+    pooled over arms with several."""
+    known, _ = settings(found)
+    best = at_best(found[found["threshold"] == found["task"].map(known)])
+    logs = best.assign(log_steps=np.log(best["steps"])).groupby(["task", "arm"])["log_steps"]
+    parts = pd.DataFrame({"variance": logs.var(), "df": logs.size() - 1}).dropna()
+    pooled = (parts["variance"] * parts["df"]).groupby("task").sum() / parts["df"].groupby(
+        "task"
+    ).sum()
+    return {str(task): float(value) for task, value in np.sqrt(pooled).items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fpt.analysis.pilot", description=__doc__)
-    parser.add_argument("arms", nargs="*", default=plan()["first"], metavar="ARM")
+    parser.add_argument("arms", nargs="*", default=list(plan()["arms"]), metavar="ARM")
     parser.add_argument("--tasks", nargs="*", default=list(plan()["battery"]), metavar="TASK")
     parser.add_argument("--workers", type=int, default=1, help="packs side by side")
     args = parser.parse_args()
     for task in args.tasks:
-        wanted = [spec for spec in specs(args.arms) if spec.task == task]
+        wanted = [run.spec for run in runs(args.arms) if run.task == task]
         made = sweep.run(wanted, store(), device="cpu", workers=args.workers)
         print(f"{task}: {made} new records in {store().folder}", flush=True)
+    found = results()
+    print(summary(found).to_string(), *settings(found), spread(found), sep="\n")
 
 
 if __name__ == "__main__":

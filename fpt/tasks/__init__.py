@@ -7,6 +7,7 @@ from ..errors import FptError
 from .authorship import authors
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
+from .english import english
 from .glue import glue
 from .images import cifar10, cifar10_lra, digits, mnist, shapes
 from .listops import listops
@@ -24,6 +25,7 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "shapes": shapes,
     "families": families,
     "authors": authors,
+    "english": english,
     "glue": glue,
 }
 TASKS = tuple(REGISTRY)

@@ -1,0 +1,279 @@
+"""The lab's plan: its runs in blocks, in the order of their value, each backbone at a time.
+
+`python -m fpt.plan launch` pretrains and trains what is missing, and goes on where it stopped;
+`python -m fpt.plan` writes docs/plan.md: what each block costs, what is done and what is left.
+"""
+
+import argparse
+import math
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from . import config, notes, sweep
+from .analysis import pilot, registered
+from .analysis.registration import digest, registered_seeds
+from .arms import ARMS
+from .config import Profile, Run
+from .errors import FptError
+from .files import write_atomic
+from .paths import ROOT, SHIPPED
+from .pretrain.provide import digest_of, plan_of, pretrain
+from .records import Store, store
+from .sections import seconds
+from .spec import RunSpec
+from .tasks import get_task
+from .weights import local_folder
+
+LAB = "lab"
+PAGE = ROOT / "docs" / "plan.md"
+PRETRAINING = {"nano": 320.0, "micro": 1900.0}  # measured core-seconds for two million tokens
+WHAT = {
+    "primary": "every run that a primary claim is judged on",
+    "transfer": "fully trained from English, and both LSTMs",
+    "modality": "pretrained on bit memory or images",
+    "architecture": "frozen LSTMs of several kinds, other architectures at random",
+    "efficiency": "the output net alone, and a converged probe on cached features",
+    "overfitting": "100 and 1,000 training images",
+    "scaling": "a smaller and a larger backbone (pico, micro)",
+    "initialization": "parts and permutations of the pretrained weights",
+    "finetuning": "which parts are trained, and how many layers are frozen",
+    "attention": "attention mass; the runs are those of other blocks",
+    "learning_rate": "four rates, and what critics set beside the transformer",
+    "synthetic_pretraining": "other corpora, and English learned after them",
+}
+NOT_PLANNED = """\
+CIFAR-10-LRA, remote homology and ListOps of 1,024 tokens, the sizes above `micro`, and BERT, T5 and
+Longformer with published weights are not in this plan: a single run of the first three takes hours
+on a CPU core, and published weights have no random twin that saw the same data. They belong to the
+profile `paper`, which needs a GPU (`fpt status --profile paper`)."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Runs that no block before has, and the weights that they are the first to need."""
+
+    name: str
+    runs: tuple[Run, ...]
+    weights: tuple[str, ...]
+
+
+def blocks() -> list[Block]:
+    """The plan: what the primary claims need, then what each section shows beside."""
+    profile = config.load(LAB)
+    of_section = {name: config.expand(profile, name) for name in profile.sections}
+    everything = {run.key: run for runs in of_section.values() for run in runs}
+    primary = [everything[spec.key] for spec in primary_specs(profile)]
+    seen: set[str] = set()
+    read: set[str] = set()
+    found = []
+    for name, runs in {"primary": primary, **of_section}.items():
+        mine = {run.key: run for run in runs if run.key not in seen}
+        weights = {run.spec.weights for run in mine.values() if run.spec.weights}
+        new = sorted(it for it in weights - read if not (SHIPPED / it).exists())
+        if mine:
+            found.append(Block(name, tuple(mine.values()), tuple(new)))
+        seen |= mine.keys()
+        read |= weights
+    return found
+
+
+def primary_specs(profile: Profile) -> list[RunSpec]:
+    """The runs that the primary claims are judged on, each once; FptError where no section of the
+    profile plans one."""
+    found: dict[str, RunSpec] = {}
+    for claim in registered.claims("primary"):
+        for arm, count in claim.backbones.items():
+            for task in claim.tasks:
+                for seed in registered_seeds(count):
+                    spec = config.make_spec(profile, ARMS[arm], task, seed)
+                    found[spec.key] = spec
+    return list(found.values())
+
+
+def by_backbone(runs: Iterable[Run]) -> list[list[Run]]:
+    """Runs in groups with one backbone each: the seeds that come first in the registration before
+    the later ones, so that all arms grow together."""
+    groups: dict[tuple[object, ...], list[Run]] = {}
+    for run in runs:
+        spec = run.spec
+        groups.setdefault((spec.backbone, spec.weights or spec.init, spec.seed), []).append(run)
+    order = {seed: index for index, seed in enumerate(registered_seeds(100))}
+    return sorted(groups.values(), key=lambda group: order.get(group[0].spec.seed, -1))
+
+
+def launch(part: str, workers: int, budget: float) -> Iterator[str]:
+    """Train what is missing of the plan, block by block; a line for each backbone that is done.
+
+    `part` I/N takes every N-th backbone, so that N processes share the plan."""
+    there, end = store(LAB), time.monotonic() + budget
+    index, count = (int(number) for number in part.split("/"))
+    for block in blocks():
+        keep = {run.key for run in planned() if run.keep}
+        for group in by_backbone(block.runs)[index - 1 :: count]:
+            specs = [run.spec for run in group]
+            if len(there.read_all((spec.key for spec in specs), keep)) == len(specs):
+                continue
+            left = end - time.monotonic()
+            for weights in sorted({spec.weights for spec in specs if spec.weights}):
+                if not provided(weights, left):
+                    return
+            notes.keep(there.folder, {spec.weights for spec in specs if spec.weights})
+            left = end - time.monotonic()
+            made = sweep.run(specs, there, keep=keep, device="cpu", budget=left, workers=workers)
+            yield f"{block.name}: {made} new records of {group[0].arm}, seed {specs[0].seed}"
+            if time.monotonic() > end:
+                return
+
+
+def provided(weights: str, budget: float) -> bool:
+    """Whether `weights` are here, or could be pretrained within `budget` seconds."""
+    try:
+        digest_of(weights)
+    except FptError:
+        plan = plan_of(weights)
+        return pretrain(plan, local_folder() / weights, budget=budget, compiled=True)
+    return True
+
+
+@cache
+def planned() -> tuple[Run, ...]:
+    """Every run of the lab's sections."""
+    profile = config.load(LAB)
+    return tuple(run for name in profile.sections for run in config.expand(profile, name))
+
+
+def cost(run: Run, measured: Mapping[tuple[str, str], float]) -> float:
+    """Core-seconds of a run: what the pilot measured for its task and arm, else for its task and a
+    random backbone (a fully trained one costs twice that), by step where there is no threshold."""
+    spec = run.spec
+    kind = "full" if "attention" in spec.trainable else "random"
+    if (spec.task, run.arm) in measured and spec.threshold:
+        return measured[spec.task, run.arm]
+    return measured.get((spec.task, kind), 60.0)
+
+
+def measured(there: Store) -> dict[tuple[str, str], float]:
+    """Mean core-seconds of the pilot's runs, by task and arm, at all rates."""
+    spent: dict[tuple[str, str], list[float]] = {}
+    for run in pilot.runs(pilot.plan()["arms"]):
+        record = there.read(run.key)
+        if record is not None:
+            at = run.spec.task, run.arm
+            spent.setdefault(at, []).append(record.cost["process_seconds"])
+    return {at: math.fsum(values) / len(values) for at, values in spent.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m fpt.plan", description=__doc__)
+    parser.add_argument("verb", nargs="?", choices=["launch", "page"], default="page")
+    parser.add_argument("--part", default="1/1", metavar="I/N")
+    parser.add_argument("--workers", type=int, default=1, help="packs side by side")
+    parser.add_argument("--budget", default="1000h", metavar="TIME")
+    args = parser.parse_args()
+    if args.verb == "launch":
+        for line in launch(args.part, args.workers, seconds(args.budget)):
+            print(line, flush=True)
+    else:
+        write_atomic(PAGE, page().encode())
+
+
+def page() -> str:
+    """docs/plan.md."""
+    there, spent = store(LAB), measured(pilot.store())
+    present = there.keys()
+    rows, total, done_hours = [], 0.0, 0.0
+    for block in blocks():
+        here = [run for run in block.runs if run.key in present]
+        runs, left = (
+            math.fsum(cost(run, spent) for run in some) / 3600
+            for some in (block.runs, [run for run in block.runs if run.key not in present])
+        )
+        trained = math.fsum(PRETRAINING[plan_of(it).backbone] for it in block.weights) / 3600
+        rows.append(
+            f"| {block.name} | {WHAT[block.name]} | {len(block.weights)} | {len(block.runs)} | "
+            f"{runs + trained:.1f} | {len(here)} |"
+        )
+        total += runs + trained
+        done_hours += runs - left
+    return PAGE_TEXT.format(
+        digest=digest()[:16],
+        table="\n".join(rows),
+        total=f"{total:.1f}",
+        thresholds=thresholds_table(),
+        rates=rates_table(),
+        not_planned=NOT_PLANNED,
+    )
+
+
+def thresholds_table() -> str:
+    """A row per task of the battery: its threshold, trivial baselines and budget."""
+    profile = config.load(LAB)
+    lines = [
+        "| task | threshold | trivial baselines | at most, steps | evaluated every |",
+        "|---|---|---|---|---|",
+    ]
+    for name, settings in profile.tasks.items():
+        if not settings.get("threshold"):
+            continue
+        task = get_task(settings.get("name", name), **settings.get("options", {}))
+        floors = ", ".join(f"{what} {100 * value:.1f}%" for what, value in task.floors().items())
+        values = {**profile.defaults, **settings}
+        lines.append(
+            f"| {name} | {100 * values['threshold']:g}% | {floors} | {values['steps']:,} | "
+            f"{values['eval_every']} |"
+        )
+    return "\n".join(lines)
+
+
+def rates_table() -> str:
+    """A row per arm of a primary claim: its learning rate on each task of the battery."""
+    profile = config.load(LAB)
+    tasks = [name for name, settings in profile.tasks.items() if settings.get("threshold")]
+    arms = dict.fromkeys(arm for it in registered.claims("primary") for arm in it.backbones)
+    lines = [f"| arm | {' | '.join(tasks)} |", "|---" * (1 + len(tasks)) + "|"]
+    for arm in arms:
+        rates = [config.make_spec(profile, ARMS[arm], task, 0).lr for task in tasks]
+        lines.append(f"| {arm} | {' | '.join(f'{rate:g}' for rate in rates)} |")
+    return "\n".join(lines)
+
+
+PAGE_TEXT = """\
+# The lab's plan
+
+The profile `lab` asks which of the paper's claims hold at a size that two CPU cores pay for. Its
+primary claims were registered before any of their runs: `fpt/analysis/registration.yaml` says what
+is claimed, how it is tested and on how many backbones, and the seeds of all reported runs follow
+from the SHA-256 of that file ({digest}…). `nice -n 19 python -m fpt.plan launch` trains what is
+missing, block by block, and goes on where it stopped; `python -m fpt.plan` writes this page anew.
+
+| block | what | backbones to pretrain | runs | core-hours | done |
+|---|---|---|---|---|---|
+{table}
+
+Together {total} core-hours, estimated from the processor time of the pilot's runs. A run counts in
+the first block that needs it, a backbone too. Blocks stand in the order of their value, and so they
+are trained.
+
+## The battery
+
+A run ends two evaluations after the first of two consecutive evaluations at its threshold. The
+pilot (`fpt/analysis/pilot.yaml`) set thresholds and learning rates on seeds and backbones that
+nothing else uses, by the rules in `fpt/analysis/registration.yaml`.
+
+{thresholds}
+
+Learning rates, the one of each arm and task with the fewest median steps to the threshold in the
+pilot, on the same grid for all arms:
+
+{rates}
+
+## What is not planned
+
+{not_planned}
+"""
+
+
+if __name__ == "__main__":
+    main()
