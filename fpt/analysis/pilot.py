@@ -22,6 +22,7 @@ from ..strict_yaml import read_yaml
 from .steps import steps_to
 
 FILE = Path(__file__).with_name("pilot.yaml")
+FINALISTS = 2  # rates that are tried with all seeds of an arm
 LEAST_REACHED = 0.8  # of the runs of each arm that sets thresholds
 LEAST_EVALUATIONS = 5  # before any run of these is at a threshold
 
@@ -38,8 +39,8 @@ def store() -> Store:
 
 
 def runs(arms: Iterable[str]) -> list[Run]:
-    """Every run of the pilot of `arms`, on all tasks at all rates, each on a backbone that is drawn
-    or pretrained with the same seed."""
+    """Every run that the pilot of `arms` can have, on all tasks at all rates, each on a backbone
+    that is drawn or pretrained with the same seed."""
     profile = config.load("lab")
     return [
         Run(arm, task, config.make_spec(profile, ARMS[arm], task, seed, lr=lr, threshold=most))
@@ -49,6 +50,22 @@ def runs(arms: Iterable[str]) -> list[Run]:
         for lr in tried["lrs"]
         for seed in plan()["arms"][arm]
     ]
+
+
+def train(arm: str, task: str, workers: int) -> int:
+    """Train what is missing of an arm on a task: all rates with its first seed, then the two best
+    with the others. Returns the number of new records."""
+    mine = [run for run in runs([arm]) if run.task == task]
+    first = [run for run in mine if run.spec.seed == plan()["arms"][arm][0]]
+    made = sweep.run([run.spec for run in first], store(), device="cpu", workers=workers)
+    there = store().read_all(run.key for run in first)
+    if len(there) < len(first):
+        return made
+    most = first[0].spec.threshold
+    ranked = sorted(first, key=lambda run: (steps_to(there[run.key], most).count, run.lr))
+    rates = {run.lr for run in ranked[:FINALISTS]}
+    others = [run.spec for run in mine if run not in first and run.lr in rates]
+    return made + sweep.run(others, store(), device="cpu", workers=workers)
 
 
 def results() -> pd.DataFrame:
@@ -79,8 +96,10 @@ def results() -> pd.DataFrame:
 
 
 def best_rate(found: pd.DataFrame) -> float:
-    """The rate with the fewest median steps among runs of one arm, task and threshold."""
-    return float(found.groupby("lr")["steps"].median().idxmin())
+    """The rate with the fewest median steps among runs of one arm, task and threshold, of those
+    that were tried with all seeds."""
+    tried = found.groupby("lr")["steps"].agg(["median", "size"])
+    return float(tried[tried["size"] == tried["size"].max()]["median"].idxmin())
 
 
 def at_best(found: pd.DataFrame) -> pd.DataFrame:
@@ -148,10 +167,10 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="*", default=list(plan()["battery"]), metavar="TASK")
     parser.add_argument("--workers", type=int, default=1, help="packs side by side")
     args = parser.parse_args()
-    for task in args.tasks:
-        wanted = [run.spec for run in runs(args.arms) if run.task == task]
-        made = sweep.run(wanted, store(), device="cpu", workers=args.workers)
-        print(f"{task}: {made} new records in {store().folder}", flush=True)
+    for arm in args.arms:
+        for task in args.tasks:
+            made = train(arm, task, args.workers)
+            print(f"{arm} on {task}: {made} new records in {store().folder}", flush=True)
     found = results()
     print(summary(found).to_string(), *settings(found), spread(found), sep="\n")
 
