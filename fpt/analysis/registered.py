@@ -27,8 +27,9 @@ class Claim:
     """One registered claim.
 
     `measure` is `steps` (to the threshold: the first arm needs fewer), `accuracy` (on the test set:
-    the first has more), `solved` (a larger share of runs of the first is at the threshold) or
-    `predicts` (over corpora, what was learned from context goes with fewer steps). `margin`: the
+    the first has more), `gap` (training minus test accuracy: the first has less), `solved` (a
+    larger share of runs of the first is at the threshold) or `predicts` (over corpora, what was
+    learned from context goes with fewer steps). `margin`: the
     ratio of steps or the points of accuracy that the difference must exceed. `backbones`: arm ->
     number of them. `expected`: the effect for which `power` was simulated.
     """
@@ -36,7 +37,7 @@ class Claim:
     name: str
     statement: str
     source: str
-    measure: Literal["steps", "accuracy", "solved", "predicts"]
+    measure: Literal["steps", "accuracy", "gap", "solved", "predicts"]
     backbones: Mapping[str, int]
     tasks: tuple[str, ...]
     margin: float = 0.0
@@ -88,6 +89,9 @@ def effect_of(it: Claim, runs: pd.DataFrame, corpora: pd.DataFrame | None = None
     if it.measure == "accuracy":
         means = mine.groupby(["arm", "seed"])["test_accuracy"].mean()
         return less(_of(-means, first), _of(-means, second), it.margin)
+    if it.measure == "gap":
+        means = mine.groupby(["arm", "seed"])["gap"].mean()
+        return less(_of(means, first), _of(means, second), it.margin)
     means = backbone_means(mine, it.tasks)
     return less(_of(means, first), _of(means, second), math.log(it.margin or 1.0))
 
