@@ -61,8 +61,10 @@ def train(arm: str, task: str, workers: int) -> int:
     there = store().read_all(run.key for run in first)
     if len(there) < len(first):
         return made
-    most = first[0].spec.threshold
-    ranked = sorted(first, key=lambda run: (steps_to(there[run.key], most).count, run.lr))
+    thresholds = sorted(plan()["battery"][task]["thresholds"], reverse=True)
+    ranked = sorted(
+        first, key=lambda run: [*(steps_to(there[run.key], it).count for it in thresholds), run.lr]
+    )
     rates = {run.lr for run in ranked[:FINALISTS]}
     others = [run.spec for run in mine if run not in first and run.lr in rates]
     return made + sweep.run(others, store(), device="cpu", workers=workers)
