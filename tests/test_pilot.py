@@ -14,7 +14,7 @@ def test_every_arm_has_the_same_trials(arm: str) -> None:
     runs, plan = pilot.runs([arm]), pilot.plan()
     trials = Counter((run.task, run.lr, run.spec.seed) for run in runs)
     assert set(trials.values()) == {1}
-    tried = {(task, lr) for task, it in plan["battery"].items() for lr in it["lrs"]}
+    tried = {(task, lr) for task in plan["battery"] for lr in plan["lrs"]}
     assert {(task, lr) for task, lr, _ in trials} == tried
     english = {f"nano-english@2M-{seed}" for seed in plan["arms"][arm]}
     assert {run.spec.weights for run in runs} == (english if "english" in arm else {None})

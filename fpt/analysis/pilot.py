@@ -47,7 +47,7 @@ def runs(arms: Iterable[str]) -> list[Run]:
         for arm in arms
         for task, tried in plan()["battery"].items()
         for most in [max(tried["thresholds"])]
-        for lr in tried["lrs"]
+        for lr in plan()["lrs"]
         for seed in plan()["arms"][arm]
     ]
 
