@@ -11,11 +11,12 @@ from scipy.stats import binom
 from fpt.pretrain import synthetic
 from fpt.pretrain.blocks import SHUFFLE, shuffle
 from fpt.pretrain.chains import bigram, frequencies, unigram
-from fpt.pretrain.corpus import VOCABULARY, Stream
+from fpt.pretrain.corpus import Stream
 from fpt.pretrain.harder import automaton, dyck
 from fpt.pretrain.lines import Language, entropy
 from fpt.pretrain.paired import FLAT, Flat, doubled_entropy, flat, nesting
 from fpt.pretrain.synthetic import ALONE, SYNTHETIC, alike, commonest, language, relabelled
+from fpt.tasks.texts import VOCABULARY
 
 TOKENS = 400_000
 RANKS = np.arange(1, VOCABULARY)

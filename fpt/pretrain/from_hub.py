@@ -6,7 +6,7 @@ from pathlib import Path
 from .. import hub, parquet
 from ..errors import FptError
 from ..files import write_atomic
-from .corpus import CORPORA, END, OWN_NAME, corpora_folder, lines_of
+from ..tasks.texts import CORPORA, END, OWN_NAME, corpora_folder, lines_of
 from .provide import OBJECTIVES
 
 

@@ -24,9 +24,10 @@ from ..files import write_json
 from ..loop import CHECKPOINT_SECONDS
 from ..records import check_numbers
 from ..rng import generator
+from ..tasks.texts import VOCABULARY
 from ..weights import file_digest
 from .body import describe, finished, write_weights
-from .corpus import VOCABULARY, Stream
+from .corpus import Stream
 from .lines import entropy
 from .models import LanguageModel, language_model, surprise
 from .plan import OFFSET, POSITIONS, Pretraining, batch_at, learning_rate, positions_seen

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from ..backbones import BACKBONES, FAMILIES, Backbone, build
 from ..draws import Draws
 from ..errors import FptError
+from ..tasks.texts import VOCABULARY
 from .body import body_config
-from .corpus import VOCABULARY
 
 ROWS = 1024  # of the matrix of logits at a time: what they need stays in the cache of a CPU
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ..errors import FptError
-from .corpus import CORPORA, VALID_TOKENS, Stream, own_text, token_stream
+from ..tasks.texts import CORPORA, own_text
+from .corpus import VALID_TOKENS, Stream, token_stream
 from .pixels import PIXELS, pixel_stream
 from .synthetic import SYNTHETIC, synthetic_stream
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from ..errors import FptError
 from ..rng import fold
+from ..tasks.texts import VOCABULARY
 from .blocks import SHUFFLE, shuffle
 from .chains import bigram, frequencies, unigram
-from .corpus import VOCABULARY, Stream, token_stream
+from .corpus import Stream, token_stream
 from .harder import automaton, dyck
 from .lines import Language
 from .paired import FLAT, copies, flat, nesting

@@ -25,11 +25,11 @@ import numpy as np
 
 from ..data import Arrays, Dataset
 from ..errors import FptError
-from ..pretrain.corpus import ENGLISH, documents
 from ..rng import fold
 from .base import resolve
 from .sequences import check_sequences, end_to_end
 from .text import SYMBOLS, TextTask, encode
+from .texts import ENGLISH, documents
 
 PREPARATION = 1
 AUTHORS: Mapping[str, tuple[str, ...]] = {  # surname -> letters of the names on title pages

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from ..data import Arrays, Dataset, check_array, load
-from ..pretrain.corpus import ENGLISH, documents
 from ..rng import fold
 from .base import Batch, Device, Example, FiniteTask, order, resolve
 from .text import SYMBOLS
+from .texts import ENGLISH, documents
 
 PREPARATION = 1
 LENGTH = 128  # bytes that are read; the next byte is predicted after each
