@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from profiled import texts
 
 from fpt import claims, config, dots, outputs, paper, tables
+from fpt.analysis import registered
 from fpt.arms import ARMS
 from fpt.cells import Cell
 from fpt.claim import Evidence
@@ -31,6 +32,7 @@ IDS = [comparison.name for _, comparison in ALL]
 
 
 LOCAL = {"fpt-smaller", "random-smaller"}  # smaller than any published body
+LAB = {f"{start}-{it}" for start in ("fpt", "statistics") for it in ("bigram-16", "copies")}
 
 
 def make(
@@ -102,17 +104,45 @@ def test_an_effect_is_within_one_table() -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_sections_of_the_project_have_the_arms_of_their_tables(profile: str) -> None:
+def test_arms_of_the_project_are_compared_in_a_table_of_their_section(profile: str) -> None:
+    """Each is one of a pair that is planned whole: none is trained for nothing."""
     loaded = config.load(profile)
+    alone = {}
     for name in loaded.sections:
-        runs = config.expand(loaded, name)
+        arms = {run.arm for run in config.expand(loaded, name)}
+        pairs = [pair for it in COMPARISONS.values() if it.of == name for pair in it.pairs]
+        if pairs:  # the other sections have tables of their own
+            planned = [pair for pair in pairs if arms.issuperset(pair)]
+            alone[name] = arms - {arm for pair in planned for arm in pair}
+    assert len(alone) == len({it.of for it in COMPARISONS.values()})
+    expected = {"efficiency": {"random", "full"}}  # compared by steps and cost, in other tables
+    if profile == "lab":  # registered claims compare it, no table does
+        expected["initialization"] = {"random-at-scale"}
+    if profile == "paper":  # beside the number that the paper has for it
+        expected["finetuning"] = {"random-output@24"}
+    assert {name: arms for name, arms in alone.items() if arms} == expected
+    claimed = {arm for claim in registered.claims("primary") for arm in claim.backbones}
+    assert expected.get("initialization", set()) <= claimed
+
+
+def test_the_paper_profile_has_every_arm_of_its_tables() -> None:
+    loaded = config.load("paper")
+    for name in loaded.sections:
         wanted = {arm for it in COMPARISONS.values() if it.of == name for arm in it.arms}
-        if wanted:  # the other sections have tables of their own
-            assert {run.arm for run in runs} <= wanted, name
-        if profile == "smoke":
-            assert len({run.task for run in runs}) <= 3, name
-        if profile == "paper":
-            assert {run.arm for run in runs} >= wanted - LOCAL, name
+        if wanted:
+            assert {run.arm for run in config.expand(loaded, name)} == wanted - LOCAL - LAB, name
+
+
+def test_corpora_that_the_lab_adds_are_in_its_table() -> None:
+    arms = {run.arm for run in config.expand(config.load("lab"), "synthetic_pretraining")}
+    assert arms >= set(COMPARISONS["corpora"].arms) > arms & LAB
+    assert arms & LAB == {"fpt-bigram-16", "fpt-copies"}
+
+
+def test_the_smoke_profile_has_few_tasks() -> None:
+    loaded = config.load("smoke")
+    for name in loaded.sections:
+        assert len({run.task for run in config.expand(loaded, name)}) <= 3, name
 
 
 # ------------------------------------------------------------------------------- tables and claims

@@ -239,6 +239,24 @@ def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path: Path) -> 
     assert not any(run.search for run in expand(load("smoke", written(tmp_path)), "transfer"))
 
 
+def test_a_search_reads_the_weights_of_its_own_seeds(tmp_path: Path) -> None:
+    """So a rate is chosen on other bodies than those that are reported."""
+    runs = expand(
+        load(
+            "smoke",
+            written(
+                tmp_path,
+                smoke__weights__language="nano-english@5M-{seed}",
+                smoke__sections__transfer__0__lrs=[0.001, 1],
+                smoke__sections__transfer__0__search=[7],
+            ),
+        ),
+        "transfer",
+    )
+    read = {(run.search, run.spec.seed, run.spec.weights) for run in runs if run.arm == "fpt"}
+    assert read == {(seed == 7, seed, f"nano-english@5M-{seed}") for seed in (7, 0, 1)}
+
+
 # ------------------------------------------------------------------------------------------ wrong
 
 
@@ -286,10 +304,6 @@ WRONG = {
     "search seeds of the block": (
         rates([1, 2], [7], seeds=[7]),
         [f"{TRANSFER}.search: ", "others than 7."],
-    ),
-    "a search on weights for every seed": (
-        rates([1, 2], [7]) | {"smoke__weights__language": "nano-english@5M-{seed}"},
-        [f"{TRANSFER}.search: 'fpt'", "nano-english@5M-{seed}", "give it weights without {seed}"],
     ),
     "rates of a probe": (
         rates([1, 2], [7], arms=["probe"]),
@@ -502,10 +516,14 @@ def test_the_transfer_section_of_the_project() -> None:
     runs = {name: expand(load(name), "transfer") for name in PROFILES}
     arms = {"fpt", "random", "full", "full-pretrained", "lstm", "lstm-released"}
     seven = {"bit-memory", "bit-xor", "listops", "mnist", "cifar10", "cifar10-lra", "homology"}
-    for name in ("lab", "paper"):
-        assert {run.arm for run in runs[name]} == arms | {"fpt-largest", "full@3"}
-        assert {run.task for run in runs[name]} == seven
-        assert len(runs[name]) == 44 * len(load(name).seeds)
+    assert {run.arm for run in runs["paper"]} == arms | {"fpt-largest", "full@3"}
+    assert {run.task for run in runs["paper"]} == seven
+    assert len(runs["paper"]) == 44 * len(load("paper").seeds)
+    battery = {"bit-xor", "bit-memory-small", "listops-short", "mnist-short"}
+    cells = {(run.arm, run.task) for run in runs["lab"]}
+    equal = {(arm, "mnist-equal") for arm in ("fpt", "random", "full")}
+    assert cells == {(arm, task) for arm in arms for task in battery} | equal
+    assert {bool(run.spec.threshold) for run in runs["lab"] if run.task in battery} == {True}
     assert {run.arm for run in runs["smoke"]} == {"fpt", "random", "full", "lstm"}
     assert {run.task for run in runs["smoke"]} == {"bit-xor", "digits"}
 

@@ -9,6 +9,8 @@ from fpt import claims, depth, paper
 from fpt.comparisons import COMPARISONS
 from fpt.sections import Section
 
+pytestmark = pytest.mark.usefixtures("matrix")
+
 NORMS, OUTPUT = COMPARISONS["depth_layernorm"], COMPARISONS["depth_output"]
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -85,13 +85,24 @@ def test_an_arm_says_how_a_body_starts_and_whether_it_is_frozen(section: Section
     assert all(run.task != LANGUAGE for run in section.runs)
 
 
-def test_weights_of_a_seed_are_those_of_the_lesson() -> None:
-    profile = config.load("lab")
-    found = planned(profile, "synthetic_pretraining")
-    assert len(found) == 3 * len({it.arm for it in found})
-    nesting = [it.plan for it in found if it.arm == "full-nesting"]
-    assert [plan.weights for plan in nesting] == [f"nano-nesting@5M-{s}" for s in profile.seeds]
-    assert not any(planned(config.load("smoke"), name) for name in config.load("smoke").sections)
+def test_weights_of_a_seed_are_those_of_the_lesson(section: Section) -> None:
+    own = {**section.profile.weights, "nesting": "nano-nesting@5M-{seed}"}
+    profile = replace(section.profile, weights=own, seeds=(3, 7))
+    read: dict[str, list[str | None]] = {}
+    for it in planned(profile, section.name):
+        read.setdefault(it.arm, []).append(it.plan.weights)
+    assert read["full-nesting"] == read["fpt-nesting"] == [f"nano-nesting@5M-{s}" for s in (3, 7)]
+    assert read["full-english"] == ["english-0"] * 2
+
+
+def test_the_lessons_of_the_project() -> None:
+    def lessons_of(name: str) -> list[Lesson]:
+        profile = config.load(name)
+        return [it for section in profile.sections for it in planned(profile, section)]
+
+    found = lessons_of("paper")
+    assert len(found) == 5 * len({it.arm for it in found}) == 5 * 10
+    assert lessons_of("smoke") == lessons_of("lab") == []
 
 
 @pytest.mark.parametrize(

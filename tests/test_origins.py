@@ -13,6 +13,8 @@ from fpt.sections import Section
 from fpt.table import label, si
 from fpt.tasks import get_task
 
+pytestmark = pytest.mark.usefixtures("matrix")
+
 MODALITY = COMPARISONS["modality"]
 LEVELS = {"fpt": 0.9, "random": 0.6, "fpt-bits": 0.8, "fpt-vit": 0.7, "random-vit": 0.5}
 GIVEN = {("fpt-bits", "bit-memory"), ("fpt-vit", "cifar10"), ("fpt-vit", "cifar10-lra")}

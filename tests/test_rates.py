@@ -17,6 +17,7 @@ from fpt.comparisons import COMPARISONS
 from fpt.config import PROFILES, Run
 from fpt.errors import FptError
 from fpt.expected import expected_of
+from fpt.paths import PARAMS
 from fpt.rate_figures import rate_figure
 from fpt.records import Record, Store
 from fpt.sections import Section, planned
@@ -25,6 +26,8 @@ from fpt.spec import RunSpec
 from fpt.status import status
 from fpt.summaries import Summary
 from fpt.table import label
+
+pytestmark = pytest.mark.usefixtures("matrix")
 
 RATES, CONTROLS = COMPARISONS["learning_rate"], COMPARISONS["controls"]
 GRID = (0.00001, 0.00003, 0.0001, 0.0003, 0.001, 0.003, 0.01)
@@ -84,8 +87,11 @@ def one(section: Section, arm: str, task: str) -> list[Run]:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_trials_are_equal_and_have_the_papers_rate(profile: str) -> None:
-    runs = config.expand(config.load(profile), "learning_rate")
-    for task in {run.task for run in runs}:
+    loaded = config.load(profile, PARAMS)  # the project's own
+    runs = config.expand(loaded, "learning_rate")
+    searched = {run.task for run in runs if run.search}
+    assert searched
+    for task in searched:
         mine = [run for run in runs if run.task == task]
         assert len({(run.spec.steps, run.spec.batch, run.spec.patience) for run in mine}) == 1
         trials = {
@@ -98,7 +104,7 @@ def test_trials_are_equal_and_have_the_papers_rate(profile: str) -> None:
         assert rates.published_rate(task) in {lr for _, lr, _ in each}
         seeds = [{seed for search, _, seed in each if search is which} for which in (True, False)]
         assert seeds[0].isdisjoint(seeds[1])
-        assert seeds[1] == set(config.load(profile).seeds)
+        assert seeds[1] == set(loaded.seeds)
 
 
 def test_the_papers_rate_is_its_own() -> None:

@@ -15,6 +15,8 @@ from fpt.comparisons import COMPARISONS, SCALED
 from fpt.style import LOOKS
 from fpt.trends import THIN, WIDE
 
+pytestmark = pytest.mark.usefixtures("matrix")
+
 LEVELS = {
     "fpt-smaller": 0.40, "fpt": 0.45, "fpt-larger": 0.50, "fpt-largest": 0.60,
     "random-smaller": 0.35, "random": 0.38, "random-larger": 0.42, "random-largest": 0.46,

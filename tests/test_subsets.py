@@ -123,8 +123,8 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(
 # ------------------------------------------------------------------------- what the specs say
 
 
-def of(task: str, arm: str = "random", profile: str = "lab") -> RunSpec:
-    return make_spec(config.load(profile), ARMS[arm], task, 0)
+def of(task: str, arm: str = "random") -> RunSpec:
+    return make_spec(config.load("paper"), ARMS[arm], task, 0)
 
 
 def test_a_task_of_long_sequences_is_tested_on_a_part_that_the_spec_names() -> None:

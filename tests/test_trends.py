@@ -18,6 +18,8 @@ from fpt.sections import Section
 from fpt.style import LOOKS
 from fpt.trends import Series, trends
 
+pytestmark = pytest.mark.usefixtures("matrix")
+
 DEPTHS = [COMPARISONS["depth_layernorm"], COMPARISONS["depth_output"]]
 DRAWN: dict[str, Callable[[Section], Figure]] = {
     "finetuning": lambda section: depth.depth_figure(section.part(["listops"]), DEPTHS),
