@@ -24,11 +24,13 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from fpt import config, paths
-from fpt import device as devices
+from fpt.sections.section.status import show
+
+from fpt import config
+from fpt import files as paths
 from fpt.records import Record, Store, digest, to_content
 from fpt.spec import RunSpec
-from fpt.status import show
+from fpt.training import device as devices
 
 RESULTS = Path(__file__).parent / "results"
 PROFILE = "paper"

@@ -20,14 +20,14 @@ import torch
 from torch import Tensor
 from torch.optim import AdamW, Muon, Optimizer
 
-from fpt import device as devices
 from fpt.backbones import backbone
-from fpt.pretrain.corpus import Stream
-from fpt.pretrain.language import held_out_loss, loss_of
-from fpt.pretrain.models import LanguageModel, language_model
-from fpt.pretrain.plan import Pretraining, batch_at, fitted, learning_rate
-from fpt.pretrain.streams import open_stream
-from fpt.rng import generator
+from fpt.pretraining.corpus import Stream
+from fpt.pretraining.language import held_out_loss, loss_of
+from fpt.pretraining.models import LanguageModel, language_model
+from fpt.pretraining.plan import Pretraining, batch_at, fitted, learning_rate
+from fpt.pretraining.streams import open_stream
+from fpt.tasks.rng import generator
+from fpt.training import device as devices
 
 RESULTS = Path(__file__).parent / "results" / "optimizers.json"
 RATES = {"adamw": (0.001, 0.002, 0.004, 0.008), "muon": (0.001, 0.002, 0.004, 0.008)}

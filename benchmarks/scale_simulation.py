@@ -20,18 +20,18 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+from fpt.report.render.style import INK, styled
 from matplotlib.figure import Figure
 
-from fpt import sweep
 from fpt.backbones import Backbone, backbone
 from fpt.commands import sections_of
-from fpt.counts import flops_per_token, matrix_parameters, planned_flops
-from fpt.pretrain.language import Pretraining
-from fpt.pretrain.provide import plan_of
+from fpt.pretraining.language import Pretraining
+from fpt.pretraining.provide import plan_of
 from fpt.spec import RunSpec
-from fpt.style import INK, styled
 from fpt.tasks import get_task
-from fpt.train import task_of
+from fpt.training import sweep
+from fpt.training.flops import flops_per_token, matrix_parameters, planned_flops
+from fpt.training.train import task_of
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "scale.md"

@@ -16,23 +16,23 @@ from pathlib import Path
 from typing import NoReturn
 
 from . import params
-from .errors import FptError
+from .files import FptError
 
 
 def render(args: argparse.Namespace) -> None:
-    from . import report
+    from .report import render as report
 
     report.render(args.section, args.profile)
 
 
 def index(args: argparse.Namespace) -> None:
-    from . import front
+    from .report import index as front
 
     front.index(args.profile)
 
 
 def sheet(args: argparse.Namespace) -> None:
-    from .sheet import contact_sheet
+    from .report.sheet import contact_sheet
 
     for path in contact_sheet(args.profile):
         print(path)
@@ -51,7 +51,7 @@ def merge(args: argparse.Namespace) -> None:
 
 
 def status(args: argparse.Namespace) -> None:
-    from .status import show
+    from .sections.status import show
 
     show(args.profile, args.json)
 

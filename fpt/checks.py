@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
 from .analysis.registration import registered_seeds
-from .arms import ARMS, FROZEN, Arm
 from .backbones import BACKBONES, FAMILIES, Backbone, backbone
-from .errors import FptError
-from .files import NAME
+from .backbones.weights import check_identity, reads_weights
+from .files import NAME, FptError
 from .params import check_names
+from .sections.arms import ARMS, FROZEN, Arm
 from .strict_yaml import is_quoted
 from .tasks import get_task
-from .weights import check_identity, reads_weights
 
 SETTINGS: Mapping[str, type] = {
     "lr": float,
@@ -27,7 +26,11 @@ SETTINGS: Mapping[str, type] = {
     "augment": bool,
 }
 EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "beyond")  # of a section's block too
-ENGLISH = ("english", "arms", "seeds")  # of a block that teaches bodies English (`fpt.lessons`)
+ENGLISH = (
+    "english",
+    "arms",
+    "seeds",
+)  # of a block that teaches bodies English (`fpt.sections.lessons`)
 ZERO_ALLOWED = {"patience", "dropout", "eval_items", "test_items", "threshold"}
 MOST_REGISTERED = 1000
 TOO_LARGE = 2**63  # for a number of any setting, and for a seed
@@ -153,8 +156,8 @@ def check_seeds(where: str, seeds: Any) -> None:
 
 def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> None:
     """A block with `lrs` trains at each of them; its `search` names the seeds that choose among
-    them, which must not be those that are reported (see `fpt.rates`). Where the best is at an edge,
-    it goes on to the rates `beyond` (see `fpt.grid`)."""
+    them, which must not be those that are reported (see `fpt.analysis.rates`). Where the best is at
+    an edge, it goes on to the rates `beyond` (see `fpt.analysis.grid`)."""
     if not {"lrs", "search", "beyond"} & set(block):
         return
     lrs, search, beyond = block.get("lrs"), block.get("search"), block.get("beyond", [])

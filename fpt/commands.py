@@ -5,18 +5,19 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from . import config, grid, sweep
-from . import device as devices
-from .arms import ARMS
+from . import config
+from .analysis import grid
 from .backbones import backbone
-from .counts import parameter_counts
-from .errors import FptError
+from .files import PREPARED, FptError
 from .params import instead
-from .paths import PREPARED
 from .records import store
-from .sections import Section, planned, seconds
+from .sections.arms import ARMS
+from .sections.section import Section, planned, seconds
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks
+from .training import device as devices
+from .training import sweep
+from .training.flops import parameter_counts
 
 SMALLEST_PART = 0.0001  # of a GPU, that Ray knows
 
@@ -58,7 +59,7 @@ def chosen(
 
 def data(args: argparse.Namespace) -> None:
     """Prepare the data that a profile's sections need, or the tasks named."""
-    from .prepare import parse_task, prepare
+    from .tasks.manifest import parse_task, prepare
 
     wanted: list[Any] = [parse_task(text) for text in args.tasks]
     loaded = config.load(args.profile)
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
         raise FptError(f"--workers must be at least 1, not {args.workers}.")
     cluster = None
     if args.executor == "ray":
-        from .on_ray import Cluster
+        from .training.ray_executor import Cluster
 
         gpus = 1.0 if args.gpus is None else args.gpus
         if not SMALLEST_PART <= gpus <= 1:
@@ -150,7 +151,7 @@ def teach(args: argparse.Namespace) -> None:
 def _teach(parts: Sequence[Section], end: float) -> bool:
     """Give the missing lessons of the sections until `time.monotonic()` passes `end`, and write the
     index files, also where a lesson fails; whether any section has lessons."""
-    from . import lessons
+    from .sections import lessons
 
     wanted = {part.name: lessons.planned(part.profile, part.name) for part in parts}
     try:
@@ -190,7 +191,7 @@ def tasks(args: argparse.Namespace) -> None:
 
 def params(args: argparse.Namespace) -> None:
     """Trainable groups of a backbone on a task, with their counts."""
-    from .prepare import parse_task
+    from .tasks.manifest import parse_task
 
     spec, task = backbone(args.backbone), parse_task(args.task)
     counts = parameter_counts(spec, task)
@@ -205,7 +206,7 @@ def verify(args: argparse.Namespace) -> int:
     """Recompute random cells of a report and say whether they match; status 1 if one does not, or
     if what any printed cell rests on is not here."""
     from . import verify as again
-    from .rates import tuned
+    from .analysis.rates import tuned
 
     if args.cells < 1:
         raise FptError(f"--cells must be at least 1, not {args.cells}.")
@@ -225,16 +226,16 @@ def verify(args: argparse.Namespace) -> int:
 
 def corpus(args: argparse.Namespace) -> None:
     """Write a text corpus from files of a data set on the hub."""
-    from .pretrain.from_hub import take
+    from .pretraining.from_hub import take
 
     print(take(args.name, args.repo, args.revision, args.files, args.column))
 
 
 def pretrain(args: argparse.Namespace) -> None:
     """Pretrain a backbone on a corpus or task; without OBJECTIVE, what the profile reads."""
-    from .lessons import planned
-    from .pretrain.provide import make_plan, pretrain, provide
-    from .weights import local_folder
+    from .backbones.weights import local_folder
+    from .pretraining.provide import make_plan, pretrain, provide
+    from .sections.lessons import planned
 
     if args.objective is None:
         options = {name: getattr(args, name) for name in ("backbone", "tokens", "seed", "budget")}

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .arms import ARMS, Arm
 from .backbones import backbone
+from .backbones.weights import reads_weights
 from .checks import (
     EXTRA,
     SETTINGS,
@@ -31,14 +31,14 @@ from .checks import (
     check_words,
     seeds_of,
 )
-from .counts import as_costly
-from .errors import FptError
-from .loop import TRAIN_ITEMS
-from .pages import notebooks
+from .files import FptError
 from .params import PROFILES, check_names, read_params
+from .report.pages import notebooks
+from .sections.arms import ARMS, Arm
 from .spec import RunSpec, canonical, probe_of
 from .tasks import get_task
-from .weights import reads_weights
+from .training.flops import as_costly
+from .training.loop import TRAIN_ITEMS
 
 OPTIONAL: Mapping[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out
 LONG = 1024  # tokens of a sequence from which on a test takes longer than the training

@@ -1,4 +1,9 @@
-"""Atomic files and locks: a reader sees the old content or the new, never half of it."""
+"""Paths, atomic files and locks, and the one exception that users see.
+
+papermill runs a notebook in the caller's directory, nbval in the notebook's own, so no path is
+relative. The root is the checkout that holds the package, or `FPT_ROOT` if the package is installed
+apart from a checkout. A reader of a file sees its old content or its new, never half of it.
+"""
 
 import errno
 import fcntl
@@ -13,13 +18,31 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .errors import FptError
+PACKAGE = Path(__file__).resolve().parent
+SHIPPED = PACKAGE / "shipped"  # weights that come with the package
+ROOT = Path(os.environ.get("FPT_ROOT", PACKAGE.parent))
+with suppress(FileNotFoundError):  # of the working directory: who reads a file says so
+    ROOT = Path(os.path.realpath(ROOT))
+DATA = ROOT / "data"
+PREPARED = DATA / "prepared"
+REPORTS = ROOT / "reports"
+PARAMS = ROOT / "params.yaml"
+CACHE = ROOT / ".cache"
+NOTEBOOKS = ROOT / "notebooks"
 
 HOST = platform.node()  # processes of two machines that share a disk may have one number
 PARTIAL = re.compile(rf"\..+\.{re.escape(HOST)}\.(\d{{1,9}})\.partial")
 
 # What may become part of a file's name: nothing hidden, and no way out of a folder.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
+
+
+class FptError(Exception):
+    """A mistake the user can correct, told in one sentence.
+
+    The sentence names what was given, what is allowed, and what to do. The command line prints it
+    and exits with status 2; nothing has been written when it is raised.
+    """
 
 
 def write_all(contents: Mapping[Path, bytes]) -> None:

@@ -5,8 +5,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from .errors import FptError
-from .paths import PARAMS
+from .files import PARAMS, FptError
 from .strict_yaml import read_yaml
 
 PROFILES = ("smoke", "lab", "paper")

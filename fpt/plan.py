@@ -11,20 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from . import config, notes, sweep
+from . import config
 from .analysis import pilot, registered
 from .analysis.registration import digest, registered_seeds
-from .arms import ARMS
+from .backbones.weights import local_folder
 from .config import Profile, Run
-from .errors import FptError
-from .files import write_atomic
-from .paths import ROOT, SHIPPED
-from .pretrain.provide import digest_of, plan_of, pretrain
+from .files import ROOT, SHIPPED, FptError, write_atomic
+from .pretraining import metadata as notes
+from .pretraining.provide import digest_of, plan_of, pretrain
 from .records import Store, store
-from .sections import seconds
+from .sections.arms import ARMS
+from .sections.section import seconds
 from .spec import RunSpec
 from .tasks import get_task
-from .weights import local_folder
+from .training import sweep
 
 LAB = "lab"
 PAGE = ROOT / "docs" / "plan.md"

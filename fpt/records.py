@@ -17,9 +17,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from .errors import FptError
-from .files import NAME, content_of, lock, set_aside, write_all, write_atomic
-from .paths import CACHE, REPORTS
+from .files import (
+    CACHE,
+    NAME,
+    REPORTS,
+    FptError,
+    content_of,
+    lock,
+    set_aside,
+    write_all,
+    write_atomic,
+)
 from .spec import RunSpec, from_dict
 
 Status = Literal["done", "diverged", "failed"]
@@ -357,8 +365,8 @@ def _parameters_beside(path: Path, named: str | None) -> bytes | None:
 
 def merge_beside(records: Path, other: Path) -> int:
     """Take over what lies beside the records of another store and is missing here: notes of bodies
-    (`fpt.notes`), records of lessons (`fpt.lessons`). Returns how many; a damaged one raises
-    FptError.
+    (`fpt.pretraining.metadata`), records of lessons (`fpt.sections.lessons`). Returns how many; a
+    damaged one raises FptError.
     """
     taken: dict[Path, bytes] = {}
     folders = [other / kind for kind in BESIDE if os.path.isdir(other / kind)]

@@ -30,7 +30,7 @@ class RunSpec:
 
     data: str  # canonical JSON of the task's identity: name, options, source of its data
     backbone: str  # a name of fpt.backbones
-    init: str  # how the body starts, a name of fpt.weights
+    init: str  # how the body starts, a name of fpt.backbones.weights
     weights: str | None  # identity of the weights behind `init`, None where none are read
     trainable: tuple[str, ...]  # groups of parameters, sorted
     lr: float  # Adam, constant
@@ -43,8 +43,10 @@ class RunSpec:
     dropout: float = 0.1  # after a linear input net and inside the body (not on attention weights)
     augment: bool = True  # the task's augmentation, where it has one
     procedure: str = "sgd"  # or "probe": see `probe_of`
-    input_init: str = "orthogonal"  # how the input net starts, a name of fpt.model.INPUT_INITS
-    order: str = "given"  # of the tokens, or "shuffled": see fpt.shuffle
+    input_init: str = (
+        "orthogonal"  # how the input net starts, a name of fpt.training.model.INPUT_INITS
+    )
+    order: str = "given"  # of the tokens, or "shuffled": see fpt.training.shuffle
     eval_items: int = 0  # validation examples at an evaluation, see Task.subset; 0: all
     test_items: int = 0  # examples of the test set, see Task.subset; 0: all
     threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none
@@ -100,8 +102,9 @@ def from_dict(values: Mapping[str, Any]) -> RunSpec:
     return spec
 
 
-# What a probe (`fpt.probe`) fixes. It has no learning rate and no mini-batches: `steps` are L-BFGS
-# iterations at most, for each penalty; `batch` examples are drawn once where a task is endless.
+# What a probe (`fpt.training.probe`) fixes. It has no learning rate and no mini-batches: `steps`
+# are L-BFGS iterations at most, for each penalty; `batch` examples are drawn once where a task is
+# endless.
 PROBE: Mapping[str, Any] = {
     "procedure": "probe",
     "trainable": ("output",),

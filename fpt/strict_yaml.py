@@ -7,8 +7,7 @@ from typing import Any
 
 import yaml
 
-from .errors import FptError
-from .files import content_of, reason
+from .files import FptError, content_of, reason
 
 # The same language, read ten times as fast where PyYAML has its C part.
 Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

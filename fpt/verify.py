@@ -16,18 +16,19 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from . import config, notes
-from .cells import CHOSEN
+from . import config
+from .analysis.cells import CHOSEN
+from .analysis.grid import At
 from .config import Run
-from .device import environment
-from .errors import FptError
-from .grid import At
-from .kept import kept_row
-from .loop import Loop
+from .files import FptError
+from .pretraining import metadata as notes
 from .records import Record, Store
-from .sections import Section
+from .sections.section import Section
 from .spec import RunSpec
-from .train import task_of, train
+from .training.device import environment
+from .training.kept import kept_row
+from .training.loop import Loop
+from .training.train import task_of, train
 
 SAME = ("device", "precision", "torch", "transformers")  # what must agree for equal numbers
 # Where they do not, rounding turns answers that are close to a tie, to either side: of n that turn,

@@ -26,11 +26,12 @@ from typing import Any
 
 import torch
 
-from fpt import files, records, train
-from fpt.errors import FptError
+from fpt import files, records
+from fpt.files import FptError
 from fpt.records import Store, to_content
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import get_task
+from fpt.training import train
 
 CALLS = ("fsync", "sync", "rename", "unlink")
 MOMENT = "a random moment"

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from fpt.sections.section.arms import ARMS as ALL
+from fpt.sections.section.section import Section
 
 from fpt import config
-from fpt.arms import ARMS as ALL
 from fpt.config import Run
-from fpt.loop import TRAIN_ITEMS
 from fpt.records import Record, Status
-from fpt.sections import Section
-from fpt.train import task_of
+from fpt.training.loop import TRAIN_ITEMS
+from fpt.training.train import task_of
 
 SETTINGS = {
     "lr": 0.001, "batch": 4, "steps": 120, "eval_every": 10, "eval_items": 0, "patience": 0,
@@ -47,7 +47,7 @@ def make_section(
 
     `tasks`: their names, or their blocks in params.yaml by name.
     """
-    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", folder)
+    monkeypatch.setattr(sys.modules["fpt.sections.section"], "REPORTS", folder)
     monkeypatch.setattr("fpt.records.REPORTS", folder)
     block = {
         "train_on": ["cuda"], "bodies": bodies(body[0]), "weights": weights(body[1]),

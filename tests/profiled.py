@@ -5,21 +5,21 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from fpt.report.render.style import styled
+from fpt.sections.section.section import Section, section
 from made import make_record
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from fpt import claims
-from fpt.cells import Cell
-from fpt.claim import Claim, Evidence
-from fpt.sections import Section, section
-from fpt.style import styled
+from fpt.analysis.cells import Cell
+from fpt.analysis.claim import Claim, Evidence
+from fpt.sections.section import claims
 
 
 def section_of(name: str, profile: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
     """The section `name` of params.yaml; its reports go to `folder`."""
-    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", folder)
+    monkeypatch.setattr(sys.modules["fpt.sections.section"], "REPORTS", folder)
     monkeypatch.setattr("fpt.records.REPORTS", folder)
     return section(name, profile)
 

@@ -11,16 +11,16 @@ import torch
 from test_pretrain import TINY, TINY_LSTM_POSITIONS, text  # noqa: F401
 
 from fpt.backbones import Backbone, build
-from fpt.draws import Draws
-from fpt.errors import FptError
-from fpt.inits import is_end
-from fpt.pretrain import adapt as module
-from fpt.pretrain.adapt import adapt, adapted, record_path, started
-from fpt.pretrain.language import pretrain
-from fpt.pretrain.models import language_model
-from fpt.pretrain.plan import Adaptation, Pretraining, fitted
-from fpt.pretrain.streams import open_stream
-from fpt.weights import body_state
+from fpt.backbones.dropout import Draws
+from fpt.backbones.initialisations import is_end
+from fpt.backbones.weights import body_state
+from fpt.files import FptError
+from fpt.pretraining import adapt as module
+from fpt.pretraining.adapt import adapt, adapted, record_path, started
+from fpt.pretraining.language import pretrain
+from fpt.pretraining.models import language_model
+from fpt.pretraining.plan import Adaptation, Pretraining, fitted
+from fpt.pretraining.streams import open_stream
 
 WEIGHTS = "micro-dyck-64-0"
 PLAN = Adaptation("javascript", "micro", 2048, context=64, batch=4, warmup=4)

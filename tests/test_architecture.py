@@ -5,18 +5,21 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from fpt.report.render.architecture import LENGTH, bodies_table, gradients, memories, memory_table
+from fpt.report.render.table import label
+from fpt.sections.section.comparisons import ARCHITECTURES, COMPARISONS
+from fpt.sections.section.section import Section
 from made import make_section
 from tiny import WEIGHTS
 
-from fpt import architecture, claims, config, memory
-from fpt.architecture import LENGTH, bodies_table, gradients, memories, memory_table
+from fpt import config
+from fpt.analysis import memory
+from fpt.analysis.cells import Cell
+from fpt.analysis.claim import Evidence
 from fpt.backbones import backbone
-from fpt.cells import Cell
-from fpt.claim import Evidence
-from fpt.comparisons import ARCHITECTURES, COMPARISONS
-from fpt.counts import forward_flops, matrix_parameters
-from fpt.sections import Section
-from fpt.table import label
+from fpt.report.render import architecture
+from fpt.sections.section import claims
+from fpt.training.flops import forward_flops, matrix_parameters
 
 ARMS = dict.fromkeys((*COMPARISONS["lstm"].arms, *COMPARISONS["architectures"].arms))
 
@@ -49,7 +52,9 @@ def few(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
     made = make_section(tiny, monkeypatch, "architecture", list(ARMS), ("tiny", WEIGHTS))
     bodies = {"lstm": "lstm-tiny", "lstm-released": "lstm-released-tiny"}
     made.profile.bodies.update(bodies)  # type: ignore[attr-defined]
-    monkeypatch.setattr(sys.modules["fpt.architecture"].config, "load", lambda name: made.profile)
+    monkeypatch.setattr(
+        sys.modules["fpt.report.architecture"].config, "load", lambda name: made.profile
+    )
     return made
 
 

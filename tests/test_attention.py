@@ -7,12 +7,12 @@ import torch
 from tiny import pretrained, spec, task_of
 from torch import Tensor
 
-from fpt.attention import attention_mass, chance, maps, mass, relevant
+from fpt.analysis.attention import attention_mass, chance, maps, mass, relevant
 from fpt.backbones.gpt2 import GPT2Body
-from fpt.errors import FptError
-from fpt.model import Model, assemble
+from fpt.files import FptError
 from fpt.spec import RunSpec
 from fpt.tasks import Batch, get_task
+from fpt.training.model import Model, assemble
 
 pytestmark = pytest.mark.usefixtures("tiny")
 CPU = torch.device("cpu")

@@ -8,21 +8,24 @@ import profiled
 import pytest
 import torch
 import yaml
+from fpt.report.render.attention_maps import heads_figure, one_example, pooled
+from fpt.report.render.mass_tables import share
+from fpt.sections.section.section import Section
 from made import SETTINGS
 from matplotlib.figure import Figure
 from tiny import WEIGHTS, task_of
 
-from fpt import attention_maps, claims, config, mass_tables, masses, outputs
-from fpt.attention import attention_mass, maps
-from fpt.attention_maps import heads_figure, one_example, pooled
-from fpt.claim import Evidence
-from fpt.kept import trained_model
-from fpt.mass_tables import share
-from fpt.masses import LABELS, attends, by_layer, lifts
-from fpt.model import assemble
-from fpt.sections import Section
-from fpt.stats import mean_interval
-from fpt.train import train
+from fpt import config
+from fpt.analysis import masses
+from fpt.analysis.attention import attention_mass, maps
+from fpt.analysis.claim import Evidence
+from fpt.analysis.masses import LABELS, attends, by_layer, lifts
+from fpt.analysis.stats import mean_interval
+from fpt.report.render import attention_maps, mass_tables, outputs
+from fpt.sections.section import claims
+from fpt.training.kept import trained_model
+from fpt.training.model import assemble
+from fpt.training.train import train
 
 TASKS = {
     "bit-xor": {"options": {"n": 3}},
@@ -35,7 +38,7 @@ def section(tiny: Path, monkeypatch: pytest.MonkeyPatch, rendering: None) -> Sec
     """Two tasks, FPT and a random body, two seeds; nothing is trained yet."""
     assert train.__kwdefaults__ is not None
     monkeypatch.setitem(train.__kwdefaults__, "cache", tiny / "cache")
-    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", tiny / "reports")
+    monkeypatch.setattr(sys.modules["fpt.sections.section"], "REPORTS", tiny / "reports")
     monkeypatch.setattr("fpt.records.REPORTS", tiny / "reports")
     block = {
         "train_on": ["cpu", "cuda"], "bodies": {"transformer": "tiny"},

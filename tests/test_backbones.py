@@ -27,13 +27,13 @@ from transformers import (
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from fpt.backbones import BACKBONES, FAMILIES, Backbone, backbone, build, group_of
+from fpt.backbones.dropout import Draws, Dropout
 from fpt.backbones.encoder import Attention
-from fpt.draws import Draws, Dropout
-from fpt.errors import FptError
-from fpt.loop import Loop
-from fpt.model import Model, assemble
-from fpt.pack import PackedRMSNorm, losses
+from fpt.files import FptError
 from fpt.spec import RunSpec
+from fpt.training.loop import Loop
+from fpt.training.model import Model, assemble
+from fpt.training.packing import PackedRMSNorm, losses
 
 CPU = torch.device("cpu")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

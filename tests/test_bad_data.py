@@ -19,11 +19,11 @@ from PIL import Image
 from refusals import check_said, refusal
 from safetensors.torch import save_file
 
-from fpt import data, parquet
-from fpt.data import Arrays, Dataset
-from fpt.pretrain import corpus
-from fpt.pretrain.streams import open_stream
-from fpt.tasks import get_task, image_data, proteins
+from fpt.pretraining import corpus
+from fpt.pretraining.streams import open_stream
+from fpt.tasks import datasets as data
+from fpt.tasks import get_task, image_data, parquet, proteins
+from fpt.tasks.datasets import Arrays, Dataset
 from fpt.tasks.expressions import generate
 
 

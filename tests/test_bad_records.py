@@ -9,19 +9,20 @@ from typing import Any
 
 import pytest
 import torch
+from fpt.sections.section.summaries import summaries
 from refusals import check_said, refusal
 from safetensors.torch import save_file
 from test_records import made
 from tiny import spec, task_of
 
-from fpt import checkpoint, paths
+from fpt import files as paths
 from fpt.backbones import backbone
-from fpt.loop import Loop
-from fpt.pretrain.language import Log, Pretraining, optimizer_of, resume, save
-from fpt.pretrain.models import language_model
+from fpt.pretraining.language import Log, Pretraining, optimizer_of, resume, save
+from fpt.pretraining.models import language_model
 from fpt.records import Store, digest, to_content
 from fpt.spec import from_dict
-from fpt.summaries import summaries
+from fpt.training import checkpoint
+from fpt.training.loop import Loop
 
 KEY = made().key
 

@@ -17,9 +17,9 @@ from tiny import WEIGHTS
 from torch import Tensor
 
 from fpt.backbones import backbone, build
-from fpt.draws import Draws
-from fpt.pretrain.provide import plan_of, provide
-from fpt.weights import INITS, body_state, find
+from fpt.backbones.dropout import Draws
+from fpt.backbones.weights import INITS, body_state, find
+from fpt.pretraining.provide import plan_of, provide
 
 BIAS = "transformer.h.1.mlp.c_fc.bias"
 TABLE = "transformer.wpe.weight"
@@ -63,7 +63,7 @@ def test_a_file_that_may_not_be_read(tiny: Path, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Path, "open", refuse)
     said = ["Cannot read", str(file_of(tiny)), "Permission denied", "right to read"]
-    monkeypatch.setattr("fpt.weights.stated_digest", lambda path: "a")
+    monkeypatch.setattr("fpt.backbones.weights.stated_digest", lambda path: "a")
     check_said(refusal(start), said)
 
 

@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import pytest
+from fpt.report.render.budget import budget_table, late_gain
+from fpt.report.render.table import NONE, label
 from made import fill, make_section
-
-from fpt.budget import budget_table, late_gain
-from fpt.table import NONE, label
 
 
 def looks(*accuracies: float) -> list[dict[str, float]]:

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 import yaml
+from fpt.sections.section.expected import expected
+from fpt.sections.section.section import seconds
 from processes import lives, until, workers_of
 from tiny import WEIGHTS
 
-from fpt import records, train
+from fpt import records
 from fpt.__main__ import main
 from fpt.config import expand, load
-from fpt.errors import FptError
-from fpt.expected import expected
-from fpt.paths import PACKAGE
+from fpt.files import PACKAGE, FptError
 from fpt.records import Store
-from fpt.sections import seconds
 from fpt.tasks import TASKS
+from fpt.training import train
 
 PARAMETERS = {
     "profile": "smoke",
@@ -78,10 +78,10 @@ def project(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def enter(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes `root` the project of this process."""
     monkeypatch.setattr("fpt.params.PARAMS", root / "params.yaml")
-    monkeypatch.setattr("fpt.paths.CACHE", root / ".cache")
+    monkeypatch.setattr("fpt.files.CACHE", root / ".cache")
     monkeypatch.setattr(records, "REPORTS", root / "reports")
-    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", root / "reports")
-    for module in ("fpt.data", "fpt.commands"):
+    monkeypatch.setattr(sys.modules["fpt.sections.section"], "REPORTS", root / "reports")
+    for module in ("fpt.tasks.datasets", "fpt.commands"):
         monkeypatch.setattr(importlib.import_module(module), "PREPARED", root / "data" / "prepared")
     assert train.train.__kwdefaults__ is not None
     monkeypatch.setitem(train.train.__kwdefaults__, "cache", root / ".cache")
@@ -341,7 +341,7 @@ def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(ALONE))
     with monkeypatch.context() as here:
         here.setattr("fpt.params.PARAMS", tmp_path / "params.yaml")
-        here.setattr("fpt.paths.CACHE", tmp_path / ".cache")
+        here.setattr("fpt.files.CACHE", tmp_path / ".cache")
         expected("smoke")
     return tmp_path
 

@@ -5,20 +5,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fpt.report.render.table import label
+from fpt.sections.section.arms import ARMS
+from fpt.sections.section.comparison import Comparison
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.section import Section
 from made import fill, make_section
 from matplotlib.figure import Figure
 from profiled import texts
 
-from fpt import claims, config, dots, outputs, paper, tables
+from fpt import config
 from fpt.analysis import registered
-from fpt.arms import ARMS
-from fpt.cells import Cell
-from fpt.claim import Evidence
-from fpt.comparison import Comparison
-from fpt.comparisons import COMPARISONS
+from fpt.analysis.cells import Cell
+from fpt.analysis.claim import Evidence
 from fpt.config import PROFILES, Run
-from fpt.sections import Section
-from fpt.table import label
+from fpt.paper.reader import reader as paper
+from fpt.report.render import dots, outputs, tables
+from fpt.sections.section import claims
 
 SECTIONS = {
     "initialization": ("initialization",),

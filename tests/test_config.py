@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
+from fpt.sections.section.arms import ARMS, FROZEN
 
 from fpt import config
-from fpt.arms import ARMS, FROZEN
 from fpt.checks import SETTINGS
 from fpt.config import PROFILES, expand, load, make_spec
-from fpt.errors import FptError
+from fpt.files import PACKAGE, PARAMS, FptError
 from fpt.params import current_profile
-from fpt.paths import PACKAGE, PARAMS
 from fpt.strict_yaml import read_yaml
 
 BLOCK: dict[str, Any] = {
@@ -458,7 +457,7 @@ def refused(path: Path) -> str:
 def test_a_mistake_is_one_sentence_that_names_its_place(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fpt.pages.NOTEBOOKS", PACKAGE.parent / "notebooks")
+    monkeypatch.setattr("fpt.report.pages.NOTEBOOKS", PACKAGE.parent / "notebooks")
     changes, expected = WRONG[what]
     message = refused(written(tmp_path, **changes))
     assert [part for part in expected if part not in message] == [], message

@@ -6,24 +6,24 @@ from pathlib import Path
 
 import pytest
 import torch
+from fpt.sections.section.arms import ARMS
 from tiny import pretrained, spec, task_of
 from torch import Tensor
 
-from fpt.arms import ARMS
 from fpt.backbones import BACKBONES, Backbone, backbone, build, group_of
+from fpt.backbones.dropout import Draws
 from fpt.backbones.gpt2 import GPT2Body
 from fpt.backbones.none import LastToken, MeanToken
 from fpt.backbones.split import Attention, SplitBody
 from fpt.config import load, make_spec
-from fpt.counts import matrix_parameters, parameter_counts
-from fpt.draws import Draws
-from fpt.errors import FptError
-from fpt.loop import Loop
-from fpt.model import assemble, body_identity
-from fpt.shuffle import shuffled
+from fpt.files import FptError
 from fpt.spec import RunSpec
-from fpt.sweep import packs
 from fpt.tasks import get_task
+from fpt.training.flops import matrix_parameters, parameter_counts
+from fpt.training.loop import Loop
+from fpt.training.model import assemble, body_identity
+from fpt.training.shuffle import shuffled
+from fpt.training.sweep import packs
 
 CPU = torch.device("cpu")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}

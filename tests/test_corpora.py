@@ -6,16 +6,18 @@ from typing import Any
 
 import made
 import pytest
+from fpt.report.render.style import LOOKS
+from fpt.report.render.table import label
+from fpt.sections.section.arms import AMOUNTS, ARMS, CORPORA, ENGLISH
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.section import Section
 from made import fill, make_record, make_section
 
-from fpt import claims, corpora, origins, tables
-from fpt.arms import AMOUNTS, ARMS, CORPORA, ENGLISH
-from fpt.claim import LANGUAGE
-from fpt.comparisons import COMPARISONS
+from fpt.analysis import provenance as origins
+from fpt.analysis.claim import LANGUAGE
 from fpt.config import Run
-from fpt.sections import Section
-from fpt.style import LOOKS
-from fpt.table import label
+from fpt.report.render import corpora, tables
+from fpt.sections.section import claims
 
 NAMES = {
     "english-last": "english@5M-last",

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from fpt.sections.section.expected import expected_of
 from made import make_section
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fpt.backbones import SIZES, backbone, build
-from fpt.counts import as_costly, forward_flops, matrix_parameters
-from fpt.draws import Draws
-from fpt.expected import expected_of
-from fpt.train import task_of
+from fpt.backbones.dropout import Draws
+from fpt.training.flops import as_costly, forward_flops, matrix_parameters
+from fpt.training.train import task_of
 
 DEEPER = [size for size, (layers, _, _) in SIZES.items() if layers > 3]
 

@@ -5,23 +5,24 @@ from pathlib import Path
 
 import pytest
 import torch
+from fpt.report.render.coverage import cells, is_own, places
+from fpt.sections.section.expected import Coverage, expected_of
+from fpt.sections.section.status import covered, status
+from fpt.sections.section.summaries import summaries
 from made import make_record, make_section
 from tiny import WEIGHTS
 
 import fpt
-from fpt import backbones, config, paper, weights
-from fpt.backbones import BACKBONES, Backbone, backbone
-from fpt.coverage import cells, is_own, places
-from fpt.draws import Draws
-from fpt.errors import FptError
-from fpt.expected import Coverage, expected_of
-from fpt.model import Model, assemble, check_groups
-from fpt.pack import Adam, losses
+from fpt import backbones, config
+from fpt.backbones import BACKBONES, Backbone, backbone, weights
+from fpt.backbones.dropout import Draws
+from fpt.files import FptError
+from fpt.paper.reader import reader as paper
 from fpt.spec import RunSpec
-from fpt.status import covered, status
-from fpt.summaries import summaries
 from fpt.tasks import Batch, Task, get_task
-from fpt.train import task_of
+from fpt.training.model import Model, assemble, check_groups
+from fpt.training.packing import Adam, losses
+from fpt.training.train import task_of
 
 LISTED = {
     name: list(
@@ -89,7 +90,7 @@ def test_a_cell_and_the_arm_beside_it(
 
 def test_a_recorded_run_is_present(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     section = make_section(tmp_path, monkeypatch)
-    monkeypatch.setattr("fpt.paths.CACHE", tmp_path / "cache")
+    monkeypatch.setattr("fpt.files.CACHE", tmp_path / "cache")
     wanted = expected_of([section])
 
     def now() -> list[Coverage]:

@@ -11,10 +11,11 @@ import pytest
 import torch
 from PIL import Image
 
-from fpt import data, prepare
-from fpt.data import Dataset, data_note, load, prepared_path
-from fpt.errors import FptError
+from fpt.files import FptError
+from fpt.tasks import datasets as data
 from fpt.tasks import get_task, image_data, proteins
+from fpt.tasks import manifest as prepare
+from fpt.tasks.datasets import Dataset, data_note, load, prepared_path
 
 
 @pytest.fixture(autouse=True)
@@ -203,7 +204,7 @@ def test_manifest_notes_and_floors():
 
 
 def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
-    from fpt.paths import DATA
+    from fpt.files import DATA
 
     monkeypatch.setattr(data, "DATA", DATA)
     for name in (
@@ -227,7 +228,7 @@ def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
 
 @pytest.mark.parametrize("name", ["digits", "families"])
 def test_generated_data_have_the_digest_of_the_manifest(name, monkeypatch):
-    from fpt.paths import DATA
+    from fpt.files import DATA
 
     monkeypatch.setattr(data, "DATA", DATA)
     assert data_note(get_task(name)) is None

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.section import Section
 from profiled import clashes, fill, section_of, texts, verdicts
 
-from fpt import claims, depth, paper
-from fpt.comparisons import COMPARISONS
-from fpt.sections import Section
+from fpt.paper.reader import reader as paper
+from fpt.report.render import depth
+from fpt.sections.section import claims
 
 pytestmark = pytest.mark.usefixtures("matrix")
 

@@ -7,20 +7,23 @@ from pathlib import Path
 
 import profiled
 import pytest
+from fpt.report.render.style import styled
+from fpt.report.render.table import label
+from fpt.report.render.tables import cost_table, results_table
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.section import Section
 from made import make_record, make_section
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from fpt import arrivals, cached, claims, efficiency, output_only, outputs, paper
-from fpt import efficiency_figures as drawn
-from fpt.comparisons import COMPARISONS
+from fpt.analysis import arrivals
 from fpt.config import Run
+from fpt.paper.reader import reader as paper
 from fpt.records import Record
-from fpt.sections import Section
-from fpt.style import styled
-from fpt.table import label
-from fpt.tables import cost_table, results_table
+from fpt.report.render import cached, efficiency, output_only, outputs
+from fpt.report.render import efficiency_figures as drawn
+from fpt.sections.section import claims
 
 ARMS = ("fpt", "random", "full", "output", "probe", "random-output", "random-probe")
 # Steps after which half of the way is gone, and the accuracy at the end.

@@ -7,17 +7,18 @@ from pathlib import Path
 import numpy as np
 import profiled
 import pytest
+from fpt.report.render.style import LOOKS, styled
+from fpt.sections.section.arms import ARMS
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.section import Section
 from made import fill, make_record, make_section, spread
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from fpt import config, figures, outputs, pictures
-from fpt.arms import ARMS
-from fpt.comparisons import COMPARISONS
-from fpt.sections import Section
-from fpt.style import LOOKS, styled
+from fpt import config
+from fpt.report.render import figures, outputs, pictures
 from fpt.tasks import get_task
 
 DRAW: list[Callable[[Section], Figure]] = [

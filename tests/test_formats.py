@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fpt.paths import PACKAGE
+from fpt.files import PACKAGE
 
 MODULES = {
     "pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "dbm", "marshal",

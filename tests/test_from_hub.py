@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from fpt.__main__ import main
-from fpt.pretrain import corpus
-from fpt.pretrain.provide import make_plan
-from fpt.pretrain.streams import open_stream
+from fpt.pretraining import corpus
+from fpt.pretraining.provide import make_plan
+from fpt.pretraining.streams import open_stream
 
 ROWS = [f"Story {n}.\n\nIt has two parts and  {n} words.\n" for n in range(100)]
 
@@ -19,7 +19,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two files of a data set; FPT_CORPORA is a folder that is not there yet."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path / "corpora"))
     monkeypatch.setattr(corpus, "PREPARED", tmp_path / "prepared")
-    monkeypatch.setattr("fpt.hub.DATA", tmp_path)  # its lock file
+    monkeypatch.setattr("fpt.tasks.hub.DATA", tmp_path)  # its lock file
     pq.write_table(pa.table({"story": ROWS, "n": range(100)}), tmp_path / "train.parquet")
     (tmp_path / "plain.txt").write_text("\n".join(f"line {n}" for n in range(60)))
 

@@ -18,11 +18,11 @@ from refusals import one_sentence
 from test_bad_params import BLOCK
 from test_records import made
 
-from fpt import checkpoint
 from fpt.checks import SETTINGS
 from fpt.config import expand, load
-from fpt.errors import FptError
+from fpt.files import FptError
 from fpt.records import Store, digest, from_content, parse, to_content
+from fpt.training import checkpoint
 
 
 def fuzz(examples: int) -> Callable[..., Any]:

@@ -9,9 +9,9 @@ from torch import Tensor
 from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build
-from fpt.draws import Draws
-from fpt.model import Model, assemble
-from fpt.weights import body_state
+from fpt.backbones.dropout import Draws
+from fpt.backbones.weights import body_state
+from fpt.training.model import Model, assemble
 
 CPU = torch.device("cpu")
 BOTH = replace(TINY[0], name="tiny-bidirectional", bidirectional=True)

@@ -10,10 +10,12 @@ import pytest
 from huggingface_hub.errors import RemoteEntryNotFoundError
 from refusals import check_said, refusal
 
-from fpt import config, data, hub
+from fpt import config
 from fpt.backbones import backbone
+from fpt.backbones.weights import find
 from fpt.params import PROFILES
-from fpt.weights import find
+from fpt.tasks import datasets as data
+from fpt.tasks import hub
 
 FIRST, SECOND = "1" * 40, "2" * 40
 FILE = "data/train.parquet"

@@ -87,7 +87,7 @@ def test_draws_cover_their_ranges_and_are_keyed():
 
 
 def test_augmentation_is_switched_and_changes_inputs_only(tmp_path, monkeypatch):
-    monkeypatch.setattr("fpt.data.PREPARED", tmp_path)
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path)
     monkeypatch.setattr("fpt.tasks.image_data.SHAPES_SIZES", {"train": 50, "valid": 5, "test": 5})
     task = get_task("shapes")
     plain, again = (task.train_batch([0], 0, 16, "cpu", False) for _ in range(2))

@@ -8,12 +8,12 @@ from tiny import TINY, WEIGHTS, pretrained, task_of
 from torch import Tensor
 
 from fpt.backbones import Backbone, build
-from fpt.draws import Draws
-from fpt.errors import FptError
-from fpt.inits import Part, is_end, layer_of, weight_stds
-from fpt.loop import Loop
-from fpt.model import body_identity
-from fpt.weights import INITS, State, body_depends_on_seed, body_state, reads_weights
+from fpt.backbones.dropout import Draws
+from fpt.backbones.initialisations import Part, is_end, layer_of, weight_stds
+from fpt.backbones.weights import INITS, State, body_depends_on_seed, body_state, reads_weights
+from fpt.files import FptError
+from fpt.training.loop import Loop
+from fpt.training.model import body_identity
 
 pytestmark = pytest.mark.usefixtures("tiny")
 BODY = TINY[0]
@@ -38,7 +38,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> State:
         name: torch.randn(shape, generator=draw) * (0.5 + index / 8) + index / 4
         for index, (name, shape) in enumerate(shapes.items())
     }
-    monkeypatch.setattr("fpt.weights.pretrained", lambda *_: dict(made))
+    monkeypatch.setattr("fpt.backbones.weights.pretrained", lambda *_: dict(made))
     return made
 
 

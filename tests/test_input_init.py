@@ -6,16 +6,16 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from fpt.sections.section.arms import ARMS
 from tiny import pretrained, task_of
 from torch import Tensor
 
-from fpt.arms import ARMS
 from fpt.config import load, make_spec
-from fpt.loop import Loop
-from fpt.model import INPUT_GAIN, INPUT_INITS, InputNet, assemble
-from fpt.rng import generator
 from fpt.spec import RunSpec, canonical, from_dict
-from fpt.sweep import packs
+from fpt.tasks.rng import generator
+from fpt.training.loop import Loop
+from fpt.training.model import INPUT_GAIN, INPUT_INITS, InputNet, assemble
+from fpt.training.sweep import packs
 
 CPU = torch.device("cpu")
 

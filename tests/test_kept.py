@@ -9,23 +9,24 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from fpt.sections.section.expected import expected_of
+from fpt.sections.section.section import Section
+from fpt.sections.section.status import status
+from fpt.sections.section.summaries import summaries
 from made import SETTINGS
 from safetensors.torch import load
 from tiny import TINY, WEIGHTS, clock_of_steps, pretrained, spec, task_of
 
-from fpt import config, params, sweep
+from fpt import config, params
 from fpt.config import Run, expand
-from fpt.errors import FptError
-from fpt.expected import expected_of
-from fpt.kept import trained_model
-from fpt.model import Model
-from fpt.pack import losses
+from fpt.files import FptError
 from fpt.records import Record, Store, from_content, to_content
-from fpt.sections import Section
 from fpt.spec import RunSpec
-from fpt.status import status
-from fpt.summaries import summaries
-from fpt.train import train
+from fpt.training import sweep
+from fpt.training.kept import trained_model
+from fpt.training.model import Model
+from fpt.training.packing import losses
+from fpt.training.train import train
 
 CPU = torch.device("cpu")
 
@@ -210,9 +211,9 @@ def test_parameters_that_are_not_whole_are_not_merged(store: Store, folder: Path
 
 def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Section, Section]:
     """Two sections that share their runs; the second asks for parameters."""
-    monkeypatch.setattr(sys.modules["fpt.sections"], "REPORTS", folder / "reports")
+    monkeypatch.setattr(sys.modules["fpt.sections.section"], "REPORTS", folder / "reports")
     monkeypatch.setattr("fpt.records.REPORTS", folder / "reports")
-    monkeypatch.setattr("fpt.paths.CACHE", folder / "cache")
+    monkeypatch.setattr("fpt.files.CACHE", folder / "cache")
     block = {"tasks": ["bit-xor"], "arms": ["fpt", "random"]}
     parameters = {
         "train_on": ["cpu", "cuda"], "bodies": {"transformer": TINY[0].name},
@@ -281,7 +282,9 @@ def test_a_section_goes_on_with_a_pack_of_which_a_part_is_recorded(
         with pytest.raises(KeyboardInterrupt):
             section.train(device="cpu", workers=1)
     assert len(section.missing()) == 2
-    monkeypatch.setattr("fpt.loop.Loop.train_step", lambda self: pytest.fail("trained again"))
+    monkeypatch.setattr(
+        "fpt.training.loop.Loop.train_step", lambda self: pytest.fail("trained again")
+    )
     assert section.train(device="cpu", workers=1) == 2
     assert [record.pack for record in section.records().values()] == [section.keys] * 3
 

@@ -8,20 +8,22 @@ from typing import Any
 
 import pytest
 import yaml
+from fpt.report.render.savings import saving
+from fpt.report.render.table import label
+from fpt.sections.section.arms import ARMS
+from fpt.sections.section.lessons import Lesson, folder_of, planned, taught
+from fpt.sections.section.section import Section
 from made import make_section
 from profiled import clashes, texts
 
-from fpt import claims, commands, config, english, lessons, verdicts
+from fpt import commands, config
 from fpt.__main__ import main
-from fpt.arms import ARMS
-from fpt.claim import LANGUAGE
-from fpt.errors import FptError
-from fpt.lessons import Lesson, folder_of, planned, taught
-from fpt.pretrain.adapt import record_path
+from fpt.analysis.claim import LANGUAGE
+from fpt.files import FptError
+from fpt.pretraining.adapt import record_path
 from fpt.records import digest
-from fpt.savings import saving
-from fpt.sections import Section
-from fpt.table import label
+from fpt.report.render import english
+from fpt.sections.section import claims, lessons, verdicts
 
 FROZEN_ARMS = ("random", "fpt-english", "fpt-nesting", "fpt-uniform")
 WHOLE_ARMS = ("full", "full-english", "full-nesting", "full-uniform")

@@ -17,15 +17,16 @@ from refusals import check_said, refusal
 from test_records import made as recorded
 from tiny import pretrained, spec
 
-from fpt import checkpoint, data, device, files, sweep
-from fpt.device import NO_MEMORY
-from fpt.errors import FptError
-from fpt.keeper import Keeper
-from fpt.loop import Loop
-from fpt.paths import PACKAGE
+from fpt import files
+from fpt.files import PACKAGE, FptError
 from fpt.records import Record, Store
 from fpt.spec import RunSpec
-from fpt.train import checkpoints, train
+from fpt.tasks import datasets as data
+from fpt.training import checkpoint, device, sweep
+from fpt.training.device import NO_MEMORY
+from fpt.training.keeper import Keeper
+from fpt.training.loop import Loop
+from fpt.training.train import checkpoints, train
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -267,7 +268,7 @@ def test_halves_go_on_where_they_were_stopped(
     """By a clock of steps, four in each call; the first half has 12 of them, and so the second."""
     expected = undisturbed(EIGHT, tmp_path)
     steps = device_holds(monkeypatch, 4)
-    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: float(len(steps)))
+    monkeypatch.setattr("fpt.training.loop.time.monotonic", lambda: float(len(steps)))
     with pytest.warns(UserWarning, match=TOO_MANY):
         made = [trained(EIGHT, store, budget=3.5) for _ in range(9)]
     assert sum(made) == len(EIGHT)
@@ -283,7 +284,7 @@ def test_a_checkpoint_outlives_a_device_that_is_busy_for_a_while(
     expected = undisturbed(EIGHT, tmp_path)
     whole, half = checkpoints(tuple(EIGHT))[:2]
     steps = device_holds(monkeypatch, 8)
-    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: float(len(steps)))
+    monkeypatch.setattr("fpt.training.loop.time.monotonic", lambda: float(len(steps)))
 
     def busy(self: Loop) -> None:
         if len(self.alive) > 4:

@@ -103,7 +103,7 @@ def test_released_form_drops_brackets_and_cuts(arena):
 
 
 def test_variants_read_different_positions(tmp_path, monkeypatch):
-    monkeypatch.setattr("fpt.data.PREPARED", tmp_path)
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path)
     sizes = {"max_length": 48, "train": 400, "valid": 50, "test": 100}
     released = get_task("listops", variant="released", **sizes)
     batch = released.train_batch([0], 0, 4, "cpu")
@@ -122,7 +122,7 @@ def test_variants_read_different_positions(tmp_path, monkeypatch):
 
 
 def test_accuracy_by_depth_and_floors(tmp_path, monkeypatch):
-    monkeypatch.setattr("fpt.data.PREPARED", tmp_path)
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path)
     task = get_task("listops", max_length=48, train=4000, valid=50, test=1000)
     (batch,) = task.eval_batches("test", 1000, "cpu")
     logits = torch.nn.functional.one_hot(batch.targets, 10).float()

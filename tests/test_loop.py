@@ -16,11 +16,11 @@ import pytest
 import torch
 from tiny import pretrained, spec, task_of
 
-from fpt import checkpoint
-from fpt.loop import Loop, reached
 from fpt.records import Record, Store, parse
 from fpt.spec import RunSpec
-from fpt.train import pack_id, train
+from fpt.training import checkpoint
+from fpt.training.loop import Loop, reached
+from fpt.training.train import pack_id, train
 
 CPU = torch.device("cpu")
 TESTS = Path(__file__).parent
@@ -76,7 +76,7 @@ def test_a_subset_may_be_evaluated_only(monkeypatch: pytest.MonkeyPatch) -> None
     loop = Loop([run], task_of(run), CPU)
     (first,) = loop.evaluate("valid", [0], 5)
     assert first["items"] == 5
-    monkeypatch.setattr("fpt.loop.EVAL_TOKENS", 2 * task_of(run).length)
+    monkeypatch.setattr("fpt.training.loop.EVAL_TOKENS", 2 * task_of(run).length)
     assert loop.evaluate("valid", [0], 5)[0] == pytest.approx(first)
 
 
@@ -171,7 +171,7 @@ def test_a_run_ends_two_evaluations_after_its_threshold() -> None:
 
 def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch, store: Store) -> None:
     """ListOps has depths that a small test set does not hold: no NaN may reach a record."""
-    monkeypatch.setattr("fpt.data.PREPARED", tiny)
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
     options = {"max_length": 30, "train": 60, "valid": 20, "test": 30}
     run = spec("listops", options, steps=3)
     (record,) = trained([run], store, tiny)

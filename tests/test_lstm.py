@@ -10,8 +10,8 @@ from tiny import spec
 from torch import Tensor, nn
 
 from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build, group_of
+from fpt.backbones.dropout import Draws
 from fpt.backbones.lstm import GROUPS, LayerNormLSTM, ReleasedLSTM, init_
-from fpt.draws import Draws
 
 CPU = torch.device("cpu")
 WIDTH, LENGTH, BATCH = 16, 7, 3

@@ -7,12 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from fpt.report.render.style import LOOKS
 from torch import nn
 
-from fpt.backbones.lstm import LayerNormLSTM, ReleasedLSTM, init_
-from fpt.draws import Draws
-from fpt.errors import FptError
-from fpt.memory import (
+from fpt.analysis.memory import (
     LEVEL,
     SHOWN,
     gates,
@@ -23,7 +21,9 @@ from fpt.memory import (
     memory_length,
     started,
 )
-from fpt.style import LOOKS
+from fpt.backbones.dropout import Draws
+from fpt.backbones.lstm import LayerNormLSTM, ReleasedLSTM, init_
+from fpt.files import FptError
 
 WIDTH = 4
 

@@ -4,19 +4,19 @@ from dataclasses import replace
 
 import pytest
 import torch
+from fpt.sections.section.arms import FROZEN
 from tiny import TINY, WEIGHTS, pretrained, save_weights, spec, task_of
 from torch import Tensor
 from transformers import GPT2LMHeadModel
 
-from fpt.arms import FROZEN
 from fpt.backbones import BACKBONES, backbone, build, group_of
 from fpt.backbones.common import round_frozen
-from fpt.counts import paper_count, parameter_counts, trained_count
-from fpt.draws import Draws
-from fpt.errors import FptError
-from fpt.loop import Loop
-from fpt.model import INPUT_GAIN, assemble, packable
+from fpt.backbones.dropout import Draws
+from fpt.files import FptError
 from fpt.tasks import Batch, get_task
+from fpt.training.flops import paper_count, parameter_counts, trained_count
+from fpt.training.loop import Loop
+from fpt.training.model import INPUT_GAIN, assemble, packable
 
 CPU = torch.device("cpu")
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import made
 import pytest
+from fpt.report.render.table import label
+from fpt.sections.section.section import Section
 from made import make_record, make_section
 
-from fpt import corpora, notes, verify
-from fpt.errors import FptError
-from fpt.files import write_json
+from fpt import verify
+from fpt.files import FptError, write_json
+from fpt.pretraining import metadata as notes
 from fpt.records import digest, merge_beside
-from fpt.sections import Section
-from fpt.table import label
+from fpt.report.render import corpora
 
 BODY = "nano-dyck-64@1k-0"
 NOTES = {

@@ -4,13 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
+from fpt.report.render.table import label, si
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.section import Section
 from profiled import clashes, fill, section_of, texts, verdicts
 
-from fpt import claims, dots, origins, tables, weights
-from fpt.comparisons import COMPARISONS
-from fpt.pretrain.provide import plan_of
-from fpt.sections import Section
-from fpt.table import label, si
+from fpt.analysis import provenance as origins
+from fpt.backbones import weights
+from fpt.pretraining.provide import plan_of
+from fpt.report.render import dots, tables
+from fpt.sections.section import claims
 from fpt.tasks import get_task
 
 pytestmark = pytest.mark.usefixtures("matrix")

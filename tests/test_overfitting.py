@@ -5,20 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fpt.report.render.overfitting import by_size, fit_table, gaps_table, printed, sizes_figure
+from fpt.report.render.style import styled
+from fpt.report.render.table import label
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.section import Section
 from made import make_record, make_section
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from scipy import stats
 
-from fpt import claims, outputs, paper
-from fpt.cells import Cell
-from fpt.claim import Evidence
-from fpt.comparisons import COMPARISONS
-from fpt.fit import Fit, fits, whole_task
-from fpt.overfitting import by_size, fit_table, gaps_table, printed, sizes_figure
-from fpt.sections import Section
-from fpt.style import styled
-from fpt.table import label
+from fpt.analysis.cells import Cell
+from fpt.analysis.claim import Evidence
+from fpt.analysis.fit import Fit, fits, whole_task
+from fpt.paper.reader import reader as paper
+from fpt.report.render import outputs
+from fpt.sections.section import claims
 
 ARMS = COMPARISONS["overfitting"].arms
 PARTS = {

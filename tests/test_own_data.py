@@ -12,11 +12,12 @@ import torch
 from refusals import check_said, refusal
 from tiny import spec, task_of
 
-from fpt import data, tasks
-from fpt.data import data_note, own_data, prepared_path
-from fpt.loop import Loop
-from fpt.paths import PACKAGE
+from fpt import tasks
+from fpt.files import PACKAGE
+from fpt.tasks import datasets as data
+from fpt.tasks.datasets import data_note, own_data, prepared_path
 from fpt.tasks.sequences import end_to_end
+from fpt.training.loop import Loop
 
 SPLITS = {"train": 12, "valid": 4, "test": 4}
 

@@ -10,10 +10,10 @@ from tiny import pretrained, spec, task_of
 from torch import Tensor, nn
 
 from fpt.backbones import backbone
-from fpt.loop import Loop
-from fpt.model import assemble
-from fpt.pack import Adam, PackedLayerNorm, Rows, Slot, losses
 from fpt.spec import RunSpec
+from fpt.training.loop import Loop
+from fpt.training.model import assemble
+from fpt.training.packing import Adam, PackedLayerNorm, Rows, Slot, losses
 
 CPU = torch.device("cpu")
 FROZEN = ("input", "layernorm", "output", "positions")
@@ -228,7 +228,7 @@ def test_frozen_lstms_pack_too(name: str) -> None:
 
 def test_sequences_of_different_lengths_pack(tiny, monkeypatch) -> None:
     """Padding depends on the pack mates' sequences; what a run computes must not."""
-    monkeypatch.setattr("fpt.data.PREPARED", tiny)
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
     options = {"max_length": 40, "train": 60, "valid": 20, "test": 30}
     specs = [
         pretrained(task="listops", options=options, seed=seed, batch=4, dropout=0.1)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import yaml
 
-from fpt import paper
-from fpt.errors import FptError
+from fpt.files import FptError
+from fpt.paper.reader import reader as paper
 
 TASKS = ["bit-memory", "bit-xor", "listops", "mnist", "cifar10", "cifar10-lra", "homology"]
 LU = ["T1", "T2", "T3", *(f"T{i}" for i in range(6, 19)), "T20", "T21"]

@@ -14,10 +14,10 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
+from fpt.report.render.notebooks import clean
 from ruamel.yaml import YAML
 
-from fpt.notebooks import clean
-from fpt.paths import PACKAGE, PARAMS
+from fpt.files import PACKAGE, PARAMS
 
 HERE = PACKAGE.parent
 PIPELINE = yaml.safe_load((HERE / "dvc.yaml").read_text())

@@ -13,15 +13,15 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
 from fpt import backbones
 from fpt.backbones import Backbone
-from fpt.draws import Draws
-from fpt.errors import FptError
-from fpt.pretrain import corpus, language, models
-from fpt.pretrain.body import finished, write_weights
-from fpt.pretrain.language import Pretraining, pretrain
-from fpt.pretrain.models import language_model
-from fpt.pretrain.plan import offsets_at, positions_seen
-from fpt.pretrain.streams import open_stream
-from fpt.weights import body_state
+from fpt.backbones.dropout import Draws
+from fpt.backbones.weights import body_state
+from fpt.files import FptError
+from fpt.pretraining import corpus, language, models
+from fpt.pretraining.body import finished, write_weights
+from fpt.pretraining.language import Pretraining, pretrain
+from fpt.pretraining.models import language_model
+from fpt.pretraining.plan import offsets_at, positions_seen
+from fpt.pretraining.streams import open_stream
 
 # Under the names of local backbones.
 TINY = Backbone("micro", "gpt2", 2, 16, 2, 1024, 4096)

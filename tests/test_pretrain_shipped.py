@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from fpt import paths
+from fpt import files as paths
 from fpt.backbones import build
-from fpt.draws import Draws
-from fpt.pretrain.provide import backbone_of, plan_of
-from fpt.weights import body_state, file_digest, stated_digest
+from fpt.backbones.dropout import Draws
+from fpt.backbones.weights import body_state, file_digest, stated_digest
+from fpt.pretraining.provide import backbone_of, plan_of
 
 SHIPPED = sorted(paths.SHIPPED.glob("*/"))
 

@@ -12,12 +12,12 @@ from safetensors.torch import load_file
 from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES, Backbone, backbone, build
-from fpt.draws import Draws
-from fpt.errors import FptError
-from fpt.pretrain import supervised
-from fpt.pretrain.supervised import KeepingLoop, TaskPretraining, pretrain
+from fpt.backbones.dropout import Draws
+from fpt.backbones.weights import State, body_state
+from fpt.files import FptError
+from fpt.pretraining import supervised
+from fpt.pretraining.supervised import KeepingLoop, TaskPretraining, pretrain
 from fpt.tasks import get_task
-from fpt.weights import State, body_state
 
 # Under the names of local backbones.
 BODIES = (

@@ -10,15 +10,15 @@ from sklearn.linear_model import LogisticRegression
 from tiny import TINY, pretrained, spec, task_of
 from torch import Tensor
 
-from fpt import sweep
-from fpt.counts import planned_flops
-from fpt.errors import FptError
-from fpt.loop import Loop
-from fpt.probe import GRADIENT, PENALTIES, Head, cache, fit, probe, training_batches
+from fpt.files import FptError
 from fpt.records import Store
 from fpt.spec import PROBE, RunSpec, from_dict, probe_of
 from fpt.tasks import get_task
-from fpt.train import train
+from fpt.training import sweep
+from fpt.training.flops import planned_flops
+from fpt.training.loop import Loop
+from fpt.training.probe import GRADIENT, PENALTIES, Head, cache, fit, probe, training_batches
+from fpt.training.train import train
 
 CPU = torch.device("cpu")
 MEMORY = {"n": 8, "patterns": 2, "patch": 4, "valid": 50, "test": 60}
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROBE, "batch", 200)  # type: ignore[arg-type]
-    monkeypatch.setattr("fpt.probe.PENALTIES", (0.1, 1e-3))
+    monkeypatch.setattr("fpt.training.probe.PENALTIES", (0.1, 1e-3))
 
 
 def blobs(classes: int, answers: int = 1) -> tuple[Tensor, Tensor]:
@@ -139,7 +139,7 @@ def test_the_chosen_head_is_the_one_that_is_tested(monkeypatch: pytest.MonkeyPat
     run = probe_of(pretrained(task="digits", options={}))
     alone = {}
     for penalties in ((1e-2,), (1e-2, 1e6)):
-        monkeypatch.setattr("fpt.probe.PENALTIES", penalties)
+        monkeypatch.setattr("fpt.training.probe.PENALTIES", penalties)
         alone[penalties] = probe(run, task_of(run), CPU).metrics
     first, both = alone.values()
     assert both["penalty"] == 1e-2

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from fpt import weights
 from fpt.__main__ import main
-from fpt.errors import FptError
-from fpt.pretrain import provide as module
-from fpt.pretrain.language import Pretraining
-from fpt.pretrain.provide import OBJECTIVES, Plan, backbone_of, make_plan, plan_of, provide
-from fpt.pretrain.supervised import TaskPretraining
+from fpt.backbones import weights
+from fpt.files import FptError
+from fpt.pretraining import provide as module
+from fpt.pretraining.language import Pretraining
+from fpt.pretraining.provide import OBJECTIVES, Plan, backbone_of, make_plan, plan_of, provide
+from fpt.pretraining.supervised import TaskPretraining
 
 NAMES = ["nano-english-7", "lstm-nano-english-7"]
 

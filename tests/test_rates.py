@@ -6,26 +6,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fpt.report.render.rate_figures import rate_figure
+from fpt.report.render.table import label
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.expected import expected_of
+from fpt.sections.section.section import Section, planned
+from fpt.sections.section.section import section as fpt_section
+from fpt.sections.section.status import status
+from fpt.sections.section.summaries import Summary
 from made import fill as fill_with
 from made import make_record, make_section
 from profiled import clashes, section_of, texts
 
-from fpt import claims, config, outputs, paper, protocol, rate_tables, rates, tables
+from fpt import config
 from fpt.__main__ import main
-from fpt.cells import cells
-from fpt.comparisons import COMPARISONS
+from fpt.analysis import rates
+from fpt.analysis.cells import cells
 from fpt.config import PROFILES, Run
-from fpt.errors import FptError
-from fpt.expected import expected_of
-from fpt.paths import PARAMS
-from fpt.rate_figures import rate_figure
+from fpt.files import PARAMS, FptError
+from fpt.paper.reader import reader as paper
 from fpt.records import Record, Store
-from fpt.sections import Section, planned
-from fpt.sections import section as fpt_section
+from fpt.report.render import outputs, protocol, rate_tables, tables
+from fpt.sections.section import claims
 from fpt.spec import RunSpec
-from fpt.status import status
-from fpt.summaries import Summary
-from fpt.table import label
 
 pytestmark = pytest.mark.usefixtures("matrix")
 
@@ -61,7 +64,7 @@ class Memory(Store):
 @pytest.fixture
 def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
     memory = Memory(tmp_path / "lab" / "records")
-    monkeypatch.setattr(sys.modules["fpt.sections"], "store", lambda profile: memory)
+    monkeypatch.setattr(sys.modules["fpt.sections.section"], "store", lambda profile: memory)
     return section_of("learning_rate", "lab", tmp_path, monkeypatch).part(TASKS, RATES.arms)
 
 

@@ -18,14 +18,13 @@ from processes import until
 from refusals import check_said, refusal
 from tiny import spec
 
-from fpt import checkpoint, sweep
-from fpt.errors import FptError
-from fpt.files import lock
-from fpt.keeper import Keeper
-from fpt.on_ray import STARTS, Cluster, Courier, keeper_here, take, train_there
+from fpt.files import FptError, lock
 from fpt.records import Store
 from fpt.spec import RunSpec
-from fpt.train import pack_id, train
+from fpt.training import checkpoint, sweep
+from fpt.training.keeper import Keeper
+from fpt.training.ray_executor import STARTS, Cluster, Courier, keeper_here, take, train_there
+from fpt.training.train import pack_id, train
 
 pytest.importorskip("ray")
 # Of a start of Ray that came too late and was repeated: it leaves processes, which end with this.
@@ -83,7 +82,7 @@ def two_machines() -> Iterator[str]:
     from ray.cluster_utils import Cluster as Machines
 
     head = {"num_cpus": 1, "include_dashboard": False, "no_monitor": True}
-    for left in reversed(range(STARTS)):  # as `fpt.on_ray.start_here`
+    for left in reversed(range(STARTS)):  # as `fpt.training.ray_executor.start_here`
         try:
             machines = Machines(initialize_head=True, head_node_args=head)
             machines.add_node(num_cpus=1)
@@ -146,7 +145,7 @@ def test_what_was_stopped_or_killed_goes_on_from_its_checkpoint(
 
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
     with monkeypatch.context() as brief:
-        brief.setattr("fpt.on_ray.Keeper", Brief)
+        brief.setattr("fpt.training.ray_executor.Keeper", Brief)
         assert sweep.run(LONG, store, device="cpu", cluster=place) == 0
     (begun,) = (folder / "cache" / "checkpoints").iterdir()
     tensors, history = checkpoint.read(begun) or pytest.fail("no checkpoint")
@@ -199,7 +198,9 @@ def test_what_cannot_be_trained_does_not_stop_the_others(
     """A pack without its weights, one whose records find no space, one that another sweep trains,
     and one of which another sweep trains a run. By a driver that would refuse any device of its
     own: the device is one of the cluster."""
-    monkeypatch.setattr("fpt.device.choose", lambda name: pytest.fail("chosen by the driver"))
+    monkeypatch.setattr(
+        "fpt.training.device.choose", lambda name: pytest.fail("chosen by the driver")
+    )
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
     locks = place.cache / "locks" / store.folder.parent.name
     lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
@@ -211,7 +212,7 @@ def test_what_cannot_be_trained_does_not_stop_the_others(
             raise FptError("No space left.")
         return real(store, files)
 
-    monkeypatch.setattr("fpt.on_ray.take", no_space)
+    monkeypatch.setattr("fpt.training.ray_executor.take", no_space)
     with (
         lock(locks / pack_id(theirs), wait=False),
         lock(locks / shared[0].key, wait=False),
@@ -232,7 +233,7 @@ def test_without_its_keeper_one_sentence(
         ray.kill(keeper)
         return keeper
 
-    monkeypatch.setattr("fpt.on_ray.keeper_here", killed)
+    monkeypatch.setattr("fpt.training.ray_executor.keeper_here", killed)
     store, place = Store(folder / "ray" / "records"), cluster(folder, two_machines)
     said = refusal(lambda: sweep.run(SHORT[:2], store, device="cpu", cluster=place))
     check_said(said, ["keeps the checkpoints", "died", "run again"])
@@ -240,7 +241,9 @@ def test_without_its_keeper_one_sentence(
 
 def test_a_pack_that_comes_after_the_time_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ray.get", lambda value: value)
-    monkeypatch.setattr("fpt.on_ray.train", lambda *given, **options: pytest.fail("begun"))
+    monkeypatch.setattr(
+        "fpt.training.ray_executor.train", lambda *given, **options: pytest.fail("begun")
+    )
     late = SimpleNamespace(
         left=SimpleNamespace(remote=lambda: -1.0), latest=SimpleNamespace(remote=lambda name: None)
     )
@@ -256,7 +259,7 @@ def test_a_courier_goes_on_after_an_error(folder: Path, monkeypatch: pytest.Monk
             raise FptError("No space left.")
 
     monkeypatch.setattr("ray.get", get)
-    monkeypatch.setattr("fpt.on_ray.POLL", 0.001)
+    monkeypatch.setattr("fpt.training.ray_executor.POLL", 0.001)
     keeper = SimpleNamespace(put=SimpleNamespace(remote=lambda name, content: name))
     (folder / "pack.safetensors").write_bytes(b"begun")
     with Courier(folder, keeper):
@@ -279,7 +282,7 @@ def test_where_something_else_answers_one_sentence(
     folder: Path, address: str, answer: bytes | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A page of the web, what hangs up at once, or (None) what listens and says nothing."""
-    monkeypatch.setattr("fpt.on_ray.PATIENCE", 1.0)
+    monkeypatch.setattr("fpt.training.ray_executor.PATIENCE", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

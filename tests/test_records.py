@@ -10,11 +10,10 @@ import pytest
 import torch
 from tiny import spec
 
-from fpt import checkpoint, files, records
-from fpt.errors import FptError
-from fpt.files import lock, write_atomic, write_json
-from fpt.paths import CACHE
+from fpt import files, records
+from fpt.files import CACHE, FptError, lock, write_atomic, write_json
 from fpt.records import Record, Store, digest, from_content, to_content
+from fpt.training import checkpoint
 
 
 @pytest.fixture

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from fpt.report.render.notebooks import clean, refresh
 from made import fill, make_record, make_section, spread
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from refusals import check_said, refusal
 
-from fpt import config, figures, front, headline, outputs, report, tables
-from fpt.errors import FptError
-from fpt.notebooks import clean, refresh
-from fpt.paths import PACKAGE
+from fpt import config
+from fpt.files import PACKAGE, FptError
 from fpt.records import Store, store
+from fpt.report.render import figures, headline, outputs, tables
+from fpt.report.render import index as front
+from fpt.report.render import render as report
 
 FIGURE = """
 import matplotlib.pyplot as plt
@@ -36,7 +38,7 @@ def write_notebook(path: Path, *cells: nbformat.NotebookNode) -> None:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty project: notebooks/ and reports/."""
     (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr("fpt.pages.NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr("fpt.report.pages.NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setattr("fpt.config.notebooks", list)  # the profiles have more sections than these
     for module in ("report", "front", "records"):
         monkeypatch.setattr(f"fpt.{module}.REPORTS", tmp_path / "reports")
@@ -46,7 +48,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_page_holds_what_the_notebook_shows(project: Path) -> None:
     write_notebook(
         project / "notebooks/01_toy.ipynb",
-        new_code_cell("from fpt.outputs import renders\n\nprint('in', profile, renders())"),
+        new_code_cell("from fpt.report.outputs import renders\n\nprint('in', profile, renders())"),
         new_code_cell(FIGURE),
     )
     page = report.render("toy", "lab")
@@ -209,7 +211,7 @@ def test_a_stored_notebook_holds_what_is_compared(project: Path) -> None:
         path,
         new_code_cell("6 * 7"),
         new_code_cell(FIGURE),
-        new_code_cell("from fpt.outputs import renders\n\nrenders()"),
+        new_code_cell("from fpt.report.outputs import renders\n\nrenders()"),
     )
     refresh(path)
     first = path.read_bytes()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from fpt import sheet
-from fpt.errors import FptError
+from fpt.files import FptError
+from fpt.report.render import sheet
 
 
 @pytest.fixture

@@ -4,16 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fpt.report.render.style import LOOKS
+from fpt.report.render.trends import THIN, WIDE
+from fpt.sections.section.comparisons import COMPARISONS, SCALED
 from matplotlib.figure import Figure
 from profiled import clashes, fill, section_of, texts, verdicts
 
-from fpt import claims, outputs, paper, sizes
+from fpt.analysis.cells import section_arms
+from fpt.analysis.claim import OURS
 from fpt.backbones import backbone
-from fpt.cells import section_arms
-from fpt.claim import OURS
-from fpt.comparisons import COMPARISONS, SCALED
-from fpt.style import LOOKS
-from fpt.trends import THIN, WIDE
+from fpt.paper.reader import reader as paper
+from fpt.report.render import outputs, sizes
+from fpt.sections.section import claims
 
 pytestmark = pytest.mark.usefixtures("matrix")
 

@@ -13,17 +13,17 @@ from fpt import bench
 from fpt.__main__ import main
 from fpt.backbones import backbone
 from fpt.backbones.common import GeluOnCPU
+from fpt.backbones.dropout import Draws, Dropout
 from fpt.bench import throughput
 from fpt.bench.cores import SideBySide, side_by_side
 from fpt.bench.plain import PlainRun
 from fpt.bench.threads import threaded
 from fpt.bench.throughput import Case, Measured, specs_of
-from fpt.counts import matrix_parameters
-from fpt.draws import Draws, Dropout
-from fpt.loop import Loop
-from fpt.rng import fold
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
+from fpt.tasks.rng import fold
+from fpt.training.flops import matrix_parameters
+from fpt.training.loop import Loop
 
 
 def test_gelu_is_the_kernels_and_its_gradient_is_its_own() -> None:
@@ -71,7 +71,7 @@ def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass() -> None:
 @pytest.fixture
 def small(tiny, monkeypatch: pytest.MonkeyPatch) -> Case:
     """The benchmark with cases of a tiny body."""
-    monkeypatch.setattr("fpt.device.torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("fpt.training.device.torch.cuda.is_available", lambda: False)
     case = Case("3 runs", "bit-xor", {"n": 2}, "tiny", 4, 3, "cpu")
     monkeypatch.setattr(bench, "CASES", (case, replace(case, kind="cuda")))
     monkeypatch.setattr(bench, "CACHED", replace(case, name="output net alone"))

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import profiled
 import pytest
+from fpt.report.render.table import label
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.section import Section
 from made import make_section
 from tiny import WEIGHTS
 
-from fpt import outputs, starts
-from fpt.comparisons import COMPARISONS
-from fpt.sections import Section
-from fpt.table import label
+from fpt.report.render import outputs, starts
 
 ARMS = COMPARISONS["initialization"].arms
 

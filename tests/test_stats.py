@@ -6,17 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats as scipy_stats
 
-from fpt.convergence import Convergence, median_steps, speedup, steps_to_convergence
-from fpt.errors import FptError
-from fpt.stats import (
-    Verdict,
-    contrast,
-    difference,
-    holm,
-    ledger,
-    mean_interval,
-    verdict,
-)
+from fpt.analysis.convergence import Convergence, median_steps, speedup, steps_to_convergence
+from fpt.analysis.stats import Verdict, contrast, difference, holm, ledger, mean_interval, verdict
+from fpt.files import FptError
 
 RUNS = 2000
 NOISE = 3 * math.sqrt(0.05 * 0.95 / RUNS)  # three standard errors of a 5% rate

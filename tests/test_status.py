@@ -10,15 +10,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fpt.sections.section.status import held_against
+from fpt.sections.section.summaries import Summary, summaries
 from test_cli import enter
 from test_records import made as recorded
 
-from fpt import expected, params, paths
+from fpt import files as paths
+from fpt import params
 from fpt.__main__ import main
-from fpt.paths import PACKAGE
+from fpt.files import PACKAGE
 from fpt.records import Record, Store
-from fpt.status import held_against
-from fpt.summaries import Summary, summaries
+from fpt.sections.section import expected
 
 
 @pytest.fixture(autouse=True)

@@ -10,13 +10,13 @@ import pytest
 import torch
 from PIL import Image
 
-from fpt.errors import FptError
-from fpt.pretrain import corpus, pixels
-from fpt.pretrain.language import Pretraining
-from fpt.pretrain.pixels import PIXELS, pixel_ids
-from fpt.pretrain.provide import OBJECTIVES, make_plan, plan_of
-from fpt.pretrain.streams import NAMES, open_stream, wanted
-from fpt.pretrain.synthetic import ALONE, FROM_ENGLISH
+from fpt.files import FptError
+from fpt.pretraining import corpus, pixels
+from fpt.pretraining.language import Pretraining
+from fpt.pretraining.pixels import PIXELS, pixel_ids
+from fpt.pretraining.provide import OBJECTIVES, make_plan, plan_of
+from fpt.pretraining.streams import NAMES, open_stream, wanted
+from fpt.pretraining.synthetic import ALONE, FROM_ENGLISH
 
 
 @pytest.fixture

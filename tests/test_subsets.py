@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pytest
 import torch
+from fpt.sections.section.arms import ARMS
 from made import make_section
 from tiny import spec, task_of
 from torch import Tensor
 
-from fpt import config, tables
-from fpt.arms import ARMS
+from fpt import config
 from fpt.config import LONG_TEST_ITEMS, make_spec, semantics_of
-from fpt.data import Dataset, load
-from fpt.loop import Loop
+from fpt.report.render import tables
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
+from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.sequences import SequenceTask, end_to_end
 from fpt.tasks.text import TextTask
+from fpt.training.loop import Loop
 
 CPU = torch.device("cpu")
 LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}
@@ -46,7 +47,7 @@ def traits(task: SequenceTask, split: str) -> dict[str, Tensor]:
 
 @pytest.fixture
 def prepared(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpt.data.PREPARED", tiny)
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
@@ -104,7 +105,7 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(
     other = replace(run, trainable=("output",), seed=1)
     seen: list[list[list[int]]] = []
     for specs, size in (([run], 32768), ([other], 640), ([run, other], 1000)):
-        monkeypatch.setattr("fpt.loop.EVAL_TOKENS", size)
+        monkeypatch.setattr("fpt.training.loop.EVAL_TOKENS", size)
         task = task_of(run)
         loop = Loop(specs if len(specs) == 1 else [run, replace(run, lr=0.1)], task, CPU)
         examples: dict[str, list[list[int]]] = {}

@@ -21,15 +21,14 @@ from refusals import check_said, refusal
 from test_limits import made
 from tiny import clock_of_steps, pretrained, spec
 
-from fpt import sweep
 from fpt.__main__ import terminated
-from fpt.counts import flops_per_token
-from fpt.errors import FptError
-from fpt.files import lock
+from fpt.files import FptError, lock
 from fpt.records import Record, Store
 from fpt.spec import RunSpec
-from fpt.sweep import MAX_RUNS, MAX_TOKENS, packs, shard, work
-from fpt.train import task_of, train
+from fpt.training import sweep
+from fpt.training.flops import flops_per_token
+from fpt.training.sweep import MAX_RUNS, MAX_TOKENS, packs, shard, work
+from fpt.training.train import task_of, train
 
 TESTS = Path(__file__).parent
 FULL = ("attention", "feedforward", "input", "layernorm", "output", "positions")

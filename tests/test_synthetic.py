@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from fpt.pretrain import synthetic
-from fpt.pretrain.blocks import SHUFFLE, shuffle
-from fpt.pretrain.chains import bigram, frequencies, unigram
-from fpt.pretrain.corpus import Stream
-from fpt.pretrain.harder import automaton, dyck
-from fpt.pretrain.lines import Language, entropy
-from fpt.pretrain.paired import FLAT, Flat, doubled_entropy, flat, nesting
-from fpt.pretrain.synthetic import ALONE, SYNTHETIC, alike, commonest, language, relabelled
+from fpt.pretraining import synthetic
+from fpt.pretraining.blocks import SHUFFLE, shuffle
+from fpt.pretraining.chains import bigram, frequencies, unigram
+from fpt.pretraining.corpus import Stream
+from fpt.pretraining.harder import automaton, dyck
+from fpt.pretraining.lines import Language, entropy
+from fpt.pretraining.paired import FLAT, Flat, doubled_entropy, flat, nesting
+from fpt.pretraining.synthetic import ALONE, SYNTHETIC, alike, commonest, language, relabelled
 from fpt.tasks.texts import VOCABULARY
 
 TOKENS = 400_000

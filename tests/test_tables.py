@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from fpt.sections.section.section import Section, planned
 from made import LEVELS, fill, make_record, make_section, spread
 
-from fpt import claims, outputs, paper, protocol, tables
-from fpt.cells import cells
-from fpt.errors import FptError
-from fpt.sections import Section, planned
-from fpt.stats import Label, mean_interval
+from fpt.analysis.cells import cells
+from fpt.analysis.stats import Label, mean_interval
+from fpt.files import FptError
+from fpt.paper.reader import reader as paper
+from fpt.report.render import outputs, protocol, tables
+from fpt.sections.section import claims
 
 FPT, RANDOM, LSTM = "FPT (frozen, language)", "Frozen random", "LSTM (layer norm)"
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fpt.errors import FptError
+from fpt.files import FptError
 from fpt.tasks import TASKS, get_task
 from fpt.tasks.base import order
 
@@ -21,8 +21,8 @@ LOCAL = {
 def _prepared(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("prepared")
-        patch.setattr("fpt.data.PREPARED", folder)
-        patch.setattr("fpt.data.DATA", folder)  # no manifest: floors are measured
+        patch.setattr("fpt.tasks.datasets.PREPARED", folder)
+        patch.setattr("fpt.tasks.datasets.DATA", folder)  # no manifest: floors are measured
         few = {"train": 60, "valid": 20, "test": 30}
         patch.setattr("fpt.tasks.image_data.SHAPES_SIZES", few)
         patch.setattr("fpt.tasks.proteins.FAMILIES_SIZES", few)
@@ -85,7 +85,7 @@ def test_each_epoch_shows_every_example_once():
 
 @pytest.mark.parametrize("name", TASKS)
 def test_identity_and_sizes_need_no_data(name, monkeypatch):
-    monkeypatch.setattr("fpt.data._prepared", lambda *_: pytest.fail("data were read"))
+    monkeypatch.setattr("fpt.tasks.datasets._prepared", lambda *_: pytest.fail("data were read"))
     task = get_task(name)
     assert task.identity["name"] == name
     assert task.identity["options"] == task.options

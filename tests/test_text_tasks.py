@@ -11,12 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from fpt import data, prepare, protocol
-from fpt.data import load
-from fpt.errors import FptError
-from fpt.hub import lock_path as hub_lock_path
+from fpt.files import FptError
+from fpt.report.render import protocol
 from fpt.tasks import authorship, get_task
+from fpt.tasks import datasets as data
+from fpt.tasks import manifest as prepare
 from fpt.tasks.authorship import AUTHORS, LENGTH, author_of, plain, runs_of_words
+from fpt.tasks.datasets import load
+from fpt.tasks.hub import lock_path as hub_lock_path
 from fpt.tasks.text import encode
 
 glue_module = sys.modules["fpt.tasks.glue"]  # the package calls its task so
@@ -29,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(data, "PREPARED", tmp_path / "prepared")
     monkeypatch.setattr(data, "DATA", tmp_path)
     monkeypatch.setattr(prepare, "DATA", tmp_path)
-    monkeypatch.setattr("fpt.hub.DATA", tmp_path)
+    monkeypatch.setattr("fpt.tasks.hub.DATA", tmp_path)
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
     return tmp_path
 

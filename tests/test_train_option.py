@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fpt.errors import FptError
+from fpt.files import FptError
 from fpt.tasks import get_task
 from fpt.tasks.images import ImageTask
 
@@ -21,7 +21,7 @@ def image_task(name: str, **options: int) -> ImageTask:
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty generated images, so that every one of them can be looked at."""
-    monkeypatch.setattr("fpt.data.PREPARED", tmp_path)
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path)
     monkeypatch.setattr("fpt.tasks.image_data.SHAPES_SIZES", {"train": 60, "valid": 5, "test": 40})
 
 

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fpt.report.render.style import LOOKS
+from fpt.report.render.trends import Series, trends
+from fpt.sections.section.comparisons import COMPARISONS
+from fpt.sections.section.section import Section
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from profiled import fill, section_of
 
-from fpt import corpora, depth, overfitting, sizes
-from fpt.cells import Cell, section_arms
-from fpt.comparisons import COMPARISONS
-from fpt.sections import Section
-from fpt.style import LOOKS
-from fpt.trends import Series, trends
+from fpt.analysis.cells import Cell, section_arms
+from fpt.report.render import corpora, depth, overfitting, sizes
 
 pytestmark = pytest.mark.usefixtures("matrix")
 

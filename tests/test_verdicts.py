@@ -5,13 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fpt.sections.section.claims import unadjusted
+from fpt.sections.section.ledger import CLAIMS
+from fpt.sections.section.section import Section, planned
 from made import fill, make_record, make_section
 
-from fpt import config, headline, verdict_figures, verdicts
-from fpt.claims import unadjusted
-from fpt.ledger import CLAIMS
-from fpt.sections import Section, planned
-from fpt.stats import holm
+from fpt import config
+from fpt.analysis.stats import holm
+from fpt.report.render import headline, verdict_figures
+from fpt.sections.section import verdicts
 
 LEVELS = {"fpt": 0.9, "random": 0.8, "full": 0.91, "lstm-released": 0.7}
 
@@ -21,7 +23,7 @@ def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
     """The one section of a profile, with all its runs recorded."""
     part = make_section(tmp_path, monkeypatch, arms=tuple(LEVELS))
     monkeypatch.setattr(config, "load", lambda name: part.profile)
-    monkeypatch.setattr(sys.modules["fpt.verdicts"], "section", lambda name, profile: part)
+    monkeypatch.setattr(sys.modules["fpt.sections.verdicts"], "section", lambda name, profile: part)
     fill(part, lambda run: LEVELS[run.arm] + 0.001 * run.spec.seed)
     return part
 
@@ -35,7 +37,7 @@ def test_claims_are_known_apart_and_say_whose_runs_they_need() -> None:
 
 
 def test_at_least_25_claims_have_a_source_outside_this_project() -> None:
-    from fpt.claim import OURS
+    from fpt.analysis.claim import OURS
 
     assert sum(claim.source != OURS for claims in CLAIMS.values() for claim in claims) >= 25
 

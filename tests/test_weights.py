@@ -12,10 +12,10 @@ from tiny import WEIGHTS, pretrained, spec, task_of
 from torch import Tensor
 
 from fpt.backbones import backbone, build
-from fpt.draws import Draws
-from fpt.errors import FptError
-from fpt.model import assemble
-from fpt.weights import INITS, body_depends_on_seed, body_state, file_digest, find
+from fpt.backbones.dropout import Draws
+from fpt.backbones.weights import INITS, body_depends_on_seed, body_state, file_digest, find
+from fpt.files import FptError
+from fpt.training.model import assemble
 
 CPU = torch.device("cpu")
 

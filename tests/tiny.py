@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from fpt.sections.section.arms import FROZEN
 
-from fpt.arms import FROZEN
 from fpt.backbones import BACKBONES, Backbone
-from fpt.loop import Loop
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
+from fpt.training.loop import Loop
 
 if TYPE_CHECKING:
     from transformers import GPT2LMHeadModel
@@ -89,5 +89,5 @@ def clock_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         begin(self)
 
     monkeypatch.setattr(Loop, "train_step", step)
-    monkeypatch.setattr("fpt.loop.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("fpt.training.loop.time.monotonic", lambda: clock[0])
     return clock

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .. import config, sweep
-from ..arms import ARMS
+from .. import config
 from ..config import Run
-from ..paths import REPORTS
+from ..files import REPORTS
 from ..records import Store
+from ..sections.arms import ARMS
 from ..strict_yaml import read_yaml
+from ..training import sweep
 from .steps import steps_to
 
 FILE = Path(__file__).with_name("pilot.yaml")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from ..loop import reached
 from ..records import Record
+from ..training.loop import reached
 
 
 @dataclass(frozen=True)

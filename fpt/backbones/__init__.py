@@ -3,9 +3,9 @@
 Every body is an `nn.Module` with `forward(x, mask, read)`: packed token vectors (N, T, width),
 positions already added, to hidden states (N, T, width), or those at `read` (N, R). Dropout falls on
 vectors of the body's width, not on attention weights nor inside a feedforward layer. A body is
-built without weights, on the meta device; `fpt.weights` fills it. Sizes come from this table, never
-from a download. What a body takes of transformers is imported when one is built: that takes longer
-than all of torch, and most pages and commands build none.
+built without weights, on the meta device; `fpt.backbones.weights` fills it. Sizes come from this
+table, never from a download. What a body takes of transformers is imported when one is built: that
+takes longer than all of torch, and most pages and commands build none.
 """
 
 import re
@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from ..draws import Draws
-from ..errors import FptError
+from ..files import FptError
 from ..params import instead
 from . import bert, common, encoder, gpt2, longformer, lstm, none, split, t5, vit
+from .dropout import Draws
 
 LAST_ATTENTION = "last-attention"  # of group `attention`, what lies in the last layer
 LAYER = re.compile(r"\.(\d+)\.")  # the number of its layer, from 0, in a parameter's name
@@ -120,8 +120,8 @@ def _lstms(size: str, layers: int, width: int) -> tuple[Backbone, ...]:
     two that are matched to it: `matched` has as many frozen matrix parameters, 8 width^2 per layer
     where the transformer has 12; `flops` can take as many FLOPs per token, so it has layers for
     what attention costs in the longest sequence (of which a task takes the first ones, see
-    `fpt.counts.as_costly`), and residuals without which so many would pass nothing on. None at a
-    size where that would not be deeper."""
+    `fpt.training.flops.as_costly`), and residuals without which so many would pass nothing on. None
+    at a size where that would not be deeper."""
     if layers <= LSTM_LAYERS:
         return ()
     as_costly = 3 * layers // 2 + layers * 1024 // (4 * width)

@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..draws import Draws, Dropout
 from .common import at, keys_seen
+from .dropout import Draws, Dropout
 
 if TYPE_CHECKING:
     from . import Backbone

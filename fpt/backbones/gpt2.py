@@ -11,14 +11,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..draws import Draws, Dropout
 from .common import Gelu, at, keys_seen
+from .dropout import Draws, Dropout
 
 if TYPE_CHECKING:
     from . import Backbone
 
 # The released code freezes by substring of the name; this is the same rule as a table. The
-# `positions` belong to fpt.model, which adds them before the body.
+# `positions` belong to fpt.training.model, which adds them before the body.
 GROUPS = (
     (r"(^|\.)ln_", "layernorm"),
     (r"\.attn\.", "attention"),

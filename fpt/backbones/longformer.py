@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from torch import Tensor, nn
 
-from ..draws import Draws
 from . import bert
+from .dropout import Draws
 
 if TYPE_CHECKING:
     from . import Backbone

@@ -2,9 +2,9 @@
 
 The paper sets its transformers against an LSTM (Tables 1 and 3, sections 3.1 and 3.3). The LSTM of
 its released code [C: models/lstm.py] forgets within a few dozen steps whatever it reads
-(`fpt.memory` measures it), so the comparison needs a standard one beside it. Both bodies map
-(N, T, width) to (N, T, width), where the N = K * B rows are the batches of K packed runs, one run
-after the other. Order is in the recurrence: only the backbones `lstm-positions-*`, made like a
+(`fpt.analysis.memory` measures it), so the comparison needs a standard one beside it. Both bodies
+map (N, T, width) to (N, T, width), where the N = K * B rows are the batches of K packed runs, one
+run after the other. Order is in the recurrence: only the backbones `lstm-positions-*`, made like a
 transformer, have a position table too. Both are causal, so a padding mask changes nothing while
 padding follows the tokens: it is ignored.
 """
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from ..draws import Draws, Dropout
 from .common import at
+from .dropout import Draws, Dropout
 
 if TYPE_CHECKING:
     from . import Backbone

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from ..draws import Draws
 from .common import at
+from .dropout import Draws
 
 if TYPE_CHECKING:
     from . import Backbone

@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..draws import Draws, Dropout
 from .common import Gelu, at
+from .dropout import Draws, Dropout
 
 if TYPE_CHECKING:
     from . import Backbone

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from ..draws import Draws, Dropout
 from .common import at, keys_seen
+from .dropout import Draws, Dropout
 
 if TYPE_CHECKING:
     from . import Backbone

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from ..loop import EVAL_TOKENS, Loop
-from ..pack import losses
-from ..probe import Head, cache, fit, training_batches
 from ..tasks import get_task
+from ..training.loop import EVAL_TOKENS, Loop
+from ..training.packing import losses
+from ..training.probe import Head, cache, fit, training_batches
 from .throughput import Case, seconds_per_step, specs_of
 
 CACHED = Case("output net alone: digits, nano, batch 16", "digits", {}, "nano", 16, 1, "cpu")

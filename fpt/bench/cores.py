@@ -10,10 +10,10 @@ from statistics import median
 
 import torch
 
-from ..loop import Loop
 from ..spec import RunSpec
-from ..sweep import split
-from ..train import task_of
+from ..training.loop import Loop
+from ..training.sweep import split
+from ..training.train import task_of
 from .plain import PlainRun
 from .throughput import Case, by_the_clock, specs_of
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from transformers import GPT2Config, GPT2Model
 
 from ..backbones import Backbone, backbone
-from ..model import assemble
 from ..spec import RunSpec
 from ..tasks import Task
+from ..training.model import assemble
 
 
 def plain_body(spec: RunSpec, body: Backbone) -> GPT2Model:

@@ -6,9 +6,9 @@ from statistics import median
 
 import torch
 
-from ..counts import flops_per_token
-from ..loop import Loop
 from ..tasks import get_task
+from ..training.flops import flops_per_token
+from ..training.loop import Loop
 from .throughput import Case, by_the_clock, specs_of
 
 THREADS = tuple(

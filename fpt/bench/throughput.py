@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from .. import device as devices
-from ..arms import FROZEN
-from ..counts import flops_per_token
-from ..loop import Loop
+from ..sections.arms import FROZEN
 from ..spec import RunSpec, canonical
 from ..tasks import get_task
+from ..training import device as devices
+from ..training.flops import flops_per_token
+from ..training.loop import Loop
 from .plain import PlainRun
 
 

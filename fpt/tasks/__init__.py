@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..errors import FptError
+from ..files import FptError
 from .authorship import authors
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor

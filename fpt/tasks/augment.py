@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..rng import generator
+from .rng import generator
 
 PADDING = 4
 DEGREES = 20.0

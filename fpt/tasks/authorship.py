@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Arrays, Dataset
-from ..errors import FptError
-from ..rng import fold
+from ..files import FptError
 from .base import resolve
+from .datasets import Arrays, Dataset
+from .rng import fold
 from .sequences import check_sequences, end_to_end
 from .text import SYMBOLS, TextTask, encode
 from .texts import ENGLISH, documents

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..data import Dataset, arrays_digest, dataset_digest, manifest_entry, prepared_path
-from ..errors import FptError
-from ..rng import generator
+from ..files import FptError
+from .datasets import Dataset, arrays_digest, dataset_digest, manifest_entry, prepared_path
+from .rng import generator
 
 Device = torch.device | str
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..errors import FptError
-from ..rng import fold, generator
+from ..files import FptError
 from .base import Batch, Device, Example, Task, resolve, tensors_digest
+from .rng import fold, generator
 
 GENERATOR_VERSION = 1
 HELD_OUT_FROM = 10  # shortest bit-xor strings of which inputs are held out

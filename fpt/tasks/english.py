@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Arrays, Dataset, check_array, load
-from ..rng import fold
 from .base import Batch, Device, Example, FiniteTask, order, resolve
+from .datasets import Arrays, Dataset, check_array, load
+from .rng import fold
 from .text import SYMBOLS
 from .texts import ENGLISH, documents
 

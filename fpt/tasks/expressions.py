@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from ..errors import FptError
+from ..files import FptError
 
 SYMBOLS = ("pad", *"0123456789", "MIN", "MAX", "MED", "SM", "]")
 DIGIT, OPERATOR, CLOSE = 1, 11, 15  # token of the digit 0, of MIN, of the closing bracket

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import parquet
-from ..data import Arrays, Dataset, fetch, hub_identity
-from ..rng import fold
+from . import parquet
 from .base import choice, resolve
+from .datasets import Arrays, Dataset, fetch, hub_identity
+from .rng import fold
 from .sequences import check_sequences, end_to_end
 from .text import SYMBOLS, TextTask, encode
 

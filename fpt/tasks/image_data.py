@@ -5,10 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from tqdm import tqdm
 
-from .. import parquet
-from ..data import Arrays, Dataset, check_array, check_below, fetch, hub_identity
-from ..errors import FptError
-from ..rng import fold
+from ..files import FptError
+from . import parquet
+from .datasets import Arrays, Dataset, check_array, check_below, fetch, hub_identity
+from .rng import fold
 from .shapes import draw_shapes
 
 PREPARATION = 1

@@ -13,22 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..data import load
-from ..device import constant
-from ..errors import FptError
-from ..rng import generator
+from ..files import FptError
+from ..training.device import constant
 from . import augment as augmentation
 from . import image_data
-from .base import (
-    Batch,
-    Device,
-    Example,
-    FiniteTask,
-    choice,
-    majority,
-    order,
-    resolve,
-)
+from .base import Batch, Device, Example, FiniteTask, choice, majority, order, resolve
+from .datasets import load
+from .rng import generator
 from .shapes import SHAPES
 
 CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Arrays, Dataset, load
-from ..errors import FptError
-from ..rng import fold
+from ..files import FptError
 from .base import Batch, Example, choice, resolve
+from .datasets import Arrays, Dataset, load
 from .expressions import CLOSE, OPERATOR, SYMBOLS, Expressions, generate
+from .rng import fold
 from .sequences import SequenceTask, check_sequences
 
 PREPARATION = 1

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from .. import parquet
-from ..data import SOURCES, Arrays, Dataset, fetch, hub_identity, load
-from ..rng import fold
+from . import parquet
 from .base import Example, choice, resolve
+from .datasets import SOURCES, Arrays, Dataset, fetch, hub_identity, load
+from .rng import fold
 from .sequences import SequenceTask, check_sequences, composition, end_to_end
 
 PREPARATION = 1

@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..data import Arrays, check_array, check_below, load
-from ..errors import FptError
+from ..files import FptError
 from .base import Batch, Device, FiniteTask, majority, order
+from .datasets import Arrays, check_array, check_below, load
 
 PAD = 0
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from ..data import load
 from .base import Example
+from .datasets import load
 from .sequences import SequenceTask, composition
 
 SYMBOLS = 256  # no text has byte 0: it pads, and stands between two texts

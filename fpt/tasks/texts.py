@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
-from ..errors import FptError
-from ..paths import DATA
+from ..files import DATA, FptError
 
 END = "<|endoftext|>"
 VOCABULARY = 4096  # words in the table of every language model; no corpus has more

@@ -1,0 +1,1 @@
+"""The numbers that the paper and its companions print, as data, and their reader."""

@@ -1,0 +1,215 @@
+"""A section of the paper: the runs it needs, training what is missing, one tidy frame of results.
+
+`fpt.section("transfer")` is all a notebook needs to begin.
+"""
+
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from .. import config
+from ..analysis import grid
+from ..config import Profile, Run
+from ..files import REPORTS, FptError, write_json
+from ..params import current_profile
+from ..pretraining import metadata as notes
+from ..records import Record, Store, store
+from ..training import device as devices
+from ..training import sweep
+from . import lessons
+
+
+@dataclass(frozen=True)
+class Section:
+    """The runs of one section in one profile, and the store that may hold their records.
+
+    `together`: runs that choose learning rates together, also where a part has only some of them.
+    """
+
+    name: str
+    profile: Profile
+    runs: tuple[Run, ...]
+    together: tuple[Run, ...] = ()
+
+    @property
+    def folder(self) -> Any:
+        """`reports/<profile>`."""
+        return REPORTS / self.profile.name
+
+    @cached_property
+    def store(self) -> Store:
+        return store(self.profile.name)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of exactly this section's runs; no other record can enter its tables."""
+        return list(dict.fromkeys(run.spec.key for run in self.runs))
+
+    @cached_property
+    def keep(self) -> frozenset[str]:
+        """The keys of runs whose parameters are kept; without them, such a run is missing."""
+        return frozenset(run.spec.key for run in self.runs if run.keep)
+
+    def part(self, tasks: Collection[str], arms: Collection[str] | None = None) -> "Section":
+        """The section with the runs on some tasks, or of some arms on them, and no others."""
+        runs = [run for run in self.runs if run.task in tasks and (arms is None or run.arm in arms)]
+        return replace(self, runs=tuple(runs))
+
+    def reached(self) -> "Section":
+        """Without the runs beyond a grid of learning rates that no record calls for yet."""
+        if not any(run.beyond for run in self.runs):
+            return self
+        here = tuple(grid.reached(self.runs, self.records()))
+        return replace(self, runs=here, together=tuple(grid.together(here, self.runs)))
+
+    def records(self) -> dict[str, Record]:
+        return self.store.read_all(self.keys, self.keep)
+
+    def complete(self) -> set[tuple[str, str]]:
+        """The arms and tasks, each of whose runs is recorded: what gives a number."""
+        missing = {(run.arm, run.task) for run in self.missing()}
+        return {(run.arm, run.task) for run in self.runs} - missing
+
+    def missing(self) -> list[Run]:
+        present = self.records()
+        return [run for run in self.runs if run.spec.key not in present]
+
+    def may_train(self, device: str = "auto") -> bool:
+        """Whether the profile allows training on the device that `device` means here."""
+        return devices.choose(device).type in self.profile.train_on
+
+    def train(self, **options: Any) -> int:
+        """Train what is missing, where the profile allows it; returns the number of new records.
+        Where these call for learning rates beyond the grid (`fpt.analysis.grid`), `section` then
+        has more.
+        """
+        if not self.may_train():
+            return 0
+        end = time.monotonic() + options.pop("budget", math.inf)
+        made = 0
+        for runs in grid.sweeps(self.runs):  # whole: what is missing would make other packs
+            specs, left = [run.spec for run in runs], end - time.monotonic()
+            made += sweep.run(specs, self.store, keep=self.keep, budget=left, **options)
+        return made
+
+    def frame(self) -> pd.DataFrame:
+        """One row per expected run: arm, task, seed, key, weights, status and, if it is recorded,
+        its metrics (accuracies in [0, 1]), cost, device, and digests of data and weights."""
+        present = self.records()
+        rows = []
+        for run in self.runs:
+            row: dict[str, Any] = {
+                "arm": run.arm,
+                "task": run.task,
+                "seed": run.spec.seed,
+                "lr": run.spec.lr,
+                "key": run.spec.key,
+                "weights": run.spec.weights,
+                "status": "not run",
+            }
+            record = present.get(run.spec.key)
+            if record is not None:
+                row |= {"status": record.status, **record.metrics, **record.cost}
+                seen = ("device", "data_digest", "weights_digest")
+                row |= {name: record.environment.get(name) for name in seen}
+                row["notes"] = "; ".join(record.notes)
+            rows.append(row)
+        return pd.DataFrame(rows)
+
+    def curves(self) -> pd.DataFrame:
+        """One row per look at the validation set of every recorded run."""
+        present = self.records()
+        rows = [
+            {
+                "arm": run.arm,
+                "task": run.task,
+                "seed": run.spec.seed,
+                "lr": run.spec.lr,
+                **point,
+            }
+            for run in self.runs
+            if run.spec.key in present
+            for point in present[run.spec.key].curve
+        ]
+        return pd.DataFrame(rows, columns=None if rows else ["arm", "task", "seed", "lr", "step"])
+
+    def expected(self) -> pd.DataFrame:
+        """What the section compares, from params.yaml alone: one row per arm, task and
+        learning rate."""
+        rows: dict[tuple[str, str, float], dict[str, Any]] = {}
+        for run in self.runs:
+            spec = run.spec
+            row = rows.setdefault(
+                (run.arm, run.task, spec.lr),
+                {
+                    "arm": run.arm,
+                    "task": run.task,
+                    "backbone": spec.backbone,
+                    "init": spec.init,
+                    "lr": spec.lr,
+                    "batch": spec.batch,
+                    "steps": spec.steps,
+                    "seeds": 0,
+                    "first key": spec.key[:8],
+                },
+            )
+            row["seeds"] += 1
+        return pd.DataFrame(rows.values())
+
+    def tally(self) -> dict[str, Any]:
+        """Expected and present runs, by status and by device."""
+        present = self.records()
+        return {
+            "section": self.name,
+            "profile": self.profile.name,
+            "expected": len(self.keys),
+            "present": len(present),
+            "status": dict(Counter(record.status for record in present.values())),
+            "devices": dict(Counter(r.environment["device"] for r in present.values())),
+            "seconds": math.fsum(record.cost["seconds"] for record in present.values()),
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """The tally, and the digest of each run's record: what `runs.json` holds."""
+        return self.tally() | {"runs": self.store.digests(self.keys, self.keep)}
+
+    @property
+    def bodies(self) -> list[str]:
+        """The weights that runs and lessons of the section read."""
+        lessons_read = (it.plan.weights for it in lessons.planned(self.profile, self.name))
+        names = (*(run.spec.weights for run in self.runs), *lessons_read)
+        return list(dict.fromkeys(filter(None, names)))
+
+    def write_index(self) -> None:
+        """The small file that stands for this section's records in the pipeline, and the notes of
+        the bodies that they are of."""
+        listed = self.store.digests(self.keys, self.keep)
+        listed |= lessons.digests(self.profile, self.name)
+        listed |= notes.keep(self.store.folder, self.bodies)
+        write_json(self.folder / "index" / f"{self.name}.json", listed)
+
+
+def seconds(text: str) -> float:
+    """`90s`, `9m`, `2h` or a plain number of seconds."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
+    if match is None:
+        raise FptError(f"The budget {text!r} is not a time; write 90s, 9m or 2h.")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def planned(name: str, profile: str) -> Section:
+    """The section with every run that it can have, those that only results call for included."""
+    loaded = config.load(profile)
+    return Section(name, loaded, tuple(config.expand(loaded, name)))
+
+
+def section(name: str, profile: str | None = None) -> Section:
+    """The section `name` of `profile`, by default the one at the top of params.yaml."""
+    return planned(name, profile or current_profile()).reached()

@@ -1,0 +1,1 @@
+"""Training: packs of runs on one frozen backbone, the loop, checkpoints, sweeps and devices."""

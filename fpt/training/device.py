@@ -1,0 +1,112 @@
+"""Which device and precision a training uses, and what it says of them in a record."""
+
+import ctypes
+import gc
+import platform
+import resource
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache, lru_cache
+from importlib.metadata import version
+from typing import Any
+
+import torch
+
+from ..files import FptError
+
+
+def choose(name: str = "auto") -> torch.device:
+    """`auto` is CUDA where there is one, else the CPU."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise FptError(f"There is no device {name!r}; choose one of auto, cpu, cuda.")
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and not torch.cuda.is_available():
+        raise FptError("The device 'cuda' was asked for, but torch sees no GPU; use auto or cpu.")
+    return torch.device(name)
+
+
+def autocast(device: torch.device) -> AbstractContextManager[Any]:
+    """fp32 on a CPU; bf16 autocast over fp32 trained parameters on CUDA."""
+    if device.type == "cuda":
+        return torch.autocast("cuda", dtype=torch.bfloat16)
+    return nullcontext()
+
+
+@lru_cache(maxsize=64)
+def constant(values: tuple[float, ...], device: torch.device | str) -> torch.Tensor:
+    """`values` on `device`, copied there once: a copy per batch would wait for the device."""
+    return torch.tensor(values, device=device)
+
+
+@cache
+def keep_memory() -> None:
+    """Ask glibc, where it is the C library, to keep memory that is freed for the next tensors.
+
+    By default it hands blocks as large as a pack's activations (1 MB) back to the kernel when a
+    step ends, and the next step pays for every page again.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        trim_threshold, mmap_threshold = -1, -3  # names of malloc.h
+        mallopt(trim_threshold, 2**31 - 1)
+        mallopt(mmap_threshold, 2**25)  # the largest that it takes
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """What a record says of where it was made."""
+    cuda = device.type == "cuda"
+    return {
+        "device": torch.cuda.get_device_name(device) if cuda else _processor(),
+        "kind": device.type,
+        "precision": "bf16 autocast" if cuda else "fp32",
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "transformers": version("transformers"),
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return f"{line.split(':', 1)[1].strip()} CPU"
+    except OSError:
+        pass
+    return f"{platform.machine()} CPU"
+
+
+# What torch says, in a plain RuntimeError, where a CPU has no memory for a tensor.
+NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "Storage size calculation overflowed")
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    return isinstance(error, torch.OutOfMemoryError) or any(it in str(error) for it in NO_MEMORY)
+
+
+def release_memory(device: torch.device) -> None:
+    """Give back a pack's memory on a GPU before the next one is planned."""
+    if device.type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    """Begin to measure `peak_memory` anew."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        return
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)  # what `keep_memory` kept of the pack before
+    with suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # Linux
+        file.write("5")
+
+
+def peak_memory(device: torch.device) -> int:
+    """Bytes: the peak of the CUDA allocator, or of the process with its libraries; since the last
+    reset, but on a system other than Linux since the process began."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,143 @@
+"""How many parameters each trainable group has, and what the frozen body computes."""
+
+from collections.abc import Collection, Mapping
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+from ..backbones import LAST_ATTENTION, Backbone, backbone, build, group_of, trained_group
+from ..backbones.common import matrices
+from ..backbones.dropout import Draws
+from ..files import PACKAGE
+from ..sections.remembered import remembered, stamp_of
+from ..spec import RunSpec
+from ..tasks import Task
+from .model import InputNet, OutputNet, packable
+
+
+def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
+    """Parameters by group, on the rows of the position table that `task` uses.
+
+    The released code marks all 1,024 position rows as trainable; those beyond the sequence never
+    get a gradient, so they are not counted here.
+    """
+    nets = {
+        "input": InputNet(task.kind, task.dim, spec.width).shapes,
+        "output": OutputNet(spec.width, task.answers * task.classes).shapes,
+    }
+    counts = dict.fromkeys(spec.groups, 0)
+    for group, shapes in nets.items():
+        counts[group] = sum(_size(shape) for shape in shapes.values())
+    if spec.positions:
+        counts["positions"] = task.length * spec.width
+    for name, size in _body(spec)["sizes"].items():
+        counts[group_of(spec, name)] += size
+    return counts
+
+
+def total_count(spec: Backbone, task: Task) -> int:
+    """All parameters of a run's model and of the language model that its body is of: with every row
+    of the positions, and the table of words, which no task uses. The paper's shares are of these.
+    """
+    counts = parameter_counts(spec, task) | {"positions": spec.positions * spec.width}
+    return sum(counts.values()) + spec.vocabulary * spec.width
+
+
+def trained_count(spec: Backbone, task: Task, trainable: Collection[str]) -> int:
+    """Parameters that a run trains, by the groups or the part of one that it names."""
+    counts = parameter_counts(spec, task)
+    if LAST_ATTENTION in trainable and "attention" not in trainable:
+        counts[LAST_ATTENTION] = sum(
+            size
+            for name, size in _body(spec)["sizes"].items()
+            if trained_group(spec, name, (LAST_ATTENTION,))
+        )
+    return sum(counts.get(group, 0) for group in trainable)
+
+
+@cache
+def _body(spec: Backbone) -> Mapping[str, Any]:
+    """`sizes`: of the body's parameters, by name; `matrices`: of those alone that are one. To build
+    even an empty body takes transformers, whose import is longer than a page's own work."""
+    sources = sorted((PACKAGE / "backbones").glob("*.py"))
+    stamp = stamp_of(sources, version("transformers"), repr(spec))
+    return remembered(f"bodies/{spec.name}", stamp, lambda: _built(spec))
+
+
+def _built(spec: Backbone) -> dict[str, Any]:
+    body = build(spec, Draws(), 0.0)
+    return {
+        "sizes": {name: it.numel() for name, it in body.named_parameters()},
+        "matrices": sum(weight.numel() for _, weight, _ in matrices(body)),
+    }
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    total = 1
+    for extent in shape:
+        total *= extent
+    return total
+
+
+def paper_count(layers: int, width: int, tokens: int = 64, dim: int = 16, classes: int = 10) -> int:
+    """Trained parameters by the paper's own counting (Table 8 and its appendix).
+
+    It takes CIFAR-10 tokens of 16 numbers, no output bias and no final layer norm:
+    width * classes + (dim + 1) * width + 4 * layers * width + tokens * width.
+    """
+    return width * (classes + dim + 1 + 4 * layers + tokens)
+
+
+def matrix_parameters(spec: Backbone) -> int:
+    """Parameters of the body's matrices, which every token is multiplied by.
+
+    Left out are biases, norms, positions, BERT's token type, T5's relative bias and the Linformer's
+    mixing over positions.
+    """
+    return int(_body(spec)["matrices"])
+
+
+def flops_per_token(spec: RunSpec) -> int:
+    """Two FLOPs per multiply-add, matrices of the body only: the forward pass costs 2 P per token,
+    the gradient by the input another 2 P where anything before the output net is trained, and the
+    gradient by the weights another 2 P where the body is."""
+    trained = set(spec.trainable)
+    passes = 1 if trained == {"output"} else 2 if packable(spec) else 3
+    return 2 * passes * matrix_parameters(backbone(spec.backbone))
+
+
+def planned_flops(spec: RunSpec, task: Task) -> int:
+    """FLOPs that a run's record counts if it takes its whole budget of steps; a probe's, always.
+
+    Evaluation is left out of a training. It is part of a probe, whose body sees each split once,
+    and one batch where the training set is endless.
+    """
+    examples = spec.steps * spec.batch
+    if spec.procedure == "probe":
+        sizes = task.sizes
+        examples = (sizes["train"] or spec.batch) + sizes["valid"] + sizes["test"]
+    return flops_per_token(spec) * examples * task.length
+
+
+def forward_flops(spec: Backbone, length: int) -> int:
+    """FLOPs of the body's forward pass per token, in a sequence of `length` tokens.
+
+    Two FLOPs per multiply-add, matrix products only: 2 for each of `matrix_parameters`, and in each
+    layer with attention 4 * width * keys for the scores and the values they weigh. Every query
+    meets all `length` keys, whether a mask hides them or not, as in a kernel that skips none; the
+    `rank` keys of a Linformer cost 4 * width * rank more to mix, keys and values. That only
+    the positions that are read need a last layer is not counted.
+    """
+    attention = 0
+    if spec.heads:
+        keys = spec.rank or length
+        attention = spec.layers * 4 * spec.width * (keys + spec.rank)
+    return 2 * matrix_parameters(spec) + attention
+
+
+def as_costly(deep: Backbone, other: Backbone, length: int) -> Backbone:
+    """The first layers of `deep`, as many as take the FLOPs per token nearest to those of `other`,
+    in sequences of `length` tokens."""
+    layer = forward_flops(deep, length) / deep.layers
+    layers = round(forward_flops(other, length) / layer)
+    return deep if layers >= deep.layers else backbone(f"{deep.name}@{max(1, layers)}")
