@@ -24,11 +24,10 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
-from fpt.sections.section.status import show
-
 from fpt import config
 from fpt import files as paths
 from fpt.records import Record, Store, digest, to_content
+from fpt.sections.status import show
 from fpt.spec import RunSpec
 from fpt.training import device as devices
 

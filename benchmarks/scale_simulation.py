@@ -20,13 +20,13 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
-from fpt.report.render.style import INK, styled
 from matplotlib.figure import Figure
 
 from fpt.backbones import Backbone, backbone
 from fpt.commands import sections_of
 from fpt.pretraining.language import Pretraining
 from fpt.pretraining.provide import plan_of
+from fpt.report.style import INK, styled
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.training import sweep

@@ -11,13 +11,13 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from fpt.report.render.style import INK, styled
 from matplotlib.figure import Figure
 
 from fpt import bench
 from fpt.bench.cores import side_by_side
 from fpt.bench.threads import THREADS, threaded
 from fpt.bench.throughput import Measured
+from fpt.report.style import INK, styled
 from fpt.training import device as devices
 
 LOOPS = {"plain": "plain loop", "packed": "in a pack"}

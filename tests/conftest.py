@@ -22,7 +22,7 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def rendering(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if `fpt render` executed the test: what is made is written to the report."""
-    from fpt.report.render.pages import RENDERS
+    from fpt.report.pages import RENDERS
 
     monkeypatch.setenv(RENDERS, "1")
 

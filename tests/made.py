@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import yaml
-from fpt.sections.section.arms import ARMS as ALL
-from fpt.sections.section.section import Section
 
 from fpt import config
 from fpt.config import Run
 from fpt.records import Record, Status
+from fpt.sections.arms import ARMS as ALL
+from fpt.sections.section import Section
 from fpt.training.loop import TRAIN_ITEMS
 from fpt.training.train import task_of
 

@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from fpt.report.render.style import styled
-from fpt.sections.section.section import Section, section
 from made import make_record
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -14,7 +12,9 @@ from matplotlib.text import Text
 
 from fpt.analysis.cells import Cell
 from fpt.analysis.claim import Claim, Evidence
-from fpt.sections.section import claims
+from fpt.report.style import styled
+from fpt.sections import claims
+from fpt.sections.section import Section, section
 
 
 def section_of(name: str, profile: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Section:

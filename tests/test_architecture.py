@@ -5,10 +5,6 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from fpt.report.render.architecture import LENGTH, bodies_table, gradients, memories, memory_table
-from fpt.report.render.table import label
-from fpt.sections.section.comparisons import ARCHITECTURES, COMPARISONS
-from fpt.sections.section.section import Section
 from made import make_section
 from tiny import WEIGHTS
 
@@ -17,8 +13,12 @@ from fpt.analysis import memory
 from fpt.analysis.cells import Cell
 from fpt.analysis.claim import Evidence
 from fpt.backbones import backbone
-from fpt.report.render import architecture
-from fpt.sections.section import claims
+from fpt.report import architecture
+from fpt.report.architecture import LENGTH, bodies_table, gradients, memories, memory_table
+from fpt.report.table import label
+from fpt.sections import claims
+from fpt.sections.comparisons import ARCHITECTURES, COMPARISONS
+from fpt.sections.section import Section
 from fpt.training.flops import forward_flops, matrix_parameters
 
 ARMS = dict.fromkeys((*COMPARISONS["lstm"].arms, *COMPARISONS["architectures"].arms))

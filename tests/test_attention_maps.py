@@ -8,9 +8,6 @@ import profiled
 import pytest
 import torch
 import yaml
-from fpt.report.render.attention_maps import heads_figure, one_example, pooled
-from fpt.report.render.mass_tables import share
-from fpt.sections.section.section import Section
 from made import SETTINGS
 from matplotlib.figure import Figure
 from tiny import WEIGHTS, task_of
@@ -21,8 +18,11 @@ from fpt.analysis.attention import attention_mass, maps
 from fpt.analysis.claim import Evidence
 from fpt.analysis.masses import LABELS, attends, by_layer, lifts
 from fpt.analysis.stats import mean_interval
-from fpt.report.render import attention_maps, mass_tables, outputs
-from fpt.sections.section import claims
+from fpt.report import attention_maps, mass_tables, outputs
+from fpt.report.attention_maps import heads_figure, one_example, pooled
+from fpt.report.mass_tables import share
+from fpt.sections import claims
+from fpt.sections.section import Section
 from fpt.training.kept import trained_model
 from fpt.training.model import assemble
 from fpt.training.train import train

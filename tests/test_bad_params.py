@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
-from fpt.sections.section.remembered import stamp_of
 from refusals import check_said, refusal
 
 from fpt.config import expand, load
 from fpt.files import PARAMS
 from fpt.params import current_profile
+from fpt.sections.remembered import stamp_of
 
 BLOCK: dict[str, Any] = {
     "train_on": ["cpu"],

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from fpt.sections.section.summaries import summaries
 from refusals import check_said, refusal
 from safetensors.torch import save_file
 from test_records import made
@@ -20,6 +19,7 @@ from fpt.backbones import backbone
 from fpt.pretraining.language import Log, Pretraining, optimizer_of, resume, save
 from fpt.pretraining.models import language_model
 from fpt.records import Store, digest, to_content
+from fpt.sections.summaries import summaries
 from fpt.spec import from_dict
 from fpt.training import checkpoint
 from fpt.training.loop import Loop

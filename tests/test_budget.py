@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from fpt.report.render.budget import budget_table, late_gain
-from fpt.report.render.table import NONE, label
 from made import fill, make_section
+
+from fpt.report.budget import budget_table, late_gain
+from fpt.report.table import NONE, label
 
 
 def looks(*accuracies: float) -> list[dict[str, float]]:

@@ -14,8 +14,6 @@ from typing import Any
 
 import pytest
 import yaml
-from fpt.sections.section.expected import expected
-from fpt.sections.section.section import seconds
 from processes import lives, until, workers_of
 from tiny import WEIGHTS
 
@@ -24,6 +22,8 @@ from fpt.__main__ import main
 from fpt.config import expand, load
 from fpt.files import PACKAGE, FptError
 from fpt.records import Store
+from fpt.sections.expected import expected
+from fpt.sections.section import seconds
 from fpt.tasks import TASKS
 from fpt.training import train
 

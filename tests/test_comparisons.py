@@ -5,11 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fpt.report.render.table import label
-from fpt.sections.section.arms import ARMS
-from fpt.sections.section.comparison import Comparison
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.section import Section
 from made import fill, make_section
 from matplotlib.figure import Figure
 from profiled import texts
@@ -19,9 +14,14 @@ from fpt.analysis import registered
 from fpt.analysis.cells import Cell
 from fpt.analysis.claim import Evidence
 from fpt.config import PROFILES, Run
-from fpt.paper.reader import reader as paper
-from fpt.report.render import dots, outputs, tables
-from fpt.sections.section import claims
+from fpt.paper import reader as paper
+from fpt.report import dots, outputs, tables
+from fpt.report.table import label
+from fpt.sections import claims
+from fpt.sections.arms import ARMS
+from fpt.sections.comparison import Comparison
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.section import Section
 
 SECTIONS = {
     "initialization": ("initialization",),

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
-from fpt.sections.section.arms import ARMS, FROZEN
 
 from fpt import config
 from fpt.checks import SETTINGS
 from fpt.config import PROFILES, expand, load, make_spec
 from fpt.files import PACKAGE, PARAMS, FptError
 from fpt.params import current_profile
+from fpt.sections.arms import ARMS, FROZEN
 from fpt.strict_yaml import read_yaml
 
 BLOCK: dict[str, Any] = {

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from fpt.sections.section.arms import ARMS
 from tiny import pretrained, spec, task_of
 from torch import Tensor
 
@@ -17,6 +16,7 @@ from fpt.backbones.none import LastToken, MeanToken
 from fpt.backbones.split import Attention, SplitBody
 from fpt.config import load, make_spec
 from fpt.files import FptError
+from fpt.sections.arms import ARMS
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.training.flops import matrix_parameters, parameter_counts

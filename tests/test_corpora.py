@@ -6,18 +6,18 @@ from typing import Any
 
 import made
 import pytest
-from fpt.report.render.style import LOOKS
-from fpt.report.render.table import label
-from fpt.sections.section.arms import AMOUNTS, ARMS, CORPORA, ENGLISH
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.section import Section
 from made import fill, make_record, make_section
 
 from fpt.analysis import provenance as origins
 from fpt.analysis.claim import LANGUAGE
 from fpt.config import Run
-from fpt.report.render import corpora, tables
-from fpt.sections.section import claims
+from fpt.report import corpora, tables
+from fpt.report.style import LOOKS
+from fpt.report.table import label
+from fpt.sections import claims
+from fpt.sections.arms import AMOUNTS, ARMS, CORPORA, ENGLISH
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.section import Section
 
 NAMES = {
     "english-last": "english@5M-last",

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from fpt.sections.section.expected import expected_of
 from made import make_section
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fpt.backbones import SIZES, backbone, build
 from fpt.backbones.dropout import Draws
+from fpt.sections.expected import expected_of
 from fpt.training.flops import as_costly, forward_flops, matrix_parameters
 from fpt.training.train import task_of
 

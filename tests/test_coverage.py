@@ -5,10 +5,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from fpt.report.render.coverage import cells, is_own, places
-from fpt.sections.section.expected import Coverage, expected_of
-from fpt.sections.section.status import covered, status
-from fpt.sections.section.summaries import summaries
 from made import make_record, make_section
 from tiny import WEIGHTS
 
@@ -17,7 +13,11 @@ from fpt import backbones, config
 from fpt.backbones import BACKBONES, Backbone, backbone, weights
 from fpt.backbones.dropout import Draws
 from fpt.files import FptError
-from fpt.paper.reader import reader as paper
+from fpt.paper import reader as paper
+from fpt.report.coverage import cells, is_own, places
+from fpt.sections.expected import Coverage, expected_of
+from fpt.sections.status import covered, status
+from fpt.sections.summaries import summaries
 from fpt.spec import RunSpec
 from fpt.tasks import Batch, Task, get_task
 from fpt.training.model import Model, assemble, check_groups

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.section import Section
 from profiled import clashes, fill, section_of, texts, verdicts
 
-from fpt.paper.reader import reader as paper
-from fpt.report.render import depth
-from fpt.sections.section import claims
+from fpt.paper import reader as paper
+from fpt.report import depth
+from fpt.sections import claims
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.section import Section
 
 pytestmark = pytest.mark.usefixtures("matrix")
 

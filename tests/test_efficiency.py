@@ -7,11 +7,6 @@ from pathlib import Path
 
 import profiled
 import pytest
-from fpt.report.render.style import styled
-from fpt.report.render.table import label
-from fpt.report.render.tables import cost_table, results_table
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.section import Section
 from made import make_record, make_section
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -19,11 +14,16 @@ from matplotlib.text import Text
 
 from fpt.analysis import arrivals
 from fpt.config import Run
-from fpt.paper.reader import reader as paper
+from fpt.paper import reader as paper
 from fpt.records import Record
-from fpt.report.render import cached, efficiency, output_only, outputs
-from fpt.report.render import efficiency_figures as drawn
-from fpt.sections.section import claims
+from fpt.report import cached, efficiency, output_only, outputs
+from fpt.report import efficiency_figures as drawn
+from fpt.report.style import styled
+from fpt.report.table import label
+from fpt.report.tables import cost_table, results_table
+from fpt.sections import claims
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.section import Section
 
 ARMS = ("fpt", "random", "full", "output", "probe", "random-output", "random-probe")
 # Steps after which half of the way is gone, and the accuracy at the end.

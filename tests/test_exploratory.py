@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fpt.report.render.exploratory import exploratory, exploratory_table
-from fpt.report.render.table import NONE
 from made import make_record, make_section
 
 from fpt.config import Run
 from fpt.records import Store
+from fpt.report.exploratory import exploratory, exploratory_table
+from fpt.report.table import NONE
 
 
 def test_runs_of_one_setting_are_one_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

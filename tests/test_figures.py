@@ -7,10 +7,6 @@ from pathlib import Path
 import numpy as np
 import profiled
 import pytest
-from fpt.report.render.style import LOOKS, styled
-from fpt.sections.section.arms import ARMS
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.section import Section
 from made import fill, make_record, make_section, spread
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -18,7 +14,11 @@ from matplotlib.text import Text
 from PIL import Image
 
 from fpt import config
-from fpt.report.render import figures, outputs, pictures
+from fpt.report import figures, outputs, pictures
+from fpt.report.style import LOOKS, styled
+from fpt.sections.arms import ARMS
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.section import Section
 from fpt.tasks import get_task
 
 DRAW: list[Callable[[Section], Figure]] = [

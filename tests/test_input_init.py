@@ -6,11 +6,11 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
-from fpt.sections.section.arms import ARMS
 from tiny import pretrained, task_of
 from torch import Tensor
 
 from fpt.config import load, make_spec
+from fpt.sections.arms import ARMS
 from fpt.spec import RunSpec, canonical, from_dict
 from fpt.tasks.rng import generator
 from fpt.training.loop import Loop

@@ -9,10 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from fpt.sections.section.expected import expected_of
-from fpt.sections.section.section import Section
-from fpt.sections.section.status import status
-from fpt.sections.section.summaries import summaries
 from made import SETTINGS
 from safetensors.torch import load
 from tiny import TINY, WEIGHTS, clock_of_steps, pretrained, spec, task_of
@@ -21,6 +17,10 @@ from fpt import config, params
 from fpt.config import Run, expand
 from fpt.files import FptError
 from fpt.records import Record, Store, from_content, to_content
+from fpt.sections.expected import expected_of
+from fpt.sections.section import Section
+from fpt.sections.status import status
+from fpt.sections.summaries import summaries
 from fpt.spec import RunSpec
 from fpt.training import sweep
 from fpt.training.kept import trained_model

@@ -8,11 +8,6 @@ from typing import Any
 
 import pytest
 import yaml
-from fpt.report.render.savings import saving
-from fpt.report.render.table import label
-from fpt.sections.section.arms import ARMS
-from fpt.sections.section.lessons import Lesson, folder_of, planned, taught
-from fpt.sections.section.section import Section
 from made import make_section
 from profiled import clashes, texts
 
@@ -22,8 +17,13 @@ from fpt.analysis.claim import LANGUAGE
 from fpt.files import FptError
 from fpt.pretraining.adapt import record_path
 from fpt.records import digest
-from fpt.report.render import english
-from fpt.sections.section import claims, lessons, verdicts
+from fpt.report import english
+from fpt.report.savings import saving
+from fpt.report.table import label
+from fpt.sections import claims, lessons, verdicts
+from fpt.sections.arms import ARMS
+from fpt.sections.lessons import Lesson, folder_of, planned, taught
+from fpt.sections.section import Section
 
 FROZEN_ARMS = ("random", "fpt-english", "fpt-nesting", "fpt-uniform")
 WHOLE_ARMS = ("full", "full-english", "full-nesting", "full-uniform")

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from fpt.report.render.style import LOOKS
 from torch import nn
 
 from fpt.analysis.memory import (
@@ -24,6 +23,7 @@ from fpt.analysis.memory import (
 from fpt.backbones.dropout import Draws
 from fpt.backbones.lstm import LayerNormLSTM, ReleasedLSTM, init_
 from fpt.files import FptError
+from fpt.report.style import LOOKS
 
 WIDTH = 4
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from fpt.sections.section.arms import FROZEN
 from tiny import TINY, WEIGHTS, pretrained, save_weights, spec, task_of
 from torch import Tensor
 from transformers import GPT2LMHeadModel
@@ -13,6 +12,7 @@ from fpt.backbones import BACKBONES, backbone, build, group_of
 from fpt.backbones.common import round_frozen
 from fpt.backbones.dropout import Draws
 from fpt.files import FptError
+from fpt.sections.arms import FROZEN
 from fpt.tasks import Batch, get_task
 from fpt.training.flops import paper_count, parameter_counts, trained_count
 from fpt.training.loop import Loop

@@ -8,15 +8,15 @@ from typing import Any
 
 import made
 import pytest
-from fpt.report.render.table import label
-from fpt.sections.section.section import Section
 from made import make_record, make_section
 
 from fpt import verify
 from fpt.files import FptError, write_json
 from fpt.pretraining import metadata as notes
 from fpt.records import digest, merge_beside
-from fpt.report.render import corpora
+from fpt.report import corpora
+from fpt.report.table import label
+from fpt.sections.section import Section
 
 BODY = "nano-dyck-64@1k-0"
 NOTES = {

@@ -4,16 +4,16 @@ import json
 from pathlib import Path
 
 import pytest
-from fpt.report.render.table import label, si
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.section import Section
 from profiled import clashes, fill, section_of, texts, verdicts
 
 from fpt.analysis import provenance as origins
 from fpt.backbones import weights
 from fpt.pretraining.provide import plan_of
-from fpt.report.render import dots, tables
-from fpt.sections.section import claims
+from fpt.report import dots, tables
+from fpt.report.table import label, si
+from fpt.sections import claims
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.section import Section
 from fpt.tasks import get_task
 
 pytestmark = pytest.mark.usefixtures("matrix")

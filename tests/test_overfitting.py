@@ -5,11 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fpt.report.render.overfitting import by_size, fit_table, gaps_table, printed, sizes_figure
-from fpt.report.render.style import styled
-from fpt.report.render.table import label
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.section import Section
 from made import make_record, make_section
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
@@ -18,9 +13,14 @@ from scipy import stats
 from fpt.analysis.cells import Cell
 from fpt.analysis.claim import Evidence
 from fpt.analysis.fit import Fit, fits, whole_task
-from fpt.paper.reader import reader as paper
-from fpt.report.render import outputs
-from fpt.sections.section import claims
+from fpt.paper import reader as paper
+from fpt.report import outputs
+from fpt.report.overfitting import by_size, fit_table, gaps_table, printed, sizes_figure
+from fpt.report.style import styled
+from fpt.report.table import label
+from fpt.sections import claims
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.section import Section
 
 ARMS = COMPARISONS["overfitting"].arms
 PARTS = {

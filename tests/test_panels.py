@@ -1,8 +1,9 @@
 """Panels in rows, and what each of them shows alike."""
 
 import pytest
-from fpt.report.render.panels import Layout, draw_floor, floor_handle, name_rows
 from matplotlib.figure import Figure
+
+from fpt.report.panels import Layout, draw_floor, floor_handle, name_rows
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from fpt.files import FptError
-from fpt.paper.reader import reader as paper
+from fpt.paper import reader as paper
 
 TASKS = ["bit-memory", "bit-xor", "listops", "mnist", "cifar10", "cifar10-lra", "homology"]
 LU = ["T1", "T2", "T3", *(f"T{i}" for i in range(6, 19)), "T20", "T21"]

@@ -6,14 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fpt.report.render.rate_figures import rate_figure
-from fpt.report.render.table import label
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.expected import expected_of
-from fpt.sections.section.section import Section, planned
-from fpt.sections.section.section import section as fpt_section
-from fpt.sections.section.status import status
-from fpt.sections.section.summaries import Summary
 from made import fill as fill_with
 from made import make_record, make_section
 from profiled import clashes, section_of, texts
@@ -24,10 +16,18 @@ from fpt.analysis import rates
 from fpt.analysis.cells import cells
 from fpt.config import PROFILES, Run
 from fpt.files import PARAMS, FptError
-from fpt.paper.reader import reader as paper
+from fpt.paper import reader as paper
 from fpt.records import Record, Store
-from fpt.report.render import outputs, protocol, rate_tables, tables
-from fpt.sections.section import claims
+from fpt.report import outputs, protocol, rate_tables, tables
+from fpt.report.rate_figures import rate_figure
+from fpt.report.table import label
+from fpt.sections import claims
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.expected import expected_of
+from fpt.sections.section import Section, planned
+from fpt.sections.section import section as fpt_section
+from fpt.sections.status import status
+from fpt.sections.summaries import Summary
 from fpt.spec import RunSpec
 
 pytestmark = pytest.mark.usefixtures("matrix")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from fpt.report.render.notebooks import clean, refresh
 from made import fill, make_record, make_section, spread
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from refusals import check_said, refusal
@@ -17,9 +16,10 @@ from refusals import check_said, refusal
 from fpt import config
 from fpt.files import PACKAGE, FptError
 from fpt.records import Store, store
-from fpt.report.render import figures, headline, outputs, tables
-from fpt.report.render import index as front
-from fpt.report.render import render as report
+from fpt.report import figures, headline, outputs, tables
+from fpt.report import index as front
+from fpt.report import render as report
+from fpt.report.notebooks import clean, refresh
 
 FIGURE = """
 import matplotlib.pyplot as plt

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from fpt.files import FptError
-from fpt.report.render import sheet
+from fpt.report import sheet
 
 
 @pytest.fixture

@@ -4,18 +4,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fpt.report.render.style import LOOKS
-from fpt.report.render.trends import THIN, WIDE
-from fpt.sections.section.comparisons import COMPARISONS, SCALED
 from matplotlib.figure import Figure
 from profiled import clashes, fill, section_of, texts, verdicts
 
 from fpt.analysis.cells import section_arms
 from fpt.analysis.claim import OURS
 from fpt.backbones import backbone
-from fpt.paper.reader import reader as paper
-from fpt.report.render import outputs, sizes
-from fpt.sections.section import claims
+from fpt.paper import reader as paper
+from fpt.report import outputs, sizes
+from fpt.report.style import LOOKS
+from fpt.report.trends import THIN, WIDE
+from fpt.sections import claims
+from fpt.sections.comparisons import COMPARISONS, SCALED
 
 pytestmark = pytest.mark.usefixtures("matrix")
 

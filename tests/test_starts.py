@@ -4,13 +4,13 @@ from pathlib import Path
 
 import profiled
 import pytest
-from fpt.report.render.table import label
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.section import Section
 from made import make_section
 from tiny import WEIGHTS
 
-from fpt.report.render import outputs, starts
+from fpt.report import outputs, starts
+from fpt.report.table import label
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.section import Section
 
 ARMS = COMPARISONS["initialization"].arms
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fpt.sections.section.status import held_against
-from fpt.sections.section.summaries import Summary, summaries
 from test_cli import enter
 from test_records import made as recorded
 
@@ -20,7 +18,9 @@ from fpt import params
 from fpt.__main__ import main
 from fpt.files import PACKAGE
 from fpt.records import Record, Store
-from fpt.sections.section import expected
+from fpt.sections import expected
+from fpt.sections.status import held_against
+from fpt.sections.summaries import Summary, summaries
 
 
 @pytest.fixture(autouse=True)

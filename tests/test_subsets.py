@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from fpt.sections.section.arms import ARMS
 from made import make_section
 from tiny import spec, task_of
 from torch import Tensor
 
 from fpt import config
 from fpt.config import LONG_TEST_ITEMS, make_spec, semantics_of
-from fpt.report.render import tables
+from fpt.report import tables
+from fpt.sections.arms import ARMS
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset, load

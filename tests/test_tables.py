@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from fpt.sections.section.section import Section, planned
 from made import LEVELS, fill, make_record, make_section, spread
 
 from fpt.analysis.cells import cells
 from fpt.analysis.stats import Label, mean_interval
 from fpt.files import FptError
-from fpt.paper.reader import reader as paper
-from fpt.report.render import outputs, protocol, tables
-from fpt.sections.section import claims
+from fpt.paper import reader as paper
+from fpt.report import outputs, protocol, tables
+from fpt.sections import claims
+from fpt.sections.section import Section, planned
 
 FPT, RANDOM, LSTM = "FPT (frozen, language)", "Frozen random", "LSTM (layer norm)"
 

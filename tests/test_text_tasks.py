@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fpt.files import FptError
-from fpt.report.render import protocol
+from fpt.report import protocol
 from fpt.tasks import authorship, get_task
 from fpt.tasks import datasets as data
 from fpt.tasks import manifest as prepare

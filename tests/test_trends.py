@@ -5,10 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fpt.report.render.style import LOOKS
-from fpt.report.render.trends import Series, trends
-from fpt.sections.section.comparisons import COMPARISONS
-from fpt.sections.section.section import Section
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
@@ -16,7 +12,11 @@ from matplotlib.lines import Line2D
 from profiled import fill, section_of
 
 from fpt.analysis.cells import Cell, section_arms
-from fpt.report.render import corpora, depth, overfitting, sizes
+from fpt.report import corpora, depth, overfitting, sizes
+from fpt.report.style import LOOKS
+from fpt.report.trends import Series, trends
+from fpt.sections.comparisons import COMPARISONS
+from fpt.sections.section import Section
 
 pytestmark = pytest.mark.usefixtures("matrix")
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fpt.sections.section.claims import unadjusted
-from fpt.sections.section.ledger import CLAIMS
-from fpt.sections.section.section import Section, planned
 from made import fill, make_record, make_section
 
 from fpt import config
 from fpt.analysis.stats import holm
-from fpt.report.render import headline, verdict_figures
-from fpt.sections.section import verdicts
+from fpt.report import headline, verdict_figures
+from fpt.sections import verdicts
+from fpt.sections.claims import unadjusted
+from fpt.sections.ledger import CLAIMS
+from fpt.sections.section import Section, planned
 
 LEVELS = {"fpt": 0.9, "random": 0.8, "full": 0.91, "lstm-released": 0.7}
 

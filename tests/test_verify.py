@@ -8,7 +8,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-from fpt.sections.section.section import Section
 from made import fill, make_section
 from refusals import check_said, one_sentence, refusal
 from safetensors.torch import load, save
@@ -18,6 +17,7 @@ from torch import Tensor
 from fpt.__main__ import main
 from fpt.config import Run
 from fpt.records import Record
+from fpt.sections.section import Section
 from fpt.training.train import train
 from fpt.verify import (
     TRAINED_ELSEWHERE,

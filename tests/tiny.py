@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from fpt.sections.section.arms import FROZEN
 
 from fpt.backbones import BACKBONES, Backbone
+from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
 from fpt.training.loop import Loop
