@@ -131,13 +131,6 @@ def parser() -> argparse.ArgumentParser:
         "Expected, present and missing runs of every section, and the estimated cost of the rest.",
     )
     status.add_argument("--json", action="store_true")
-    bench = verb(
-        "bench",
-        "Measure in a minute how fast this machine trains packs, against a plain loop.",
-        profile=False,
-    )
-    bench.add_argument("--rounds", type=int, default=8, help="medians are over these")
-    bench.add_argument("--seconds", type=float, default=0.3, help="of each part in a round")
     verb(
         "tasks", "The tasks: token form, positions read, classes, examples, floors.", profile=False
     )

@@ -166,19 +166,6 @@ def _teach(parts: Sequence[Section], end: float) -> bool:
     return any(wanted.values())
 
 
-def bench(args: argparse.Namespace) -> None:
-    """Measure in a minute how fast this machine trains packs, against a plain loop."""
-    from . import bench
-
-    if args.rounds < 1 or not 0 < args.seconds < float("inf"):
-        raise FptError(
-            f"--rounds must be at least 1 and --seconds above 0, not {args.rounds} and "
-            f"{args.seconds:g}."
-        )
-    for found in bench.run(devices.choose().type, args.rounds, args.seconds):
-        print(*bench.lines(found), sep="\n", flush=True)
-
-
 def tasks(args: argparse.Namespace) -> None:
     """The tasks: token form, positions read, classes, examples, floors."""
     for name in TASKS:

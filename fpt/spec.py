@@ -46,7 +46,7 @@ class RunSpec:
     input_init: str = (
         "orthogonal"  # how the input net starts, a name of fpt.training.model.INPUT_INITS
     )
-    order: str = "given"  # of the tokens, or "shuffled": see fpt.training.shuffle
+    order: str = "given"  # of the tokens, or "shuffled": see fpt.training.model
     eval_items: int = 0  # validation examples at an evaluation, see Task.subset; 0: all
     test_items: int = 0  # examples of the test set, see Task.subset; 0: all
     threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none

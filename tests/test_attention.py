@@ -33,8 +33,8 @@ def test_maps_are_the_attention_of_the_forward_pass(run: RunSpec) -> None:
     model, batch = prepared(run)
     model.eval()
     seen: list[tuple[Tensor, Tensor]] = []
-    assert isinstance(model.body, GPT2Body)
-    gpt2 = model.body.gpt2
+    assert isinstance(model.backbone, GPT2Body)
+    gpt2 = model.backbone.gpt2
     assert gpt2.config._attn_implementation == "sdpa"
     hooks = [
         block.attn.register_forward_hook(
@@ -43,11 +43,11 @@ def test_maps_are_the_attention_of_the_forward_pass(run: RunSpec) -> None:
         for block in gpt2.h
     ]
     given: list[Tensor] = []
-    hooks.append(model.body.register_forward_pre_hook(lambda _, x: given.append(x[0])))
+    hooks.append(model.backbone.register_forward_pre_hook(lambda _, x: given.append(x[0])))
     with torch.no_grad():
         before = model(batch)
         seen.clear()
-        model.body(given[0])  # every position of every block, by sdpa
+        model.backbone(given[0])  # every position of every block, by sdpa
     for hook in hooks:
         hook.remove()
     found = maps(model, batch)
@@ -129,8 +129,8 @@ def test_mass_of_a_map_made_by_hand() -> None:
 
 def test_attention_that_cannot_tell_tokens_apart_is_at_chance() -> None:
     model, batch = prepared(pretrained(options={"n": 4}))
-    assert isinstance(model.body, GPT2Body)
-    for block in model.body.gpt2.h:
+    assert isinstance(model.backbone, GPT2Body)
+    for block in model.backbone.gpt2.h:
         with torch.no_grad():
             block.attn.c_attn.weight[:, :16].zero_()  # no queries
             block.attn.c_attn.bias[:16].zero_()

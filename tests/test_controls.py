@@ -21,8 +21,7 @@ from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.training.flops import matrix_parameters, parameter_counts
 from fpt.training.loop import Loop
-from fpt.training.model import assemble, body_identity
-from fpt.training.shuffle import shuffled
+from fpt.training.model import assemble, backbone_identity, shuffled
 from fpt.training.sweep import packs
 
 CPU = torch.device("cpu")
@@ -175,10 +174,10 @@ def test_every_parameter_is_in_the_group_of_its_name() -> None:
 def test_queries_and_keys_stay_as_they_were_drawn(body: str) -> None:
     run = run_of(body, trainable=PARTS)
     loop = Loop([run], task_of(run), CPU)
-    before = {name: p.detach().clone() for name, p in loop.model.body.named_parameters()}
+    before = {name: p.detach().clone() for name, p in loop.model.backbone.named_parameters()}
     for _ in range(3):
         loop.train_step()
-    for name, value in loop.model.body.named_parameters():
+    for name, value in loop.model.backbone.named_parameters():
         frozen = ".query" in name or ".key" in name
         assert torch.equal(value, before[name]) is frozen, name
 
@@ -222,7 +221,7 @@ def test_fixed_attention_does_not_hear_the_tokens() -> None:
 def test_fixed_attention_is_drawn_anew_for_each_seed() -> None:
     def drawn(seed: int) -> Tensor:
         run = run_of("fixed-tiny", seed=seed, trainable=("output",))
-        body = assemble([run], task_of(run), CPU)[0].body
+        body = assemble([run], task_of(run), CPU)[0].backbone
         assert isinstance(body, SplitBody)
         made = body.layers[0].attention
         assert isinstance(made, Attention)
@@ -291,7 +290,7 @@ def test_a_shuffled_run_is_a_run_of_its_own() -> None:
     plain = pretrained(options={"n": 8})
     other = replace(plain, order="shuffled")
     assert plain.key == replace(plain, order="given").key != other.key
-    assert body_identity(plain) != body_identity(other)
+    assert backbone_identity(plain) != backbone_identity(other)
     assert len(packs([plain, other])) == 2
     batch = task_of(plain).train_batch([0], 0, 8, CPU)
     models = [assemble([run], task_of(run), CPU)[0].eval() for run in (plain, other)]

@@ -118,7 +118,7 @@ def test_every_listed_run_fits_its_backbone(profile: str) -> None:
     for spec in shapes.values():
         with torch.device("meta"):
             model = Model(backbone(spec.backbone), task_of(spec), spec.dropout)
-        assert all(parameter.is_meta for parameter in model.body.parameters())
+        assert all(parameter.is_meta for parameter in model.backbone.parameters())
     for name, trainable in {(spec.backbone, spec.trainable) for spec in LISTED[profile]}:
         check_groups(backbone(name), set(trainable))
 
@@ -192,21 +192,21 @@ def step(spec: RunSpec, task: Task, kind: object) -> None:
     before, still = rows.values.clone(), fixed.values.clone()
     body = {
         name: parameter.detach().clone()
-        for name, parameter in model.body.named_parameters()
+        for name, parameter in model.backbone.named_parameters()
         if not parameter.requires_grad
     }
     loss = losses(model(random_batch(task, 4)), random_batch(task, 4).targets).sum()
     loss.backward()
     Adam(rows, torch.tensor([[spec.lr]]), torch.tensor([[spec.clip]])).step(1)
     assert loss.isfinite(), kind
-    assert {slot.group for slot in rows.slots} == set(spec.trainable), kind
+    assert {part.group for part in rows.slices} == set(spec.trainable), kind
     moved = rows.values != before
     columns = rows.columns()
     for group in spec.trainable:
-        parts = [moved[0][columns[slot.name]].any() for slot in rows.slots if slot.group == group]
+        parts = [moved[0][columns[part.name]].any() for part in rows.slices if part.group == group]
         assert any(parts), (kind, group)
     assert torch.equal(fixed.values, still), kind
-    after = dict(model.body.named_parameters())
+    after = dict(model.backbone.named_parameters())
     assert all(torch.equal(after[name], value) for name, value in body.items()), kind
 
 

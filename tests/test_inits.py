@@ -13,7 +13,7 @@ from fpt.backbones.initialisations import Part, is_end, layer_of, weight_stds
 from fpt.backbones.weights import INITS, State, body_depends_on_seed, body_state, reads_weights
 from fpt.files import FptError
 from fpt.training.loop import Loop
-from fpt.training.model import body_identity
+from fpt.training.model import backbone_identity
 
 pytestmark = pytest.mark.usefixtures("tiny")
 BODY = TINY[0]
@@ -153,7 +153,7 @@ def test_each_seed_has_its_own_draw_and_only_one(init: str) -> None:
     assert any(not torch.equal(first[name], other[name]) for name in first)
     assert body_depends_on_seed(init)
     runs = [pretrained(init=init, seed=seed) for seed in (0, 1)]
-    assert body_identity(runs[0]) != body_identity(runs[1])
+    assert backbone_identity(runs[0]) != backbone_identity(runs[1])
     assert all(torch.equal(t, t.bfloat16().float()) for t in first.values())
 
 

@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from transformers import GPT2Config, GPT2Model
 
-from ..backbones import Backbone, backbone
-from ..spec import RunSpec
-from ..tasks import Task
-from ..training.model import assemble
+from fpt.backbones import Backbone, backbone
+from fpt.spec import RunSpec
+from fpt.tasks import Task
+from fpt.training.model import assemble
 
 
-def plain_body(spec: RunSpec, body: Backbone) -> GPT2Model:
+def plain_backbone(spec: RunSpec, body: Backbone) -> GPT2Model:
     """transformers' GPT-2 with the dropout of `spec`, its norms and positions trainable."""
     config = GPT2Config(
         vocab_size=1,
@@ -36,7 +36,7 @@ def plain_body(spec: RunSpec, body: Backbone) -> GPT2Model:
 
 
 class PlainRun(nn.Module):
-    """One run: input net, body, output net, optimiser."""
+    """One run: input net, backbone, output net, optimiser."""
 
     def __init__(self, spec: RunSpec, task: Task, device: torch.device) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class PlainRun(nn.Module):
         else:
             self.input = nn.Linear(task.dim, body.width)
         self.drop = nn.Dropout(spec.dropout)
-        self.body = plain_body(spec, body)
+        self.backbone = plain_backbone(spec, body)
         self.output = nn.Linear(body.width, task.answers * task.classes)
         self.start()
         self.to(device)
@@ -61,13 +61,15 @@ class PlainRun(nn.Module):
         model, *_ = assemble([self.spec], self.task, "cpu")
         mine = self.state_dict()
         for name, value in model.state_dict().items():
-            place = mine["body.wpe.weight" if name == "positions" else name.replace("gpt2.", "")]
+            place = mine[
+                "backbone.wpe.weight" if name == "positions" else name.replace("gpt2.", "")
+            ]
             value = value.view(-1, *place.shape[1:])  # without the axis of runs
             place[: len(value)] = value  # of the positions, those that are used
 
     def forward(self, inputs: Tensor) -> Tensor:
         x = self.drop(self.input(inputs))
-        hidden = self.body(inputs_embeds=x).last_hidden_state[:, -self.task.reads :]
+        hidden = self.backbone(inputs_embeds=x).last_hidden_state[:, -self.task.reads :]
         return self.output(hidden).reshape(len(inputs), -1, self.task.classes)
 
     def step(self) -> float:

@@ -9,13 +9,13 @@ from multiprocessing.connection import Connection
 from statistics import median
 
 import torch
+from plain import PlainRun
+from throughput import Case, by_the_clock, specs_of
 
-from ..spec import RunSpec
-from ..training.loop import Loop
-from ..training.sweep import split
-from ..training.train import task_of
-from .plain import PlainRun
-from .throughput import Case, by_the_clock, specs_of
+from fpt.spec import RunSpec
+from fpt.training.loop import Loop
+from fpt.training.sweep import packs
+from fpt.training.train import task_of
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
     timed by the clock, so nothing else may run."""
     cores, before = len(os.sched_getaffinity(0)), torch.get_num_threads()
     specs = tuple(specs_of(case))
-    packs = split([specs], cores)
-    if len(packs) < cores:
-        packs = [specs] * cores
+    found = packs(specs)
+    if len(found) < cores:
+        found = [specs] * cores
     plain = PlainRun(specs[0], task_of(specs[0]), torch.device("cpu"))
     processes = get_context("spawn")
     with ExitStack() as ended:
         pipes = []
-        for pack in packs:
+        for pack in found:
             here, there = processes.Pipe()
             process = processes.Process(target=train_on_demand, args=(pack, there), daemon=True)
             process.start()
@@ -87,5 +87,5 @@ def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
             for _ in range(rounds)
         ]
     return SideBySide(
-        case.name, [len(pack) for pack in packs], *map(list, zip(*times, strict=True))
+        case.name, [len(pack) for pack in found], *map(list, zip(*times, strict=True))
     )
