@@ -8,7 +8,7 @@ from .backbones import BACKBONES, FAMILIES, Backbone, backbone
 from .backbones.weights import check_identity, reads_weights
 from .files import NAME, FptError
 from .params import check_names
-from .sections.arms import ARMS, FROZEN, Arm
+from .sections.arms import ARMS, Arm
 from .strict_yaml import is_quoted
 from .tasks import get_task
 
@@ -26,11 +26,6 @@ SETTINGS: Mapping[str, type] = {
     "augment": bool,
 }
 EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "beyond")  # of a section's block too
-ENGLISH = (
-    "english",
-    "arms",
-    "seeds",
-)  # of a block that teaches bodies English (`fpt.sections.lessons`)
 ZERO_ALLOWED = {"patience", "dropout", "eval_items", "test_items", "threshold"}
 MOST_REGISTERED = 1000
 TOO_LARGE = 2**63  # for a number of any setting, and for a seed
@@ -218,28 +213,6 @@ def _are_rates(given: Any) -> TypeGuard[list[float]]:
         and all(type(lr) in (int, float) and 0 < lr < TOO_LARGE for lr in given)
         and len(set(given)) == len(given)
     )
-
-
-def check_english(where: str, block: Mapping[str, Any]) -> None:
-    """A block that teaches English names what learns it and how long; its arms differ in how the
-    body starts and whether it is frozen, and in nothing else."""
-    check_names(where, block, ENGLISH)
-    given = check_block(f"{where}.english", block["english"])
-    check_names(f"{where}.english", given, ("backbone", "tokens"))
-    try:
-        backbone(str(given.get("backbone")))
-    except FptError as error:
-        raise FptError(f"{where}.english.backbone: {error}") from error
-    tokens = given.get("tokens")
-    if type(tokens) is not int or not 0 < tokens < TOO_LARGE:
-        raise FptError(f"{where}.english.tokens: expected a number of tokens, found {tokens!r}.")
-    for name in block["arms"]:
-        arm = ARMS[name]
-        if arm.body != "transformer" or arm.trainable not in (None, FROZEN):
-            raise FptError(
-                f"{where}.arms: {name!r} is not taught English; take arms of the transformer, "
-                "frozen as in FPT or trained whole."
-            )
 
 
 def check_keep(where: str, block: Mapping[str, Any]) -> None:
