@@ -5,7 +5,8 @@ from typing import Any, TypeGuard
 
 from .analysis.registration import registered_seeds
 from .backbones import BACKBONES, FAMILIES, Backbone, backbone
-from .backbones.weights import check_identity, reads_weights
+from .backbones.initialisations import INITS
+from .backbones.weights import check_identity
 from .files import NAME, FptError
 from .params import check_names
 from .sections.arms import ARMS, Arm
@@ -98,7 +99,9 @@ def _kind(body: Backbone) -> tuple[str, bool, bool, bool]:
 def _kind_of(role: str) -> tuple[str, bool, bool, bool]:
     """`_kind` of the bodies that can play `role`, which names a family or is played by GPT-2."""
     families = {name: name for name in FAMILIES}
-    families |= {"t5": "t5-encoder", "attention": "split", "fixed": "split"}
+    families |= {"t5": "t5-encoder"} | dict.fromkeys(
+        ("split", "attention", "fixed"), "gpt2-unfused"
+    )
     family = families.get(role, "lstm" if role.startswith("lstm-") else "gpt2")
     return family, role == "bidirectional", role == "fixed", role != "attention"
 
@@ -117,7 +120,7 @@ def check_arm(where: str, arm: Arm, bodies: Iterable[str], weights: Iterable[str
         raise FptError(
             f"{where}: {arm.name!r} needs a body {arm.body!r}; there are {', '.join(bodies)}."
         )
-    if reads_weights(arm.init) and arm.weights not in weights:
+    if INITS[arm.init].reads_weights and arm.weights not in weights:
         raise FptError(
             f"{where}: {arm.name!r} needs weights {arm.weights!r}; there are {', '.join(weights)}."
         )

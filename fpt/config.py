@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .backbones import backbone
-from .backbones.weights import reads_weights
+from .backbones.initialisations import INITS
 from .checks import (
     EXTRA,
     SETTINGS,
@@ -158,7 +158,7 @@ def load(name: str, path: Path | None = None) -> Profile:
 def weights_of(profile: Profile, arm: Arm, seed: int) -> str | None:
     """The identity of an arm's weights. `{seed}` in it is the run's own seed, as in
     nano-nesting-{seed}: so runs differ in their body too, the unit when corpora are compared."""
-    if not reads_weights(arm.init):
+    if not INITS[arm.init].reads_weights:
         return None
     return profile.weights[arm.weights].replace("{seed}", str(seed))
 

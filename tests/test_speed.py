@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from fpt import bench
 from fpt.__main__ import main
 from fpt.backbones import backbone
-from fpt.backbones.common import GeluOnCPU
-from fpt.backbones.dropout import Draws, Dropout
+from fpt.backbones.layers import Draws, Dropout, GeluOnCPU
 from fpt.bench import throughput
 from fpt.bench.cores import SideBySide, side_by_side
 from fpt.bench.plain import PlainRun
