@@ -44,7 +44,7 @@ def merge(args: argparse.Namespace) -> None:
     here, folder = store(args.profile), Path(args.folder)
     beside = merge_beside(here.folder, folder)
     if beside:
-        print(f"{beside} notes of bodies and of lessons taken")
+        print(f"{beside} files of pretraining metadata copied")
     if not beside or any(folder.glob("*.json")):
         taken, present = here.merge(folder)
         print(f"{taken} records taken, {present} were here already")
@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
     run = verb(
         "run",
-        "Train what is missing of a section (or of all, and then teach) and write the index files.",
+        "Train what is missing of a section, or of all sections, and write the index files.",
     )
     run.add_argument("section", nargs="?", metavar="SECTION")
     run.add_argument("--all", action="store_true", help="every section of the profile")
@@ -119,11 +119,6 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--address", help="of a Ray cluster, such as auto or 10.0.0.1:6379")
     run.add_argument("--gpus", type=float, help="part of a GPU per pack, with ray; default 1")
     run.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
-    teach = verb(
-        "teach",
-        "Teach bodies English where a section asks for it, and write the index files.",
-    )
-    teach.add_argument("--budget", metavar="TIME", help="such as 9m; a later call goes on")
     merge = verb("merge", "Take over records that were made elsewhere.")
     merge.add_argument("folder", metavar="DIR")
     status = verb(

@@ -5,10 +5,11 @@ from typing import Any, TypeGuard
 
 from .analysis.registration import registered_seeds
 from .backbones import BACKBONES, FAMILIES, Backbone, backbone
-from .backbones.weights import check_identity, reads_weights
+from .backbones.initialisations import INITS
+from .backbones.weights import check_identity
 from .files import NAME, FptError
 from .params import check_names
-from .sections.arms import ARMS, FROZEN, Arm
+from .sections.arms import ARMS, Arm
 from .strict_yaml import is_quoted
 from .tasks import get_task
 
@@ -26,11 +27,6 @@ SETTINGS: Mapping[str, type] = {
     "augment": bool,
 }
 EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "beyond")  # of a section's block too
-ENGLISH = (
-    "english",
-    "arms",
-    "seeds",
-)  # of a block that teaches bodies English (`fpt.sections.lessons`)
 ZERO_ALLOWED = {"patience", "dropout", "eval_items", "test_items", "threshold"}
 MOST_REGISTERED = 1000
 TOO_LARGE = 2**63  # for a number of any setting, and for a seed
@@ -103,7 +99,9 @@ def _kind(body: Backbone) -> tuple[str, bool, bool, bool]:
 def _kind_of(role: str) -> tuple[str, bool, bool, bool]:
     """`_kind` of the bodies that can play `role`, which names a family or is played by GPT-2."""
     families = {name: name for name in FAMILIES}
-    families |= {"t5": "t5-encoder", "attention": "split", "fixed": "split"}
+    families |= {"t5": "t5-encoder"} | dict.fromkeys(
+        ("split", "attention", "fixed"), "gpt2-unfused"
+    )
     family = families.get(role, "lstm" if role.startswith("lstm-") else "gpt2")
     return family, role == "bidirectional", role == "fixed", role != "attention"
 
@@ -122,7 +120,7 @@ def check_arm(where: str, arm: Arm, bodies: Iterable[str], weights: Iterable[str
         raise FptError(
             f"{where}: {arm.name!r} needs a body {arm.body!r}; there are {', '.join(bodies)}."
         )
-    if reads_weights(arm.init) and arm.weights not in weights:
+    if INITS[arm.init].reads_weights and arm.weights not in weights:
         raise FptError(
             f"{where}: {arm.name!r} needs weights {arm.weights!r}; there are {', '.join(weights)}."
         )
@@ -218,28 +216,6 @@ def _are_rates(given: Any) -> TypeGuard[list[float]]:
         and all(type(lr) in (int, float) and 0 < lr < TOO_LARGE for lr in given)
         and len(set(given)) == len(given)
     )
-
-
-def check_english(where: str, block: Mapping[str, Any]) -> None:
-    """A block that teaches English names what learns it and how long; its arms differ in how the
-    body starts and whether it is frozen, and in nothing else."""
-    check_names(where, block, ENGLISH)
-    given = check_block(f"{where}.english", block["english"])
-    check_names(f"{where}.english", given, ("backbone", "tokens"))
-    try:
-        backbone(str(given.get("backbone")))
-    except FptError as error:
-        raise FptError(f"{where}.english.backbone: {error}") from error
-    tokens = given.get("tokens")
-    if type(tokens) is not int or not 0 < tokens < TOO_LARGE:
-        raise FptError(f"{where}.english.tokens: expected a number of tokens, found {tokens!r}.")
-    for name in block["arms"]:
-        arm = ARMS[name]
-        if arm.body != "transformer" or arm.trainable not in (None, FROZEN):
-            raise FptError(
-                f"{where}.arms: {name!r} is not taught English; take arms of the transformer, "
-                "frozen as in FPT or trained whole."
-            )
 
 
 def check_keep(where: str, block: Mapping[str, Any]) -> None:

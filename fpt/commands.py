@@ -83,8 +83,7 @@ def data(args: argparse.Namespace) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train what is missing of a section (or of all with --all, and then teach too) and write the
-    index files."""
+    """Train what is missing of a section, or of all with --all, and write the index files."""
     if bool(args.section) == args.all:
         raise FptError("fpt run takes one section, or --all; see fpt status for the sections.")
     if args.workers is not None and args.workers < 1:
@@ -133,37 +132,8 @@ def run(args: argparse.Namespace) -> None:
             parts = [part.reached() for part in whole]
             runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
         print(f"{made} new records in {store(args.profile).folder}")
-        if args.all and len(runs) == sum(len(part.runs) for part in parts) and not args.shard:
-            _teach(parts, end)
-            return
     for part in parts:
         part.write_index()
-
-
-def teach(args: argparse.Namespace) -> None:
-    """Teach bodies English where a section asks for it, and write the index files."""
-    parts = sections_of(args.profile)
-    budget = float("inf") if args.budget is None else seconds(args.budget)
-    if not _teach(parts, time.monotonic() + budget):
-        print(f"Profile {args.profile!r} teaches no body English.")
-
-
-def _teach(parts: Sequence[Section], end: float) -> bool:
-    """Give the missing lessons of the sections until `time.monotonic()` passes `end`, and write the
-    index files, also where a lesson fails; whether any section has lessons."""
-    from .sections import lessons
-
-    wanted = {part.name: lessons.planned(part.profile, part.name) for part in parts}
-    try:
-        for part in filter(lambda part: wanted[part.name], parts):
-            made = lessons.teach(part.profile, wanted[part.name], end - time.monotonic())
-            left = len(lessons.missing(part.profile, part.name))
-            said = f"{made} of {len(wanted[part.name])} lessons given now, {left} missing"
-            print(f"{part.name}: {said}")
-    finally:
-        for part in parts:
-            part.write_index()
-    return any(wanted.values())
 
 
 def tasks(args: argparse.Namespace) -> None:
@@ -222,7 +192,6 @@ def pretrain(args: argparse.Namespace) -> None:
     """Pretrain a backbone on a corpus or task; without OBJECTIVE, what the profile reads."""
     from .backbones.weights import local_folder
     from .pretraining.provide import make_plan, pretrain, provide
-    from .sections.lessons import planned
 
     if args.objective is None:
         options = {name: getattr(args, name) for name in ("backbone", "tokens", "seed", "budget")}
@@ -237,7 +206,6 @@ def pretrain(args: argparse.Namespace) -> None:
         loaded = config.load(args.profile)
         parts = sections_of(args.profile)
         read = {run.spec.weights for part in parts for run in part.runs}
-        read |= {it.plan.weights for part in parts for it in planned(loaded, part.name)}
         here = devices.choose().type in loaded.train_on
         print(*provide(sorted(filter(None, read)), here), sep="\n")
         return

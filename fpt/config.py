@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .backbones import backbone
-from .backbones.weights import reads_weights
+from .backbones.initialisations import INITS
 from .checks import (
     EXTRA,
     SETTINGS,
@@ -19,7 +19,6 @@ from .checks import (
     check_arm_settings,
     check_block,
     check_body,
-    check_english,
     check_keep,
     check_list,
     check_rates,
@@ -131,13 +130,10 @@ def load(name: str, path: Path | None = None) -> Profile:
             raise FptError(
                 f"{where}: expected a list of blocks of tasks and arms, found {given!r}."
             )
-        checked = [dict(check_settings(where, part, (*EXTRA, "english"))) for part in given]
+        checked = [dict(check_settings(where, part, EXTRA)) for part in given]
         for part in checked:
             check_list(f"{where}.arms", part.get("arms"), ARMS)
-            if "english" in part:
-                check_english(where, part)
-            else:
-                check_list(f"{where}.tasks", part.get("tasks"), tasks)
+            check_list(f"{where}.tasks", part.get("tasks"), tasks)
             for arm in part["arms"]:
                 check_arm(f"{where}.arms", ARMS[arm], block["bodies"], block["weights"])
             if "seeds" in part:
@@ -162,7 +158,7 @@ def load(name: str, path: Path | None = None) -> Profile:
 def weights_of(profile: Profile, arm: Arm, seed: int) -> str | None:
     """The identity of an arm's weights. `{seed}` in it is the run's own seed, as in
     nano-nesting-{seed}: so runs differ in their body too, the unit when corpora are compared."""
-    if not reads_weights(arm.init):
+    if not INITS[arm.init].reads_weights:
         return None
     return profile.weights[arm.weights].replace("{seed}", str(seed))
 
@@ -228,7 +224,7 @@ def expand(profile: Profile, section: str) -> list[Run]:
     runs = []
     for index, part in enumerate(profile.sections[section]):
         block = dict(part)
-        tasks, arms = block.pop("tasks", []), block.pop("arms", [])
+        tasks, arms = block.pop("tasks"), block.pop("arms")
         seeds, keep = block.pop("seeds", profile.seeds), block.pop("keep", False)
         lrs, search = block.pop("lrs", []), block.pop("search", ())
         beyond = block.pop("beyond", [])

@@ -364,9 +364,9 @@ def _parameters_beside(path: Path, named: str | None) -> bytes | None:
 
 
 def merge_beside(records: Path, other: Path) -> int:
-    """Take over what lies beside the records of another store and is missing here: notes of bodies
-    (`fpt.pretraining.metadata`), records of lessons (`fpt.sections.lessons`). Returns how many; a
-    damaged one raises FptError.
+    """Copy from another store what lies beside its records and is missing here: pretraining
+    metadata (`fpt.pretraining.metadata`), and what earlier versions measured on English as a
+    language. Returns how many files were copied; a damaged one raises FptError.
     """
     taken: dict[Path, bytes] = {}
     folders = [other / kind for kind in BESIDE if os.path.isdir(other / kind)]

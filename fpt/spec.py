@@ -30,7 +30,7 @@ class RunSpec:
 
     data: str  # canonical JSON of the task's identity: name, options, source of its data
     backbone: str  # a name of fpt.backbones
-    init: str  # how the body starts, a name of fpt.backbones.weights
+    init: str  # how the backbone starts, a name of fpt.backbones.initialisations
     weights: str | None  # identity of the weights behind `init`, None where none are read
     trainable: tuple[str, ...]  # groups of parameters, sorted
     lr: float  # Adam, constant

@@ -10,8 +10,7 @@ from tiny import WEIGHTS
 
 import fpt
 from fpt import backbones, config
-from fpt.backbones import BACKBONES, Backbone, backbone, weights
-from fpt.backbones.dropout import Draws
+from fpt.backbones import BACKBONES, Backbone, backbone, initialisations
 from fpt.files import FptError
 from fpt.paper import reader as paper
 from fpt.report.coverage import cells, is_own, places
@@ -157,9 +156,11 @@ SHORT = {
 @pytest.fixture
 def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretrained weights without a file: a random draw of their own."""
-    draw = weights.INITS["random"]
-    monkeypatch.setattr(weights, "pretrained", lambda *given: draw(*given[:3], 1))
-    monkeypatch.setitem(weights.INITS, "pretrained", lambda *given: draw(*given[:3], 1))  # type: ignore[call-overload]
+    monkeypatch.setattr(
+        initialisations,
+        "read_weights",
+        lambda spec, body, _: initialisations.random(spec, body, {}, 1),
+    )
 
 
 @pytest.mark.usefixtures("no_files")
@@ -220,10 +221,10 @@ def test_layers_of_a_backbone() -> None:
 
 
 def test_the_first_layers_of_pretrained_weights(tiny: Path) -> None:
-    def state(name: str) -> weights.State:
+    def state(name: str) -> dict[str, torch.Tensor]:
         spec = backbone(name)
-        body = backbones.build(spec, Draws(), 0.0)
-        return weights.body_state(spec, body, "pretrained", WEIGHTS, 0)
+        body = backbones.build(spec)
+        return initialisations.body_state(spec, body, "pretrained", WEIGHTS, 0)
 
     whole, part = state("tiny"), state("tiny@1")
     assert all(torch.equal(part[name], whole[name]) for name in part)

@@ -9,8 +9,7 @@ from torch import Tensor
 from transformers import GPT2LMHeadModel
 
 from fpt.backbones import BACKBONES, backbone, build, group_of
-from fpt.backbones.common import round_frozen
-from fpt.backbones.dropout import Draws
+from fpt.backbones.layers import round_frozen
 from fpt.files import FptError
 from fpt.sections.arms import FROZEN
 from fpt.tasks import Batch, get_task
@@ -177,7 +176,7 @@ def test_every_parameter_of_a_body_is_in_the_group_of_its_name(name: str, tiny) 
         for pattern in patterns
         for layer in (range(body.layers) if "#" in pattern else [0])
     }
-    found = dict(build(body, Draws(), 0.1).named_parameters())
+    found = dict(build(body).named_parameters())
     assert {full: group_of(body, full) for full in found} == expected
     assert all(parameter.is_meta for parameter in found.values())
     assert set(expected.values()) | {"input", "output"} == set(body.groups) - {"positions"}
@@ -189,7 +188,7 @@ def test_trained_parameters_are_those_of_the_groups_named(family: str, tiny) -> 
     body = backbone(family)
     task = get_task("bit-xor", n=2)
     counts = parameter_counts(body, task)
-    names = {full: group_of(body, full) for full, _ in build(body, Draws(), 0).named_parameters()}
+    names = {full: group_of(body, full) for full, _ in build(body).named_parameters()}
     own = {"input": ["input.weight", "input.bias"], "output": ["output.weight", "output.bias"]}
     own |= {"positions": ["positions"]} if body.positions else {}
     for group in body.groups:

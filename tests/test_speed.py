@@ -13,8 +13,7 @@ from cores import SideBySide, side_by_side
 from plain import PlainRun
 from throughput import Case, Measured, lines, specs_of
 
-from fpt.backbones.common import GeluOnCPU
-from fpt.backbones.dropout import Draws, Dropout
+from fpt.backbones.layers import Draws, Dropout, GeluOnCPU
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.tasks.rng import fold

@@ -19,8 +19,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ..backbones import backbone, build
-from ..backbones.dropout import Draws
-from ..backbones.weights import State, body_state, file_digest
+from ..backbones.initialisations import body_state
+from ..backbones.weights import State, file_digest
 from ..files import FptError, write_json
 from ..spec import RunSpec, canonical
 from ..tasks import Task, get_task
@@ -109,7 +109,7 @@ class KeepingLoop(Loop):
 def whole_table(plan: TaskPretraining, seen: Tensor) -> Tensor:
     """The trained rows `seen` of the positions, before those that the random start has there."""
     spec = backbone(plan.backbone)
-    start = body_state(spec, build(spec, Draws(), 0.0), "random", None, plan.seed)
+    start = body_state(spec, build(spec), "random", None, plan.seed)
     return torch.cat([seen.cpu(), start["positions"][len(seen) :]])
 
 

@@ -6,8 +6,7 @@ from importlib.metadata import version
 from typing import Any
 
 from ..backbones import LAST_ATTENTION, Backbone, backbone, build, group_of, trained_group
-from ..backbones.common import matrices
-from ..backbones.dropout import Draws
+from ..backbones.layers import matrices
 from ..files import PACKAGE
 from ..sections.remembered import remembered, stamp_of
 from ..spec import RunSpec
@@ -65,7 +64,7 @@ def _body(spec: Backbone) -> Mapping[str, Any]:
 
 
 def _built(spec: Backbone) -> dict[str, Any]:
-    body = build(spec, Draws(), 0.0)
+    body = build(spec)
     return {
         "sizes": {name: it.numel() for name, it in body.named_parameters()},
         "matrices": sum(weight.numel() for _, weight, _ in matrices(body)),

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from ..backbones.common import round_frozen
+from ..backbones.layers import round_frozen
 from ..spec import RunSpec
 from ..tasks import Task
 from . import checkpoint

@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
-from ..backbones.dropout import Draws, Dropout
-from ..backbones.weights import State, body_depends_on_seed, body_state
+from ..backbones.initialisations import INITS, body_state
+from ..backbones.layers import Draws, Dropout
+from ..backbones.weights import State
 from ..files import FptError
 from ..spec import RunSpec
 from ..tasks import Batch, Task
@@ -251,7 +252,7 @@ def packable(spec: RunSpec) -> bool:
 
 def backbone_identity(spec: RunSpec) -> tuple[object, ...]:
     """What two runs must share to stand on one backbone."""
-    seed = spec.seed if body_depends_on_seed(spec.init) else None
+    seed = spec.seed if INITS[spec.init].depends_on_seed else None
     return (spec.backbone, spec.init, spec.weights, seed, spec.dropout, spec.order)
 
 

@@ -1,8 +1,8 @@
-"""GPT-2 taken apart, for the controls of its attention.
+"""GPT-2 with queries, keys and values in separate tensors, for the controls of its attention.
 
-The same blocks as `gpt2`, with queries, keys and values in tensors of their own, so that some can
-be frozen while the others are trained (Dong et al. 2025, arXiv:2506.01115). Two variants: `fixed`
-attention, whose weights do not depend on the tokens, and blocks without a feedforward layer.
+The same blocks as `gpt2`; separate tensors can be frozen one by one (Dong et al. 2025,
+arXiv:2506.01115). Two variants: `fixed` attention, whose weights do not depend on the tokens, and
+blocks without a feedforward layer.
 
 Fixed attention has a query and a key per head and position, drawn once, in place of those that are
 computed from a token; their scores are N(0, 1) before the softmax. Dong et al. draw the mixing
@@ -16,8 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .common import Gelu, at
-from .dropout import Draws, Dropout
+from .layers import Draws, Dropout, Gelu, select_positions
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -46,8 +45,8 @@ class Attention(nn.Module):
         self.value, self.out = nn.Linear(width, width), nn.Linear(width, width)
 
     def weights(self, x: Tensor) -> Tensor:
-        """What each query takes from each key, (N, heads, T, T); N is 1 where attention is fixed,
-        and then of x (N, T, width) only the length counts."""
+        """Attention probabilities (N, heads, T, T): what each query takes from each key. Fixed
+        attention uses only the length of x (N, T, width), and N is 1."""
         length = x.shape[1]
         query, key = self._pair(x)
         scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
@@ -97,7 +96,7 @@ class Block(nn.Module):
         return self.feedforward_dropout.add(x, self.feedforward(self.feedforward_norm(x)))
 
 
-class SplitBody(nn.Module):
+class UnfusedGPT2(nn.Module):
     """GPT-2's blocks and last norm. Causal: a padding mask changes nothing while padding follows
     the tokens."""
 
@@ -108,16 +107,16 @@ class SplitBody(nn.Module):
         self.last_norm = nn.LayerNorm(spec.width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R)."""
+        """As every backbone's `forward` (`fpt.backbones`)."""
         x = self.dropout(x)
         for layer in self.layers:
             x = layer(x)
-        return self.last_norm(at(x, read))
+        return self.last_norm(select_positions(x, read))
 
 
 def init_(body: nn.Module, draw: torch.Generator) -> None:
-    """GPT-2's flat start: weights N(0, 0.02), biases 0, norms 1 and 0; fixed queries and keys
-    N(0, 1)."""
+    """GPT-2's flat initialisation: weights N(0, 0.02), biases 0, norms 1 and 0; fixed queries and
+    keys N(0, 1)."""
     for name, parameter in body.named_parameters():
         if name.endswith("bias"):
             parameter.zero_()
@@ -126,7 +125,3 @@ def init_(body: nn.Module, draw: torch.Generator) -> None:
         else:
             std = 1.0 if name.endswith(("query", "key")) else 0.02
             parameter.normal_(0.0, std, generator=draw)
-
-
-def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
-    return SplitBody(spec, draws, dropout)
