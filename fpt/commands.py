@@ -191,7 +191,7 @@ def corpus(args: argparse.Namespace) -> None:
 def pretrain(args: argparse.Namespace) -> None:
     """Pretrain a backbone on a corpus or task; without OBJECTIVE, what the profile reads."""
     from .backbones.weights import local_folder
-    from .pretraining.provide import make_plan, pretrain, provide
+    from .pretraining.ensure import ensure_weights, make_plan, pretrain
 
     if args.objective is None:
         options = {name: getattr(args, name) for name in ("backbone", "tokens", "seed", "budget")}
@@ -207,7 +207,7 @@ def pretrain(args: argparse.Namespace) -> None:
         parts = sections_of(args.profile)
         read = {run.spec.weights for part in parts for run in part.runs}
         here = devices.choose().type in loaded.train_on
-        print(*provide(sorted(filter(None, read)), here), sep="\n")
+        print(*ensure_weights(sorted(filter(None, read)), here), sep="\n")
         return
     plan = make_plan(args.objective, args.backbone or "nano", args.seed or 0, args.tokens)
     budget = float("inf") if args.budget is None else seconds(args.budget)

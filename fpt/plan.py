@@ -18,7 +18,7 @@ from .backbones.weights import local_folder
 from .config import Profile, Run
 from .files import ROOT, SHIPPED, FptError, write_atomic
 from .pretraining import metadata as notes
-from .pretraining.provide import digest_of, plan_of, pretrain
+from .pretraining.ensure import digest_of, plan_of, pretrain
 from .records import Store, store
 from .sections.arms import ARMS
 from .sections.section import seconds

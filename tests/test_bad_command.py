@@ -139,7 +139,7 @@ def test_it_is_refused_in_one_sentence(
     monkeypatch.chdir(root)
     monkeypatch.setenv("FPT_BACKBONES", "empty")
     monkeypatch.setenv("FPT_CORPORA", "empty")
-    monkeypatch.setattr("fpt.pretraining.corpus.PREPARED", root / "data")
+    monkeypatch.setattr("fpt.pretraining.corpora.PREPARED", root / "data")
     monkeypatch.setitem(sys.modules, "ray", None)  # as where the extra is not installed
     before = files_of(root)
     with pytest.raises(SystemExit) as caught:

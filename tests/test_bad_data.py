@@ -19,8 +19,8 @@ from PIL import Image
 from refusals import check_said, refusal
 from safetensors.torch import save_file
 
-from fpt.pretraining import corpus
-from fpt.pretraining.streams import open_stream
+from fpt.pretraining import corpora
+from fpt.pretraining.corpora import open_stream
 from fpt.tasks import datasets as data
 from fpt.tasks import get_task, image_data, parquet, proteins
 from fpt.tasks.datasets import Arrays, Dataset
@@ -229,7 +229,7 @@ LINES = "\n".join(f"line {i}" for i in range(60)).encode()
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
-    monkeypatch.setattr(corpus, "PREPARED", tmp_path / "prepared")
+    monkeypatch.setattr(corpora, "PREPARED", tmp_path / "prepared")
     return tmp_path
 
 
@@ -241,7 +241,6 @@ TEXTS: dict[str, tuple[str, bytes, list[str]]] = {
     "truncated xz": ("a.txt.xz", lzma.compress(LINES)[:-20], ["a.txt.xz is no whole text"]),
     "an empty xz": ("a.txt.xz", b"", ["a.txt.xz is no whole text"]),
     "no text in it": ("a.txt", b"\n" * 60, ["'a' is too small"]),
-    "held out is empty": ("english-valid.txt", b"", ["'english' has no text for its part 'valid'"]),
     "no images": ("images-32x32.parquet", b"PAR1", ["is not a whole parquet file"]),
 }
 
@@ -271,25 +270,13 @@ def test_bad_images(what: str, folder: Path) -> None:
     check_said(refusal(lambda: open_stream("images", 10_000)), [expected])
 
 
-SHORT = {"16 bits": torch.bfloat16, "8 bits": torch.float8_e4m3fn}
-
-
-@pytest.mark.parametrize(
-    "what", ["truncated", "ids out of range", "real ids", *SHORT, "a folder", "tokenizer"]
-)
+@pytest.mark.parametrize("what", ["truncated", "a folder", "tokenizer"])
 def test_a_damaged_prepared_text(what: str, folder: Path) -> None:
     (folder / "a.txt").write_bytes(LINES)
     words = open_stream("a", 1000).train
     (path,) = (folder / "prepared/corpora").glob("*.safetensors")
-    ids = torch.full((9,), 4096, dtype=torch.uint16)
     if what == "truncated":
         path.write_bytes(path.read_bytes()[:-10])
-    elif what == "ids out of range":
-        save_file({"train": ids, "valid": ids.clone()}, path)
-    elif what == "real ids":
-        save_file({"train": ids.float(), "valid": ids}, path)
-    elif what in SHORT:
-        save_file({"train": ids.to(SHORT[what]), "valid": ids}, path)
     elif what == "a folder":
         path.unlink()
         path.mkdir()

@@ -15,9 +15,6 @@ from test_records import made
 from tiny import spec, task_of
 
 from fpt import files as paths
-from fpt.backbones import backbone
-from fpt.pretraining.language import Log, Pretraining, optimizer_of, resume, save
-from fpt.pretraining.models import language_model
 from fpt.records import Store, digest, to_content
 from fpt.sections.summaries import summaries
 from fpt.spec import from_dict
@@ -314,48 +311,3 @@ def test_a_checkpoint_that_does_not_fit_its_pack(what: str, tiny: Path) -> None:
     check_said(str(warned[0].message), [expected])
     assert (again.step, path.exists()) == (0, False)
     assert again.run()
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        stored("history log step", 99),
-        stored("history log", []),
-        stored("history log running", ["x"]),
-        stored("tensors model.gpt2.transformer.wte.weight", torch.ones(2)),
-        stored("tensors adam.0.exp_avg"),
-        stored("tensors adam.99.step", torch.ones(())),
-    ],
-)
-def test_a_checkpoint_that_does_not_fit_its_pretraining(
-    change: Callable[[dict[str, Any], dict[str, Any]], None], tmp_path: Path
-) -> None:
-    plan = Pretraining("english", "pico", 1000)
-    model = language_model(backbone("pico"), 0)
-    optimizer, path = optimizer_of(plan, model), tmp_path / PLACE
-    for parameter in model.parameters():
-        parameter.grad = torch.ones_like(parameter)
-    optimizer.step()
-    save(path, plan, "digest", model, optimizer, Log(1))
-    found = checkpoint.read(path)
-    assert found is not None
-    assert resume(path, plan, "digest", model, optimizer).step == 1
-    change(*found)
-    checkpoint.write(path, *found)
-    with pytest.warns(UserWarning, match=rf"{PLACE} is damaged .*starts again"):
-        assert resume(path, plan, "digest", model, optimizer) == Log()
-
-
-def test_a_checkpoint_of_another_kind_is_not_used(tiny: Path) -> None:
-    """A pack's where a pretraining looks for its own, and the other way round."""
-    path = tiny / PLACE
-    run = Loop([spec()], task_of(spec()), torch.device("cpu"), path)
-    run.run(deadline=0.0)
-    plan = Pretraining("english", "pico", 1000)
-    model = language_model(backbone("pico"), 0)
-    assert resume(path, plan, "digest", model, optimizer_of(plan, model)).step == 0
-    checkpoint.write(path, {}, {"plan": {}, "corpus": "digest", "log": {}})
-    again = Loop([spec()], task_of(spec()), torch.device("cpu"), path)
-    with pytest.warns(UserWarning, match="is of other runs"):
-        again.resume()
-    assert again.step == 0

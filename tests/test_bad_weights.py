@@ -19,7 +19,7 @@ from torch import Tensor
 from fpt.backbones import backbone, build
 from fpt.backbones.initialisations import INITS, body_state
 from fpt.backbones.weights import find
-from fpt.pretraining.provide import plan_of, provide
+from fpt.pretraining.ensure import ensure_weights, plan_of
 
 BIAS = "transformer.h.1.mlp.c_fc.bias"
 TABLE = "transformer.wpe.weight"
@@ -100,7 +100,7 @@ def test_a_name_that_leads_elsewhere(name: str, tiny: Path) -> None:
     shutil.copytree(file_of(tiny).parent, tiny / "backbones/.hidden")
     shutil.copy(file_of(tiny), tiny / "backbones/model.safetensors")
     check_said(refusal(lambda: start(name)), [repr(name), "a path is not taken", str(tiny)])
-    for action in (plan_of, lambda identity: provide([identity], train_here=True)):
+    for action in (plan_of, lambda identity: ensure_weights([identity], train_here=True)):
         check_said(refusal(lambda action=action: action(name)), [repr(name)])
 
 
@@ -169,4 +169,4 @@ def test_damaged_notes_beside_the_weights(text: str, said: str, tiny: Path) -> N
 
 
 def test_a_known_file_is_found(tiny: Path) -> None:
-    assert find(backbone("tiny"), WEIGHTS) == file_of(tiny)
+    assert find(WEIGHTS) == file_of(tiny)

@@ -11,7 +11,6 @@ from huggingface_hub.errors import RemoteEntryNotFoundError
 from refusals import check_said, refusal
 
 from fpt import config
-from fpt.backbones import backbone
 from fpt.backbones.weights import find
 from fpt.params import PROFILES
 from fpt.tasks import datasets as data
@@ -78,10 +77,10 @@ def test_a_commit_is_asked_for_as_it_is_and_compared_too(put: Put) -> None:
     path = put(b"first", FIRST, "models--o--r", "model.safetensors")
     put(b"second", SECOND, "models--o--r", "model.safetensors")
     identity = f"hub:o/r@{FIRST}"
-    assert find(backbone("gpt2"), identity) == path
+    assert find(identity) == path
     assert set(hub.read_lock()) == {f"o/r@{FIRST}"}
     put(b"other", FIRST, "models--o--r", "model.safetensors")
-    check_said(refusal(lambda: find(backbone("gpt2"), identity)), ["model.safetensors of o/r"])
+    check_said(refusal(lambda: find(identity)), ["model.safetensors of o/r"])
 
 
 def test_a_data_set_is_locked(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +109,7 @@ def test_a_repository_without_the_file(put: Put, monkeypatch: pytest.MonkeyPatch
         raise RemoteEntryNotFoundError("404", response=response)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    said = refusal(lambda: find(backbone("gpt2"), "hub:o/r@locked"))
+    said = refusal(lambda: find("hub:o/r@locked"))
     assert said == "o/r has no file model.safetensors at revision main."
     assert not hub.lock_path().exists()
 

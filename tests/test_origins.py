@@ -8,7 +8,7 @@ from profiled import clashes, fill, section_of, texts, verdicts
 
 from fpt.analysis import provenance as origins
 from fpt.backbones import weights
-from fpt.pretraining.provide import plan_of
+from fpt.pretraining.ensure import plan_of
 from fpt.report import dots, tables
 from fpt.report.table import label, si
 from fpt.sections import claims
@@ -81,7 +81,8 @@ def test_numbers_come_from_beside_the_weights(
     section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert origins.origins_table(section).shown.loc[label("fpt"), "tokens"] == "21 M"  # it ships
-    monkeypatch.setattr(weights, "folders", lambda: (tmp_path / "backbones",))
+    monkeypatch.setattr(weights, "SHIPPED", tmp_path / "shipped")
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
     shown = origins.origins_table(section).shown
     assert shown.loc[VIT, "tokens"] == f"{si(plan_of('vit-nano-cifar10-0').tokens)} planned"
     assert shown.loc[VIT, "held out"] == "weights not here"

@@ -15,9 +15,10 @@ from fpt.backbones import BACKBONES, Backbone, backbone, build
 from fpt.backbones.initialisations import body_state
 from fpt.backbones.weights import State
 from fpt.files import FptError
-from fpt.pretraining import supervised
-from fpt.pretraining.supervised import KeepingLoop, TaskPretraining, pretrain
+from fpt.pretraining import on_task
+from fpt.pretraining.on_task import TaskPretraining, pretrain
 from fpt.tasks import get_task
+from fpt.training.loop import Loop
 
 # Under the names of local backbones.
 BODIES = (
@@ -42,22 +43,22 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder of backbones; tiny bodies and small tasks under the names of larger ones."""
     for body in BODIES:
         monkeypatch.setitem(BACKBONES, body.name, body)
-    monkeypatch.setattr(supervised, "get_task", lambda name: get_task(name, **SMALL[name]))
+    monkeypatch.setattr(on_task, "get_task", lambda name: get_task(name, **SMALL[name]))
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
-def loops(monkeypatch: pytest.MonkeyPatch) -> list[KeepingLoop]:
+def loops(monkeypatch: pytest.MonkeyPatch) -> list[Loop]:
     """Every loop that is made."""
-    made: list[KeepingLoop] = []
+    made: list[Loop] = []
 
-    class Recorded(KeepingLoop):
+    class Recorded(Loop):
         def __init__(self, *args: Any) -> None:
             super().__init__(*args)
             made.append(self)
 
-    monkeypatch.setattr(supervised, "KeepingLoop", Recorded)
+    monkeypatch.setattr(on_task, "Loop", Recorded)
     return made
 
 
@@ -78,21 +79,21 @@ def random_start(plan: TaskPretraining) -> State:
 
 @every_plan
 def test_the_body_is_the_one_that_was_trained(
-    plan: TaskPretraining, folder: Path, loops: list[KeepingLoop]
+    plan: TaskPretraining, folder: Path, loops: list[Loop]
 ) -> None:
     """Hidden states of the trained model, rounded to bf16, and of the body that is read back."""
     assert pretrain(plan, folder / plan.name)
     (loop,) = loops
     model, length = loop.model.eval(), loop.task.length
     start = random_start(plan)
-    loop.rows.bind(loop.kept.bfloat16().float())
+    loop.rows.bind(loop.selected[0][None].bfloat16().float())
     state, body = read_back(plan.backbone, plan.name)
     assert any(not torch.equal(state[name], start[name]) for name in start)
     x = torch.randn(3, length, 16)
     with torch.no_grad():
         moved = x if model.positions is None else x + model.positions[0]
         theirs = x if model.positions is None else x + state["positions"][:length]
-        assert torch.allclose(body(theirs), model.body(moved), atol=1e-5)
+        assert torch.allclose(body(theirs), model.backbone(moved), atol=1e-5)
 
 
 @pytest.mark.parametrize("plan", PLANS[:2], ids=lambda plan: plan.name)
@@ -141,7 +142,7 @@ def test_killed_before_the_body_was_written(folder: Path, monkeypatch: pytest.Mo
     plan = PLANS[0]
     assert not pretrain(plan, folder / "killed", budget=0.0)
     with monkeypatch.context() as patch:
-        patch.setattr(supervised, "write_body", lambda *args: 1 / 0)
+        patch.setattr(on_task, "write", lambda *args: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             pretrain(plan, folder / "killed")
     assert pretrain(plan, folder / "killed")

@@ -11,19 +11,20 @@ import torch
 from PIL import Image
 
 from fpt.files import FptError
-from fpt.pretraining import corpus, pixels
-from fpt.pretraining.language import Pretraining
+from fpt.pretraining import corpora as module
+from fpt.pretraining import pixels
+from fpt.pretraining.corpora import NAMES, known, open_stream
+from fpt.pretraining.ensure import OBJECTIVES, make_plan, plan_of
+from fpt.pretraining.languages import ALONE, FROM_ENGLISH
+from fpt.pretraining.on_corpus import Pretraining
 from fpt.pretraining.pixels import PIXELS, pixel_ids
-from fpt.pretraining.provide import OBJECTIVES, make_plan, plan_of
-from fpt.pretraining.streams import NAMES, open_stream, wanted
-from fpt.pretraining.synthetic import ALONE, FROM_ENGLISH
 
 
 @pytest.fixture
 def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A corpora folder without files, and an empty folder for prepared streams."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
-    monkeypatch.setattr(corpus, "PREPARED", tmp_path / "prepared")
+    monkeypatch.setattr(module, "PREPARED", tmp_path / "prepared")
     return tmp_path
 
 
@@ -45,10 +46,10 @@ def english(corpora: Path) -> Path:
 
 
 def test_a_text_of_the_readers_own(corpora: Path) -> None:
-    assert not wanted("diary")
+    assert not known("diary")
     lines = words(0, 120)
     (corpora / "diary.txt").write_text("\n".join(lines))
-    assert wanted("diary")
+    assert known("diary")
     stream = open_stream("diary", 2000)
     assert len(stream.train) == 2000
     assert stream.tokenizer is not None
@@ -69,7 +70,7 @@ def test_a_text_of_the_readers_own(corpora: Path) -> None:
 @pytest.mark.parametrize("name", ["../diary", "/diary", "", ".diary", "di ary", "diary.txt"])
 def test_what_names_no_text(name: str, corpora: Path) -> None:
     (corpora / "diary.txt").write_text("\n".join(words(0, 120)))
-    assert not wanted(name)
+    assert not known(name)
     with pytest.raises(FptError, match=r"choose from english, .* corpora folder"):
         open_stream(name, 100)
 
@@ -260,7 +261,7 @@ def test_a_cut_corpus_is_read_once() -> None:
     ],
 )
 def test_names_without_a_corpus(name: str, corpora: Path) -> None:
-    assert not wanted(name)
+    assert not known(name)
     with pytest.raises(FptError, match="choose from") as caught:
         open_stream(name, 1000)
     with pytest.raises(FptError, match=r"Nothing is pretrained on .* choose from"):

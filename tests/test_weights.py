@@ -105,7 +105,7 @@ def test_a_model_holds_nothing_without_values(tiny: Path) -> None:
 
 
 def test_the_digest_of_the_file_that_is_read(tiny: Path) -> None:
-    path = find(backbone("tiny"), WEIGHTS)
+    path = find(WEIGHTS)
     assert path == file_of(tiny)
     assert len(file_digest(path)) == 64
 
@@ -130,7 +130,7 @@ def test_an_unknown_init() -> None:
 
 def test_weights_that_are_nowhere(tiny: Path) -> None:
     message = refused("missing")
-    assert "'missing' of backbone 'tiny'" in message
+    assert "'missing'" in message
     assert str(tiny / "backbones") in message
     assert "pretrain them" in message
 

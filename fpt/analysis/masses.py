@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from ..backbones import backbone
 from ..backbones.weights import file_digest, find
 from ..config import Run
 from ..files import FptError
@@ -93,7 +92,7 @@ def _measured(spec: RunSpec, folder: Path, parameters: str | None) -> pd.DataFra
         found = attention_mass(model, examples(model.task)).drop(columns="run")
         return {str(column): found[column].tolist() for column in found}
 
-    reads = [] if spec.weights is None else [find(backbone(spec.backbone), spec.weights)]
+    reads = [] if spec.weights is None else [find(spec.weights)]
     stamp = stamp_of(package(), spec.key, parameters or "untrained", *map(file_digest, reads))
     return pd.DataFrame(remembered(f"masses/{(parameters or spec.key)[:16]}", stamp, measure))
 

@@ -14,9 +14,9 @@ from matplotlib.figure import Figure
 from ..backbones import backbone
 from ..files import FptError
 from ..pretraining import metadata as notes
-from ..pretraining.language import Pretraining
-from ..pretraining.provide import Plan, plan_of
-from ..pretraining.supervised import TaskPretraining
+from ..pretraining.ensure import Plan, plan_of
+from ..pretraining.on_corpus import Pretraining
+from ..pretraining.on_task import TaskPretraining
 from ..report.style import INK
 from ..report.table import NONE, Table, label, percent, short, si
 from ..sections.comparisons import COMPARISONS

@@ -40,7 +40,7 @@ def check_identity(weights: str) -> None:
         )
 
 
-def find(spec: Backbone, weights: str) -> Path:
+def find(weights: str) -> Path:
     """The safetensors file of the identity `weights`. Local names are looked up in the package,
     then in `local_folder()`. FptError if there is none."""
     check_identity(weights)
@@ -53,8 +53,8 @@ def find(spec: Backbone, weights: str) -> Path:
         if path.is_file():
             return path
     raise FptError(
-        f"The weights {weights!r} of backbone {spec.name!r} are in none of "
-        f"{', '.join(map(str, folders))}: pretrain them (fpt pretrain) or copy them there."
+        f"The weights {weights!r} are in none of {', '.join(map(str, folders))}: pretrain them "
+        "(fpt pretrain) or copy them there."
     )
 
 
@@ -71,7 +71,7 @@ def stated_digest(path: Path) -> str | None:
 def read_weights(spec: Backbone, body: nn.Module, weights: str) -> State:
     """The weights of a checkpoint of the backbone, or of a model around it, in float32. FptError if
     the file is missing, damaged, or does not fit."""
-    path = find(spec, weights)
+    path = find(weights)
     if stated_digest(path) not in (None, file_digest(path)):
         raise FptError(
             f"{path} is damaged or another's: its SHA-256 is not the one that is stated of it; "

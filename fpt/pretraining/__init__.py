@@ -1,1 +1,1 @@
-"""Bodies pretrained here on text or on a task, from data to a folder of weights."""
+"""Backbones pretrained here on a corpus or a task, from data to a folder of weights."""

@@ -1,4 +1,5 @@
-"""What a synthetic language is, and what all generators share: draws and lines of tokens.
+"""What a synthetic language is, how its lines are drawn, and languages without more structure than
+frequencies and pairs: Uniform, Uni-gram and Bi-gram of Chiang & Lee (2022, arXiv:2109.03537).
 
 Draws come from the raw stream of PCG64, the part of NumPy's generators that no release changes; so
 a corpus is the same bytes everywhere. Entropies are in nats per token, the `END` of each line
@@ -10,18 +11,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from ..tasks.rng import fold
+from ..tasks.texts import VOCABULARY
 
 END_ID = 0  # of every vocabulary: it ends a document, or here a line
 LINES = 4096  # generated at a time
+
+Bits = np.random.PCG64
+Chunks = Callable[[Bits], Iterator[np.ndarray]]
 
 
 @dataclass(frozen=True)
 class Language:
     """A generator: `chunks` yields its endless stream in parts, as uint16 ids."""
 
-    chunks: Callable[[np.random.PCG64], Iterator[np.ndarray]]
+    chunks: Chunks
     entropy: float  # nats per token
     exact: bool = True  # False: `entropy` is a proven lower bound
 
@@ -29,7 +35,7 @@ class Language:
         """The first `tokens` ids (uint16) of the stream named by `key`."""
         parts: list[np.ndarray] = []
         left = tokens
-        for part in self.chunks(np.random.PCG64(fold("synthetic", *key))):
+        for part in self.chunks(Bits(fold("synthetic", *key))):
             parts.append(part[:left])
             left -= len(parts[-1])
             if left == 0:
@@ -37,21 +43,21 @@ class Language:
         return np.concatenate(parts)
 
 
-def doubles(bits: np.random.PCG64, *shape: int) -> np.ndarray:
+def doubles(bits: Bits, *shape: int) -> np.ndarray:
     """Uniform in [0, 1), float64."""
     raw = np.asarray(bits.random_raw(int(np.prod(shape))), dtype=np.uint64)
     return ((raw >> np.uint64(11)) * 2.0**-53).reshape(shape)
 
 
-def whole(bits: np.random.PCG64, low: int, high: int, *shape: int) -> np.ndarray:
-    """Uniform whole numbers in [low, high), int64."""
+def integers(bits: Bits, low: int, high: int, *shape: int) -> np.ndarray:
+    """Uniform integers in [low, high), int64."""
     return low + (doubles(bits, *shape) * (high - low)).astype(np.int64)
 
 
-def symbols(bits: np.random.PCG64, chances: np.ndarray, *shape: int) -> np.ndarray:
-    """Independent indices of `chances`, which sum to one, int64."""
-    edges = np.cumsum(chances)
-    last = int(np.flatnonzero(chances)[-1])  # rounding may leave the edges a little below one
+def symbols(bits: Bits, probabilities: np.ndarray, *shape: int) -> np.ndarray:
+    """Independent indices of `probabilities`, which sum to one, int64."""
+    edges = np.cumsum(probabilities)
+    last = int(np.flatnonzero(probabilities)[-1])  # rounding may leave the edges a little below one
     drawn = np.searchsorted(edges, doubles(bits, *shape), side="right")
     return np.minimum(drawn, last).astype(np.int64)
 
@@ -61,25 +67,102 @@ def ended(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.insert(tokens.astype(np.uint16), np.cumsum(lengths), END_ID)
 
 
-def packed(table: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """The first `lengths` tokens of each row of `table` (lines, most), ended and joined."""
-    return ended(table[np.arange(table.shape[1]) < lengths[:, None]], lengths)
+def independent_lines(lines: Callable[[Bits], tuple[np.ndarray, np.ndarray]]) -> Chunks:
+    """The chunks of a language with independent lines. `lines` draws `LINES` of them: a table
+    (lines, longest) and their lengths."""
 
-
-def independent_lines(
-    lines: Callable[[np.random.PCG64], tuple[np.ndarray, np.ndarray]],
-) -> Callable[[np.random.PCG64], Iterator[np.ndarray]]:
-    """The chunks of a language whose lines do not hang together; `lines` draws `LINES` of them, a
-    table and their lengths."""
-
-    def chunks(bits: np.random.PCG64) -> Iterator[np.ndarray]:
+    def chunks(bits: Bits) -> Iterator[np.ndarray]:
         while True:
-            yield packed(*lines(bits))
+            table, lengths = lines(bits)
+            yield ended(table[np.arange(table.shape[1]) < lengths[:, None]], lengths)
 
     return chunks
 
 
-def entropy(chances: np.ndarray) -> float:
+def entropy(probabilities: np.ndarray) -> float:
     """Of one draw, in nats."""
-    some = chances[chances > 0]
+    some = probabilities[probabilities > 0]
     return float(-(some * np.log(some)).sum())
+
+
+def frequencies(ids: np.ndarray) -> np.ndarray:
+    """How often each id occurs in a text (VOCABULARY,), `END` left out, summing to one."""
+    counts = np.bincount(ids, minlength=VOCABULARY).astype(np.float64)
+    counts[END_ID] = 0
+    return counts / counts.sum()
+
+
+def uniform() -> np.ndarray:
+    """The same probability for each token but `END`."""
+    return np.r_[0.0, np.full(VOCABULARY - 1, 1 / (VOCABULARY - 1))]
+
+
+def commonest(probabilities: np.ndarray, count: int) -> np.ndarray:
+    """`probabilities` of the `count` most frequent tokens alone."""
+    kept = np.argsort(-probabilities, kind="stable")[:count]
+    some = np.zeros_like(probabilities)
+    some[kept] = probabilities[kept]
+    return some / some.sum()
+
+
+def relabelled(ids: np.ndarray) -> np.ndarray:
+    """The text `ids` with its tokens' identities exchanged at random, `END` kept."""
+    bits = Bits(fold("synthetic", "bigram", "identities"))
+    order = 1 + np.argsort(bits.random_raw(VOCABULARY - 1), kind="stable")
+    return np.r_[0, order].astype(ids.dtype)[ids]
+
+
+def unigram(probabilities: np.ndarray) -> Language:
+    """Lines of 100 to 119 independent tokens; uniform `probabilities` give Uniform. Exact
+    entropy."""
+    low, high = 100, 120
+    mean = (low + high - 1) / 2
+
+    def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
+        lengths = integers(bits, low, high, LINES)
+        return symbols(bits, probabilities, LINES, high - 1), lengths
+
+    line = np.log(high - low) + mean * entropy(probabilities)
+    return Language(independent_lines(lines), line / (mean + 1))
+
+
+def bigram(ids: np.ndarray, lag: int = 1) -> Language:
+    """Lines of 99 to 118 tokens, each drawn from what follows, in the text `ids`, the token that
+    stands `lag` places before it in the line; the first `lag` of them, and any after a token that
+    nothing follows, by frequency. A lag above one is this project's own.
+
+    The entropy is exact: that of each step, given the distribution of the tokens before it, step by
+    step from the first.
+    """
+    low, high = 99, 119
+    common = frequencies(ids)
+    pairs = ids[:-1].astype(np.int64) * VOCABULARY + ids[1:]
+    keys, counts = np.unique(pairs[(ids[:-1] != END_ID) & (ids[1:] != END_ID)], return_counts=True)
+    before, after = keys // VOCABULARY, keys % VOCABULARY
+    totals = np.bincount(before, counts, VOCABULARY).astype(np.int64)
+    edges, starts = np.cumsum(counts), np.cumsum(totals) - totals
+
+    def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
+        lengths = integers(bits, low, high, LINES)
+        table = np.empty((LINES, high - 1), dtype=np.int64)
+        for place in range(lag):
+            table[:, place] = symbols(bits, common, LINES)
+        for place in range(lag, high - 1):
+            last, draw = table[:, place - lag], doubles(bits, LINES)
+            pick = starts[last] + (draw * totals[last]).astype(np.int64)
+            found = np.searchsorted(edges, pick, side="right").clip(max=len(after) - 1)
+            table[:, place] = np.where(totals[last] > 0, after[found], symbols(bits, common, LINES))
+        return table, lengths
+
+    shares = counts / totals[before]
+    step = csr_array((shares, (before, after)), shape=(VOCABULARY, VOCABULARY)).T
+    step_entropy = np.bincount(before, -shares * np.log(shares), VOCABULARY)
+    stuck = totals == 0
+    step_entropy[stuck] = entropy(common)
+    line, tokens = np.log(high - low) + lag * entropy(common), common
+    for place in range(lag, high - 1):
+        reached = np.mean(np.arange(low, high) > place)  # share of lines with a token here
+        line += reached * float(tokens @ step_entropy)
+        if (place + 1) % lag == 0:  # each of the `lag` chains has made a step
+            tokens = step @ tokens + tokens[stuck].sum() * common
+    return Language(independent_lines(lines), float(line) / ((low + high - 1) / 2 + 1))

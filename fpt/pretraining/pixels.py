@@ -12,11 +12,12 @@ from ..files import FptError
 from ..tasks import parquet
 from ..tasks.datasets import load
 from ..tasks.image_data import CIFAR_DATA
-from .corpus import HELD_OUT, Stream, corpus_file
+from ..tasks.texts import corpus_file
 from .lines import END_ID
 
 FILE = "images-32x32.parquet"  # in the corpora folder; column `image` with the bytes of each
 PIXELS = ("images", "cifar10-pixels")
+HELD_OUT = 50  # every 50th image is held out
 
 
 def pixel_ids(images: np.ndarray) -> np.ndarray:
@@ -28,7 +29,7 @@ def pixel_ids(images: np.ndarray) -> np.ndarray:
 
 
 def photographs(tokens: int, valid_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Training and held-out images of `FILE`, as many as are needed; every 50th is held out."""
+    """Training and held-out images of `FILE`, as many as are needed."""
     path = corpus_file(FILE)
     column = parquet.read(path, "image")["image"]
     if len(column) < HELD_OUT:
@@ -50,11 +51,11 @@ def photographs(tokens: int, valid_tokens: int) -> tuple[np.ndarray, np.ndarray]
     return decode(np.flatnonzero(~out), tokens), decode(np.flatnonzero(out), valid_tokens)
 
 
-def pixel_stream(name: str, tokens: int, valid_tokens: int) -> Stream:
-    """The images of one of `PIXELS`, or all it has where it is short."""
+def pixels(name: str, tokens: int, valid_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Training and held-out ids of the images of one of `PIXELS`; all it has if it is short."""
     if name == "images":
         train, valid = photographs(tokens, valid_tokens)
     else:
         arrays = load(CIFAR_DATA)
         train, valid = (arrays[f"{split}_images"].numpy() for split in ("train", "valid"))
-    return Stream(train=pixel_ids(train)[:tokens], valid=pixel_ids(valid)[:valid_tokens])
+    return pixel_ids(train)[:tokens], pixel_ids(valid)[:valid_tokens]

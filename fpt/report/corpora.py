@@ -14,8 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..analysis.cells import Cells, best_floor, cells, ran, section_arms, section_tasks
 from ..analysis.provenance import LEAST, plan_behind, pretraining
-from ..pretraining.language import Pretraining
-from ..pretraining.plan import positions_seen
+from ..pretraining.on_corpus import Pretraining, positions_seen
 from ..sections.arms import AMOUNTS, CORPORA
 from ..sections.section import Section
 from .panels import Layout, draw_floor, floor_handle

@@ -5,7 +5,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor
 
-from ..backbones import backbone
 from ..backbones.weights import file_digest, find
 from ..files import FptError
 from ..records import Record, Store
@@ -35,7 +34,7 @@ def kept_row(record: Record, store: Store, rows: PackedParameters) -> Tensor:
             "section `keep: true` in params.yaml and train it (fpt run), or merge them."
         )
     if spec.weights is not None:
-        path = find(backbone(spec.backbone), spec.weights)
+        path = find(spec.weights)
         if file_digest(path) != record.environment.get("weights_digest"):
             raise FptError(
                 f"The weights {spec.weights!r} in {path} are not those that run {spec.key} was "

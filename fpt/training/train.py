@@ -12,7 +12,6 @@ import torch
 from safetensors.torch import save
 from tqdm import tqdm
 
-from ..backbones import backbone
 from ..backbones.weights import file_digest, find
 from ..files import CACHE, FptError, lock
 from ..records import Record, Status, Store
@@ -168,5 +167,5 @@ def _digests(spec: RunSpec, task: Task) -> dict[str, Any]:
     """What data and weights the run really saw."""
     seen = {"data_digest": task.digest()}
     if spec.weights is not None:
-        seen["weights_digest"] = file_digest(find(backbone(spec.backbone), spec.weights))
+        seen["weights_digest"] = file_digest(find(spec.weights))
     return seen

@@ -1,10 +1,11 @@
-"""Causal language models around a body, their loss, and the files of what was trained.
+"""Causal language models around a backbone, their loss, and the tensors that are stored of them.
 
-The table of words is shared between input and output, as in GPT-2; for recurrent models see Press
-and Wolf (2017, arXiv:1608.05859).
+Input and output share the token embeddings, as in GPT-2; for recurrent models see Press and Wolf
+(2017, arXiv:1608.05859).
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -14,9 +15,32 @@ from torch import Tensor, nn
 from ..backbones import BACKBONES, FAMILIES, Backbone, build
 from ..files import FptError
 from ..tasks.texts import VOCABULARY
-from .body import body_config
 
 ROWS = 1024  # of the matrix of logits at a time: what they need stays in the cache of a CPU
+
+
+def gpt2_config(spec: Backbone, words: int, **changes: Any) -> Any:
+    """transformers' configuration of a GPT-2 of the size `spec`."""
+    from transformers import GPT2Config
+
+    return GPT2Config(
+        vocab_size=words,
+        n_positions=spec.positions,
+        n_embd=spec.width,
+        n_layer=spec.layers,
+        n_head=spec.heads,
+        bos_token_id=0,
+        eos_token_id=0,
+        **changes,
+    )
+
+
+def config_of(spec: Backbone) -> dict[str, Any]:
+    """config.json of a backbone alone; that of GPT-2 is for `GPT2Model.from_pretrained`."""
+    if spec.family != "gpt2":
+        return asdict(spec)
+    config: dict[str, Any] = gpt2_config(spec, 1, architectures=["GPT2Model"]).to_diff_dict()
+    return config
 
 
 class GPT2Language(nn.Module):
@@ -24,50 +48,32 @@ class GPT2Language(nn.Module):
     overfit)."""
 
     def __init__(self, spec: Backbone, seed: int) -> None:
-        from transformers import GPT2Config, GPT2LMHeadModel
+        from transformers import GPT2LMHeadModel
 
         super().__init__()
-        config = GPT2Config(
-            vocab_size=VOCABULARY,
-            n_positions=spec.positions,
-            n_embd=spec.width,
-            n_layer=spec.layers,
-            n_head=spec.heads,
-            resid_pdrop=0.0,
-            embd_pdrop=0.0,
-            attn_pdrop=0.0,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
+        config = gpt2_config(spec, VOCABULARY, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
         with torch.random.fork_rng(devices=[]):  # transformers draws from the global generator
             torch.default_generator.manual_seed(seed)
             self.gpt2: Any = GPT2LMHeadModel(config)
 
     @property
-    def words(self) -> Tensor:
-        """The table of words (words, width)."""
+    def token_embeddings(self) -> Tensor:
+        """(VOCABULARY, width)."""
         return self.gpt2.transformer.wte.weight
-
-    def body_parameters(self) -> dict[str, nn.Parameter]:
-        """Of the body and its positions, by the names that `fpt.backbones.weights` gives them."""
-        named = dict(self.gpt2.transformer.named_parameters())
-        del named["wte.weight"]
-        positions = {"positions": named.pop("wpe.weight")}
-        return {f"gpt2.{name}": parameter for name, parameter in named.items()} | positions
 
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Ids and positions (B, T) -> hidden states (B, T, width)."""
         return self.gpt2.transformer(ids, position_ids=positions, use_cache=False).last_hidden_state
 
     def config(self) -> dict[str, Any]:
-        """What config.json says of the whole language model."""
+        """config.json of the whole language model."""
         made = self.gpt2.config.to_diff_dict()
         return {**made, "architectures": ["GPT2LMHeadModel"], "dtype": "bfloat16"}
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole language model, by the names that transformers stores."""
         named = self.gpt2.state_dict()
-        del named["lm_head.weight"]  # the table of words
+        del named["lm_head.weight"]  # the token embeddings
         return dict(named)
 
 
@@ -79,32 +85,29 @@ class LSTMLanguage(nn.Module):
         super().__init__()
         self.spec = spec
         draw = torch.Generator().manual_seed(seed)
-        self.body = build(spec).to_empty(device="cpu")
-        FAMILIES[spec.family].init_(self.body, draw)
+        self.backbone = build(spec).to_empty(device="cpu")
+        FAMILIES[spec.family].init_(self.backbone, draw)
 
         def table(rows: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(rows, spec.width).normal_(0.0, 0.02, generator=draw))
 
-        self.words = table(VOCABULARY)
+        self.token_embeddings = table(VOCABULARY)
         self.positions = table(spec.positions) if spec.positions else None
-
-    def body_parameters(self) -> dict[str, nn.Parameter]:
-        """As `GPT2Language.body_parameters`."""
-        positions = {} if self.positions is None else {"positions": self.positions}
-        return {**dict(self.body.named_parameters()), **positions}
 
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         """As `GPT2Language.forward`."""
-        x = F.embedding(ids, self.words)
-        return self.body(x if self.positions is None else x + self.positions[positions])
+        x = F.embedding(ids, self.token_embeddings)
+        return self.backbone(x if self.positions is None else x + self.positions[positions])
 
     def config(self) -> dict[str, Any]:
-        """As `GPT2Language.config`."""
-        return body_config(self.spec)
+        """config.json of the backbone alone."""
+        return config_of(self.spec)
 
     def tensors(self) -> dict[str, Tensor]:
-        """As `GPT2Language.tensors`, by our own names."""
-        return {**self.body_parameters(), "words": self.words}
+        """The whole language model, by our own names."""
+        positions = {} if self.positions is None else {"positions": self.positions}
+        inside = dict(self.backbone.named_parameters())
+        return {**inside, **positions, "words": self.token_embeddings}
 
 
 LanguageModel = GPT2Language | LSTMLanguage
@@ -115,7 +118,7 @@ MODELS: Mapping[str, Callable[[Backbone, int], LanguageModel]] = {
 
 
 def language_model(spec: Backbone, seed: int) -> LanguageModel:
-    """The untrained language model on a local body; FptError for a body that cannot be one."""
+    """The untrained language model on a local backbone; FptError for one that cannot be one."""
     allowed = [b.name for b in BACKBONES.values() if b.family in MODELS and b.causal and not b.hub]
     if spec.name not in allowed:
         raise FptError(
@@ -125,37 +128,39 @@ def language_model(spec: Backbone, seed: int) -> LanguageModel:
     return MODELS[spec.family](spec, seed)
 
 
-class _Surprise(torch.autograd.Function):
+class _CrossEntropy(torch.autograd.Function):
     """Softmax, loss and gradients a few rows at a time: the logits of a step are many times larger
     than all else, and on a CPU moving them costs more than the matrix products."""
 
     @staticmethod
-    def forward(ctx: Any, hidden: Tensor, words: Tensor, targets: Tensor, learning: bool) -> Tensor:
+    def forward(
+        ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, learning: bool
+    ) -> Tensor:
         total = hidden.new_zeros(())
-        back, table = torch.empty_like(hidden), torch.zeros_like(words)
+        by_hidden, by_embeddings = torch.empty_like(hidden), torch.zeros_like(embeddings)
         for start in range(0, len(hidden), ROWS):
             rows = slice(start, start + ROWS)
             answers = targets[rows, None]
-            logits = (hidden[rows] @ words.T).to(hidden.dtype)  # in autocast sums need more
+            logits = (hidden[rows] @ embeddings.T).to(hidden.dtype)  # in autocast sums need more
             right = logits.gather(1, answers)
             top = logits.amax(1, keepdim=True)
-            chances = logits.sub_(top).exp_()
-            sums = chances.sum(1, keepdim=True)
+            probabilities = logits.sub_(top).exp_()
+            sums = probabilities.sum(1, keepdim=True)
             total += (sums.log() + top - right).sum()
-            if learning:  # the gradient by the logits: chances less one at the answer
-                chances.div_(sums).scatter_add_(1, answers, -torch.ones_like(sums))
-                back[rows] = chances @ words
-                table.addmm_(chances.T, hidden[rows])
-        ctx.save_for_backward(back / len(hidden), table / len(hidden))
+            if learning:  # the gradient by the logits: probabilities less one at the answer
+                probabilities.div_(sums).scatter_add_(1, answers, -torch.ones_like(sums))
+                by_hidden[rows] = probabilities @ embeddings
+                by_embeddings.addmm_(probabilities.T, hidden[rows])
+        ctx.save_for_backward(by_hidden / len(hidden), by_embeddings / len(hidden))
         return total / len(hidden)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        back, table = ctx.saved_tensors
-        return gradients[0] * back, gradients[0] * table, None, None
+        by_hidden, by_embeddings = ctx.saved_tensors
+        return gradients[0] * by_hidden, gradients[0] * by_embeddings, None, None
 
 
-def surprise(hidden: Tensor, words: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy in nats of `targets` (N,), the words that follow the hidden states
-    (N, width), under the softmax of their products with the table of words (words, width)."""
-    return _Surprise.apply(hidden, words, targets, torch.is_grad_enabled())
+def cross_entropy(hidden: Tensor, embeddings: Tensor, targets: Tensor) -> Tensor:
+    """Mean cross-entropy in nats of `targets` (N,), the tokens that follow the hidden states
+    (N, width), under the softmax of their products with the token embeddings (words, width)."""
+    return _CrossEntropy.apply(hidden, embeddings, targets, torch.is_grad_enabled())

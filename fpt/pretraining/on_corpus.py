@@ -1,0 +1,294 @@
+"""A backbone pretrained as a causal language model, from a token stream to a folder of weights.
+
+Sequences are shorter than the 1,024 positions; each starts at a random offset, so that every
+position is trained (a recurrent backbone has none). The seed keys the order of the data, so that a
+resumed run repeats an uninterrupted one.
+"""
+
+import logging
+import math
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from ..backbones import backbone
+from ..files import FptError
+from ..tasks.rng import generator
+from ..tasks.texts import VOCABULARY
+from ..training import checkpoint
+from ..training import device as devices
+from ..training.loop import CHECKPOINT_SECONDS
+from .corpora import Stream, open_stream
+from .folder import CHECKPOINT, finished, write
+from .language_model import LanguageModel, cross_entropy, language_model
+from .lines import entropy
+
+POSITIONS = 1024
+OFFSET = 64  # sequences start at multiples of this position
+
+log_ = logging.getLogger("fpt")
+
+
+@dataclass(frozen=True)
+class Pretraining:
+    """Everything that determines the weights; it is written beside them."""
+
+    corpus: str
+    backbone: str
+    tokens: int
+    seed: int = 0
+    context: int = 256  # tokens per sequence
+    batch: int = 16  # sequences per step
+    lr: float = 2e-3  # peak; linear warm-up, cosine decay to zero
+    warmup: int = 200  # steps
+    weight_decay: float = 0.1
+    clip: float = 1.0
+
+    @property
+    def steps(self) -> int:
+        return math.ceil(self.tokens / (self.batch * self.context))
+
+    @property
+    def name(self) -> str:
+        """The identity of the resulting weights."""
+        return f"{self.backbone}-{self.corpus}-{self.seed}"
+
+
+def learning_rate(plan: Pretraining, step: int) -> float:
+    if step < plan.warmup:
+        return plan.lr * (step + 1) / plan.warmup
+    done = (step - plan.warmup) / max(1, plan.steps - plan.warmup)
+    return plan.lr * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def batch_at(plan: Pretraining, tokens: np.ndarray, step: int, order: Tensor) -> tuple[Tensor, ...]:
+    """Ids and positions of step `step`, both (batch, context) int64."""
+    first = step * plan.batch
+    windows = [int(order[(first + row) % len(order)]) * plan.context for row in range(plan.batch)]
+    ids = np.stack([tokens[start : start + plan.context] for start in windows]).astype(np.int64)
+    return torch.from_numpy(ids), offsets_at(plan, step) + torch.arange(plan.context)
+
+
+def starts(plan: Pretraining) -> int:
+    """The number of positions at which a sequence may start."""
+    return (POSITIONS - plan.context) // OFFSET + 1
+
+
+def offsets_at(plan: Pretraining, step: int) -> Tensor:
+    """The positions at which the sequences of step `step` start, (batch, 1) int64."""
+    draws = generator("cpu", plan.seed, "offset", step)
+    return OFFSET * torch.randint(starts(plan), (plan.batch, 1), generator=draws)
+
+
+def positions_seen(plan: Pretraining) -> int:
+    """How many of a backbone's positions the whole plan trains; 0 if it has none."""
+    if not backbone(plan.backbone).positions:
+        return 0
+    found = {int(start) for step in range(plan.steps) for start in offsets_at(plan, step)}
+    return len({place for start in found for place in range(start, start + plan.context)})
+
+
+class Training:
+    """A language model in training, from its first step or its checkpoint at `path`."""
+
+    def __init__(
+        self, plan: Pretraining, model: LanguageModel, stream: Stream, path: Path, compiled: bool
+    ) -> None:
+        self.plan, self.model, self.stream, self.path = plan, model, stream, path
+        self.run = torch.compile(model) if compiled else model
+        parameters = list(model.parameters())
+        decayed = [parameter for parameter in parameters if parameter.dim() >= 2]
+        others = [parameter for parameter in parameters if parameter.dim() < 2]  # norms, biases
+        groups: list[dict[str, Any]] = [
+            {"params": decayed, "weight_decay": plan.weight_decay},
+            {"params": others},
+        ]
+        self.optimizer = torch.optim.AdamW(
+            groups, lr=plan.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True
+        )
+        draws = generator("cpu", plan.seed, "order")
+        self.order = torch.randperm(len(stream.train) // plan.context, generator=draws)
+        self.step, self.seconds = 0, 0.0
+        self.curve: list[dict[str, float]] = []
+        self.running: list[float] = []  # losses since the last evaluation
+        self.resume()
+
+    def loss(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """Mean cross-entropy in nats of every token but the first of each sequence, or, of a sparse
+        stream, of the last alone. On CUDA products are in bf16, the softmax and sums in fp32."""
+        embeddings = self.model.token_embeddings
+        first = ids.shape[1] - 1 if self.stream.sparse else 1
+        ids, positions = ids.to(embeddings.device), positions.to(embeddings.device)
+        with devices.autocast(embeddings.device):
+            hidden = self.run(ids, positions)[:, first - 1 : -1].float()
+            return cross_entropy(hidden.flatten(0, 1), embeddings, ids[:, first:].flatten())
+
+    @torch.no_grad()
+    def held_out_losses(self, tokens: np.ndarray) -> np.ndarray:
+        """Mean loss of each whole batch of `tokens`, at position offsets spread evenly."""
+        plan = self.plan
+        rows = len(tokens) // plan.context // plan.batch * plan.batch
+        ids = torch.from_numpy(tokens[: rows * plan.context].astype(np.int64)).view(rows, -1)
+        offsets = OFFSET * (torch.arange(rows) % starts(plan))[:, None]
+        positions = offsets + torch.arange(plan.context)
+        pairs = zip(ids.split(plan.batch), positions.split(plan.batch), strict=True)
+        return np.array([self.loss(i, p).item() for i, p in pairs])
+
+    def train_step(self) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate(self.plan, self.step)
+        value = self.loss(*batch_at(self.plan, self.stream.train, self.step, self.order))
+        value.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.plan.clip)
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.running.append(value.item())
+        self.step += 1
+
+    def evaluate(self) -> None:
+        """Add a point to the curve, from the head of the held-out part; the end uses all."""
+        tokens = self.plan.batch * self.plan.context
+        point = {
+            "step": self.step,
+            "tokens": self.step * tokens,
+            "train_loss": float(np.mean(self.running)),
+            "valid_loss": float(self.held_out_losses(self.stream.valid[: 16 * tokens]).mean()),
+        }
+        self.curve.append(point)
+        self.running = []
+
+    def train(self, deadline: float, evaluations: int) -> bool:
+        """Train to the last step (True), or until `time.monotonic()` passes `deadline`."""
+        began = saved = time.monotonic()
+        before, steps = self.seconds, self.plan.steps
+        every = max(1, steps // evaluations)
+        with tqdm(total=steps, initial=self.step, desc=self.plan.name, disable=None) as bar:
+            while self.step < steps:
+                self.train_step()
+                self.seconds = before + time.monotonic() - began
+                bar.update()
+                evaluated = self.step % every == 0 or self.step == steps
+                if evaluated:
+                    self.evaluate()
+                    bar.set_postfix(valid=f"{self.curve[-1]['valid_loss']:.3f}")
+                now = time.monotonic()
+                over = self.step < steps and now > deadline
+                if evaluated or over or now - saved > CHECKPOINT_SECONDS:
+                    self.save()
+                    saved = now
+                if over:
+                    return False
+        return True
+
+    def save(self) -> None:
+        tensors = {f"model.{name}": p for name, p in self.model.named_parameters()}
+        for index, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"adam.{index}.{name}": value for name, value in state.items()}
+        log = {name: getattr(self, name) for name in ("step", "seconds", "curve", "running")}
+        checkpoint.write(self.path, tensors, self.identity() | {"log": log})
+
+    def identity(self) -> dict[str, Any]:
+        return {"plan": asdict(self.plan), "corpus": self.stream.digest}
+
+    def resume(self) -> None:
+        """Go on from the checkpoint of this very plan on this very corpus, if there is one."""
+        found = checkpoint.read(self.path)
+        if found is None:
+            return
+        tensors, history = found
+        if other := [what for what, value in self.identity().items() if history.get(what) != value]:
+            found_in = f"the checkpoint {self.path} has another {other[0]}"
+            log_.warning("%s begins anew: %s.", self.plan.name, found_in)
+            return
+        state: dict[int, dict[str, Tensor]] = {}
+        for name in [name for name in tensors if name.startswith("adam.")]:
+            _, index, key = name.split(".")
+            state.setdefault(int(index), {})[key] = tensors[name]
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(tensors[f"model.{name}"])
+        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
+        vars(self).update(history["log"])
+
+    def metadata(self) -> dict[str, Any]:
+        """What pretraining.json says of plan, data and learning; losses are in nats per token."""
+        plan, stream = self.plan, self.stream
+        losses = self.held_out_losses(stream.valid)
+        valid_loss = float(losses.mean())
+        shares = np.bincount(stream.valid, minlength=VOCABULARY) / len(stream.valid)
+        found: dict[str, Any] = {
+            "plan": asdict(plan),
+            "tokens": plan.steps * plan.batch * plan.context,
+            "corpus_tokens": len(stream.train),  # fewer: they were seen more than once
+            "valid_loss": valid_loss,
+            "unigram_entropy": entropy(shares),
+            "corpus_digest": stream.digest,
+            "sparse": stream.sparse,
+            "positions_seen": positions_seen(plan),
+            "seconds": self.seconds,
+            **devices.environment(self.model.token_embeddings.device),
+            "curve": self.curve,
+        }
+        if stream.valid_bytes is not None:
+            bits_per_nat = len(stream.valid) / stream.valid_bytes / math.log(2)
+            found["bits_per_byte"] = valid_loss * bits_per_nat
+        if stream.entropy is not None:
+            found |= {"entropy": stream.entropy, "entropy_exact": stream.exact}
+            found["below_entropy"] = below_entropy(plan.name, stream.entropy, losses)
+        return found
+
+
+def below_entropy(name: str, bound: float, losses: np.ndarray) -> bool:
+    """Whether the mean of the held-out losses of at least ten batches lies below the generator's
+    entropy by more than four standard errors: no model can do that, so it warns of an error."""
+    if len(losses) < 10:
+        return False
+    error = losses.std(ddof=1) / math.sqrt(len(losses))
+    below = bool(losses.mean() < bound - 4 * error)
+    if below:
+        log_.warning(
+            f"The held-out loss {losses.mean():.3f} of {name} is below the {bound:.3f} nats per "
+            "token that its corpus has; the generator, its entropy or the evaluation is wrong."
+        )
+    return below
+
+
+def pretrain(
+    plan: Pretraining,
+    out: Path,
+    *,
+    budget: float = math.inf,
+    compiled: bool = False,
+    evaluations: int = 20,
+    stream: Stream | None = None,
+) -> bool:
+    """Train `plan` into the folder `out`; True when finished, False when `budget` s ran out, which
+    preparing the text is a part of. FptError if the corpus is too short.
+
+    Writes config.json, model.safetensors (bf16), tokenizer.json and pretraining.json (plan, curve,
+    cost, corpus digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there; a
+    finished one is not made again.
+    """
+    deadline = time.monotonic() + budget
+    model = language_model(backbone(plan.backbone), plan.seed).train().to(devices.choose())
+    stream = stream or open_stream(plan.corpus, plan.tokens)
+    least = plan.batch * plan.context
+    if len(stream.train) < plan.context or len(stream.valid) < least:
+        raise FptError(
+            f"The corpus {plan.corpus!r} has {len(stream.train)} tokens to train on and "
+            f"{len(stream.valid)} held out; {plan.context} and {least} are the least."
+        )
+    if finished(out, plan=asdict(plan), corpus_digest=stream.digest):
+        return True
+    training = Training(plan, model, stream, out / CHECKPOINT, compiled)
+    if not training.train(deadline, evaluations):
+        return False
+    tokenizer = None if stream.tokenizer is None else stream.tokenizer.to_str(pretty=True)
+    write(out, model.config(), model.tensors(), training.metadata(), tokenizer)
+    return True
