@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 
 from fpt import bench
-from fpt.__main__ import main
 from fpt.backbones import backbone
 from fpt.backbones.common import GeluOnCPU
 from fpt.backbones.dropout import Draws, Dropout
@@ -76,21 +75,6 @@ def small(tiny, monkeypatch: pytest.MonkeyPatch) -> Case:
     monkeypatch.setattr(bench, "CASES", (case, replace(case, kind="cuda")))
     monkeypatch.setattr(bench, "CACHED", replace(case, name="output net alone"))
     return case
-
-
-def test_the_benchmark_says_what_it_measured(small: Case, capsys) -> None:
-    assert main(["bench", "--rounds", "2", "--seconds", "0.001"]) == 0
-    out = capsys.readouterr().out.splitlines()
-    assert out[0] == "3 runs"
-    assert [line.split(maxsplit=1)[1] for line in out[1:4]] == [
-        "packed / plain",
-        "packed / single",
-        "single / plain",
-    ]
-    assert "output net alone" in out
-    for line in out:
-        if line.startswith(" "):
-            assert float(line.split()[0].replace(",", "")) >= 0
 
 
 def test_ratios_are_medians_of_rounds() -> None:

@@ -15,8 +15,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from ..files import FptError
-from ..params import instead
+from ..files import FptError, instead
 from . import bert, common, encoder, gpt2, longformer, lstm, none, split, t5, vit
 from .dropout import Draws
 

@@ -19,7 +19,7 @@ from ..backbones import backbone, build
 from ..backbones.dropout import Draws
 from ..backbones.initialisations import is_end
 from ..backbones.weights import body_state, file_digest, find
-from ..files import content_of, set_aside, write_json
+from ..files import set_aside, write_json
 from ..records import digest
 from ..training import device as devices
 from .language import bits_per_nat, learn
@@ -90,7 +90,7 @@ def adapted(folder: Path, plan: Adaptation) -> dict[str, Any] | None:
     said."""
     path = record_path(folder, plan)
     try:
-        content = json.loads(content_of(path))
+        content = json.loads(path.read_bytes())
         if content.get("digest") != digest(content):
             raise ValueError("its digest does not fit its content")
         if content["plan"] != asdict(plan):

@@ -119,7 +119,7 @@ def train_there(
         torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         cache = Path(folder) / "cache"
-        store = Store(Path(folder) / "sweep" / "records", cache)
+        store = Store(Path(folder) / "sweep" / "records")
         store.folder.mkdir(parents=True)
         for name, content in files.items():
             (store.folder / name).write_bytes(content)
