@@ -10,13 +10,11 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from . import params
-from .files import FptError
+from .files import PROFILES, FptError, check_names, current_profile
 
 
 def render(args: argparse.Namespace) -> None:
@@ -39,29 +37,17 @@ def sheet(args: argparse.Namespace) -> None:
 
 
 def merge(args: argparse.Namespace) -> None:
-    from .records import merge_beside, store
+    from .records import store
 
-    here, folder = store(args.profile), Path(args.folder)
-    beside = merge_beside(here.folder, folder)
-    if beside:
-        print(f"{beside} files of pretraining metadata copied")
-    if not beside or any(folder.glob("*.json")):
-        taken, present = here.merge(folder)
-        print(f"{taken} records taken, {present} were here already")
+    taken, present = store(args.profile).merge(Path(args.folder))
+    print(f"{taken} files taken, {present} were here already")
 
 
-def status(args: argparse.Namespace) -> None:
-    from .sections.status import show
-
-    show(args.profile, args.json)
-
-
-LIGHT: dict[str, Callable[[argparse.Namespace], None]] = {
+TORCH_FREE: dict[str, Callable[[argparse.Namespace], None]] = {
     "render": render,
     "index": index,
     "sheet": sheet,
     "merge": merge,
-    "status": status,
 }
 
 
@@ -94,13 +80,16 @@ def parser() -> argparse.ArgumentParser:
     def verb(name: str, text: str, profile: bool = True) -> argparse.ArgumentParser:
         sub = verbs.add_parser(name, help=text, description=text)
         if profile:
-            names = ", ".join(params.PROFILES)
+            names = ", ".join(PROFILES)
             sub.add_argument("--profile", help=f"one of {names}; by default params.yaml's")
         return sub
 
+    budget, pipeline = "such as 9m; a later call goes on", "only on the profile's train_on"
+    devices = ("auto", "cpu", "cuda")
+
     data = verb("data", "Prepare the data that a profile's sections need, or the tasks named.")
     data.add_argument("tasks", nargs="*", metavar="TASK", help="mnist or listops:max_length=64")
-    data.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
+    data.add_argument("--pipeline", action="store_true", help=pipeline)
     run = verb(
         "run",
         "Train what is missing of a section, or of all sections, and write the index files.",
@@ -111,14 +100,14 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--only", action="append", default=[], metavar="NAME", help="an arm or a task; repeatable"
     )
-    run.add_argument("--budget", metavar="TIME", help="such as 9m; a later call goes on")
+    run.add_argument("--budget", metavar="TIME", help=budget)
     run.add_argument("--shard", metavar="I/N", help="this part of the packs only")
-    run.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    run.add_argument("--device", default="auto", choices=devices)
     run.add_argument("--workers", type=int, help="packs side by side; default one per CPU core")
     run.add_argument("--executor", default="processes", choices=("processes", "ray"))
     run.add_argument("--address", help="of a Ray cluster, such as auto or 10.0.0.1:6379")
     run.add_argument("--gpus", type=float, help="part of a GPU per pack, with ray; default 1")
-    run.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
+    run.add_argument("--pipeline", action="store_true", help=pipeline)
     merge = verb("merge", "Take over records that were made elsewhere.")
     merge.add_argument("folder", metavar="DIR")
     status = verb(
@@ -143,14 +132,13 @@ def parser() -> argparse.ArgumentParser:
     verb("index", "Write the page that links a profile's notebooks, tables and figures.")
     verify = verb(
         "verify",
-        "Recompute random cells of a report and say whether they match; status 1 if one does not, "
-        "or if what any printed cell rests on is not here.",
+        "Recompute random printed means and retest random records; status 1 if one does not match.",
     )
     verify.add_argument("section", nargs="?", metavar="SECTION", help="by default all")
-    verify.add_argument("--cells", type=int, default=3, help="cells of each section, at random")
-    verify.add_argument("--seed", type=int, default=0, help="of the choice of cells")
-    verify.add_argument("--retrain", action="store_true", help="train their runs again")
-    verify.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    verify.add_argument("--cells", type=int, default=3, help="of each section, and records")
+    verify.add_argument("--seed", type=int, default=0, help="of the choice")
+    verify.add_argument("--retrain", action="store_true", help="instead of testing kept parameters")
+    verify.add_argument("--device", default="auto", choices=devices)
     verb("sheet", "Lay all figures of a profile on contact sheets, in colour and in grey.")
     pretrain = verb(
         "pretrain",
@@ -184,12 +172,12 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def obey(args: argparse.Namespace) -> int:
+def dispatch(args: argparse.Namespace) -> int:
     if "profile" in args:
         if args.profile is None:
-            args.profile = params.current_profile()
-        params.check_names("profile", [args.profile], params.PROFILES)
-    function = LIGHT.get(args.verb) or getattr(import_module("fpt.commands"), args.verb)
+            args.profile = current_profile()
+        check_names("profile", [args.profile], PROFILES)
+    function = TORCH_FREE.get(args.verb) or getattr(import_module("fpt.commands"), args.verb)
     return function(args) or 0
 
 
@@ -198,20 +186,15 @@ def terminated(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt(number)
 
 
-def unread() -> None:
+def discard_stdout() -> None:
     """Let what is left to print go nowhere, so that it does not fail once more at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed, as by `fpt status >&-`
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     before = signal.signal(signal.SIGTERM, terminated)
-    with suppress(AttributeError):  # paths may hold bytes that are no text
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = obey(parser().parse_args(argv))
+        code = dispatch(parser().parse_args(argv))
         sys.stdout.flush()
         return code
     except FptError as error:
@@ -219,10 +202,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"fpt: {said}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # as in `fpt status | head`: what is left to print has no reader
-        unread()
+        discard_stdout()
         return 128 + signal.SIGPIPE
     except (OSError, MemoryError) as error:  # what the machine lacks, wherever it is missed
-        unread()
+        discard_stdout()
         said = " ".join(str(error).split()) or "it is out of memory"
         print(f"fpt: The machine cannot go on ({said}).", file=sys.stderr)
         return 2

@@ -13,7 +13,7 @@ from refusals import check_said, refusal
 from fpt import config
 from fpt.backbones import backbone
 from fpt.backbones.weights import find
-from fpt.params import PROFILES
+from fpt.files import PROFILES
 from fpt.tasks import datasets as data
 from fpt.tasks import hub
 

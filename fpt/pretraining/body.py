@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..backbones import Backbone
 from ..backbones.weights import file_digest
-from ..files import FptError, content_of, read_json, write_all, write_atomic
+from ..files import FptError, read_json, write_atomic
 
 
 def body_config(spec: Backbone) -> dict[str, Any]:
@@ -62,18 +62,14 @@ def describe(folder: Path, config: Mapping[str, Any], tokenizer: str | None = No
     files = {"config.json": json.dumps(config, indent=1)}
     if tokenizer is not None:
         files["tokenizer.json"] = tokenizer
-    write_all(
-        {
-            folder / name: text.encode()
-            for name, text in files.items()
-            if not _says(folder / name, text)
-        }
-    )
+    for name, text in files.items():
+        if not _says(folder / name, text):
+            write_atomic(folder / name, text.encode())
 
 
 def _says(path: Path, text: str) -> bool:
     with suppress(OSError, ValueError, RecursionError):
-        return bool(json.loads(content_of(path)) == json.loads(text))
+        return bool(json.loads(path.read_bytes()) == json.loads(text))
     return False
 
 
