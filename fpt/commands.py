@@ -11,7 +11,7 @@ from .analysis.tuning import tuned
 from .backbones import backbone
 from .backbones.weights import local_folder
 from .config import Run
-from .files import PREPARED, FptError, instead
+from .files import PREPARED, FptError, check_names
 from .pretraining import provide
 from .pretraining.from_hub import take
 from .records import store
@@ -38,17 +38,8 @@ def sections_of(profile: str, name: str | None = None) -> list[Section]:
 def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> list[Run]:
     """The runs whose arm or task is named in every `only` given, `--only fpt --only mnist`, and
     that have one of `seeds`, or any if none is given."""
-    known = {name for run in runs for name in (run.arm, run.task)}
-    for word in only:
-        if word not in known:
-            raise FptError(
-                f"--only {word!r} names no arm or task here{instead(word, sorted(known))}."
-            )
-    there = {run.spec.seed for run in runs}
-    for seed in seeds:
-        if seed not in there:
-            names = ", ".join(map(str, sorted(there)))
-            raise FptError(f"--seed {seed} is not a seed of these runs; choose from {names}.")
+    check_names("--only", only, sorted({name for run in runs for name in (run.arm, run.task)}))
+    check_names("--seed", seeds, sorted({run.spec.seed for run in runs}))
     named = [run for run in runs if all(word in (run.arm, run.task) for word in only)]
     found = [run for run in named if not seeds or run.spec.seed in seeds]
     if runs and not found:
@@ -112,18 +103,14 @@ def run(args: argparse.Namespace) -> None:
 def _cluster(args: argparse.Namespace) -> Cluster | None:
     """The Ray cluster that the options name; None if packs run in processes of this machine."""
     if args.executor != "ray":
-        if args.address is not None or args.gpus is not None:
-            raise FptError("--address and --gpus are for a Ray cluster; give --executor ray too.")
+        if args.address is not None:
+            raise FptError("--address is that of a Ray cluster; give --executor ray with it.")
         return None
-    gpus = 1.0 if args.gpus is None else args.gpus
-    if not SMALLEST_PART <= gpus <= 1:
-        raise FptError(f"--gpus must be from {SMALLEST_PART} to 1, not {gpus:g}.")
+    if not SMALLEST_PART <= args.gpus <= 1:
+        raise FptError(f"--gpus must be from {SMALLEST_PART} to 1, not {args.gpus:g}.")
     if args.address is not None and args.workers is not None:
-        raise FptError(
-            "--workers is for a cluster on this machine alone, and --address names another; give "
-            "one of them."
-        )
-    return Cluster(args.address, args.workers, gpus)
+        raise FptError("--workers is for a cluster of this machine alone; leave out --address.")
+    return Cluster(args.address, args.workers, args.gpus)
 
 
 def status(args: argparse.Namespace) -> None:
@@ -172,15 +159,8 @@ def pretrain(args: argparse.Namespace) -> None:
         done = provide.pretrain(plan, folder, budget=_budget(args), compiled=args.compile)
         print(f"{plan.name} is in {folder}" if done else "the budget is over; call again to go on")
         return
-    options = {name: getattr(args, name) for name in ("backbone", "tokens", "seed", "budget")}
-    given = [f"--{name}" for name, value in options.items() if value is not None]
-    given += ["--compile"] if args.compile else []
-    if given:
-        raise FptError(
-            f"{', '.join(given)}: of which backbone? Name what it is pretrained on, such as "
-            "`fpt pretrain english`; without OBJECTIVE the backbones that the profile reads are "
-            "provided as they are named there."
-        )
+    if any((args.backbone, args.tokens, args.seed is not None, args.budget, args.compile)):
+        raise FptError("Options of fpt pretrain need an OBJECTIVE, such as english; name one.")
     loaded, parts = config.load(args.profile), sections_of(args.profile)
     read = {weights for part in parts for weights in part.bodies}
     print(*provide.provide(sorted(read), devices.choose().type in loaded.train_on), sep="\n")

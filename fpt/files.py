@@ -44,17 +44,18 @@ class FptError(Exception):
     """
 
 
-def check_names(what: str, given: Iterable[Any], allowed: Iterable[str]) -> None:
+def check_names(what: str, given: Iterable[Any], allowed: Iterable[Any]) -> None:
     """FptError for the first of the names `given` that is not `allowed`, with the nearest that
     are."""
     allowed = list(allowed)
     for name in given:
         if name not in allowed:
-            raise FptError(f"{what}: {name!r} is not known{instead(str(name), allowed)}.")
+            raise FptError(f"{what}: {name!r} is not known{instead(name, allowed)}.")
 
 
-def instead(name: str, allowed: list[str]) -> str:
-    """What to write in place of a mistyped `name`, as the end of a sentence."""
+def instead(mistyped: Any, names: Iterable[Any]) -> str:
+    """What to write in place of a `mistyped` name, as the end of a sentence."""
+    name, allowed = str(mistyped), [str(each) for each in names]
     if len(allowed) > SHOWN:
         near = get_close_matches(name, allowed, n=5, cutoff=0)
         return f"; the nearest of {len(allowed)} names are {', '.join(near)}"
