@@ -205,8 +205,7 @@ def resolve(name: str, given: Mapping[str, Any], allowed: Mapping[str, Any]) -> 
     """The options of task `name`: those `given`, and the defaults of all others.
 
     `allowed` has each option's default, or a tuple of all its values, the default first; None is a
-    number that follows from other options. FptError for an unknown name and for another type or
-    value.
+    number that follows from other options. FptError for an unknown name, type or value.
     """
     for key, value in given.items():
         if key not in allowed:
@@ -215,7 +214,7 @@ def resolve(name: str, given: Mapping[str, Any], allowed: Mapping[str, Any]) -> 
             )
         what, default = f"option {key!r} of task {name!r} must be", allowed[key]
         if isinstance(default, tuple):
-            if value not in default:
+            if value not in default or type(value) is not type(default[0]):
                 names = ", ".join(map(repr, default))
                 raise FptError(f"{what} one of {names}, not {value!r}.")
         elif type(value) is not (kind := int if default is None else type(default)):
@@ -235,7 +234,6 @@ def permutation(count: int, seed: int, epoch: int) -> Tensor:
 
 def order(count: int, seeds: Sequence[int], step: int, size: int) -> Tensor:
     """(K, size) int64: the examples of training batch `step`; epochs follow without a gap."""
-
     start = step * size
     first, last = start // count, (start + size - 1) // count
 
