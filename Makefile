@@ -48,9 +48,6 @@ $(STAMP): pyproject.toml constraints.txt
 	  then grep -v '^torch==' constraints.txt; else cat constraints.txt; fi > $(VENV)/constraints.txt
 	@echo "setup: installing the packages of constraints.txt into $(VENV) (several minutes the first time)"
 	@$(PY) -m pip install -q -c $(VENV)/constraints.txt -e '.[pipeline,test]'
-	@# What each profile expects takes seconds to work out, and is kept from here on.
-	@$(PY) -c 'import sys; from fpt.__main__ import main; from fpt.params import PROFILES; \
-	  sys.exit(max(main(["status", "--profile", name]) for name in PROFILES))' > /dev/null
 	@$(PY) -c 'from importlib.metadata import version; print("setup: done, torch", version("torch"))'
 	@touch $@
 

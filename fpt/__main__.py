@@ -10,13 +10,11 @@ import signal
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
-from . import params
-from .files import FptError
+from .files import PROFILES, FptError, check_names, current_profile
 
 
 def render(args: argparse.Namespace) -> None:
@@ -39,29 +37,17 @@ def sheet(args: argparse.Namespace) -> None:
 
 
 def merge(args: argparse.Namespace) -> None:
-    from .records import merge_beside, store
+    from .records import store
 
-    here, folder = store(args.profile), Path(args.folder)
-    beside = merge_beside(here.folder, folder)
-    if beside:
-        print(f"{beside} files of pretraining metadata copied")
-    if not beside or any(folder.glob("*.json")):
-        taken, present = here.merge(folder)
-        print(f"{taken} records taken, {present} were here already")
+    taken, present = store(args.profile).merge(Path(args.folder))
+    print(f"{taken} files taken, {present} were here already")
 
 
-def status(args: argparse.Namespace) -> None:
-    from .sections.status import show
-
-    show(args.profile, args.json)
-
-
-LIGHT: dict[str, Callable[[argparse.Namespace], None]] = {
+TORCH_FREE: dict[str, Callable[[argparse.Namespace], None]] = {
     "render": render,
     "index": index,
     "sheet": sheet,
     "merge": merge,
-    "status": status,
 }
 
 
@@ -90,106 +76,82 @@ class Parser(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     top = Parser("fpt", description="Pretrained transformers as universal computation engines.")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
+    devices, pipeline = ("auto", "cpu", "cuda"), "only on the profile's train_on"
+    budget = "such as 9m; a later call goes on"
 
     def verb(name: str, text: str, profile: bool = True) -> argparse.ArgumentParser:
         sub = verbs.add_parser(name, help=text, description=text)
         if profile:
-            names = ", ".join(params.PROFILES)
+            names = ", ".join(PROFILES)
             sub.add_argument("--profile", help=f"one of {names}; by default params.yaml's")
         return sub
 
     data = verb("data", "Prepare the data that a profile's sections need, or the tasks named.")
     data.add_argument("tasks", nargs="*", metavar="TASK", help="mnist or listops:max_length=64")
-    data.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
-    run = verb(
-        "run",
-        "Train what is missing of a section, or of all sections, and write the index files.",
-    )
+    data.add_argument("--pipeline", action="store_true", help=pipeline)
+
+    run = verb("run", "Train what is missing of a section, or of all sections, and list it.")
     run.add_argument("section", nargs="?", metavar="SECTION")
     run.add_argument("--all", action="store_true", help="every section of the profile")
     run.add_argument("--seed", action="append", type=int, default=[], help="repeatable")
-    run.add_argument(
-        "--only", action="append", default=[], metavar="NAME", help="an arm or a task; repeatable"
-    )
-    run.add_argument("--budget", metavar="TIME", help="such as 9m; a later call goes on")
+    only = "an arm or a task; repeatable"
+    run.add_argument("--only", action="append", default=[], metavar="NAME", help=only)
+    run.add_argument("--budget", metavar="TIME", help=budget)
     run.add_argument("--shard", metavar="I/N", help="this part of the packs only")
-    run.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
+    run.add_argument("--device", default="auto", choices=devices)
     run.add_argument("--workers", type=int, help="packs side by side; default one per CPU core")
     run.add_argument("--executor", default="processes", choices=("processes", "ray"))
     run.add_argument("--address", help="of a Ray cluster, such as auto or 10.0.0.1:6379")
-    run.add_argument("--gpus", type=float, help="part of a GPU per pack, with ray; default 1")
-    run.add_argument("--pipeline", action="store_true", help="obey the profile's train_on")
+    run.add_argument("--gpus", type=float, default=1.0, help="part of a GPU per pack, with ray")
+    run.add_argument("--pipeline", action="store_true", help=pipeline)
     merge = verb("merge", "Take over records that were made elsewhere.")
     merge.add_argument("folder", metavar="DIR")
-    status = verb(
-        "status",
-        "Expected, present and missing runs of every section, and the estimated cost of the rest.",
-    )
+
+    status = verb("status", "Count done and missing runs, and estimate the cost of the rest.")
     status.add_argument("--json", action="store_true")
-    verb(
-        "tasks", "The tasks: token form, positions read, classes, examples, floors.", profile=False
-    )
-    counts = verb(
-        "params", "Trainable groups of a backbone on a task, with their counts.", profile=False
-    )
+
+    verb("tasks", "List the tasks: tokens, positions read, classes, examples.", profile=False)
+    counts = verb("params", "Count the trainable groups of a backbone on a task.", profile=False)
     counts.add_argument("--backbone", default="gpt2", help="such as gpt2, nano or lstm-nano")
-    counts.add_argument(
-        "--task", default="cifar10", help="such as mnist or mnist:size=28; see fpt tasks"
-    )
-    verb(
-        "render",
-        "Execute a section's notebook and write it, its page, tables and figures to reports/.",
-    ).add_argument("section", metavar="SECTION")
+    counts.add_argument("--task", default="cifar10", help="such as mnist or mnist:size=28")
+
+    render = verb("render", "Execute a section's notebook; write it, its tables and figures.")
+    render.add_argument("section", metavar="SECTION")
     verb("index", "Write the page that links a profile's notebooks, tables and figures.")
-    verify = verb(
-        "verify",
-        "Recompute random cells of a report and say whether they match; status 1 if one does not, "
-        "or if what any printed cell rests on is not here.",
-    )
-    verify.add_argument("section", nargs="?", metavar="SECTION", help="by default all")
-    verify.add_argument("--cells", type=int, default=3, help="cells of each section, at random")
-    verify.add_argument("--seed", type=int, default=0, help="of the choice of cells")
-    verify.add_argument("--retrain", action="store_true", help="train their runs again")
-    verify.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda"))
     verb("sheet", "Lay all figures of a profile on contact sheets, in colour and in grey.")
-    pretrain = verb(
-        "pretrain",
-        "Pretrain a backbone on a corpus or task; without OBJECTIVE, what the profile reads.",
-    )
-    pretrain.add_argument(
-        "objective",
-        nargs="?",
-        metavar="OBJECTIVE",
-        help="such as english, nesting@5M, english+nesting, images, bit-memory or shapes",
-    )
+
+    verify = verb("verify", "Recompute random printed means and records; status 1 if one differs.")
+    verify.add_argument("section", nargs="?", metavar="SECTION", help="by default all")
+    verify.add_argument("--cells", type=int, default=3, help="of each section, and records")
+    verify.add_argument("--seed", type=int, default=0, help="of the choice")
+    verify.add_argument("--retrain", action="store_true", help="instead of testing parameters")
+    verify.add_argument("--device", default="auto", choices=devices)
+
+    pretrain = verb("pretrain", "Pretrain a backbone; without OBJECTIVE, what the profile reads.")
+    objectives = "such as english, nesting@5M, english+nesting, images, bit-memory or shapes"
+    pretrain.add_argument("objective", nargs="?", metavar="OBJECTIVE", help=objectives)
     pretrain.add_argument("--backbone", help="by default nano")
     pretrain.add_argument("--tokens", type=int, help="by default those of the shipped weights")
     pretrain.add_argument("--seed", type=int, help="by default 0")
-    pretrain.add_argument(
-        "--budget",
-        metavar="TIME",
-        help="such as 9m; preparing a corpus counts, but is not interrupted",
-    )
+    pretrain.add_argument("--budget", metavar="TIME", help=budget)
     pretrain.add_argument("--compile", action="store_true", help="needs a C++ compiler")
-    corpus = verb(
-        "corpus", "Write a text corpus from files of a data set on the hub.", profile=False
-    )
+
+    corpus = verb("corpus", "Write a text corpus from files of a data set.", profile=False)
     corpus.add_argument("name", help="of the corpus: NAME.txt in the corpora folder")
-    corpus.add_argument("repo", help="OWNER/NAME of the data set")
+    corpus.add_argument("repo", help="OWNER/NAME of the data set on the hub")
     corpus.add_argument("files", nargs="+", metavar="FILE", help=".parquet, .txt or .txt.xz")
-    corpus.add_argument(
-        "--revision", default="locked", help="a commit; by default the newest at the first use"
-    )
+    newest = "a commit; by default the newest at the first use"
+    corpus.add_argument("--revision", default="locked", help=newest)
     corpus.add_argument("--column", default="text", help="of parquet files; by default text")
     return top
 
 
-def obey(args: argparse.Namespace) -> int:
+def dispatch(args: argparse.Namespace) -> int:
     if "profile" in args:
         if args.profile is None:
-            args.profile = params.current_profile()
-        params.check_names("profile", [args.profile], params.PROFILES)
-    function = LIGHT.get(args.verb) or getattr(import_module("fpt.commands"), args.verb)
+            args.profile = current_profile()
+        check_names("profile", [args.profile], PROFILES)
+    function = TORCH_FREE.get(args.verb) or getattr(import_module("fpt.commands"), args.verb)
     return function(args) or 0
 
 
@@ -198,31 +160,25 @@ def terminated(number: int, frame: object) -> NoReturn:
     raise KeyboardInterrupt(number)
 
 
-def unread() -> None:
+def discard_stdout() -> None:
     """Let what is left to print go nowhere, so that it does not fail once more at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed, as by `fpt status >&-`
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     before = signal.signal(signal.SIGTERM, terminated)
-    with suppress(AttributeError):  # paths may hold bytes that are no text
-        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        code = obey(parser().parse_args(argv))
+        code = dispatch(parser().parse_args(argv))
         sys.stdout.flush()
         return code
     except FptError as error:
-        said = str(error).replace("\n", "\\n")  # as in the name of a file
-        print(f"fpt: {said}", file=sys.stderr)
+        print(f"fpt: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # as in `fpt status | head`: what is left to print has no reader
-        unread()
+        discard_stdout()
         return 128 + signal.SIGPIPE
     except (OSError, MemoryError) as error:  # what the machine lacks, wherever it is missed
-        unread()
+        discard_stdout()
         said = " ".join(str(error).split()) or "it is out of memory"
         print(f"fpt: The machine cannot go on ({said}).", file=sys.stderr)
         return 2

@@ -1,52 +1,45 @@
-"""What the verbs of the command line do, but for those that need no model (`fpt.__main__`)."""
+"""What the verbs of the command line do that need torch; `fpt.__main__` has their options."""
 
 import argparse
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from . import config
-from .analysis import grid
+from .analysis.tuning import tuned
 from .backbones import backbone
-from .files import PREPARED, FptError
-from .params import instead
+from .backbones.weights import local_folder
+from .config import Run
+from .files import PREPARED, FptError, check_names
+from .pretraining import ensure
+from .pretraining.from_hub import take
 from .records import store
-from .sections.arms import ARMS
-from .sections.section import Section, planned, seconds
+from .sections import status as statuses
+from .sections.arms import FROZEN
+from .sections.section import Section, seconds, section
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks
+from .tasks.manifest import parse_task, prepare
 from .training import device as devices
 from .training import sweep
 from .training.flops import parameter_counts
+from .training.ray_executor import Cluster
+from .verify import checks_of, summary
 
 SMALLEST_PART = 0.0001  # of a GPU, that Ray knows
 
 
-def planned_of(profile: str, name: str | None = None) -> list[Section]:
-    names = [name] if name else list(config.load(profile).sections)
-    return [planned(each, profile) for each in names]
-
-
 def sections_of(profile: str, name: str | None = None) -> list[Section]:
-    return [part.reached() for part in planned_of(profile, name)]
+    names = [name] if name else list(config.load(profile).sections)
+    return [section(each, profile) for each in names]
 
 
-def chosen(
-    runs: Sequence[config.Run], only: Sequence[str], seeds: Sequence[int]
-) -> list[config.Run]:
+def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> list[Run]:
     """The runs whose arm or task is named in every `only` given, `--only fpt --only mnist`, and
-    that have one of `seeds`, or any where none is given."""
-    known = {run.arm for run in runs} | {run.task for run in runs}
-    for word in only:
-        if word not in known:
-            raise FptError(
-                f"--only {word!r} names no arm or task here{instead(word, sorted(known))}."
-            )
-    there = {run.spec.seed for run in runs}
-    for seed in seeds:
-        if seed not in there:
-            names = ", ".join(map(str, sorted(there)))
-            raise FptError(f"--seed {seed} is not a seed of these runs; choose from {names}.")
+    that have one of `seeds`, or any if none is given."""
+    check_names("--only", only, sorted({name for run in runs for name in (run.arm, run.task)}))
+    check_names("--seed", seeds, sorted({run.spec.seed for run in runs}))
     named = [run for run in runs if all(word in (run.arm, run.task) for word in only)]
     found = [run for run in named if not seeds or run.spec.seed in seeds]
     if runs and not found:
@@ -57,16 +50,14 @@ def chosen(
     return found
 
 
-def data(args: argparse.Namespace) -> None:
-    """Prepare the data that a profile's sections need, or the tasks named."""
-    from .tasks.manifest import parse_task, prepare
+def _budget(args: argparse.Namespace) -> float:
+    return math.inf if args.budget is None else seconds(args.budget)
 
+
+def data(args: argparse.Namespace) -> None:
     wanted: list[Any] = [parse_task(text) for text in args.tasks]
     loaded = config.load(args.profile)
-    try:
-        PREPARED.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FptError(f"Cannot make the folder {PREPARED}: {error.strerror}.") from error
+    PREPARED.mkdir(parents=True, exist_ok=True)  # an output of the pipeline, even if it is empty
     if not wanted:
         # What the pictures of the tasks show, as far as it is generated; so the notebook adds
         # nothing to the prepared data, which are an output of this stage.
@@ -77,67 +68,55 @@ def data(args: argparse.Namespace) -> None:
             specs = [run.spec for part in sections_of(args.profile) for run in part.runs]
             pairs = {spec.data: (spec.task, spec.options) for spec in specs}
             wanted += [get_task(name, **options) for name, options in pairs.values()]
-    for done in prepare({canonical(task.identity): task for task in wanted}.values()):
-        note = f" ({done.note})" if done.note else ""
-        print(f"{done.task}: {done.data}, {done.digest[:12]}{note}")
+    for task in {canonical(task.identity): task for task in wanted}.values():
+        print(prepare(task))
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train what is missing of a section, or of all with --all, and write the index files."""
     if bool(args.section) == args.all:
         raise FptError("fpt run takes one section, or --all; see fpt status for the sections.")
     if args.workers is not None and args.workers < 1:
         raise FptError(f"--workers must be at least 1, not {args.workers}.")
-    cluster = None
-    if args.executor == "ray":
-        from .training.ray_executor import Cluster
-
-        gpus = 1.0 if args.gpus is None else args.gpus
-        if not SMALLEST_PART <= gpus <= 1:
-            raise FptError(f"--gpus must be from {SMALLEST_PART} to 1, not {gpus:g}.")
-        if args.address is not None and args.workers is not None:
-            raise FptError(
-                "--workers is for a cluster on this machine alone, and --address names another; "
-                "give one of them."
-            )
-        cluster = Cluster(args.address, args.workers, gpus)
-    elif args.address is not None:
-        raise FptError("--address is the address of a Ray cluster; give --executor ray with it.")
-    elif args.gpus is not None:
-        raise FptError("--gpus is for packs on a Ray cluster; give --executor ray with it.")
-    whole = planned_of(args.profile, args.section)
-    parts = [part.reached() for part in whole]
+    cluster, end = _cluster(args), time.monotonic() + _budget(args)
+    parts = sections_of(args.profile, args.section)
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
-    end = time.monotonic() + (float("inf") if args.budget is None else seconds(args.budget))
     if args.pipeline and not parts[0].may_train(args.device):
         allowed = " or ".join(parts[0].profile.train_on)
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
     else:
-        made, tried = 0, set[str]()
-        while fresh := [
-            some for some in grid.sweeps(runs) if any(run.key not in tried for run in some)
-        ]:
-            mine = fresh[0]
-            made += sweep.run(
-                [run.spec for run in mine],
-                store(args.profile),
-                keep={run.key for run in mine if run.keep},
-                device=args.device,
-                budget=end - time.monotonic(),
-                part=args.shard,
-                workers=args.workers,
-                cluster=cluster,
-            )
-            tried |= {run.key for run in mine}
-            parts = [part.reached() for part in whole]
-            runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
+        made = sweep.run(
+            [run.spec for run in runs],
+            store(args.profile),
+            keep={run.key for run in runs if run.keep},
+            device=args.device,
+            budget=end - time.monotonic(),
+            part=args.shard,
+            workers=args.workers,
+            cluster=cluster,
+        )
         print(f"{made} new records in {store(args.profile).folder}")
     for part in parts:
         part.write_index()
 
 
+def _cluster(args: argparse.Namespace) -> Cluster | None:
+    """The Ray cluster that the options name; None if packs run in processes of this machine."""
+    if args.executor != "ray":
+        if args.address is not None:
+            raise FptError("--address is that of a Ray cluster; give --executor ray with it.")
+        return None
+    if not SMALLEST_PART <= args.gpus <= 1:
+        raise FptError(f"--gpus must be from {SMALLEST_PART} to 1, not {args.gpus:g}.")
+    if args.address is not None and args.workers is not None:
+        raise FptError("--workers is for a cluster of this machine alone; leave out --address.")
+    return Cluster(args.address, args.workers, args.gpus)
+
+
+def status(args: argparse.Namespace) -> None:
+    statuses.show(args.profile, args.json)
+
+
 def tasks(args: argparse.Namespace) -> None:
-    """The tasks: token form, positions read, classes, examples, floors."""
     for name in TASKS:
         task = get_task(name)
         sizes = ", ".join(f"{k} {v or 'endless'}" for k, v in task.sizes.items())
@@ -147,70 +126,40 @@ def tasks(args: argparse.Namespace) -> None:
 
 
 def params(args: argparse.Namespace) -> None:
-    """Trainable groups of a backbone on a task, with their counts."""
-    from .tasks.manifest import parse_task
-
-    spec, task = backbone(args.backbone), parse_task(args.task)
-    counts = parameter_counts(spec, task)
+    counts = parameter_counts(backbone(args.backbone), parse_task(args.task))
     for name, count in counts.items():
         print(f"{name:12} {count:>13,}")
-    arms = {arm.name: arm for arm in ARMS.values() if arm.body == "transformer"}
-    frozen = arms["fpt"].trainable or ()
-    print(f"{'fpt trains':12} {sum(counts.get(group, 0) for group in frozen):>13,}")
+    print(f"{'fpt trains':12} {sum(counts.get(group, 0) for group in FROZEN):>13,}")
 
 
 def verify(args: argparse.Namespace) -> int:
-    """Recompute random cells of a report and say whether they match; status 1 if one does not, or
-    if what any printed cell rests on is not here."""
-    from . import verify as again
-    from .analysis.rates import tuned
-
     if args.cells < 1:
         raise FptError(f"--cells must be at least 1, not {args.cells}.")
     device = devices.choose(args.device)
     checks = []
     for part in sections_of(args.profile, args.section):
-        shown = tuned(part)  # where there are several rates, tables show the runs at the chosen one
-        checks += again.verify(shown, args.cells, args.seed, device, args.retrain)
+        shown = tuned(part)  # of several rates, tables show the runs at the chosen one
+        checks += checks_of(shown, args.cells, args.seed, device, args.retrain)
     if not checks:
-        raise FptError(
-            f"The report of profile {args.profile!r} prints no number here; render its section "
-            "first (fpt render)."
-        )
-    print(*again.report(checks), sep="\n")
-    return int(any(check.fails for check in checks))
+        raise FptError(f"Profile {args.profile!r} has no record here and no printed number.")
+    print(*checks, summary(checks), sep="\n")
+    return int(any(check.matches is False for check in checks))
 
 
 def corpus(args: argparse.Namespace) -> None:
-    """Write a text corpus from files of a data set on the hub."""
-    from .pretraining.from_hub import take
-
     print(take(args.name, args.repo, args.revision, args.files, args.column))
 
 
 def pretrain(args: argparse.Namespace) -> None:
-    """Pretrain a backbone on a corpus or task; without OBJECTIVE, what the profile reads."""
-    from .backbones.weights import local_folder
-    from .pretraining.ensure import ensure_weights, make_plan, pretrain
-
-    if args.objective is None:
-        options = {name: getattr(args, name) for name in ("backbone", "tokens", "seed", "budget")}
-        given = [f"--{name}" for name, value in options.items() if value is not None]
-        given += ["--compile"] if args.compile else []
-        if given:
-            raise FptError(
-                f"{', '.join(given)}: of which body? Name what it is pretrained on, such as "
-                "`fpt pretrain english`; without OBJECTIVE the bodies that the profile reads are "
-                "provided as they are named there."
-            )
-        loaded = config.load(args.profile)
-        parts = sections_of(args.profile)
-        read = {run.spec.weights for part in parts for run in part.runs}
-        here = devices.choose().type in loaded.train_on
-        print(*ensure_weights(sorted(filter(None, read)), here), sep="\n")
+    if args.objective is not None:
+        seed, name = args.seed or 0, args.backbone or "nano"
+        plan = ensure.make_plan(args.objective, name, seed, args.tokens)
+        folder = local_folder() / plan.name
+        done = ensure.pretrain(plan, folder, budget=_budget(args), compiled=args.compile)
+        print(f"{plan.name} is in {folder}" if done else "the budget is over; call again to go on")
         return
-    plan = make_plan(args.objective, args.backbone or "nano", args.seed or 0, args.tokens)
-    budget = float("inf") if args.budget is None else seconds(args.budget)
-    folder = local_folder() / plan.name
-    done = pretrain(plan, folder, budget=budget, compiled=args.compile)
-    print(f"{plan.name} is in {folder}" if done else "the budget is used up; call again to go on")
+    if any((args.backbone, args.tokens, args.seed is not None, args.budget, args.compile)):
+        raise FptError("Options of fpt pretrain need an OBJECTIVE, such as english; name one.")
+    loaded, parts = config.load(args.profile), sections_of(args.profile)
+    read = {weights for part in parts for weights in part.bodies}
+    print(*ensure.ensure_weights(sorted(read), devices.choose().type in loaded.train_on), sep="\n")

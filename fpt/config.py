@@ -1,8 +1,8 @@
 """params.yaml -> the runs of each section.
 
 A run's settings are the profile's `defaults`, overridden by its task's block, then by its arm's,
-then by its section's: the nearest to the table wins. Anything unknown is an error that lists what
-is allowed (`fpt.checks`).
+then by its section's: the nearest to the table wins. Anything unknown or out of range is an
+FptError that names the place in params.yaml and what is allowed there.
 """
 
 from collections.abc import Mapping
@@ -15,27 +15,22 @@ from .backbones.initialisations import INITS
 from .checks import (
     EXTRA,
     SETTINGS,
-    check_arm,
-    check_arm_settings,
-    check_block,
-    check_body,
-    check_keep,
+    arm_settings,
     check_list,
+    check_mapping,
     check_rates,
+    check_role,
     check_roles,
-    check_searches,
     check_settings,
-    check_task,
     check_weights,
-    check_words,
+    placed,
     seeds_of,
 )
-from .files import FptError
-from .params import PROFILES, check_names, read_params
+from .files import PROFILES, FptError, check_names, read_params
 from .report.pages import notebooks
 from .sections.arms import ARMS, Arm
 from .spec import RunSpec, canonical, probe_of
-from .tasks import get_task
+from .tasks import Task, get_task
 from .training.flops import as_costly
 from .training.loop import TRAIN_ITEMS
 
@@ -53,8 +48,6 @@ class Run:
     spec: RunSpec
     keep: bool = False  # the trained parameters, beside the record
     search: bool = False  # only its validation accuracy counts, to choose a learning rate
-    beyond: bool = False  # its rate is outside the grid: it waits until a best rate is at the edge
-    block: int | None = None  # of its section, counted from 0, where that has several rates
 
     @property
     def key(self) -> str:
@@ -71,7 +64,7 @@ class Profile:
 
     name: str
     train_on: tuple[str, ...]  # devices on which the pipeline may train: cpu, cuda
-    bodies: Mapping[str, str]  # the backbone behind each kind of body that the arms name
+    bodies: Mapping[str, str]  # the backbone that plays each role that the arms name
     weights: Mapping[str, str]  # the identity of the weights from each source that the arms name
     seeds: tuple[int, ...]
     defaults: Mapping[str, Any]
@@ -86,78 +79,87 @@ class Profile:
 
 
 def load(name: str, path: Path | None = None) -> Profile:
-    """The profile `name`, checked whole."""
+    """The profile `name` of params.yaml, or of the file `path`, checked whole."""
     check_names("profile", [name], PROFILES)
-    block = read_params(path).get(name)
     names = [field.name for field in fields(Profile) if field.name != "name"]
-    if not isinstance(block, Mapping):
-        raise FptError(f"params.yaml has no block {name!r}; it needs {', '.join(names)}.")
+    block = check_mapping(name, read_params(path).get(name))
     check_names(name, block, names)
-    missing = [field for field in names if field not in block]
-    if missing:
-        raise FptError(f"{name}: {', '.join(missing)} missing; it needs {', '.join(names)}.")
+    if absent := [field for field in names if field not in block]:
+        raise FptError(f"{name}: {', '.join(absent)} missing; it needs {', '.join(names)}.")
     check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda"))
-    check_roles(f"{name}.bodies", block["bodies"], {arm.body for arm in ARMS.values()})
-    check_roles(f"{name}.weights", block["weights"], {arm.weights for arm in ARMS.values()})
-    for role, body in block["bodies"].items():
-        check_body(f"{name}.bodies.{role}", role, body)
-    for role, weights in block["weights"].items():
-        check_weights(f"{name}.weights.{role}", weights)
+    check_roles(f"{name}.bodies", block["bodies"], {arm.body for arm in ARMS.values()}, backbone)
+    sources = {arm.weights for arm in ARMS.values()}
+    check_roles(f"{name}.weights", block["weights"], sources, check_weights)
     defaults = {**OPTIONAL, **check_settings(f"{name}.defaults", block["defaults"])}
-    absent = [setting for setting in SETTINGS if setting not in defaults]
-    if absent:
+    if absent := [setting for setting in SETTINGS if setting not in defaults]:
         raise FptError(f"{name}.defaults: {', '.join(absent)} missing.")
     tasks = {}
-    check_words(f"{name}.tasks", check_block(f"{name}.tasks", block["tasks"]))
-    for task, settings in block["tasks"].items():
+    for task, given in check_mapping(f"{name}.tasks", block["tasks"]).items():
         where = f"{name}.tasks.{task}"
-        given = {} if settings is None else settings
-        tasks[task] = check_settings(where, given, ("name", "options"))
-        check_task(where, task, tasks[task])
-    check_names(f"{name}.arms", check_block(f"{name}.arms", block["arms"]), ARMS)
-    settings_of = {
-        arm: check_arm_settings(f"{name}.arms.{arm}", given, tasks)
-        for arm, given in block["arms"].items()
-    }
-    seeds = seeds_of(f"{name}.seeds", block["seeds"])
-    sections = {}
-    check_words(f"{name}.sections", check_block(f"{name}.sections", block["sections"]))
-    if known := [path.stem[3:] for path in notebooks()]:  # a root without any names its own
-        check_names(f"{name}.sections", block["sections"], known)
-    for section, given in block["sections"].items():
-        where = f"{name}.sections.{section}"
-        if not isinstance(given, list):
-            raise FptError(
-                f"{where}: expected a list of blocks of tasks and arms, found {given!r}."
-            )
-        checked = [dict(check_settings(where, part, EXTRA)) for part in given]
-        for part in checked:
-            check_list(f"{where}.arms", part.get("arms"), ARMS)
-            check_list(f"{where}.tasks", part.get("tasks"), tasks)
-            for arm in part["arms"]:
-                check_arm(f"{where}.arms", ARMS[arm], block["bodies"], block["weights"])
-            if "seeds" in part:
-                part["seeds"] = seeds_of(f"{where}.seeds", part["seeds"])
-            check_rates(where, part, part.get("seeds", seeds))
-            check_keep(f"{where}.keep", part)
-        check_searches(where, checked)
-        sections[section] = tuple(checked)
-    return Profile(
+        tasks[task] = check_settings(where, given or {}, ("name", "options"))
+        check_mapping(f"{where}.options", tasks[task].get("options", {}))
+        with placed(where):
+            _task(task, tasks[task])
+    arms = check_mapping(f"{name}.arms", block["arms"])
+    check_names(f"{name}.arms", arms, ARMS)
+    profile = Profile(
         name=name,
         train_on=tuple(block["train_on"]),
         bodies=block["bodies"],
         weights=block["weights"],
-        seeds=tuple(seeds),
+        seeds=tuple(seeds_of(f"{name}.seeds", block["seeds"])),
         defaults=defaults,
         tasks=tasks,
-        arms=settings_of,
-        sections=sections,
+        arms={arm: arm_settings(f"{name}.arms.{arm}", it, tasks) for arm, it in arms.items()},
+        sections={},
     )
+    return replace(profile, sections=_sections(profile, block["sections"]))
+
+
+def _sections(profile: Profile, given: Any) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    where, found = f"{profile.name}.sections", {}
+    if known := [path.stem[3:] for path in notebooks()]:  # a root without any names its own
+        check_names(where, check_mapping(where, given), known)
+    for section, blocks in check_mapping(where, given).items():
+        if not isinstance(blocks, list):
+            raise FptError(f"{where}.{section}: expected a list of blocks, found {blocks!r}.")
+        found[section] = tuple(_block(f"{where}.{section}", it, profile) for it in blocks)
+    return found
+
+
+def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
+    """One block of a section: each of its arms on each of its tasks."""
+    block = check_settings(where, given, EXTRA)
+    check_list(f"{where}.arms", block.get("arms"), ARMS)
+    check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
+    for arm in (ARMS[name] for name in block["arms"]):
+        check_role(f"{where}.arms", arm.name, "body", arm.body, profile.bodies)
+        if INITS[arm.init].reads_weights:
+            check_role(f"{where}.arms", arm.name, "weights", arm.weights, profile.weights)
+    if "seeds" in block:
+        block["seeds"] = seeds_of(f"{where}.seeds", block["seeds"])
+    if type(block.get("keep", False)) is not bool:
+        raise FptError(f"{where}.keep: expected true or false, found {block['keep']!r}.")
+    if "lrs" in block or "search" in block:
+        check_rates(where, block, block.get("seeds", profile.seeds))
+    probes = [arm for arm in block["arms"] if ARMS[arm].procedure == "probe"]
+    if probes and ("lrs" in block or block.get("keep")):
+        raise FptError(
+            f"{where}: a probe has no learning rate and keeps no parameters; leave "
+            f"{', '.join(probes)} out."
+        )
+    return block
+
+
+def _task(name: str, settings: Mapping[str, Any]) -> Task:
+    """The task behind a block of `tasks`, whose name in the profile may be its own."""
+    options = {str(option): value for option, value in settings.get("options", {}).items()}
+    return get_task(settings.get("name", name), **options)
 
 
 def weights_of(profile: Profile, arm: Arm, seed: int) -> str | None:
     """The identity of an arm's weights. `{seed}` in it is the run's own seed, as in
-    nano-nesting-{seed}: so runs differ in their body too, the unit when corpora are compared."""
+    nano-nesting-{seed}: so runs differ in their backbone too, the unit that compares corpora."""
     if not INITS[arm.init].reads_weights:
         return None
     return profile.weights[arm.weights].replace("{seed}", str(seed))
@@ -165,12 +167,11 @@ def weights_of(profile: Profile, arm: Arm, seed: int) -> str | None:
 
 def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any) -> RunSpec:
     """The spec of one run; `settings` override the profile's for its task and arm."""
-    block = dict(profile.tasks[task])
-    kind, options = block.pop("name", task), block.pop("options", {})
-    values = {**profile.defaults, **block, **profile.arms.get(arm.name, {}), **settings}
+    data = _task(task, profile.tasks[task])
+    of_task = {key: value for key, value in profile.tasks[task].items() if key in SETTINGS}
+    values = {**profile.defaults, **of_task, **profile.arms.get(arm.name, {}), **settings}
     if isinstance(values["lr"], Mapping):
         values["lr"] = values["lr"].get(task, profile.defaults["lr"])
-    data = get_task(kind, **options)
     whole = data.sizes["test"]
     most = LONG_TEST_ITEMS if data.length >= LONG else whole
     test_items = min(values["test_items"] or whole, most)
@@ -222,26 +223,20 @@ def expand(profile: Profile, section: str) -> list[Run]:
     and seeds."""
     check_names("section", [section], profile.sections)
     runs = []
-    for index, part in enumerate(profile.sections[section]):
-        block = dict(part)
-        tasks, arms = block.pop("tasks"), block.pop("arms")
-        seeds, keep = block.pop("seeds", profile.seeds), block.pop("keep", False)
-        lrs, search = block.pop("lrs", []), block.pop("search", ())
-        beyond = block.pop("beyond", [])
-        rates: list[dict[str, Any]] = [{"lr": float(lr)} for lr in (*lrs, *beyond)] or [{}]
+    for block in profile.sections[section]:
+        settings = {key: value for key, value in block.items() if key in SETTINGS}
+        search = block.get("search", ())
         runs += [
             Run(
                 arm,
                 task,
-                make_spec(profile, ARMS[arm], task, seed, **block, **rate),
-                keep,
+                make_spec(profile, ARMS[arm], task, seed, **settings, **rate),
+                block.get("keep", False),
                 seed in search,
-                rate.get("lr") in beyond,
-                index if lrs else None,
             )
-            for task in tasks
-            for arm in arms
-            for rate in rates
-            for seed in (*search, *seeds)
+            for task in block.get("tasks", ())
+            for arm in block["arms"]
+            for rate in [{"lr": float(lr)} for lr in block.get("lrs", ())] or [{}]
+            for seed in (*search, *block.get("seeds", profile.seeds))
         ]
     return runs

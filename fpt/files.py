@@ -1,28 +1,26 @@
-"""Paths, atomic files and locks, and the one exception that users see.
+"""Paths, atomic files and locks, YAML and params.yaml, and the one exception that users see.
 
 papermill runs a notebook in the caller's directory, nbval in the notebook's own, so no path is
 relative. The root is the checkout that holds the package, or `FPT_ROOT` if the package is installed
 apart from a checkout. A reader of a file sees its old content or its new, never half of it.
 """
 
-import errno
-import fcntl
 import json
 import os
 import platform
 import re
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from functools import cache
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+import yaml
+from filelock import FileLock, Timeout
+
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
-ROOT = Path(os.environ.get("FPT_ROOT", PACKAGE.parent))
-with suppress(FileNotFoundError):  # of the working directory: who reads a file says so
-    ROOT = Path(os.path.realpath(ROOT))
+ROOT = Path(os.environ.get("FPT_ROOT", PACKAGE.parent)).resolve()
 DATA = ROOT / "data"
 PREPARED = DATA / "prepared"
 REPORTS = ROOT / "reports"
@@ -30,8 +28,9 @@ PARAMS = ROOT / "params.yaml"
 CACHE = ROOT / ".cache"
 NOTEBOOKS = ROOT / "notebooks"
 
+PROFILES = ("smoke", "lab", "paper")
 HOST = platform.node()  # processes of two machines that share a disk may have one number
-PARTIAL = re.compile(rf"\..+\.{re.escape(HOST)}\.(\d{{1,9}})\.partial")
+SHOWN = 30  # names that a sentence lists; of more, it gives those that are most like the mistake
 
 # What may become part of a file's name: nothing hidden, and no way out of a folder.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
@@ -45,103 +44,109 @@ class FptError(Exception):
     """
 
 
-def write_all(contents: Mapping[Path, bytes]) -> None:
-    """Replace each path by its content, in their order, each durable before it is visible.
-
-    Many files cost two flushes, not two each. FptError where it fails: what became visible by then
-    is whole, the rest is as it was. Halves that killed processes had left beside the paths before
-    this one's first write there are removed.
-    """
-    suffix = f"{HOST}.{os.getpid()}.partial"
-    partials = {path: path.with_name(f".{path.name}.{suffix}") for path in contents}
-    parents = {path.parent for path in contents}
-    try:
-        for path, content in contents.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(partials[path], "wb") as file:
-                file.write(content)
-                if len(contents) == 1:
-                    file.flush()
-                    os.fsync(file.fileno())
-        if len(contents) > 1:
-            os.sync()
-        for path, partial in partials.items():
-            os.replace(partial, path)
-        for parent in parents:
-            remove_abandoned(parent)
-            folder = os.open(parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-    except OSError as error:
-        for partial in partials.values():
-            with suppress(OSError):
-                partial.unlink()
-        raise FptError(
-            f"Cannot write {path}: {error.strerror}; nothing was changed there."
-        ) from error
+def check_names(what: str, given: Iterable[Any], allowed: Iterable[Any]) -> None:
+    """FptError for the first of the names `given` that is not `allowed`, with the nearest that
+    are."""
+    allowed = list(allowed)
+    for name in given:
+        if name not in allowed:
+            raise FptError(f"{what}: {name!r} is not known{instead(name, allowed)}.")
 
 
-@cache  # once in a process: to list a store of 50,000 records takes longer than to write one
-def remove_abandoned(folder: Path) -> None:
-    """Remove the partial files of this machine's dead processes in `folder`."""
-    for name in os.listdir(folder):
-        found = PARTIAL.fullmatch(name)
-        if found and not alive(int(found[1])):
-            with suppress(OSError):
-                (folder / name).unlink()
-
-
-def alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:  # of another user
-        pass
-    return True
+def instead(mistyped: Any, names: Iterable[Any]) -> str:
+    """What to write in place of a `mistyped` name, as the end of a sentence."""
+    name, allowed = str(mistyped), [str(each) for each in names]
+    if len(allowed) > SHOWN:
+        near = get_close_matches(name, allowed, n=5, cutoff=0)
+        return f"; the nearest of {len(allowed)} names are {', '.join(near)}"
+    near = get_close_matches(name, allowed, n=2)
+    guess = f" (did you mean {' or '.join(near)}?)" if near else ""
+    return f"{guess}; allowed are {', '.join(allowed)}"
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Replace `path` by `content`, durable before it is visible."""
-    write_all({path: content})
+    """Replace `path` by `content`, durable before it is visible; FptError if that fails."""
+    partial = path.with_name(f".{path.name}.{HOST}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(partial, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(partial, path)
+        except OSError:
+            partial.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise FptError(
+            f"Cannot write {path}: {error.strerror}; nothing was changed there."
+        ) from error
 
 
 def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
     write_atomic(path, (json.dumps(value, indent=indent, allow_nan=False) + "\n").encode())
 
 
-def content_of(path: Path) -> bytes:
-    """What is in a file; ValueError where something else is in its place: a folder, a pipe, which
-    would be waited for, or a link that leads to itself."""
-    try:
-        mode = path.stat().st_mode
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise ValueError("it is a link that leads to itself") from error
-        raise
-    if not stat.S_ISREG(mode):
-        raise ValueError("it is a folder" if stat.S_ISDIR(mode) else "it is no file")
-    return path.read_bytes()
-
-
-def reason(error: Exception) -> str:
-    """Why `content_of` failed, without the name of the file."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
 def read_json(path: Path) -> dict[str, Any]:
-    """The values by name in a file that this project wrote; FptError where it is damaged."""
+    """The values by name in a file that this project wrote; FptError if it is damaged."""
     try:
-        content = json.loads(content_of(path))
-    except (ValueError, RecursionError) as error:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
         raise FptError(f"{path} is not valid JSON ({error}); make it again.") from error
     except OSError as error:
         raise FptError(f"Cannot read {path}: {error.strerror}.") from error
     if not isinstance(content, dict):
         raise FptError(f"{path} holds no values by name; make it again.")
     return content
+
+
+# PyYAML's C part reads the same language ten times as fast.
+SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class UniqueKeyLoader(SafeLoader):
+    """Rejects a key that stands twice in one mapping, of which PyYAML keeps the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
+        seen = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                problem = f"the key {key!r} stands twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+            seen.add(key)
+        return mapping
+
+
+def read_yaml(path: Path) -> Any:
+    """The content of a YAML file; FptError if it is missing or not valid, or has a key twice."""
+    try:
+        return yaml.load(path.read_bytes(), Loader=UniqueKeyLoader)
+    except OSError as error:
+        raise FptError(f"Cannot read {path}: {error.strerror}.") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise FptError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from error
+
+
+def read_params(path: Path | None = None) -> dict[str, Any]:
+    """params.yaml: the name of a profile, and a block of each profile by name."""
+    path = path or PARAMS
+    if not path.exists():
+        raise FptError(f"There is no {path}; run inside a checkout or set FPT_ROOT.")
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise FptError(f"{path}: expected `profile` and one block per profile.")
+    check_names(path.name, content, ("profile", *PROFILES))
+    return content
+
+
+def current_profile() -> str:
+    """The profile at the top of params.yaml."""
+    name = read_params().get("profile")
+    check_names("profile", [name], PROFILES)
+    return str(name)
 
 
 def set_aside(path: Path) -> Path:
@@ -156,22 +161,20 @@ def set_aside(path: Path) -> Path:
 
 @contextmanager
 def lock(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold `path` as a lock file; yields False where somebody else has it and `wait` is off.
+    """Hold `path` as a lock file; yields False if another process holds it and `wait` is off.
 
-    The kernel frees the lock when its holder dies, however it dies.
+    The operating system frees the lock when its holder dies, however it dies.
     """
+    held = FileLock(path, blocking=wait)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        opened = open(path, "a")  # noqa: SIM115
+        held.acquire()
+    except Timeout:
+        yield False
+        return
     except OSError as error:
         raise FptError(f"Cannot write the lock {path}: {error.strerror}.") from error
-    with opened as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+    try:
+        yield True
+    finally:
+        held.release()

@@ -10,8 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from types import NoneType
-from typing import Any, get_type_hints
+from typing import Any
 
 # What a spec means moves on purpose only, for the specs that are concerned
 # (`fpt.config.semantics_of`); older records of these are superseded.
@@ -37,17 +36,15 @@ class RunSpec:
     batch: int  # sequences per step
     steps: int  # at most
     eval_every: int  # steps between two evaluations on the validation set
-    seed: int  # initial trained parameters, data order, dropout; a random body too
+    seed: int  # initial trained parameters, data order, dropout; a random backbone too
     patience: int = 0  # evaluations without a better accuracy before stopping; 0: never
     clip: float = 1.0  # largest gradient norm
-    dropout: float = 0.1  # after a linear input net and inside the body (not on attention weights)
+    dropout: float = 0.1  # after a linear input net and in the backbone (not on attention weights)
     augment: bool = True  # the task's augmentation, where it has one
     procedure: str = "sgd"  # or "probe": see `probe_of`
-    input_init: str = (
-        "orthogonal"  # how the input net starts, a name of fpt.training.model.INPUT_INITS
-    )
+    input_init: str = "orthogonal"  # of the input net, a name of fpt.training.model.INPUT_INITS
     order: str = "given"  # of the tokens, or "shuffled": see fpt.training.model
-    eval_items: int = 0  # validation examples at an evaluation, see Task.subset; 0: all
+    eval_items: int = 0  # validation examples of an evaluation, see Task.subset; 0: all
     test_items: int = 0  # examples of the test set, see Task.subset; 0: all
     threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none
     semantics: int = SEMANTICS
@@ -79,32 +76,15 @@ class RunSpec:
         return hashlib.sha256(canonical(named).encode()).hexdigest()[:16]
 
 
-# The types that a value of each field may have; a whole number can stand for a real one.
-KINDS = {
-    name: {float: (float, int), str | None: (str, NoneType), tuple[str, ...]: (tuple,)}.get(
-        hint, (hint,)
-    )
-    for name, hint in get_type_hints(RunSpec).items()
-}
-
-
 def from_dict(values: Mapping[str, Any]) -> RunSpec:
-    """The spec that `to_dict` wrote; TypeError or KeyError where `values` is not one."""
-    data, trainable = values["data"], values["trainable"]
-    if type(trainable) is not list or not all(type(group) is str for group in trainable):
-        raise TypeError(f"trainable is {trainable!r}")
-    if type(data["name"]) is not str or type(data["options"]) is not dict:
-        raise TypeError(f"data is {data!r}")
-    spec = RunSpec(**{**values, "data": canonical(data), "trainable": tuple(trainable)})
-    for name, kinds in KINDS.items():
-        if type(getattr(spec, name)) not in kinds:
-            raise TypeError(f"{name} is {getattr(spec, name)!r}")
-    return spec
+    """The spec that `to_dict` wrote; KeyError or TypeError if a field is missing or unknown."""
+    data, trainable = canonical(values["data"]), tuple(values["trainable"])
+    return RunSpec(**{**values, "data": data, "trainable": trainable})
 
 
 # What a probe (`fpt.training.probe`) fixes. It has no learning rate and no mini-batches: `steps`
-# are L-BFGS iterations at most, for each penalty; `batch` examples are drawn once where a task is
-# endless.
+# are L-BFGS iterations at most, for each penalty; `batch` examples are drawn once if a task
+# is endless.
 PROBE: Mapping[str, Any] = {
     "procedure": "probe",
     "trainable": ("output",),
@@ -121,5 +101,5 @@ PROBE: Mapping[str, Any] = {
 
 
 def probe_of(spec: RunSpec) -> RunSpec:
-    """The probe on the task and body of `spec`; runs that differ in their training share one."""
+    """The probe on the task and backbone of `spec`; runs that differ in training share one."""
     return replace(spec, **PROBE)

@@ -30,11 +30,11 @@ def rendering(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def matrix(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """The profile `lab` of the test is that of matrix.yaml, the others are the project's."""
-    from fpt.params import PARAMS
+    from fpt.files import PARAMS
 
     text = PARAMS.read_text()
     before, after = text.index("\nlab:"), text.index("\npaper:")
     lab = Path(__file__).with_name("matrix.yaml").read_text()
     path = tmp_path_factory.mktemp("matrix") / "params.yaml"
     path.write_text(text[:before] + "\n" + lab + text[after:])
-    monkeypatch.setattr("fpt.params.PARAMS", path)
+    monkeypatch.setattr("fpt.files.PARAMS", path)

@@ -19,21 +19,21 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from fpt import files, records
+from fpt import records
 from fpt.files import FptError
 from fpt.records import Store, to_content
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import get_task
-from fpt.training import train
+from fpt.training import checkpoint, train
 
-CALLS = ("fsync", "sync", "rename", "unlink")
+CALLS = ("fsync", "rename", "unlink")
 MOMENT = "a random moment"
 FULL, SECOND = "disk full", "a second process"
 DAMAGES = ("a bit flipped", "truncated", "swapped")
@@ -47,7 +47,7 @@ POINTS = (
 # Passages of a call that there are at least, by what is done; none where it is not named.
 PASSAGES = {
     "train": {"fsync": 16, "rename": 16, "unlink": 2},
-    "merge": {"fsync": 1, "sync": 1, "rename": 8},
+    "merge": {"fsync": 8, "rename": 8},
 }
 CASES = [
     (scene, point)
@@ -283,16 +283,16 @@ def matrix(outcomes: Sequence[Outcome]) -> str:
 def plant() -> None:
     """A write that is not atomic: what the harness must catch."""
 
-    def careless(contents: Mapping[Path, bytes]) -> None:
-        for path, content in contents.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with open(path, "wb") as file:
-                file.write(content[: len(content) // 2])
-                file.flush()
-                os.fsync(file.fileno())
-                file.write(content[len(content) // 2 :])
+    def careless(path: Path, content: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content[: len(content) // 2])
+            file.flush()
+            os.fsync(file.fileno())
+            file.write(content[len(content) // 2 :])
 
-    files.write_all = records.write_all = careless  # type: ignore[attr-defined]
+    for module in (records, checkpoint):
+        module.write_atomic = careless  # type: ignore[attr-defined]
 
 
 HEAD = """# Faults

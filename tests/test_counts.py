@@ -9,8 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fpt.backbones import SIZES, backbone, build
-from fpt.sections.expected import expected_of
-from fpt.training.flops import as_costly, forward_flops, matrix_parameters
+from fpt.training.flops import as_costly, forward_flops, matrix_parameters, planned_flops
 from fpt.training.train import task_of
 
 DEEPER = [size for size, (layers, _, _) in SIZES.items() if layers > 3]
@@ -80,7 +79,9 @@ def test_what_runs_are_planned_to_compute(tmp_path: Path, monkeypatch: pytest.Mo
     """A probe: every split once, or 4,096 examples of an endless training set."""
     arms, tasks = ("fpt", "probe"), ("bit-xor", "digits")
     section = make_section(tmp_path, monkeypatch, arms=arms, tasks=tasks)
-    planned = {(run.arm, run.task): run.flops for run in expected_of([section]).runs}
+    planned = {
+        (run.arm, run.task): planned_flops(run.spec, task_of(run.spec)) for run in section.runs
+    }
     length = {run.task: task_of(run.spec).length for run in section.runs}
     token = 2 * 786_432
     for task, examples in (("bit-xor", 4096 + 1024 + 1024), ("digits", 4388 + 200 + 500)):

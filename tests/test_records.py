@@ -1,19 +1,18 @@
-"""Records, checkpoints and the files under them: whole, or absent and said to be."""
+"""Records, and the files under them: whole, or moved aside with a warning."""
 
 import json
 import multiprocessing
-import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-import torch
+from refusals import check_said, refusal
 from tiny import spec
 
-from fpt import files, records
-from fpt.files import CACHE, FptError, lock, write_atomic, write_json
-from fpt.records import Record, Store, digest, from_content, to_content
-from fpt.training import checkpoint
+from fpt import files
+from fpt.files import FptError, lock, write_atomic, write_json
+from fpt.records import Record, Store, digest, to_content
 
 
 @pytest.fixture
@@ -46,12 +45,18 @@ def test_a_record_is_read_as_it_was_written(store: Store) -> None:
         record.key: digest(to_content(record)),
         made(1).key: None,
     }
+    store.write(made(accuracy=0.25))  # a file that changed is read anew
+    assert store.read(record.key) == made(accuracy=0.25)
 
 
-def test_measured_leaves_out_what_may_differ_between_two_trainings() -> None:
-    slow = replace(made(), cost={"seconds": 2.0}, environment={}, notes=[])
-    assert slow.measured() == made().measured()
-    assert made(accuracy=0.5).measured() != made().measured()
+def test_a_record_with_its_curve_by_point_is_read(store: Store) -> None:
+    """As older files have it; one point lacks a value of the others."""
+    record = replace(made(), curve=[{"step": 3, "loss": 0.5}, {"step": 6}])
+    store.write(record)
+    assert json.loads(store.path(record.key).read_text())["curve"]["loss"] == [0.5, None]
+    assert store.read(record.key) == record
+    store.path(record.key).write_text(json.dumps(to_content(record), indent=1))
+    assert store.read(record.key) == record
 
 
 def test_the_digest_covers_every_field() -> None:
@@ -67,69 +72,59 @@ def test_a_value_that_is_not_finite_is_never_written(store: Store) -> None:
     assert store.keys() == set()
 
 
-def damage(path: Path, how: str) -> None:
-    content = path.read_bytes()
-    if how == "truncated":
-        path.write_bytes(content[: len(content) // 2])
-    elif how == "empty":
-        path.write_bytes(b"")
-    elif how == "bit flipped":
-        at = content.index(b"0.75") + 2
-        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
-    elif how == "not text":
-        path.write_bytes(b"\xff\xfe" + content)
-    elif how == "a list":
-        path.write_text("[1, 2]")
-    elif how == "another's":
-        path.write_text(json.dumps(to_content(made(seed=1))))
-    elif how == "another's under this key":
-        false = to_content(made(seed=1)) | {"key": path.stem}
-        path.write_text(json.dumps(false | {"digest": digest(false)}))
-    elif how == "without a key":
-        false = to_content(made())
-        del false["key"]
-        path.write_text(json.dumps(false | {"digest": digest(false)}))
-    elif how == "of an unknown kind":
-        false = to_content(made())
-        false["spec"]["momentum"] = 0.9
-        path.write_text(json.dumps(false | {"digest": digest(false)}))
+def signed(**changes: object) -> bytes:
+    """The file of a record with some fields changed, under a digest that fits."""
+    content = {**to_content(made()), **changes}
+    content = {name: value for name, value in content.items() if value is not None}
+    return json.dumps(content | {"digest": digest(content)}).encode()
 
 
-DAMAGES = pytest.mark.parametrize(
-    "how",
-    [
-        "truncated",
-        "empty",
-        "bit flipped",
-        "not text",
-        "a list",
-        "another's",
-        "another's under this key",
-        "without a key",
-        "of an unknown kind",
-    ],
-)
+WHOLE = json.dumps(to_content(made())).encode()
+DAMAGED = {
+    "truncated": WHOLE[:200],
+    "empty": b"",
+    "a digit changed": WHOLE.replace(b"0.75", b"0.25"),
+    "not text": b"\xff\xfe" + WHOLE,
+    "a list": b"[1, 2]",
+    "another's": json.dumps(to_content(made(seed=1))).encode(),
+    "another's under this key": signed(spec=made(seed=1).spec.to_dict()),
+    "without a key": signed(key=None),
+    "without a curve": signed(curve=None),
+    "with a field of its own": signed(momentum=0.9),
+    "with a spec of its own": signed(spec=made().spec.to_dict() | {"momentum": 0.9}),
+}
+damages = pytest.mark.parametrize("how", DAMAGED)
 
 
-@DAMAGES
-def test_a_damaged_record_is_moved_aside_said_and_missing(store: Store, how: str) -> None:
+@damages
+def test_a_damaged_record_is_moved_aside_and_missing(store: Store, how: str) -> None:
     record = made()
     store.write(record)
     path = store.path(record.key)
-    damage(path, how)
-    damaged = path.read_bytes()
+    path.write_bytes(DAMAGED[how])
     with pytest.warns(UserWarning, match=rf"{path.name} is damaged .*moved to {path.name}.corrupt"):
         assert store.read(record.key) is None
-    assert not path.exists()
-    assert path.with_name(f"{path.name}.corrupt").read_bytes() == damaged
+    assert path.with_name(f"{path.name}.corrupt").read_bytes() == DAMAGED[how]
     assert store.keys() == set()
-    assert store.read(record.key) is None  # said once
+    assert store.read(record.key) is None  # without another warning
     store.write(record)
     assert store.read(record.key) == record
 
 
-def test_merging_takes_what_is_missing_and_keeps_what_is_here(store: Store, tmp_path: Path) -> None:
-    other = Store(tmp_path / "other")
+def test_what_cannot_be_read_is_one_sentence(store: Store) -> None:
+    store.path(made().key).mkdir(parents=True)
+    check_said(refusal(lambda: store.read(made().key)), ["Cannot read the record", made().key])
+
+
+# ------------------------------------------------------------------------------------------ merge
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Store:
+    return Store(tmp_path / "other")
+
+
+def test_merging_takes_what_is_missing_and_keeps_what_is_here(store: Store, other: Store) -> None:
     store.write(made(0, accuracy=0.5))
     for record in (made(0, accuracy=0.9), made(1), made(2)):
         other.write(record)
@@ -140,54 +135,53 @@ def test_merging_takes_what_is_missing_and_keeps_what_is_here(store: Store, tmp_
     assert store.merge(other.folder) == (0, 3)
 
 
-def test_a_merge_and_a_sweep_write_in_turn(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What a sweep writes between a merge's look and its own write would be replaced by it."""
-    other = Store(tmp_path / "other")
-    other.write(made(0))
-    seen = []
-
-    def write_all(contents: dict[Path, bytes]) -> None:
-        with lock(CACHE / "locks" / store.folder.parent.name / "records", wait=False) as free:
-            seen.append(free)
-        files.write_all(contents)
-
-    monkeypatch.setattr(records, "write_all", write_all)
-    assert store.merge(other.folder) == (1, 0)
-    monkeypatch.setattr(records, "write_atomic", lambda path, value: write_all({path: b"{}"}))
-    store.write(made(1))
-    assert seen == [False, False]
+def test_merging_takes_parameters_along(store: Store, other: Store) -> None:
+    """A record with parameters takes the place of one without, and of no other."""
+    store.write(made(0))
+    mine = store.write(made(1, accuracy=0.5), b"mine")
+    theirs = [other.write(made(seed), b"theirs") for seed in (0, 1)]
+    other.write(made(2))
+    assert store.merge(other.folder) == (2, 1)
+    assert store.read(theirs[0].key, keep=True) == theirs[0]
+    assert store.parameters(theirs[0]) == b"theirs"
+    assert store.read(mine.key, keep=True) == mine
+    assert store.read(made(2).key, keep=True) is None
 
 
-def test_a_store_of_its_own_has_its_lock_there_too(tmp_path: Path) -> None:
-    """As that of a worker, on a machine where nothing else can be written."""
-    Store(tmp_path / "own" / "records", tmp_path / "cache").write(made(0))
-    assert (tmp_path / "cache" / "locks" / "own" / "records").exists()
+def test_merging_takes_pretraining_metadata_along(store: Store, other: Store) -> None:
+    for name, loss in (("nano-dyck-0", 1.0), ("nano-uniform-0", 2.0)):
+        content = {"name": name, "loss": loss}
+        write_json(other.folder / "bodies" / f"{name}.json", content | {"digest": digest(content)})
+    mine = store.folder / "bodies" / "nano-dyck-0.json"
+    write_json(mine, {"loss": 4.0})
+    assert store.merge(other.folder) == (1, 1)
+    assert json.loads(mine.read_text()) == {"loss": 4.0}  # what is here stays
+    assert (store.folder / "bodies" / "nano-uniform-0.json").exists()
 
 
-@pytest.mark.parametrize("how", ["truncated", "bit flipped", "without a key", "another's"])
-def test_merging_a_damaged_file_takes_nothing(store: Store, tmp_path: Path, how: str) -> None:
-    other = Store(tmp_path / "other")
+@pytest.mark.parametrize("how", [*DAMAGED, "metadata", "parameters damaged", "parameters missing"])
+@pytest.mark.filterwarnings("ignore:.*safetensors is damaged")
+def test_nothing_is_merged_if_a_file_is_damaged(store: Store, other: Store, how: str) -> None:
     for seed in range(3):
-        other.write(made(seed))
-    path = sorted(other.folder.iterdir())[-1]
-    damage(path, how)
-    with pytest.raises(FptError, match=rf"{path.name} is not a record"):
-        store.merge(other.folder)
-    assert store.keys() == set()
-    assert path.exists()
+        other.write(made(seed), b"parameters")
+    if how == "metadata":
+        write_json(other.folder / "bodies" / "nano.json", {"loss": 1.0, "digest": "0" * 64})
+    elif how == "parameters damaged":
+        other.parameters_path(made().key).write_bytes(b"others")
+    elif how == "parameters missing":
+        other.parameters_path(made().key).unlink()
+    else:
+        other.path(made().key).write_bytes(DAMAGED[how])
+    named = "nano.json" if how == "metadata" else f"{made().key}.json"
+    check_said(refusal(lambda: store.merge(other.folder)), [named])
+    assert not store.folder.exists()
 
 
-def test_merging_what_is_no_folder(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(FptError, match="no folder .*nowhere to merge"):
-        store.merge(tmp_path / "nowhere")
-
-
-def test_from_content_refuses_what_is_no_record() -> None:
-    assert from_content(to_content(made())) == made()
-    with pytest.raises(ValueError, match="digest"):
-        from_content({})
+def test_merging_what_holds_no_records(store: Store, tmp_path: Path) -> None:
+    check_said(refusal(lambda: store.merge(tmp_path / "nowhere")), ["There is no folder"])
+    check_said(refusal(lambda: store.merge(tmp_path)), ["There are no records in"])
+    store.write(made())
+    check_said(refusal(lambda: store.merge(store.folder)), ["is the store itself"])
 
 
 # ------------------------------------------------------------------------------------------ files
@@ -210,10 +204,9 @@ def test_a_failed_write_leaves_the_old_content(
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "reports").write_text("a file where a folder should be")
+    (tmp_path / "reports").write_text("a file in place of a folder")
     store = Store(tmp_path / "reports" / "records")
-    with pytest.raises(FptError, match="Cannot write .*nothing was changed"):
-        store.write(made())
+    check_said(refusal(lambda: store.write(made())), ["Cannot write", "nothing was changed"])
     with (
         pytest.raises(FptError, match="Cannot write the lock"),
         lock(tmp_path / "reports" / "lock", wait=False),
@@ -229,7 +222,7 @@ def _write_often(path: Path, text: str, times: int) -> None:
 def test_a_reader_never_sees_half_of_a_file(tmp_path: Path) -> None:
     """Two processes replace the file while this one reads it."""
     path = tmp_path / "file"
-    context = multiprocessing.get_context("fork" if "fork" in dir(os) else "spawn")
+    context = multiprocessing.get_context("fork")
     write_atomic(path, b"a" * 10_000)
     writers = [context.Process(target=_write_often, args=(path, t, 40)) for t in "ab"]
     for writer in writers:
@@ -245,7 +238,13 @@ def test_a_reader_never_sees_half_of_a_file(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
-def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
+def _hold(path: Path, ready: Any) -> None:
+    with lock(path, wait=True):
+        ready.send(True)
+        ready.recv()  # until it is killed
+
+
+def test_a_lock_is_held_by_one_and_freed_by_its_death(tmp_path: Path) -> None:
     path = tmp_path / "locks" / "one"
     with lock(path, wait=False) as first:
         assert first
@@ -253,44 +252,14 @@ def test_a_lock_is_held_by_one(tmp_path: Path) -> None:
             assert not second
     with lock(path, wait=False) as third:
         assert third
-
-
-# ------------------------------------------------------------------------------------- checkpoints
-
-
-def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "c.safetensors"
-    assert checkpoint.read(path) is None
-    assert checkpoint.members(path) == []
-    tensors = {"values": torch.randn(2, 3), "none": torch.empty(0, 3)}
-    history = {"keys": ["a", "b"], "step": 3, "loss": 0.1 + 0.2}
-    checkpoint.write(path, tensors, history)
-    found = checkpoint.read(path)
-    assert found is not None
-    assert found[1] == history
-    assert {name: t.tolist() for name, t in found[0].items()} == {
-        name: t.tolist() for name, t in tensors.items()
-    }
-    assert checkpoint.members(path) == ["a", "b"]
-
-
-@pytest.mark.parametrize("how", ["truncated", "empty", "flipped tensor", "flipped history", "text"])
-def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path, how: str) -> None:
-    path = tmp_path / "c.safetensors"
-    checkpoint.write(path, {"values": torch.ones(50)}, {"keys": ["abc"], "step": 3})
-    content = bytearray(path.read_bytes())
-    if how == "truncated":
-        del content[-40:]
-    elif how == "empty":
-        content.clear()
-    elif how == "flipped tensor":
-        content[-1] ^= 1
-    elif how == "flipped history":
-        content[content.index(b"abc")] ^= 1
-    else:
-        content[:] = b"this is no checkpoint"
-    path.write_bytes(content)
-    with pytest.warns(UserWarning, match=rf"{path.name} is damaged .*starts again"):
-        assert checkpoint.read(path) is None
-    assert [each.name for each in tmp_path.iterdir()] == [f"{path.name}.corrupt"]
-    assert checkpoint.read(path) is None
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe()
+    holder = context.Process(target=_hold, args=(path, there))
+    holder.start()
+    assert here.recv()
+    with lock(path, wait=False) as mine:
+        assert not mine
+    holder.kill()
+    with lock(path, wait=True) as mine:
+        assert mine
+    holder.join()

@@ -15,7 +15,8 @@ from fpt.files import FptError
 from fpt.paper import reader as paper
 from fpt.report import outputs, protocol, tables
 from fpt.sections import claims
-from fpt.sections.section import Section, planned
+from fpt.sections.section import Section
+from fpt.sections.section import section as fpt_section
 
 FPT, RANDOM, LSTM = "FPT (frozen, language)", "Frozen random", "LSTM (layer norm)"
 
@@ -160,7 +161,7 @@ def test_the_protocol_says_which_task_has_which_dropout(
 
 def test_the_papers_share_is_that_of_its_text() -> None:
     """132,874 of the 124.4 million parameters of GPT-2 on CIFAR-10."""
-    spec = next(run.spec for run in planned("transfer", "paper").runs if run.task == "cifar10")
+    spec = next(run.spec for run in fpt_section("transfer", "paper").runs if run.task == "cifar10")
     trained, total = protocol.trained_parameters(spec)
     assert trained == 132_874
     assert total == 124_439_808 + 48 * 768 + 768 + 768 * 10 + 10

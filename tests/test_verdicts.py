@@ -13,7 +13,8 @@ from fpt.report import headline, verdict_figures
 from fpt.sections import verdicts
 from fpt.sections.claims import unadjusted
 from fpt.sections.ledger import CLAIMS
-from fpt.sections.section import Section, planned
+from fpt.sections.section import Section
+from fpt.sections.section import section as fpt_section
 
 LEVELS = {"fpt": 0.9, "random": 0.8, "full": 0.91, "lstm-released": 0.7}
 
@@ -108,6 +109,6 @@ def test_the_readme_block_is_replaced_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(("steps", "said"), [(400, "bit-xor 400 of 500"), (500, None)])
 def test_budgets_below_the_papers_convergence_are_said(steps: int, said: str | None) -> None:
-    whole = planned("transfer", "lab").part(["bit-xor"])
+    whole = fpt_section("transfer", "lab").part(["bit-xor"])
     runs = tuple(replace(run, spec=replace(run.spec, steps=steps)) for run in whole.runs)
     assert headline.shorter(replace(whole, runs=runs)) == ([said] if said else [])

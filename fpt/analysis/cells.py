@@ -85,7 +85,7 @@ def effect(found: Cells, a: str, b: str, task: str) -> Difference | None:
 
 def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
     """The cells of a section's frame by (arm, task), in its order. FptError if one would mix
-    learning rates: take the runs at one of them first (`fpt.analysis.rates`); or if its runs saw
+    learning rates: take the runs at one of them first (`fpt.analysis.tuning`); or if its runs saw
     different data or different weights under one name."""
     if frame.empty:
         return {}
@@ -98,7 +98,7 @@ def cells(frame: pd.DataFrame, metric: str = CHOSEN) -> Cells:
         if len(rates) > 1:
             raise FptError(
                 f"{arm!r} ran on {task!r} at several learning rates, which one number cannot stand "
-                "for; take the runs at one rate, such as fpt.analysis.rates.tuned(section)."
+                "for; take the runs at one rate, such as fpt.analysis.tuning.tuned(section)."
             )
         _check_digests(arm, task, rows)
         done = [row for row in rows if row["status"] == "done"]

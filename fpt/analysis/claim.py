@@ -9,8 +9,8 @@ from ..sections.comparisons import COMPARISONS
 from ..sections.section import Section
 from .cells import Cell, Cells
 from .fit import Fits, whole_task
-from .rates import Rates
 from .stats import Difference, Direction, contrast
+from .tuning import Rates
 
 OURS = "not claimed by the paper"
 # Within 5 points counts as a match: the paper itself calls gaps of up to 3.7 points one.

@@ -9,16 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
-from ..backbones.weights import file_digest, find
 from ..config import Run
 from ..files import FptError
 from ..records import Record, Store
 from ..sections.arms import ARMS
-from ..sections.remembered import package, remembered, stamp_of
 from ..sections.section import Section
 from ..spec import RunSpec
 from ..tasks import Batch, Task
@@ -84,17 +82,10 @@ def examples(task: Task) -> Batch:
 def _measured(spec: RunSpec, folder: Path, parameters: str | None) -> pd.DataFrame:
     """`attention_mass` of a run, trained or (without `parameters`) not; each is computed once, for
     its own page and for the verdict's."""
-
-    def measure() -> dict[str, list[Any]]:
-        store = Store(folder)
-        record = None if parameters is None else store.read(spec.key)
-        model = model_of(spec, record, store)
-        found = attention_mass(model, examples(model.task)).drop(columns="run")
-        return {str(column): found[column].tolist() for column in found}
-
-    reads = [] if spec.weights is None else [find(spec.weights)]
-    stamp = stamp_of(package(), spec.key, parameters or "untrained", *map(file_digest, reads))
-    return pd.DataFrame(remembered(f"masses/{(parameters or spec.key)[:16]}", stamp, measure))
+    store = Store(folder)
+    record = None if parameters is None else store.read(spec.key)
+    model = model_of(spec, record, store)
+    return attention_mass(model, examples(model.task)).drop(columns="run")
 
 
 def masses(section: Section) -> pd.DataFrame:

@@ -15,10 +15,9 @@ import pandas as pd
 
 from .. import config
 from ..config import Run
-from ..files import REPORTS
+from ..files import REPORTS, read_yaml
 from ..records import Store
 from ..sections.arms import ARMS
-from ..strict_yaml import read_yaml
 from ..training import sweep
 from .steps import steps_to
 

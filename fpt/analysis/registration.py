@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..strict_yaml import read_yaml
+from ..files import read_yaml
 
 FILE = Path(__file__).with_name("registration.yaml")
 

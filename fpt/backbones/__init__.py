@@ -16,8 +16,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from ..files import FptError
-from ..params import instead
+from ..files import FptError, instead
 from . import bert, encoder, gpt2, gpt2_unfused, lstm, no_transformer, t5, vit
 from .layers import Draws
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from fpt.files import PACKAGE, FptError
-from fpt.strict_yaml import read_yaml
+from fpt.files import PACKAGE, FptError, read_yaml
 
 PATH = PACKAGE / "paper" / "tables.yaml"
 _REQUIRED = {"title", "section", "unit", "source", "columns", "rows"}

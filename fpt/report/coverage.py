@@ -1,10 +1,10 @@
 """Every cell of every table of the paper, and the runs of a profile that would fill it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..paper import reader as paper
 from ..sections.comparisons import COMPARISONS
-from ..sections.expected import Coverage, Place
 from ..sections.section import Section
 
 # Tables that print something else than an accuracy of one arm: section, and the arms of each row.
@@ -17,6 +17,29 @@ COUNTED = {
     "T8": ("layers", "width", "heads", "total", "trained"),
     "Text": ("value",),
 }
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a number of ours comes from: an arm of a section on a task."""
+
+    section: str
+    arm: str
+    task: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """One printed cell. `expected` are keys of runs; there are none if the number is `counted`, or
+    if the profile has no run for it."""
+
+    table: str
+    row: str
+    column: str
+    value: float
+    counted: bool
+    places: tuple[Place, ...]
+    expected: tuple[str, ...]
 
 
 def places(table: str, row: str, column: str) -> list[Place]:
@@ -46,8 +69,7 @@ def cells(sections: Sequence[Section]) -> list[Coverage]:
     for section in sections:
         for run in section.runs:
             place = Place(section.name, run.arm, run.task)
-            if not run.beyond:
-                runs.setdefault(place, []).append(run.spec.key)
+            runs.setdefault(place, []).append(run.spec.key)
     found = []
     for name, table in paper.tables().items():
         if not is_own(name):

@@ -19,7 +19,7 @@ from .table import NONE, Table, percent
 
 def exploratory(store: Store) -> list[Record]:
     """The exploratory records beside those of `store`, by task, body and learning rate."""
-    there = Store(store.folder / "exploratory", store.cache)
+    there = Store(store.folder / "exploratory")
     found = there.read_all(sorted(there.keys())).values()
     return sorted(found, key=lambda it: (it.spec.data, it.spec.backbone, it.spec.lr, it.key))
 

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..files import REPORTS, SHIPPED, FptError, read_json
-from ..params import read_params
+from ..files import REPORTS, SHIPPED, FptError, read_json, read_params
 from ..records import Record, Store, store
 from .pages import html_page, notebooks, read_cells
 from .table import NONE, si

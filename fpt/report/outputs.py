@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from ..analysis.cells import cells, section_tasks
-from ..analysis.rates import tuned
+from ..analysis.tuning import tuned
 from ..files import write_atomic, write_json
 from ..sections.section import Section
 from .pages import RENDERS

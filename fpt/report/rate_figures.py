@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedFormatter, FixedLocator, MaxNLocator, NullLocator
 
 from ..analysis.cells import Cell, best_floor, section_tasks
-from ..analysis.rates import by_rate, choices, published_rate
+from ..analysis.tuning import by_rate, choices, published_rate
 from ..sections.comparison import Comparison
 from ..sections.section import Section
 from .figures import legend

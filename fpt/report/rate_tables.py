@@ -5,10 +5,17 @@ from collections.abc import Callable, Sequence
 import pandas as pd
 
 from ..analysis.cells import Cell, cells, effect, section_tasks, titles
-from ..analysis.grid import Choice
-from ..analysis.rates import Rates, by_rate, choices, published, published_rate, reported, tuned
 from ..analysis.stats import Difference
-from ..config import Run
+from ..analysis.tuning import (
+    Choice,
+    Rates,
+    by_rate,
+    choices,
+    published,
+    published_rate,
+    reported,
+    tuned,
+)
 from ..paper import reader as paper
 from ..sections.claims import points, signed
 from ..sections.comparison import Comparison
@@ -150,16 +157,6 @@ def edges(section: Section) -> str:
     low, high = (end(lr for it in chosen.values() for lr in it.found) for end in (min, max))
     done = {at: it for at, it in chosen.items() if it.best is not None}
     said = [f"{len(done)} of {len(chosen)} best rates are chosen, from {low:g} to {high:g}."]
-    extended: dict[str, set[float]] = {}
-    for run in section.runs:
-        if run.beyond:
-            extended.setdefault(run.task, set()).add(run.spec.lr)
-    if extended:
-        named = "; ".join(
-            f"{task} to {', '.join(f'{lr:g}' for lr in sorted(lrs))}"
-            for task, lrs in extended.items()
-        )
-        said.append(f"A best rate at its edge extended the grid of {named}.")
     on_edge = {at: it for at, it in done.items() if it.edge is not None}
     if on_edge:
         named = "; ".join(
@@ -167,8 +164,8 @@ def edges(section: Section) -> str:
             for (arm, task), it in on_edge.items()
         )
         said.append(
-            f"**On an edge of the grid**: {named}. A better rate may lie outside: add one to "
-            f"`beyond` of section `{section.name}` in `params.yaml`."
+            f"**Best at the edge of the grid**: {named}. A better rate may lie outside: add one to "
+            f"`lrs` of section `{section.name}` in `params.yaml`."
         )
     elif done:
         said.append("Nowhere is the edge of a grid better than every rate within it.")
@@ -207,7 +204,7 @@ def _by_rate(
     return pd.DataFrame(shown, index=[label(arm) for arm, _ in rows], columns=columns)
 
 
-def _rate_text(choice: Choice[Run]) -> str:
+def _rate_text(choice: Choice) -> str:
     if choice.rate is None:
         return "not chosen"
     if choice.diverged:
@@ -217,7 +214,7 @@ def _rate_text(choice: Choice[Run]) -> str:
     return f"{choice.rate:g}" + (f", the {choice.edge}" if choice.edge else "")
 
 
-def _gain(choice: Choice[Run], plain: Cell | None, best: Cell | None) -> str:
+def _gain(choice: Choice, plain: Cell | None, best: Cell | None) -> str:
     if plain is None or best is None or len(choice.found) < 2:
         return NONE
     gain = best.minus(plain)

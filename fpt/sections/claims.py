@@ -12,8 +12,8 @@ from ..analysis.cells import best_floor, cells, section_tasks, titles
 from ..analysis.claim import Claim, Evidence, Measured
 from ..analysis.fit import fits
 from ..analysis.provenance import taught, unlearned
-from ..analysis.rates import by_rate, tuned
 from ..analysis.stats import Difference, Label, Verdict, ledger, verdict
+from ..analysis.tuning import by_rate, tuned
 from .ledger import CLAIMS
 from .section import Section
 

@@ -5,7 +5,6 @@
 
 import math
 import re
-import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
@@ -15,10 +14,8 @@ from typing import Any
 import pandas as pd
 
 from .. import config
-from ..analysis import grid
 from ..config import Profile, Run
-from ..files import REPORTS, FptError, write_json
-from ..params import current_profile
+from ..files import REPORTS, FptError, current_profile, write_json
 from ..pretraining import metadata as notes
 from ..records import Record, Store, store
 from ..training import device as devices
@@ -27,15 +24,11 @@ from ..training import sweep
 
 @dataclass(frozen=True)
 class Section:
-    """The runs of one section in one profile, and the store that may hold their records.
-
-    `together`: runs that choose learning rates together, also where a part has only some of them.
-    """
+    """The runs of one section in one profile, and the store that may hold their records."""
 
     name: str
     profile: Profile
     runs: tuple[Run, ...]
-    together: tuple[Run, ...] = ()
 
     @property
     def folder(self) -> Any:
@@ -61,13 +54,6 @@ class Section:
         runs = [run for run in self.runs if run.task in tasks and (arms is None or run.arm in arms)]
         return replace(self, runs=tuple(runs))
 
-    def reached(self) -> "Section":
-        """Without the runs beyond a grid of learning rates that no record calls for yet."""
-        if not any(run.beyond for run in self.runs):
-            return self
-        here = tuple(grid.reached(self.runs, self.records()))
-        return replace(self, runs=here, together=tuple(grid.together(here, self.runs)))
-
     def records(self) -> dict[str, Record]:
         return self.store.read_all(self.keys, self.keep)
 
@@ -85,18 +71,11 @@ class Section:
         return devices.choose(device).type in self.profile.train_on
 
     def train(self, **options: Any) -> int:
-        """Train what is missing, where the profile allows it; returns the number of new records.
-        Where these call for learning rates beyond the grid (`fpt.analysis.grid`), `section` then
-        has more.
-        """
+        """Train what is missing, if the profile allows it; returns the number of new records.
+        `options` are those of `fpt.training.sweep.run`."""
         if not self.may_train():
             return 0
-        end = time.monotonic() + options.pop("budget", math.inf)
-        made = 0
-        for runs in grid.sweeps(self.runs):  # whole: what is missing would make other packs
-            specs, left = [run.spec for run in runs], end - time.monotonic()
-            made += sweep.run(specs, self.store, keep=self.keep, budget=left, **options)
-        return made
+        return sweep.run([run.spec for run in self.runs], self.store, keep=self.keep, **options)
 
     def frame(self) -> pd.DataFrame:
         """One row per expected run: arm, task, seed, key, weights, status and, if it is recorded,
@@ -123,7 +102,7 @@ class Section:
         return pd.DataFrame(rows)
 
     def curves(self) -> pd.DataFrame:
-        """One row per look at the validation set of every recorded run."""
+        """One row per evaluation on the validation set of every recorded run."""
         present = self.records()
         rows = [
             {
@@ -185,8 +164,8 @@ class Section:
         return list(dict.fromkeys(run.spec.weights for run in self.runs if run.spec.weights))
 
     def write_index(self) -> None:
-        """The small file that stands for this section's records in the pipeline, and the notes of
-        the bodies that they are of."""
+        """Write the small file that stands for this section's records in the pipeline, and copy the
+        metadata of the pretrained backbones that they are of."""
         listed = self.store.digests(self.keys, self.keep)
         listed |= notes.keep(self.store.folder, self.bodies)
         write_json(self.folder / "index" / f"{self.name}.json", listed)
@@ -200,12 +179,7 @@ def seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def planned(name: str, profile: str) -> Section:
-    """The section with every run that it can have, those that only results call for included."""
-    loaded = config.load(profile)
-    return Section(name, loaded, tuple(config.expand(loaded, name)))
-
-
 def section(name: str, profile: str | None = None) -> Section:
     """The section `name` of `profile`, by default the one at the top of params.yaml."""
-    return planned(name, profile or current_profile()).reached()
+    loaded = config.load(profile or current_profile())
+    return Section(name, loaded, tuple(config.expand(loaded, name)))

@@ -2,13 +2,10 @@
 
 from collections.abc import Collection, Mapping
 from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 from ..backbones import LAST_ATTENTION, Backbone, backbone, build, group_of, trained_group
 from ..backbones.layers import matrices
-from ..files import PACKAGE
-from ..sections.remembered import remembered, stamp_of
 from ..spec import RunSpec
 from ..tasks import Task
 from .model import InputNet, OutputNet, packable
@@ -56,14 +53,7 @@ def trained_count(spec: Backbone, task: Task, trainable: Collection[str]) -> int
 
 @cache
 def _body(spec: Backbone) -> Mapping[str, Any]:
-    """`sizes`: of the body's parameters, by name; `matrices`: of those alone that are one. To build
-    even an empty body takes transformers, whose import is longer than a page's own work."""
-    sources = sorted((PACKAGE / "backbones").glob("*.py"))
-    stamp = stamp_of(sources, version("transformers"), repr(spec))
-    return remembered(f"bodies/{spec.name}", stamp, lambda: _built(spec))
-
-
-def _built(spec: Backbone) -> dict[str, Any]:
+    """`sizes`: of the body's parameters, by name; `matrices`: of those alone that are one."""
     body = build(spec)
     return {
         "sizes": {name: it.numel() for name, it in body.named_parameters()},

@@ -23,8 +23,8 @@ from ...analysis.claim import (
     where_seen,
     wider_gap,
 )
-from ...analysis.rates import published_rate
 from ...analysis.stats import Difference
+from ...analysis.tuning import published_rate
 from ...paper.reader import table
 from ...report.table import label, short
 
