@@ -6,10 +6,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .analysis.registration import registered_seeds
-from .backbones import backbone
 from .backbones.weights import check_identity
 from .files import FptError, check_names
-from .sections.arms import ARMS, FROZEN
 
 
 class Allowed(NamedTuple):
@@ -38,7 +36,7 @@ EXPECTED = {
     int: "a whole number from {} to {}",
     bool: "true or false",
 }
-EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "english")  # of a section's block too
+EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search")  # of a section's block too
 MOST_SEEDS = 1000
 
 
@@ -156,23 +154,3 @@ def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> N
             f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
             f"{', '.join(map(str, both))}."
         )
-
-
-def check_english(where: str, block: Mapping[str, Any]) -> None:
-    """A block that teaches English names what learns it and how long; its arms differ in how the
-    body starts and whether it is frozen, and in nothing else."""
-    check_names(where, block, ("english", "arms", "seeds"))
-    given = check_mapping(f"{where}.english", block["english"])
-    check_names(f"{where}.english", given, ("backbone", "tokens"))
-    with placed(f"{where}.english.backbone"):
-        backbone(str(given.get("backbone")))
-    tokens = given.get("tokens")
-    if type(tokens) is not int or not 0 < tokens < 2**63:
-        raise FptError(f"{where}.english.tokens: expected a number of tokens, found {tokens!r}.")
-    for name in block["arms"]:
-        arm = ARMS[name]
-        if arm.body != "transformer" or arm.trainable not in (None, FROZEN):
-            raise FptError(
-                f"{where}.arms: {name!r} is not taught English; take arms of the transformer, "
-                "frozen as in FPT or trained whole."
-            )

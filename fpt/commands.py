@@ -15,7 +15,6 @@ from .files import PREPARED, FptError, check_names
 from .pretraining import provide
 from .pretraining.from_hub import take
 from .records import store
-from .sections import lessons
 from .sections import status as statuses
 from .sections.arms import FROZEN
 from .sections.section import Section, seconds, section
@@ -97,9 +96,6 @@ def run(args: argparse.Namespace) -> None:
             cluster=cluster,
         )
         print(f"{made} new records in {store(args.profile).folder}")
-        if args.all and not (args.only or args.seed or args.shard):
-            _teach(parts, end)
-            return
     for part in parts:
         part.write_index()
 
@@ -115,27 +111,6 @@ def _cluster(args: argparse.Namespace) -> Cluster | None:
     if args.address is not None and args.workers is not None:
         raise FptError("--workers is for a cluster of this machine alone; leave out --address.")
     return Cluster(args.address, args.workers, args.gpus)
-
-
-def teach(args: argparse.Namespace) -> None:
-    if not _teach(sections_of(args.profile), time.monotonic() + _budget(args)):
-        print(f"Profile {args.profile!r} teaches no body English.")
-
-
-def _teach(parts: Sequence[Section], end: float) -> bool:
-    """Give the missing lessons of the sections until `time.monotonic()` passes `end`, and write the
-    index files, also where a lesson fails; whether any section has lessons."""
-    wanted = {part.name: lessons.planned(part.profile, part.name) for part in parts}
-    try:
-        for part in filter(lambda part: wanted[part.name], parts):
-            made = lessons.teach(part.profile, wanted[part.name], end - time.monotonic())
-            left = len(lessons.missing(part.profile, part.name))
-            said = f"{made} of {len(wanted[part.name])} lessons given now, {left} missing"
-            print(f"{part.name}: {said}")
-    finally:
-        for part in parts:
-            part.write_index()
-    return any(wanted.values())
 
 
 def status(args: argparse.Namespace) -> None:

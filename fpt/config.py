@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from .backbones import backbone
-from .backbones.weights import reads_weights
+from .backbones.initialisations import INITS
 from .checks import (
     EXTRA,
     SETTINGS,
     arm_settings,
-    check_english,
     check_list,
     check_mapping,
     check_rates,
@@ -132,13 +131,10 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
     """One block of a section: each of its arms on each of its tasks."""
     block = check_settings(where, given, EXTRA)
     check_list(f"{where}.arms", block.get("arms"), ARMS)
-    if "english" in block:
-        check_english(where, block)
-    else:
-        check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
+    check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
     for arm in (ARMS[name] for name in block["arms"]):
         check_role(f"{where}.arms", arm.name, "body", arm.body, profile.bodies)
-        if reads_weights(arm.init):
+        if INITS[arm.init].reads_weights:
             check_role(f"{where}.arms", arm.name, "weights", arm.weights, profile.weights)
     if "seeds" in block:
         block["seeds"] = seeds_of(f"{where}.seeds", block["seeds"])
@@ -164,7 +160,7 @@ def _task(name: str, settings: Mapping[str, Any]) -> Task:
 def weights_of(profile: Profile, arm: Arm, seed: int) -> str | None:
     """The identity of an arm's weights. `{seed}` in it is the run's own seed, as in
     nano-nesting-{seed}: so runs differ in their backbone too, the unit that compares corpora."""
-    if not reads_weights(arm.init):
+    if not INITS[arm.init].reads_weights:
         return None
     return profile.weights[arm.weights].replace("{seed}", str(seed))
 

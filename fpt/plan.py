@@ -41,7 +41,7 @@ WHAT = {
     "finetuning": "which parts are trained, and how many layers are frozen",
     "attention": "attention mass; the runs are those of other blocks",
     "learning_rate": "four rates, and what critics set beside the transformer",
-    "synthetic_pretraining": "other corpora, and English learned after them",
+    "synthetic_pretraining": "other corpora, and English after them",
 }
 NOT_PLANNED = """\
 CIFAR-10-LRA, remote homology and ListOps of 1,024 tokens, the sizes above `micro`, and BERT, T5 and

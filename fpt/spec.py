@@ -29,7 +29,7 @@ class RunSpec:
 
     data: str  # canonical JSON of the task's identity: name, options, source of its data
     backbone: str  # a name of fpt.backbones
-    init: str  # how the backbone starts, a name of fpt.backbones.weights
+    init: str  # how the backbone starts, a name of fpt.backbones.initialisations
     weights: str | None  # identity of the weights behind `init`, None where none are read
     trainable: tuple[str, ...]  # groups of parameters, sorted
     lr: float  # Adam, constant
@@ -43,7 +43,7 @@ class RunSpec:
     augment: bool = True  # the task's augmentation, where it has one
     procedure: str = "sgd"  # or "probe": see `probe_of`
     input_init: str = "orthogonal"  # of the input net, a name of fpt.training.model.INPUT_INITS
-    order: str = "given"  # of the tokens, or "shuffled": see fpt.training.shuffle
+    order: str = "given"  # of the tokens, or "shuffled": see fpt.training.model
     eval_items: int = 0  # validation examples of an evaluation, see Task.subset; 0: all
     test_items: int = 0  # examples of the test set, see Task.subset; 0: all
     threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none

@@ -18,7 +18,7 @@ def workers_of(process: int) -> list[int]:
     for path in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == process and b"spawn_main" in (path / "cmdline").read_bytes():
+            if parent == process and b"popen_loky" in (path / "cmdline").read_bytes():
                 found.append(int(path.name))
         except OSError:
             continue

@@ -29,37 +29,30 @@ def prepared(*specs: RunSpec) -> tuple[Model, Batch]:
     "run", [pretrained(options={"n": 4}), pretrained(task="bit-memory", options=MEMORY)]
 )
 def test_maps_are_the_attention_of_the_forward_pass(run: RunSpec) -> None:
-    """Attention by the maps, applied to the values by hand, gives each block's own output."""
+    """The maps, applied to the values by hand, give what each block adds to its input."""
     model, batch = prepared(run)
     model.eval()
-    seen: list[tuple[Tensor, Tensor]] = []
-    assert isinstance(model.body, GPT2Body)
-    gpt2 = model.body.gpt2
+    assert isinstance(model.backbone, GPT2Body)
+    gpt2 = model.backbone.gpt2
     assert gpt2.config._attn_implementation == "sdpa"
-    hooks = [
-        block.attn.register_forward_hook(
-            lambda _, inputs, output: seen.append((inputs[0], output[0]))
-        )
-        for block in gpt2.h
-    ]
     given: list[Tensor] = []
-    hooks.append(model.body.register_forward_pre_hook(lambda _, x: given.append(x[0])))
+    hook = model.backbone.register_forward_pre_hook(lambda _, x: given.append(x[0]))
     with torch.no_grad():
         before = model(batch)
-        seen.clear()
-        model.body(given[0])  # every position of every block, by sdpa
-    for hook in hooks:
         hook.remove()
+        hidden = model.backbone(given[0])
     found = maps(model, batch)
     heads, length, size = gpt2.config.n_head, found.shape[-1], len(batch.inputs[0])
     assert found.shape == (2, size, heads, length, length)
     assert found.triu(1).eq(0).all()
     torch.testing.assert_close(found.sum(-1), torch.ones(found.shape[:-1]))
-    assert len(seen) == len(found)
-    for block, probabilities, (x, output) in zip(gpt2.h, found, seen, strict=True):
-        value = block.attn.c_attn(x).chunk(3, -1)[2].unflatten(-1, (heads, -1)).transpose(1, 2)
-        mixed = (probabilities @ value).transpose(1, 2).flatten(-2)
-        torch.testing.assert_close(block.attn.c_proj(mixed), output, rtol=1e-4, atol=1e-5)
+    x = given[0]
+    for block, probabilities in zip(gpt2.h, found, strict=True):
+        value = block.attn.c_attn(block.ln_1(x)).chunk(3, -1)[2]
+        value = value.unflatten(-1, (heads, -1)).transpose(1, 2)
+        x = x + block.attn.c_proj((probabilities @ value).transpose(1, 2).flatten(-2))
+        x = x + block.mlp(block.ln_2(x))
+    torch.testing.assert_close(gpt2.ln_f(x), hidden, rtol=1e-4, atol=1e-4)
     assert gpt2.config._attn_implementation == "sdpa"
     with torch.no_grad():
         torch.testing.assert_close(model(batch), before, rtol=0, atol=0)
@@ -129,8 +122,8 @@ def test_mass_of_a_map_made_by_hand() -> None:
 
 def test_attention_that_cannot_tell_tokens_apart_is_at_chance() -> None:
     model, batch = prepared(pretrained(options={"n": 4}))
-    assert isinstance(model.body, GPT2Body)
-    for block in model.body.gpt2.h:
+    assert isinstance(model.backbone, GPT2Body)
+    for block in model.backbone.gpt2.h:
         with torch.no_grad():
             block.attn.c_attn.weight[:, :16].zero_()  # no queries
             block.attn.c_attn.bias[:16].zero_()

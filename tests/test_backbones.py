@@ -27,8 +27,8 @@ from transformers import (
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from fpt.backbones import BACKBONES, FAMILIES, Backbone, backbone, build, group_of
-from fpt.backbones.dropout import Draws, Dropout
 from fpt.backbones.encoder import Attention
+from fpt.backbones.layers import Draws, Dropout
 from fpt.files import FptError
 from fpt.spec import RunSpec
 from fpt.training.loop import Loop
@@ -246,8 +246,8 @@ def test_random_bodies_start_as_transformers_starts_them(family: str) -> None:
         "vit": lambda: ViTModel(ViTConfig(**shape)),
     }[family]()
     big = replace(TINY[family], width=64)
-    fresh = FAMILIES[family].load(big, theirs.state_dict())
-    body = build(big, Draws(), 0.0).to_empty(device="cpu")
+    fresh = FAMILIES[family].load(theirs.state_dict())
+    body = build(big).to_empty(device="cpu")
     with torch.no_grad():
         FAMILIES[family].init_(body, torch.Generator().manual_seed(0))
     for name, ours in body.named_parameters():
@@ -308,7 +308,7 @@ def test_every_parameter_is_in_the_group_of_its_name(name: str) -> None:
         for pattern in patterns
         for layer in range(body.layers)
     }
-    parameters = dict(build(body, Draws(), 0.1).named_parameters())
+    parameters = dict(build(body).named_parameters())
     assert all(parameter.is_meta for parameter in parameters.values())
     groups: dict[str, set[str]] = {}
     for full in parameters:
@@ -340,7 +340,7 @@ def test_published_sizes(name: str, reference: Any, config: Any, total: int, unu
         theirs = sum(parameter.numel() for parameter in reference(config).parameters())
     assert theirs == total
     body = backbone(name)
-    ours = sum(parameter.numel() for parameter in build(body, Draws(), 0.0).parameters())
+    ours = sum(parameter.numel() for parameter in build(body).parameters())
     assert ours + body.positions * body.width == total - unused
 
 
@@ -386,7 +386,7 @@ def gradients(specs: Sequence[RunSpec], masked: bool) -> tuple[Tensor, list[dict
 @pytest.mark.parametrize("family", TINY)
 def test_packed_runs_are_single_runs(family: str, masked: bool, bodies: Path) -> None:
     """Losses and gradients, with dropout, of runs that share a body of random values."""
-    body = build(TINY[family], Draws(), 0.0).to_empty(device="cpu")
+    body = build(TINY[family]).to_empty(device="cpu")
     random_values(body)
     table = torch.randn(64, 16, generator=torch.Generator().manual_seed(2)).bfloat16().float()
     stored = body.state_dict() | {"positions": table, "encoder.unused": torch.zeros(1)}
@@ -446,7 +446,7 @@ def test_every_place_of_dropout_draws_its_own_mask(family: str) -> None:
 @pytest.mark.parametrize("family", TINY)
 @torch.no_grad()
 def test_hidden_states_do_not_depend_on_padding(family: str) -> None:
-    body = build(TINY[family], Draws(), 0.0).to_empty(device="cpu").eval()
+    body = build(TINY[family]).to_empty(device="cpu").eval()
     random_values(body)
     x, other = torch.randn((2, 3, 30, 16), generator=torch.Generator().manual_seed(3))
     lengths = torch.tensor([[12], [20], [1]])
@@ -494,7 +494,7 @@ def test_a_random_body_trains_in_full(family: str) -> None:
 @torch.no_grad()
 def test_a_longformer_sees_its_window() -> None:
     """One layer, window 8: token 10 of 21 hears 6 to 14 and nothing else."""
-    body = build(replace(TINY["longformer"], layers=1), Draws(), 0.0).to_empty(device="cpu").eval()
+    body = build(replace(TINY["longformer"], layers=1)).to_empty(device="cpu").eval()
     random_values(body)
     x = torch.randn(1, 21, 16, generator=torch.Generator().manual_seed(4))
     before = body(x)[0, 10]
@@ -506,7 +506,7 @@ def test_a_longformer_sees_its_window() -> None:
         heard.append(not torch.equal(body(changed)[0, 10], before))
     assert [place for place, yes in enumerate(heard) if yes] == list(range(6, 15))
     mask = torch.arange(21) < torch.tensor([[3]])
-    seen = body.seen(x, mask)  # queries far out in the padding still have a key: themselves
+    seen = body.visible(x, mask)  # queries far out in the padding still have a key: themselves
     assert seen[0, 0, 20].nonzero().tolist() == [[20]]
     assert seen[0, 0, 2].nonzero()[:, 0].tolist() == [0, 1, 2]
 
@@ -539,7 +539,7 @@ def test_linformer_by_hand() -> None:
 @torch.no_grad()
 def test_a_linformer_that_mixes_nothing_is_the_plain_transformer() -> None:
     plain, low = (
-        build(replace(TINY[f], rank=r), Draws(), 0.0).to_empty(device="cpu").eval()
+        build(replace(TINY[f], rank=r)).to_empty(device="cpu").eval()
         for f, r in (("vanilla", 0), ("linformer", 64))
     )
     random_values(plain)
@@ -553,7 +553,7 @@ def test_a_linformer_that_mixes_nothing_is_the_plain_transformer() -> None:
 
 @torch.no_grad()
 def test_the_plain_transformer_is_pytorchs() -> None:
-    body = build(TINY["vanilla"], Draws(), 0.0).to_empty(device="cpu").eval()
+    body = build(TINY["vanilla"]).to_empty(device="cpu").eval()
     random_values(body)
     x = torch.randn(3, 11, 16)
     mask = torch.arange(11) < torch.tensor([11, 4, 8])[:, None]

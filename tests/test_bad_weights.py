@@ -17,8 +17,8 @@ from tiny import WEIGHTS
 from torch import Tensor
 
 from fpt.backbones import backbone, build
-from fpt.backbones.dropout import Draws
-from fpt.backbones.weights import INITS, body_state, find
+from fpt.backbones.initialisations import INITS, body_state
+from fpt.backbones.weights import find
 from fpt.pretraining.provide import plan_of, provide
 
 BIAS = "transformer.h.1.mlp.c_fc.bias"
@@ -27,7 +27,7 @@ TABLE = "transformer.wpe.weight"
 
 def start(weights: str | None = WEIGHTS, name: str = "tiny", init: str = "pretrained") -> object:
     spec = backbone(name)
-    return body_state(spec, build(spec, Draws(), 0.0), init, weights, 0)
+    return body_state(spec, build(spec), init, weights, 0)
 
 
 def file_of(folder: Path) -> Path:

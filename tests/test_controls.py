@@ -10,10 +10,10 @@ from tiny import pretrained, spec, task_of
 from torch import Tensor
 
 from fpt.backbones import BACKBONES, Backbone, backbone, build, group_of
-from fpt.backbones.dropout import Draws
 from fpt.backbones.gpt2 import GPT2Body
-from fpt.backbones.none import LastToken, MeanToken
-from fpt.backbones.split import Attention, SplitBody
+from fpt.backbones.gpt2_unfused import Attention, UnfusedGPT2
+from fpt.backbones.layers import Draws
+from fpt.backbones.no_transformer import LastToken, MeanToken
 from fpt.config import load, make_spec
 from fpt.files import FptError
 from fpt.sections.arms import ARMS
@@ -21,8 +21,7 @@ from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.training.flops import matrix_parameters, parameter_counts
 from fpt.training.loop import Loop
-from fpt.training.model import assemble, body_identity
-from fpt.training.shuffle import shuffled
+from fpt.training.model import assemble, backbone_identity, shuffled
 from fpt.training.sweep import packs
 
 CPU = torch.device("cpu")
@@ -31,9 +30,9 @@ SIZE = (2, 16, 2, 64)  # layers, width, heads, positions: those of `tiny`
 TINY = (
     Backbone("last-tiny", "last-token", 0, 16),
     Backbone("mean-tiny", "mean-token", 0, 16),
-    Backbone("attention-tiny", "split", 1, *SIZE[1:], feedforward=False),
-    Backbone("split-tiny", "split", *SIZE),
-    Backbone("fixed-tiny", "split", *SIZE, fixed=True),
+    Backbone("attention-tiny", "gpt2-unfused", 1, *SIZE[1:], feedforward=False),
+    Backbone("split-tiny", "gpt2-unfused", *SIZE),
+    Backbone("fixed-tiny", "gpt2-unfused", *SIZE, fixed=True),
 )
 NETS = ("input", "output")
 PARTS = ("attention", "feedforward", "input", "layernorm", "output", "positions")
@@ -54,6 +53,9 @@ def vectors(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+LAST, MEAN = (kind(TINY[0], Draws(), 0.0) for kind in (LastToken, MeanToken))
+
+
 def trained(run: RunSpec) -> Loop:
     loop = Loop([run], task_of(run), CPU)
     loop.run()
@@ -65,19 +67,19 @@ def trained(run: RunSpec) -> Loop:
 
 def test_the_last_token_is_the_identity() -> None:
     x, read = vectors(3, 5, 4), torch.tensor([[4], [0], [2]])
-    assert LastToken()(x) is x
-    assert torch.equal(LastToken()(x, None, read)[:, 0], x[torch.arange(3), read[:, 0]])
+    assert LAST(x) is x
+    assert torch.equal(LAST(x, None, read)[:, 0], x[torch.arange(3), read[:, 0]])
 
 
 def test_the_mean_is_over_the_tokens_so_far() -> None:
     x, read = vectors(3, 5, 4), torch.tensor([[4], [0], [2]])
-    means = MeanToken()(x, None, read)
+    means = MEAN(x, None, read)
     for row, (place,) in enumerate(read.tolist()):
         torch.testing.assert_close(means[row, 0], x[row, : place + 1].mean(0), **CLOSE)
-    torch.testing.assert_close(MeanToken()(x)[:, -1], x.mean(1), **CLOSE)
+    torch.testing.assert_close(MEAN(x)[:, -1], x.mean(1), **CLOSE)
     later = x.clone()
     later[2, 3:] = 9.0  # padding after the token read is not heard
-    torch.testing.assert_close(MeanToken()(later, None, read)[2], means[2], **CLOSE)
+    torch.testing.assert_close(MEAN(later, None, read)[2], means[2], **CLOSE)
 
 
 def test_without_a_transformer_there_are_two_nets() -> None:
@@ -85,7 +87,7 @@ def test_without_a_transformer_there_are_two_nets() -> None:
     for name in ("last-token-nano", "mean-token-nano"):
         body = backbone(name)
         assert body.groups == ("output", "input")
-        assert not list(build(body, Draws(), 0.1).parameters())
+        assert not list(build(body).parameters())
         assert set(parameter_counts(body, task)) == set(NETS)
         assert matrix_parameters(body) == 0
         assert body.width == backbone("nano").width
@@ -157,7 +159,7 @@ def test_the_split_body_is_gpt2(dropout: float) -> None:
 def test_every_parameter_is_in_the_group_of_its_name() -> None:
     for body in TINY[2:]:
         groups: dict[str, set[str]] = {}
-        for name, _ in build(body, Draws(), 0.0).named_parameters():
+        for name, _ in build(body).named_parameters():
             groups.setdefault(group_of(body, name), set()).add(name)
         assert groups["query-key"] == {
             f"layers.{layer}.attention.{part}{kind}"
@@ -175,16 +177,16 @@ def test_every_parameter_is_in_the_group_of_its_name() -> None:
 def test_queries_and_keys_stay_as_they_were_drawn(body: str) -> None:
     run = run_of(body, trainable=PARTS)
     loop = Loop([run], task_of(run), CPU)
-    before = {name: p.detach().clone() for name, p in loop.model.body.named_parameters()}
+    before = {name: p.detach().clone() for name, p in loop.model.backbone.named_parameters()}
     for _ in range(3):
         loop.train_step()
-    for name, value in loop.model.body.named_parameters():
+    for name, value in loop.model.backbone.named_parameters():
         frozen = ".query" in name or ".key" in name
         assert torch.equal(value, before[name]) is frozen, name
 
 
 def test_one_attention_layer_has_nothing_else() -> None:
-    body = build(backbone("attention-nano"), Draws(), 0.0)
+    body = build(backbone("attention-nano"))
     width = backbone("nano").width
     assert matrix_parameters(backbone("attention-nano")) == 4 * width**2
     assert sum(p.numel() for p in body.parameters()) == 4 * (width**2 + width) + 4 * width
@@ -222,8 +224,8 @@ def test_fixed_attention_does_not_hear_the_tokens() -> None:
 def test_fixed_attention_is_drawn_anew_for_each_seed() -> None:
     def drawn(seed: int) -> Tensor:
         run = run_of("fixed-tiny", seed=seed, trainable=("output",))
-        body = assemble([run], task_of(run), CPU)[0].body
-        assert isinstance(body, SplitBody)
+        body = assemble([run], task_of(run), CPU)[0].backbone
+        assert isinstance(body, UnfusedGPT2)
         made = body.layers[0].attention
         assert isinstance(made, Attention)
         return made.weights(vectors(1, 16, 16))
@@ -291,7 +293,7 @@ def test_a_shuffled_run_is_a_run_of_its_own() -> None:
     plain = pretrained(options={"n": 8})
     other = replace(plain, order="shuffled")
     assert plain.key == replace(plain, order="given").key != other.key
-    assert body_identity(plain) != body_identity(other)
+    assert backbone_identity(plain) != backbone_identity(other)
     assert len(packs([plain, other])) == 2
     batch = task_of(plain).train_batch([0], 0, 8, CPU)
     models = [assemble([run], task_of(run), CPU)[0].eval() for run in (plain, other)]

@@ -9,7 +9,6 @@ import pytest
 from made import fill, make_record, make_section
 
 from fpt.analysis import provenance as origins
-from fpt.analysis.claim import LANGUAGE
 from fpt.config import Run
 from fpt.report import corpora, tables
 from fpt.report.style import LOOKS
@@ -208,5 +207,4 @@ def test_claims_are_judged_on_bodies(section: Section) -> None:
     assert alone["dyck-sooner", "bit-xor"] == "inconclusive"  # steps without any spread
     assert found["nesting-over-unigram", "mnist"] == "supported"
     on_text = {"english-helps-text", "nesting-helps-text", "dyck-helps-text"}
-    other = {it.id for it in claims.CLAIMS[section.name] if it.covers(LANGUAGE)} | on_text
-    assert {claim for claim, _ in found} == {it.id for it in claims.CLAIMS[section.name]} - other
+    assert {claim for claim, _ in found} == {it.id for it in claims.CLAIMS[section.name]} - on_text

@@ -10,8 +10,7 @@ from tiny import WEIGHTS
 
 import fpt
 from fpt import backbones, config
-from fpt.backbones import BACKBONES, Backbone, backbone, weights
-from fpt.backbones.dropout import Draws
+from fpt.backbones import BACKBONES, Backbone, backbone, initialisations
 from fpt.files import FptError
 from fpt.paper import reader as paper
 from fpt.report.coverage import cells, is_own, places
@@ -112,7 +111,7 @@ def test_every_listed_run_fits_its_backbone(profile: str) -> None:
     for spec in shapes.values():
         with torch.device("meta"):
             model = Model(backbone(spec.backbone), task_of(spec), spec.dropout)
-        assert all(parameter.is_meta for parameter in model.body.parameters())
+        assert all(parameter.is_meta for parameter in model.backbone.parameters())
     for name, trainable in {(spec.backbone, spec.trainable) for spec in LISTED[profile]}:
         check_groups(backbone(name), set(trainable))
 
@@ -151,9 +150,11 @@ SHORT = {
 @pytest.fixture
 def no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretrained weights without a file: a random draw of their own."""
-    draw = weights.INITS["random"]
-    monkeypatch.setattr(weights, "pretrained", lambda *given: draw(*given[:3], 1))
-    monkeypatch.setitem(weights.INITS, "pretrained", lambda *given: draw(*given[:3], 1))  # type: ignore[call-overload]
+    monkeypatch.setattr(
+        initialisations,
+        "read_weights",
+        lambda spec, body, _: initialisations.random(spec, body, {}, 1),
+    )
 
 
 @pytest.mark.usefixtures("no_files")
@@ -186,21 +187,21 @@ def step(spec: RunSpec, task: Task, kind: object) -> None:
     before, still = rows.values.clone(), fixed.values.clone()
     body = {
         name: parameter.detach().clone()
-        for name, parameter in model.body.named_parameters()
+        for name, parameter in model.backbone.named_parameters()
         if not parameter.requires_grad
     }
     loss = losses(model(random_batch(task, 4)), random_batch(task, 4).targets).sum()
     loss.backward()
     Adam(rows, torch.tensor([[spec.lr]]), torch.tensor([[spec.clip]])).step(1)
     assert loss.isfinite(), kind
-    assert {slot.group for slot in rows.slots} == set(spec.trainable), kind
+    assert {part.group for part in rows.slices} == set(spec.trainable), kind
     moved = rows.values != before
     columns = rows.columns()
     for group in spec.trainable:
-        parts = [moved[0][columns[slot.name]].any() for slot in rows.slots if slot.group == group]
+        parts = [moved[0][columns[part.name]].any() for part in rows.slices if part.group == group]
         assert any(parts), (kind, group)
     assert torch.equal(fixed.values, still), kind
-    after = dict(model.body.named_parameters())
+    after = dict(model.backbone.named_parameters())
     assert all(torch.equal(after[name], value) for name, value in body.items()), kind
 
 
@@ -214,10 +215,10 @@ def test_layers_of_a_backbone() -> None:
 
 
 def test_the_first_layers_of_pretrained_weights(tiny: Path) -> None:
-    def state(name: str) -> weights.State:
+    def state(name: str) -> dict[str, torch.Tensor]:
         spec = backbone(name)
-        body = backbones.build(spec, Draws(), 0.0)
-        return weights.body_state(spec, body, "pretrained", WEIGHTS, 0)
+        body = backbones.build(spec)
+        return initialisations.body_state(spec, body, "pretrained", WEIGHTS, 0)
 
     whole, part = state("tiny"), state("tiny@1")
     assert all(torch.equal(part[name], whole[name]) for name in part)

@@ -9,8 +9,7 @@ from torch import Tensor
 from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build
-from fpt.backbones.dropout import Draws
-from fpt.backbones.weights import body_state
+from fpt.backbones.initialisations import body_state
 from fpt.training.model import Model, assemble
 
 CPU = torch.device("cpu")
@@ -86,10 +85,7 @@ def test_both_are_one_body() -> None:
         ("random", None),
         ("statistics-tensor", WEIGHTS),
     ):
-        causal, both = (
-            body_state(body, build(body, Draws(), 0.0), init, weights, 3)
-            for body in (TINY[0], BOTH)
-        )
+        causal, both = (body_state(body, build(body), init, weights, 3) for body in (TINY[0], BOTH))
         assert list(causal) == list(both)
         for name, tensor in causal.items():
             assert torch.equal(tensor, both[name]), name
@@ -124,5 +120,5 @@ def test_the_named_ones_differ_from_the_causal_in_the_mask_alone(size: str) -> N
 
 def test_causality_of_every_backbone() -> None:
     causal = {body.family for body in BACKBONES.values() if body.causal}
-    controls = {"last-token", "mean-token", "split"}
+    controls = {"last-token", "mean-token", "gpt2-unfused"}
     assert causal == {"gpt2", "lstm", "lstm-released"} | controls

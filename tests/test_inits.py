@@ -8,12 +8,12 @@ from tiny import TINY, WEIGHTS, pretrained, task_of
 from torch import Tensor
 
 from fpt.backbones import Backbone, build
-from fpt.backbones.dropout import Draws
-from fpt.backbones.initialisations import Part, is_end, layer_of, weight_stds
-from fpt.backbones.weights import INITS, State, body_depends_on_seed, body_state, reads_weights
+from fpt.backbones.initialisations import INITS, Part, body_state, layer_of, part_of
+from fpt.backbones.weights import State
 from fpt.files import FptError
+from fpt.report.starts import weight_stds
 from fpt.training.loop import Loop
-from fpt.training.model import body_identity
+from fpt.training.model import backbone_identity
 
 pytestmark = pytest.mark.usefixtures("tiny")
 BODY = TINY[0]
@@ -24,13 +24,13 @@ REDRAWN = [name for name in DERIVED if name.startswith("statistics") or name == 
 
 
 def state(init: str, seed: int = 0) -> State:
-    return body_state(BODY, build(BODY, Draws(), 0.0), init, WEIGHTS, seed)
+    return body_state(BODY, build(BODY), init, WEIGHTS, seed)
 
 
 @pytest.fixture
-def known(monkeypatch: pytest.MonkeyPatch) -> State:
+def known() -> State:
     """Pretrained weights of `WIDE` whose every tensor has a mean and a std of its own."""
-    body = build(WIDE, Draws(), 0.0)
+    body = build(WIDE)
     shapes = {name: tuple(p.shape) for name, p in body.named_parameters()}
     shapes["positions"] = (WIDE.positions, WIDE.width)
     draw = torch.Generator().manual_seed(1)
@@ -38,13 +38,12 @@ def known(monkeypatch: pytest.MonkeyPatch) -> State:
         name: torch.randn(shape, generator=draw) * (0.5 + index / 8) + index / 4
         for index, (name, shape) in enumerate(shapes.items())
     }
-    monkeypatch.setattr("fpt.backbones.weights.pretrained", lambda *_: dict(made))
     return made
 
 
-def derived(init: str, seed: int = 0) -> State:
-    """A start made from `known`, before it is rounded."""
-    return INITS[init](WIDE, build(WIDE, Draws(), 0.0), None, seed)
+def derived(init: str, known: State, seed: int = 0) -> State:
+    """What `init` makes of `known`, before it is rounded."""
+    return INITS[init].make(WIDE, build(WIDE), known, seed)
 
 
 def moments(tensors: list[Tensor]) -> tuple[float, float]:
@@ -56,11 +55,11 @@ def kind_of(name: str, known: State) -> str:
     if name == "positions":
         return name
     matrix = "matrix" if known[name].dim() == 2 else name.rpartition(".")[2]
-    return f"{matrix} {is_end(WIDE, name)}"
+    return f"{matrix} {part_of(WIDE, name)}"
 
 
 def test_a_random_start_at_scale_differs_from_random_by_one_factor(known: State) -> None:
-    made, random = derived("random-at-scale"), derived("random")
+    made, random = derived("random-at-scale", known), derived("random", known)
     assert set(made) == set(random)
     matrix_names = [name for name in known if known[name].dim() == 2 and name != "positions"]
     factors = torch.cat([(made[name] / random[name]).flatten() for name in matrix_names])
@@ -73,7 +72,7 @@ def test_a_random_start_at_scale_differs_from_random_by_one_factor(known: State)
 
 @pytest.mark.parametrize("level", ["tensor", "layer", "global"])
 def test_statistics_are_those_of_the_pool_and_nothing_else(level: str, known: State) -> None:
-    drawn = derived(f"statistics-{level}")
+    drawn = derived(f"statistics-{level}", known)
     assert set(drawn) == set(known)
     for name, tensor in drawn.items():
         pool = [
@@ -94,7 +93,9 @@ def test_statistics_are_those_of_the_pool_and_nothing_else(level: str, known: St
 def test_the_pools_of_the_test_above_differ(known: State) -> None:
     """Else the three granularities would pass it as one."""
     name = "gpt2.h.0.attn.c_attn.weight"
-    stds = [derived(f"statistics-{level}")[name].std() for level in ("tensor", "layer", "global")]
+    stds = [
+        derived(f"statistics-{level}", known)[name].std() for level in ("tensor", "layer", "global")
+    ]
     assert stds[0] < 0.8 * stds[1] < 0.8 * stds[2]
 
 
@@ -102,7 +103,7 @@ def test_the_granularities_share_their_draws(known: State) -> None:
     name = "gpt2.h.1.mlp.c_fc.weight"
     normal = []
     for level in ("tensor", "layer", "global"):
-        drawn = derived(f"statistics-{level}")[name].double()
+        drawn = derived(f"statistics-{level}", known)[name].double()
         normal.append((drawn - drawn.mean()) / drawn.std())
     torch.testing.assert_close(normal[0], normal[1], rtol=0, atol=1e-5)
     torch.testing.assert_close(normal[0], normal[2], rtol=0, atol=1e-5)
@@ -151,9 +152,9 @@ def test_each_seed_has_its_own_draw_and_only_one(init: str) -> None:
     first, again, other = state(init, 0), state(init, 0), state(init, 1)
     assert all(torch.equal(first[name], again[name]) for name in first)
     assert any(not torch.equal(first[name], other[name]) for name in first)
-    assert body_depends_on_seed(init)
+    assert INITS[init].depends_on_seed
     runs = [pretrained(init=init, seed=seed) for seed in (0, 1)]
-    assert body_identity(runs[0]) != body_identity(runs[1])
+    assert backbone_identity(runs[0]) != backbone_identity(runs[1])
     assert all(torch.equal(t, t.bfloat16().float()) for t in first.values())
 
 
@@ -161,7 +162,7 @@ def test_each_seed_has_its_own_draw_and_only_one(init: str) -> None:
 def test_equal_tensors_do_not_get_one_draw(init: str, known: State) -> None:
     first, second = (f"gpt2.h.{layer}.mlp.c_fc.weight" for layer in (0, 1))
     known[second] = known[first].clone()
-    drawn = derived(init)
+    drawn = derived(init, known)
     both = torch.stack([drawn[first].flatten(), drawn[second].flatten()])
     assert abs(torch.corrcoef(both)[0, 1].item()) < 4.5 / both.shape[1] ** 0.5
 
@@ -178,8 +179,8 @@ def test_runs_train_on_every_start(init: str) -> None:
 
 def test_starts_that_read_weights_say_so() -> None:
     for init in INITS:
-        body = build(BODY, Draws(), 0.0)
-        if reads_weights(init):
+        body = build(BODY)
+        if INITS[init].reads_weights:
             with pytest.raises(FptError, match="weights"):
                 body_state(BODY, body, init, None, 0)
         else:

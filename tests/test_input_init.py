@@ -129,7 +129,7 @@ def values(loop: Loop, row: int) -> dict[str, Tensor]:
     """The values of run `row` by parameter, trained or fixed."""
     return {
         name: part.values[row, columns].clone()
-        for part in (loop.fixed, loop.rows)
+        for part in (loop.frozen, loop.rows)
         for name, columns in part.columns().items()
     }
 

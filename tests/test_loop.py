@@ -205,7 +205,7 @@ def test_a_run_that_diverges_late_keeps_what_it_had(tmp_path: Path) -> None:
     for _ in range(6):
         loop.train_step()
         if loop.step % 3 == 0:
-            loop.look()
+            loop.validate()
     loop.adam.lr.fill_(1e30)
     loop.run()
     (progress,) = loop.progress
@@ -303,7 +303,7 @@ sys.path.insert(0, {tests!r})
 import torch
 import tiny, test_loop
 from transformers import GPT2Model  # once for all
-from fpt import loop, train
+from fpt.training import loop, train
 from fpt.records import Store
 
 torch.set_num_threads(1)

@@ -10,7 +10,7 @@ from tiny import spec
 from torch import Tensor, nn
 
 from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build, group_of
-from fpt.backbones.dropout import Draws
+from fpt.backbones.layers import Draws
 from fpt.backbones.lstm import GROUPS, LayerNormLSTM, ReleasedLSTM, init_
 
 CPU = torch.device("cpu")
@@ -20,7 +20,7 @@ Body = LayerNormLSTM | ReleasedLSTM
 
 
 def make(kind: type, layers: int = 2, width: int = WIDTH, dropout: float = 0.0) -> Body:
-    body = kind(layers, width, Draws(), dropout)
+    body = kind(Backbone("", "lstm", layers, width), Draws(), dropout)
     init_(body, torch.Generator().manual_seed(1))
     body.draws.seeds = (0,)
     return body
@@ -142,7 +142,7 @@ def test_initial_values() -> None:
 @BODIES
 def test_built_without_values_then_filled_is_the_same_body(kind: type) -> None:
     with torch.device("meta"):
-        body = kind(2, WIDTH, Draws(), 0.0)
+        body = kind(Backbone("", "lstm", 2, WIDTH), Draws(), 0.0)
     assert all(parameter.is_meta for parameter in body.parameters())
     body.to_empty(device="cpu")
     with torch.no_grad():
@@ -228,7 +228,7 @@ def test_what_follows_does_not_change_what_was_read(kind: type) -> None:
 
 
 def residual_body(layers: int = 3, dropout: float = 0.0) -> LayerNormLSTM:
-    body = LayerNormLSTM(layers, WIDTH, Draws(), dropout, residual=True)
+    body = LayerNormLSTM(Backbone("", "lstm", layers, WIDTH, residual=True), Draws(), dropout)
     init_(body, torch.Generator().manual_seed(1))
     return body
 
@@ -273,7 +273,7 @@ def test_the_steps_from_the_lstm_to_the_transformer(size: str) -> None:
     assert (matched.residual, matched.positions) == (False, 0)
     assert set(positions.groups) - set(residual.groups) == {"positions"}
     for body in (deep, residual, positions, matched):
-        made = build(body, Draws(), 0.1)
+        made = build(body)
         assert isinstance(made, LayerNormLSTM)
         assert (len(made.layers), made.residual) == (body.layers, body.residual)
 
@@ -288,7 +288,8 @@ def test_the_transformer_of_the_paper_gives_twelve_layers() -> None:
 def test_deep_bodies_have_finite_states_and_gradients(kind: str, value: float) -> None:
     """12 and 18 layers as at the paper's size, narrower and on constant input: bits that stay."""
     layers = backbone(f"lstm-{kind}-small").layers
-    body = LayerNormLSTM(layers, WIDTH, Draws(), 0.0, kind == "residual")
+    spec_ = Backbone("", "lstm", layers, WIDTH, residual=kind == "residual")
+    body = LayerNormLSTM(spec_, Draws(), 0.0)
     init_(body, torch.Generator().manual_seed(1))
     x = torch.full((2, 40, WIDTH), value, requires_grad=True)
     hidden = body(x)
@@ -306,7 +307,7 @@ def test_a_table_of_positions_is_trained_per_run(monkeypatch: pytest.MonkeyPatch
     body = Backbone("lstm-with-positions", "lstm", 2, WIDTH, positions=64, residual=True)
     monkeypatch.setitem(BACKBONES, body.name, body)
     assert body.groups == ("output", "layernorm", "input", "positions", "recurrent")
-    names = [name for name, _ in build(body, Draws(), 0.0).named_parameters()]
+    names = [name for name, _ in build(body).named_parameters()]
     assert {group_of(body, name) for name in names} == {"layernorm", "recurrent"}
     common = {"backbone": body.name, "trainable": ("input", "output", "positions"), "seed": 3}
     specs = [spec(lr=0.01, **common), spec(lr=0.03, **common)]

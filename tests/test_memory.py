@@ -20,7 +20,8 @@ from fpt.analysis.memory import (
     memory_length,
     started,
 )
-from fpt.backbones.dropout import Draws
+from fpt.backbones import Backbone
+from fpt.backbones.layers import Draws
 from fpt.backbones.lstm import LayerNormLSTM, ReleasedLSTM, init_
 from fpt.files import FptError
 from fpt.report.style import LOOKS
@@ -30,7 +31,7 @@ WIDTH = 4
 
 def one_cell(forget: float) -> LayerNormLSTM:
     """One layer without norms or recurrence; gates that are constant; nearly linear."""
-    body = LayerNormLSTM(1, WIDTH, Draws(), 0.0)
+    body = LayerNormLSTM(Backbone("", "lstm", 1, WIDTH), Draws(), 0.0)
     (layer,) = body.layers
     with torch.no_grad():
         for parameter in body.parameters():
@@ -54,7 +55,7 @@ def test_a_cell_alone_forgets_by_its_gate() -> None:
 @pytest.mark.parametrize("kind", [LayerNormLSTM, ReleasedLSTM])
 def test_influence_is_the_norm_of_the_jacobian(kind: type) -> None:
     """With the basis as directions, which is what normal ones are on average."""
-    body = kind(2, WIDTH, Draws(), 0.0).double()
+    body = kind(Backbone("", "lstm", 2, WIDTH), Draws(), 0.0).double()
     init_(body, torch.Generator().manual_seed(1))
     body.draws.seeds = (0,)
     x = torch.randn(1, 6, WIDTH, dtype=torch.double, generator=torch.Generator().manual_seed(2))
@@ -124,7 +125,7 @@ def test_the_length_of_a_memory() -> None:
 def test_what_a_cell_keeps(kind: type) -> None:
     """Against the derivative of the new cell by the old one: its diagonal through the gate, and
     in the released cell through the gain of the norm, its mean and deviation held."""
-    body = kind(1, WIDTH, Draws(), 0.0).double().eval()
+    body = kind(Backbone("", "lstm", 1, WIDTH), Draws(), 0.0).double().eval()
     init_(body, torch.Generator().manual_seed(1))
     body.draws.seeds = (0,)
     (layer,) = body.layers

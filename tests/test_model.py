@@ -9,8 +9,7 @@ from torch import Tensor
 from transformers import GPT2LMHeadModel
 
 from fpt.backbones import BACKBONES, backbone, build, group_of
-from fpt.backbones.common import round_frozen
-from fpt.backbones.dropout import Draws
+from fpt.backbones.layers import round_frozen
 from fpt.files import FptError
 from fpt.sections.arms import FROZEN
 from fpt.tasks import Batch, get_task
@@ -46,13 +45,13 @@ def test_hidden_states_are_those_of_transformers(published: GPT2LMHeadModel) -> 
     assert expected.std() > 0.1
     x = vectors + model.positions[0, :16]
     close = {"rtol": 1e-5, "atol": 1e-5}
-    torch.testing.assert_close(model.body(x), expected, **close)
+    torch.testing.assert_close(model.backbone(x), expected, **close)
     for reads in (1, 8, 16):
         read = torch.arange(16 - reads, 16).expand(3, -1)
-        torch.testing.assert_close(model.body(x, None, read), expected[:, -reads:], **close)
+        torch.testing.assert_close(model.backbone(x, None, read), expected[:, -reads:], **close)
     last = torch.tensor([[3], [15], [0]])
     torch.testing.assert_close(
-        model.body(x, None, last), expected[torch.arange(3)[:, None], last], **close
+        model.backbone(x, None, last), expected[torch.arange(3)[:, None], last], **close
     )
     torch.testing.assert_close(model(batch)[0], model.output(expected[None, :, -8:])[0], **close)
 
@@ -93,8 +92,8 @@ def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny) -> 
     for whole in (False, True):
         model, rows, _ = assemble([run], task_of(run), CPU)
         if whole:
-            shortcut = model.body.forward
-            model.body.forward = lambda x, mask, read, full=shortcut: full(x).gather(
+            shortcut = model.backbone.forward
+            model.backbone.forward = lambda x, mask, read, full=shortcut: full(x).gather(
                 1, read[..., None].expand(-1, -1, x.shape[-1])
             )
         batch = task_of(run).train_batch([0], 0, 8, CPU)
@@ -177,7 +176,7 @@ def test_every_parameter_of_a_body_is_in_the_group_of_its_name(name: str, tiny) 
         for pattern in patterns
         for layer in (range(body.layers) if "#" in pattern else [0])
     }
-    found = dict(build(body, Draws(), 0.1).named_parameters())
+    found = dict(build(body).named_parameters())
     assert {full: group_of(body, full) for full in found} == expected
     assert all(parameter.is_meta for parameter in found.values())
     assert set(expected.values()) | {"input", "output"} == set(body.groups) - {"positions"}
@@ -189,13 +188,13 @@ def test_trained_parameters_are_those_of_the_groups_named(family: str, tiny) -> 
     body = backbone(family)
     task = get_task("bit-xor", n=2)
     counts = parameter_counts(body, task)
-    names = {full: group_of(body, full) for full, _ in build(body, Draws(), 0).named_parameters()}
+    names = {full: group_of(body, full) for full, _ in build(body).named_parameters()}
     own = {"input": ["input.weight", "input.bias"], "output": ["output.weight", "output.bias"]}
     own |= {"positions": ["positions"]} if body.positions else {}
     for group in body.groups:
         run = spec(backbone=family, trainable=(group,))
         model, rows, fixed = assemble([run], task, CPU)
-        expected = own.get(group) or [f"body.{n}" for n, g in names.items() if g == group]
+        expected = own.get(group) or [f"backbone.{n}" for n, g in names.items() if g == group]
         assert sorted(rows.columns()) == sorted(expected)
         assert rows.width == counts[group] > 0
         trained = {n for n, p in model.named_parameters() if p.requires_grad}
@@ -278,7 +277,7 @@ def test_an_unknown_group(tiny) -> None:
 
 
 LAST = [
-    f"body.gpt2.h.1.attn.{part}.{kind}"
+    f"backbone.gpt2.h.1.attn.{part}.{kind}"
     for part in ("c_attn", "c_proj")
     for kind in ("weight", "bias")
 ]
@@ -287,7 +286,7 @@ LAST = [
 def test_the_last_attention_layer_is_a_part_of_its_own(tiny) -> None:
     run = spec(trainable=("feedforward", "last-attention", "output"))
     model, rows, _ = assemble([run], task_of(run), CPU)
-    assert [slot.name for slot in rows.slots if slot.group == "last-attention"] == LAST
+    assert [part.name for part in rows.slices if part.group == "last-attention"] == LAST
     trained = {name for name, p in model.named_parameters() if p.requires_grad}
     assert {name for name in trained if ".attn." in name} == set(LAST)
     body, task = backbone("tiny"), task_of(run)
@@ -346,7 +345,7 @@ def test_training_changes_the_groups_named_and_not_one_bit_beside_them(
     body = backbone(run.backbone)
     for name, value in after.items():
         own = name.split(".")[0]
-        group = group_of(body, name) if own == "body" else own
+        group = group_of(body, name) if own == "backbone" else own
         if group in trained:
             moved = (value != before[name]).double().mean()
             # Not all: the biases of the keys shift all scores of a query alike.
@@ -399,8 +398,8 @@ def test_dropout_falls_on_linear_input_nets_and_on_no_embedding(tiny) -> None:
 def test_bodies_kept_in_bf16_compute_what_autocast_computes(tiny) -> None:
     run = pretrained(dropout=0.0)
     loops = [Loop([run], task_of(run), CPU) for _ in range(2)]
-    round_frozen(loops[1].model.body)
-    dtypes = {name: it.dtype for name, it in loops[1].model.body.named_parameters()}
+    round_frozen(loops[1].model.backbone)
+    dtypes = {name: it.dtype for name, it in loops[1].model.backbone.named_parameters()}
     assert {it for name, it in dtypes.items() if ".ln_" not in name} == {torch.bfloat16}
     assert {it for name, it in dtypes.items() if ".ln_" in name} == {torch.float32}
     batch = loops[0].task.train_batch([0], 0, 8, CPU)

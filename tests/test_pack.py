@@ -13,7 +13,7 @@ from fpt.backbones import backbone
 from fpt.spec import RunSpec
 from fpt.training.loop import Loop
 from fpt.training.model import assemble
-from fpt.training.packing import Adam, PackedLayerNorm, Rows, Slot, losses
+from fpt.training.packing import Adam, PackedLayerNorm, PackedParameters, ParameterSlice, losses
 
 CPU = torch.device("cpu")
 FROZEN = ("input", "layernorm", "output", "positions")
@@ -49,7 +49,7 @@ def in_common(loop: Loop, names: Sequence[str], row: int) -> Tensor:
     """The values of run `row` in the parameters `names`, whether they are trained or fixed."""
     parts = []
     for name in names:
-        rows = loop.rows if name in loop.rows.columns() else loop.fixed
+        rows = loop.rows if name in loop.rows.columns() else loop.frozen
         parts.append(rows.values[row, rows.columns()[name]])
     return torch.cat(parts)
 
@@ -118,7 +118,7 @@ def test_a_column_that_a_run_does_not_train_stays() -> None:
     loop = loop_of(*specs)
     before = loop.rows.values.clone()
     trace(loop, 3)
-    groups = {slot.name: slot.group for slot in loop.rows.slots}
+    groups = {part.name: part.group for part in loop.rows.slices}
     for row, run in enumerate(specs):
         for name, columns in loop.rows.columns().items():
             same = torch.equal(before[row, columns], loop.rows.values[row, columns])
@@ -153,7 +153,7 @@ def test_adam_and_clipping_are_pytorchs(clip: float) -> None:
     theirs = loop_of(run)
     parameters = [p for p in theirs.model.parameters() if p.requires_grad]
     names = [n for n, p in theirs.model.named_parameters() if p.requires_grad]
-    assert len(names) == len(ours.rows.slots)
+    assert len(names) == len(ours.rows.slices)
     optimiser = torch.optim.Adam(parameters, lr=run.lr)
     for step in range(8):
         optimiser.zero_grad(set_to_none=False)
@@ -171,7 +171,9 @@ def test_adam_and_clipping_are_pytorchs(clip: float) -> None:
 def test_adam_on_a_known_gradient() -> None:
     owner = nn.Module()
     owner.register_parameter("weight", None)
-    rows = Rows([Slot(owner, "weight", (2,), "input", "weight")], trained=True)
+    rows = PackedParameters(
+        [ParameterSlice(owner, "weight", (2,), "input", "weight")], trained=True
+    )
     rows.bind(torch.tensor([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]))
     mask = torch.tensor([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
     adam = Adam(rows, torch.tensor([[0.1], [0.1], [0.5]]), torch.full((3, 1), 1.0), mask)

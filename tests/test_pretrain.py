@@ -13,8 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
 from fpt import backbones
 from fpt.backbones import Backbone
-from fpt.backbones.dropout import Draws
-from fpt.backbones.weights import body_state
+from fpt.backbones.initialisations import body_state
 from fpt.files import FptError
 from fpt.pretraining import corpus, language, models
 from fpt.pretraining.body import finished, write_weights
@@ -203,7 +202,7 @@ def test_loss_falls_and_the_body_is_the_one_that_was_trained(
 
 def read_back(body: Backbone, out: Path) -> tuple[dict[str, torch.Tensor], torch.nn.Module]:
     """State and module of a body, found by the name of its folder."""
-    built = backbones.build(body, Draws(), 0.0)
+    built = backbones.build(body)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FPT_BACKBONES", str(out.parent))
         state = body_state(body, built, "pretrained", out.name, 0)
@@ -355,7 +354,7 @@ def test_the_statistics_alone_of_a_body_that_was_trained_here(
     assert pretrain(DYCK, short / "backbones" / DYCK.name, evaluations=1)
     monkeypatch.setenv("FPT_BACKBONES", str(short / "backbones"))
     trained, control = (
-        body_state(TINY, backbones.build(TINY, Draws(), 0.0), init, DYCK.name, 0)
+        body_state(TINY, backbones.build(TINY), init, DYCK.name, 0)
         for init in ("pretrained", "statistics-tensor")
     )
     name = next(name for name in trained if name.endswith("mlp.c_fc.weight"))

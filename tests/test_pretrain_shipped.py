@@ -9,8 +9,8 @@ import torch
 
 from fpt import files as paths
 from fpt.backbones import build
-from fpt.backbones.dropout import Draws
-from fpt.backbones.weights import body_state, file_digest, stated_digest
+from fpt.backbones.initialisations import body_state
+from fpt.backbones.weights import file_digest, stated_digest
 from fpt.pretraining.provide import backbone_of, plan_of
 
 SHIPPED = sorted(paths.SHIPPED.glob("*/"))
@@ -31,8 +31,8 @@ def test_they_are_what_would_be_made_under_their_name(folder: Path) -> None:
 def test_they_are_small_and_fit_their_backbone(folder: Path) -> None:
     assert sum(file.stat().st_size for file in folder.iterdir()) < 4_000_000
     spec = backbone_of(folder.name)
-    state = body_state(spec, build(spec, Draws(), 0.0), "pretrained", folder.name, 0)
-    start = body_state(spec, build(spec, Draws(), 0.0), "random", None, 0)
+    state = body_state(spec, build(spec), "pretrained", folder.name, 0)
+    start = body_state(spec, build(spec), "random", None, 0)
     assert all(value.isfinite().all() for value in state.values())
     assert {name for name in start if torch.equal(start[name], state[name])} == set()
 

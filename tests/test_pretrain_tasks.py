@@ -12,8 +12,8 @@ from safetensors.torch import load_file
 from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES, Backbone, backbone, build
-from fpt.backbones.dropout import Draws
-from fpt.backbones.weights import State, body_state
+from fpt.backbones.initialisations import body_state
+from fpt.backbones.weights import State
 from fpt.files import FptError
 from fpt.pretraining import supervised
 from fpt.pretraining.supervised import KeepingLoop, TaskPretraining, pretrain
@@ -64,7 +64,7 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> list[KeepingLoop]:
 def read_back(name: str, identity: str) -> tuple[State, Callable[..., torch.Tensor]]:
     """State and module of a body, found by its identity."""
     spec = backbone(name)
-    body = build(spec, Draws(), 0.0)
+    body = build(spec)
     state = body_state(spec, body, "pretrained", identity, 0)
     inside = {name: value for name, value in state.items() if name != "positions"}
     body.load_state_dict(inside, assign=True)
@@ -73,7 +73,7 @@ def read_back(name: str, identity: str) -> tuple[State, Callable[..., torch.Tens
 
 def random_start(plan: TaskPretraining) -> State:
     spec = backbone(plan.backbone)
-    return body_state(spec, build(spec, Draws(), 0.0), "random", None, plan.seed)
+    return body_state(spec, build(spec), "random", None, plan.seed)
 
 
 @every_plan

@@ -6,22 +6,17 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+import throughput
 import torch
 import torch.nn.functional as F
+from cores import SideBySide, side_by_side
+from plain import PlainRun
+from throughput import Case, Measured, lines, specs_of
 
-from fpt import bench
-from fpt.backbones import backbone
-from fpt.backbones.common import GeluOnCPU
-from fpt.backbones.dropout import Draws, Dropout
-from fpt.bench import throughput
-from fpt.bench.cores import SideBySide, side_by_side
-from fpt.bench.plain import PlainRun
-from fpt.bench.threads import threaded
-from fpt.bench.throughput import Case, Measured, specs_of
+from fpt.backbones.layers import Draws, Dropout, GeluOnCPU
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.tasks.rng import fold
-from fpt.training.flops import matrix_parameters
 from fpt.training.loop import Loop
 
 
@@ -67,16 +62,6 @@ def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass() -> None:
     assert torch.autograd.gradcheck(drop.add, (x, y))
 
 
-@pytest.fixture
-def small(tiny, monkeypatch: pytest.MonkeyPatch) -> Case:
-    """The benchmark with cases of a tiny body."""
-    monkeypatch.setattr("fpt.training.device.torch.cuda.is_available", lambda: False)
-    case = Case("3 runs", "bit-xor", {"n": 2}, "tiny", 4, 3, "cpu")
-    monkeypatch.setattr(bench, "CASES", (case, replace(case, kind="cuda")))
-    monkeypatch.setattr(bench, "CACHED", replace(case, name="output net alone"))
-    return case
-
-
 def test_ratios_are_medians_of_rounds() -> None:
     steps = {"plain": [2.0, 4.0, 9.0], "single": [1.0, 2.0, 3.0], "packed": [1.0, 2.0, 6.0]}
     one = Measured("c", 3, 10, 400, steps, [0.5, 1.0, 1.0], [2400.0] * 3, {}, 0, {})
@@ -90,17 +75,6 @@ def test_ratios_are_medians_of_rounds() -> None:
     assert json.loads(json.dumps(asdict(one)))["runs"] == 3
     slower = replace(one, steps=steps | {"packed": [2.0, 4.0, 12.0]})
     assert slower.summary["packed / plain"] == 3.0
-
-
-def test_threads_are_compared_by_rounds_and_put_back(small: Case) -> None:
-    torch.set_num_threads(1)
-    found = threaded(small, 3, 0.001)
-    assert torch.get_num_threads() == 1
-    assert found.flops == 2 * 2 * matrix_parameters(backbone("tiny")) * 4 * 4  # 4 of 4 tokens
-    assert len(found.one) == len(found.every) == 3
-    assert bench.lines(found)[0] == "3 runs"
-    gains = replace(found, cores=8, one=[2.0, 3.0, 4.0], every=[1.0, 1.0, 4.0]).summary
-    assert gains["8 threads / one"] == 2.0
 
 
 def test_packs_on_all_cores_are_compared_with_the_best_plain_loop(
@@ -117,7 +91,7 @@ def test_packs_on_all_cores_are_compared_with_the_best_plain_loop(
     assert not multiprocessing.active_children()
     times = [[2.0, 4.0], [2.0, 4.0], [1.0, 1.0]]
     three = SideBySide("c", [2, 2], one=[1.0, 1.0, 3.0], every=[2.0, 0.5, 3.0], packs=times)
-    assert bench.lines(three) == [
+    assert lines(three.case, three.summary) == [
         "c",
         "        1.50  packs of 2 and 2 side by side / plain",
     ]  # of .75 to 12
@@ -155,11 +129,10 @@ def test_the_plain_loop_is_the_same_training(
     assert np.mean(plain) == pytest.approx(np.mean(packed), abs=apart)
 
 
-def test_a_round_has_the_same_steps_of_both_loops(
-    small: Case, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_round_has_the_same_steps_of_both_loops(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = Case("3 runs", "bit-xor", {"n": 2}, "tiny", 4, 3, "cpu")
     specs = [replace(spec, dropout=0.0) for spec in specs_of(small)]
     monkeypatch.setattr(throughput, "specs_of", lambda case: specs)
-    losses = bench.measure(small, 4, 0.01).losses
+    losses = throughput.measure(small, 4, 0.01).losses
     assert losses["plain"] == pytest.approx(losses["packed"], abs=1e-4)
     assert len(set(losses["plain"])) == 4

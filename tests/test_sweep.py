@@ -7,9 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +18,6 @@ from refusals import check_said, refusal
 from test_limits import made
 from tiny import clock_of_steps, pretrained, spec
 
-from fpt.__main__ import terminated
 from fpt.files import FptError, lock
 from fpt.records import Record, Store
 from fpt.spec import RunSpec
@@ -103,62 +99,12 @@ def test_packs_are_a_function_of_the_specs_and_their_order() -> None:
 
 
 def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:
-    assert sizes([pretrained(seed=seed) for seed in range(2 * MAX_RUNS + 1)]) == [1, 16, 16]
+    many = [pretrained(seed=seed) for seed in range(2 * MAX_RUNS + 1)]
+    assert sizes(many) == [5, 6, 6]  # of about equal size
+    assert sorted(map(len, packs(many, max_runs=3))) == [2, 3, 3, 3, 3, 3]
     heavy = [pretrained(seed=seed, batch=MAX_TOKENS // (4 * 3)) for seed in range(4)]
-    assert sizes(heavy) == [1, 3]
+    assert sizes(heavy) == [2, 2]
     assert sizes([replace(run, batch=MAX_TOKENS) for run in heavy]) == [1, 1, 1, 1]
-
-
-def test_few_packs_are_halved_for_idle_workers() -> None:
-    """The largest first, by work; no part has fewer than four runs."""
-    (twelve,) = packs([pretrained(seed=seed) for seed in range(12)])
-    (longer,) = packs([pretrained(seed=seed, steps=120) for seed in range(8)])
-    seven = longer[:7]
-
-    def parts(found: list[tuple[RunSpec, ...]], workers: int) -> list[int]:
-        halves = sweep.split(found, workers)
-        assert [run for pack in halves for run in pack] == [run for pack in found for run in pack]
-        return [len(pack) for pack in halves]
-
-    assert parts([twelve], 1) == [12]
-    assert parts([twelve], 2) == parts([twelve], 9) == [6, 6]
-    assert parts([twelve, longer], 2) == [12, 8]
-    assert parts([twelve, longer], 3) == [12, 4, 4]
-    assert parts([twelve, longer], 4) == [6, 6, 4, 4]
-    assert parts([twelve, seven], 3) == [6, 6, 7]
-    assert parts([], 2) == []
-
-
-class InThisProcess:
-    """Instead of a pool of processes: what a test has replaced is so for the workers too."""
-
-    def __init__(self, *given: object) -> None:
-        pass
-
-    def __enter__(self) -> "InThisProcess":
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-    def submit(self, call: Callable[..., object], *given: object) -> Future[object]:
-        future: Future[object] = Future()
-        future.set_result(call(*given))
-        return future
-
-
-def test_a_sweep_of_halves_goes_on_from_their_checkpoints(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also when one half is done. By a clock of steps, five in each call: no step is repeated."""
-    runs = [pretrained(seed=seed) for seed in range(8)]
-    clock = clock_of_steps(monkeypatch)
-    monkeypatch.setattr(sweep, "ProcessPoolExecutor", InThisProcess)
-    made = [sweep.run(runs, store, device="cpu", workers=2, budget=4.5) for _ in range(5)]
-    assert made == [0, 0, 4, 0, 4]
-    assert clock[0] == 24
-    found = [store.read(run.key) for run in runs]
-    assert [record and len(record.pack) for record in found] == [4] * 8
 
 
 def test_large_steps_take_the_cores_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +244,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 import tiny, test_sweep
 from transformers import GPT2Model  # once for both
-from fpt import sweep
+from fpt.training import sweep
 from fpt.records import Store
 
 tiny.register()
@@ -361,7 +307,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 import test_sweep
-from fpt import sweep
+from fpt.training import sweep
 from fpt.records import Store
 
 store = Store(Path({folder!r}) / "reports" / "smoke" / "records")
@@ -427,28 +373,3 @@ def test_a_record_is_whole(store: Store) -> None:
     assert isinstance(record, Record)
     assert record.environment["threads"] == 1
     assert math.isfinite(record.metrics["test_accuracy"])
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_waits_until_all_workers_have_begun(number: signal.Signals) -> None:
-    """One that was half begun would be nobody's, and never end. Any thread may take the signal."""
-    end = threading.Event()
-    other = threading.Thread(target=end.wait)
-    other.start()
-    before = signal.signal(number, terminated)
-    steps = []
-
-    def begin() -> None:
-        with sweep.uninterrupted():
-            os.kill(os.getpid(), number)
-            time.sleep(0.01)
-            steps.append("begun")
-
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            begin()
-    finally:
-        signal.signal(number, before)
-        end.set()
-        other.join()
-    assert steps == ["begun"]

@@ -12,8 +12,8 @@ from tiny import WEIGHTS, pretrained, spec, task_of
 from torch import Tensor
 
 from fpt.backbones import backbone, build
-from fpt.backbones.dropout import Draws
-from fpt.backbones.weights import INITS, body_depends_on_seed, body_state, file_digest, find
+from fpt.backbones.initialisations import INITS, body_state
+from fpt.backbones.weights import file_digest, find
 from fpt.files import FptError
 from fpt.training.model import assemble
 
@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 def start(name: str, init: str, seed: int = 0, weights: str | None = None) -> dict[str, Tensor]:
     body = backbone(name)
-    return body_state(body, build(body, Draws(), 0.1), init, weights, seed)
+    return body_state(body, build(body), init, weights, seed)
 
 
 def file_of(tiny: Path) -> Path:
@@ -82,9 +82,8 @@ def test_a_seed_is_a_body(name: str, tiny: Path) -> None:
 
 
 def test_pretrained_bodies_do_not_depend_on_the_seed(tiny: Path) -> None:
-    assert not body_depends_on_seed("pretrained")
-    assert body_depends_on_seed("random")
-    assert body_depends_on_seed("random-scaled")
+    depends = {init for init in INITS if INITS[init].depends_on_seed}
+    assert set(INITS) - depends == {"pretrained", "random-layernorm"}
     one, two = (start("tiny", "pretrained", seed, WEIGHTS) for seed in (0, 1))
     assert all(torch.equal(one[name], two[name]) for name in one)
 

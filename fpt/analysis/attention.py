@@ -29,7 +29,7 @@ def maps(model: Model, batch: Batch, keep: Callable[[Tensor], Tensor] = torch.cl
     transformers' default attention has no probabilities to give, so the blocks are run again with
     its eager one on the same packed vectors.
     """
-    body = model.body
+    body = model.backbone
     if not isinstance(body, GPT2Body) or not body.causal:
         raise FptError(
             f"Attention maps are read from causal GPT-2 bodies, not from {type(body).__name__}; "

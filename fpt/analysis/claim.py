@@ -17,14 +17,12 @@ OURS = "not claimed by the paper"
 MATCH = 0.05
 # The paper's cells rest on about 100 test images, so 5 points are the least it can claim.
 LEAD = 5.0
-LANGUAGE = (
-    "English"  # as a language, in place of a task: what bodies are taught (`fpt.sections.lessons`)
-)
 
 
 def every_task(task: str) -> bool:
-    """Every task, English as a language not being one."""
-    return task != LANGUAGE
+    """Covers all tasks."""
+    del task
+    return True
 
 
 @dataclass(frozen=True)

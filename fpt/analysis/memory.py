@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from ..backbones import backbone, build
-from ..backbones.dropout import Draws
+from ..backbones.initialisations import body_state
+from ..backbones.layers import Draws
 from ..backbones.lstm import LayerNormLSTM, ReleasedLSTM
-from ..backbones.weights import body_state
 from ..files import FptError
 from ..report.style import INK, LOOKS, MUTED, styled
 from ..report.table import label
@@ -45,7 +45,7 @@ def started(
         )
     draws = Draws()
     draws.seeds = (seed,)  # the released LSTM's initial state is random, in evaluation too
-    body = build(spec, draws, 0.0)
+    body = build(spec, draws)
     state = body_state(spec, body, init, weights, seed)
     positions = state.pop("positions", None)
     body.load_state_dict(state, assign=True)

@@ -1,11 +1,12 @@
-"""What is frozen: names, sizes, and how a body of each family is built.
+"""The backbones: their names, sizes and families, and how each is built.
 
-Every body is an `nn.Module` with `forward(x, mask, read)`: packed token vectors (N, T, width),
-positions already added, to hidden states (N, T, width), or those at `read` (N, R). Dropout falls on
-vectors of the body's width, not on attention weights nor inside a feedforward layer. A body is
-built without weights, on the meta device; `fpt.backbones.weights` fills it. Sizes come from this
-table, never from a download. What a body takes of transformers is imported when one is built: that
-takes longer than all of torch, and most pages and commands build none.
+A backbone is an `nn.Module` with `forward(x, mask, read)`: token vectors (N, T, width), positions
+already added, to hidden states (N, T, width), or (N, R, width) at the positions `read` (N, R).
+`mask` (N, T) is True for a real token. The N = K * B rows are the batches of K packed runs, one run
+after the other. Dropout applies to vectors of the backbone's width, not to attention weights nor
+inside a feedforward layer. A backbone is built on the meta device, without weights, which
+`fpt.backbones.initialisations` gives it. Sizes come from this table, never from a download.
+transformers is imported only when a backbone is built: its import takes longer than all of torch.
 """
 
 import re
@@ -16,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from ..files import FptError, instead
-from . import bert, common, encoder, gpt2, longformer, lstm, none, split, t5, vit
-from .dropout import Draws
+from . import bert, encoder, gpt2, gpt2_unfused, lstm, no_transformer, t5, vit
+from .layers import Draws
 
-LAST_ATTENTION = "last-attention"  # of group `attention`, what lies in the last layer
+LAST_ATTENTION = "last-attention"  # the part of group `attention` in the last layer
 LAYER = re.compile(r"\.(\d+)\.")  # the number of its layer, from 0, in a parameter's name
 
 
@@ -30,15 +31,15 @@ class Family:
     build: Callable[["Backbone", Draws, float], nn.Module]
     groups: tuple[tuple[str, str], ...]  # regular expression of the name -> trainable group
     causal: bool
-    init_: Callable[[nn.Module, torch.Generator], None]  # default start of the body
-    position_std: float = 0.02  # default start of the table
-    # A checkpoint's tensors by the body's names, and "positions"; stored that way where None.
-    load: Callable[["Backbone", Mapping[str, Tensor]], dict[str, Tensor]] | None = None
+    init_: Callable[[nn.Module, torch.Generator], None]  # default initialisation
+    position_std: float = 0.02  # of the default initialisation of `positions`
+    # From a checkpoint's names of tensors to ours; None: they are stored by ours.
+    load: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] | None = None
 
 
 @dataclass(frozen=True)
 class Backbone:
-    """A size of a family. `hub` names the published weights, where there are any."""
+    """A size of a family. `hub` names the published weights, if any."""
 
     name: str
     family: str
@@ -48,16 +49,16 @@ class Backbone:
     positions: int = 0  # longest sequence; 0: any
     vocabulary: int = 0
     hub: str | None = None
-    window: int = 0  # Longformer: how many tokens around it one token sees
-    rank: int = 0  # Linformer: how many keys are left of a sequence
+    window: int = 0  # Longformer: the number of tokens around it that a token sees
+    rank: int = 0  # Linformer: the number of keys of a sequence
     bidirectional: bool = False  # GPT-2: without its causal mask
     residual: bool = False  # LSTM: with a residual connection around each layer
-    fixed: bool = False  # split: attention that does not depend on the tokens
-    feedforward: bool = True  # split: with feedforward layers
+    fixed: bool = False  # gpt2-unfused: attention that does not depend on the tokens
+    feedforward: bool = True  # gpt2-unfused: with feedforward layers
 
     @property
     def causal(self) -> bool:
-        """Whether a token hears only of those before it."""
+        """Whether a token sees only itself and those before it."""
         return FAMILIES[self.family].causal and not self.bidirectional
 
     @property
@@ -72,29 +73,26 @@ class Backbone:
 
     @property
     def trainable(self) -> tuple[str, ...]:
-        """The groups, and the part of one that can be named instead: a run that trains all groups
-        names no part."""
+        """The names that `trainable` of a run may have: the groups, and the part of one."""
         return (*self.groups, *((LAST_ATTENTION,) if "attention" in self.groups else ()))
 
 
 FAMILIES: Mapping[str, Family] = {
-    "gpt2": Family(gpt2.build, gpt2.GROUPS, True, gpt2.init_, load=gpt2.load),
-    "lstm": Family(lstm.build_standard, lstm.GROUPS, True, lstm.init_),
-    "lstm-released": Family(lstm.build_released, lstm.GROUPS, True, lstm.init_),
-    "bert": Family(bert.build, bert.GROUPS, False, common.init_, load=bert.load),
-    "longformer": Family(
-        longformer.build, longformer.GROUPS, False, common.init_, load=longformer.load
-    ),
-    "t5-encoder": Family(t5.build, t5.GROUPS, False, t5.init_, load=t5.load),
-    "vit": Family(vit.build, vit.GROUPS, False, common.init_, 0.0, vit.load),
-    "vanilla": Family(encoder.build, encoder.GROUPS, False, encoder.init_),
-    "linformer": Family(encoder.build, encoder.GROUPS, False, encoder.init_),
-    "split": Family(split.build, split.GROUPS, True, split.init_),
-    "last-token": Family(none.build_last, none.GROUPS, True, none.init_),
-    "mean-token": Family(none.build_mean, none.GROUPS, True, none.init_),
+    "gpt2": Family(gpt2.GPT2Body, gpt2.GROUPS, True, gpt2.init_, load=gpt2.load),
+    "lstm": Family(lstm.LayerNormLSTM, lstm.GROUPS, True, lstm.init_),
+    "lstm-released": Family(lstm.ReleasedLSTM, lstm.GROUPS, True, lstm.init_),
+    "bert": Family(bert.BertBody, bert.GROUPS, False, bert.init_, load=bert.load),
+    "longformer": Family(bert.BertBody, bert.GROUPS, False, bert.init_, load=bert.load_longformer),
+    "t5-encoder": Family(t5.T5Body, t5.GROUPS, False, t5.init_, load=t5.load),
+    "vit": Family(vit.ViTBody, vit.GROUPS, False, bert.init_, 0.0, vit.load),
+    "vanilla": Family(encoder.Encoder, encoder.GROUPS, False, encoder.init_),
+    "linformer": Family(encoder.Encoder, encoder.GROUPS, False, encoder.init_),
+    "gpt2-unfused": Family(gpt2_unfused.UnfusedGPT2, gpt2_unfused.GROUPS, True, gpt2_unfused.init_),
+    "last-token": Family(no_transformer.LastToken, (), True, no_transformer.init_),
+    "mean-token": Family(no_transformer.MeanToken, (), True, no_transformer.init_),
 }
 
-# Layers, width and heads of the local sizes.
+# Layers, width and heads of the sizes that are pretrained here.
 SIZES = {
     "pico": (2, 64, 2),
     "nano": (4, 128, 4),
@@ -117,10 +115,10 @@ def _lstms(size: str, layers: int, width: int) -> tuple[Backbone, ...]:
     """The LSTM made more like the transformer of a size, one step after another (section 3.3, of
     the paper's second version): as deep, with residual connections, with a table of positions. And
     two that are matched to it: `matched` has as many frozen matrix parameters, 8 width^2 per layer
-    where the transformer has 12; `flops` can take as many FLOPs per token, so it has layers for
-    what attention costs in the longest sequence (of which a task takes the first ones, see
-    `fpt.training.flops.as_costly`), and residuals without which so many would pass nothing on. None
-    at a size where that would not be deeper."""
+    instead of the transformer's 12; `flops` can take as many FLOPs per token: it has layers for
+    attention in the longest sequence, of which a task takes the first ones
+    (`fpt.training.flops.as_costly`), and residuals, without which so many layers would pass nothing
+    on. Empty for a size whose transformer is not deeper than `LSTM_LAYERS`."""
     if layers <= LSTM_LAYERS:
         return ()
     as_costly = 3 * layers // 2 + layers * 1024 // (4 * width)
@@ -184,9 +182,11 @@ BACKBONES: Mapping[str, Backbone] = {
             for body in (
                 Backbone(f"last-token-{size}", "last-token", 0, width),
                 Backbone(f"mean-token-{size}", "mean-token", 0, width),
-                Backbone(f"attention-{size}", "split", 1, width, heads, 1024, feedforward=False),
-                Backbone(f"split-{size}", "split", layers, width, heads, 1024),
-                Backbone(f"fixed-{size}", "split", layers, width, heads, 1024, fixed=True),
+                Backbone(
+                    f"attention-{size}", "gpt2-unfused", 1, width, heads, 1024, feedforward=False
+                ),
+                Backbone(f"split-{size}", "gpt2-unfused", layers, width, heads, 1024),
+                Backbone(f"fixed-{size}", "gpt2-unfused", layers, width, heads, 1024, fixed=True),
             )
         ),
     )
@@ -209,14 +209,15 @@ def backbone(name: str) -> Backbone:
     return replace(found, name=name, layers=int(layers))
 
 
-def build(spec: Backbone, draws: Draws, dropout: float) -> nn.Module:
-    """The body on the meta device: shapes without values."""
+def build(spec: Backbone, draws: Draws | None = None, dropout: float = 0.0) -> nn.Module:
+    """The backbone on the meta device: shapes without values. `draws` are the random numbers of its
+    dropout and noise."""
     with torch.device("meta"):
-        return FAMILIES[spec.family].build(spec, draws, dropout)
+        return FAMILIES[spec.family].build(spec, draws or Draws(), dropout)
 
 
 def group_of(spec: Backbone, name: str) -> str:
-    """The trainable group of the body's parameter `name`."""
+    """The trainable group of the parameter `name`."""
     for pattern, group in FAMILIES[spec.family].groups:
         if re.search(pattern, name):
             return group
@@ -224,7 +225,7 @@ def group_of(spec: Backbone, name: str) -> str:
 
 
 def trained_group(spec: Backbone, name: str, trained: Collection[str]) -> str | None:
-    """The name in `trained` under which parameter `name` is trained; None where it is frozen."""
+    """The name in `trained` under which parameter `name` is trained; None if it is frozen."""
     group = group_of(spec, name)
     if group in trained:
         return group

@@ -1,20 +1,24 @@
-"""BERT through transformers: the encoder alone, fed with vectors instead of token ids.
+"""BERT and Longformer through transformers: the encoder alone, fed with vectors instead of ids.
 
-The published model adds word, position and token-type vectors, then applies a norm and dropout.
-Here positions are added before the body, so the body begins with the token-type vector (of the
-first segment, the only one there is) and that norm. Bidirectional: padding is masked. `positions`
-is the published table of 512 absolute positions.
+The published BERT adds word, position and token-type vectors, then applies a norm and dropout.
+Here positions are added before the backbone, so the backbone begins with the token-type vector (of
+the first segment, the only one there is) and that norm. Bidirectional: padding is masked.
+`positions` is the published table of 512 absolute positions.
+
+Longformer (Beltagy et al. 2020) is RoBERTa whose tokens see a window. Without global attention,
+which the tasks here give no token, it is a BERT under a band mask: the same parameters by the same
+names, the same numbers as transformers' model (tested). Its chunked attention would pad every
+sequence to whole windows of 512; the band needs no padding. The projections for global attention
+are left out. `positions` is the published table of 4,096.
 """
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from .common import at, keys_seen
-from .dropout import Draws, Dropout
+from .layers import Draws, Dropout, renamed, select_positions, visible_keys
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -25,15 +29,14 @@ GROUPS = (
     (r"\.(intermediate|output)\.", "feedforward"),
     (r"^token_type\.", "embeddings"),
 )
+FIRST_POSITION = 2  # of Longformer: RoBERTa leaves the first two rows of its table unused
 
 
 class BertBody(nn.Module):
-    """BERT's embedding norm and blocks. With `window`, a token sees that many around it, half on
-    either side, and itself: a Longformer without global attention."""
+    """BERT's embedding norm and blocks. With a window in `spec`, a token sees that many around it,
+    half on either side, and itself: a Longformer."""
 
-    def __init__(
-        self, spec: "Backbone", draws: Draws, dropout: float, eps: float, window: int = 0
-    ) -> None:
+    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
         from transformers import BertConfig, BertModel
 
         super().__init__()
@@ -45,11 +48,11 @@ class BertBody(nn.Module):
             num_hidden_layers=spec.layers,
             num_attention_heads=spec.heads,
             intermediate_size=4 * spec.width,
-            attention_probs_dropout_prob=0.0,  # 0 in every body: a named deviation
-            layer_norm_eps=eps,
+            attention_probs_dropout_prob=0.0,  # 0 in every backbone: a named deviation
+            layer_norm_eps=1e-5 if spec.window else 1e-12,
         )
         bert: Any = BertModel(config, add_pooling_layer=False)
-        self.reach = window // 2
+        self.reach = spec.window // 2
         self.token_type = bert.embeddings.token_type_embeddings
         self.embedding_norm = bert.embeddings.LayerNorm
         self.dropout = Dropout(dropout, draws)
@@ -59,17 +62,16 @@ class BertBody(nn.Module):
             layer.output.dropout = Dropout(dropout, draws)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R).
-        `mask` (N, T): True = a real token."""
-        seen = self.seen(x, mask)
+        """As every backbone's `forward` (`fpt.backbones`)."""
+        visible = self.visible(x, mask)
         x = self.dropout(self.embedding_norm(x + self.token_type.weight))
         for layer in self.layers:
-            x = layer(x, seen)
-        return at(x, read)
+            x = layer(x, visible)
+        return select_positions(x, read)
 
-    def seen(self, x: Tensor, mask: Tensor | None) -> Tensor | None:
+    def visible(self, x: Tensor, mask: Tensor | None) -> Tensor | None:
         """The keys that each query sees, (N or 1, 1, T or 1, T); None: all."""
-        keys = keys_seen(mask)
+        keys = visible_keys(mask)
         if self.reach == 0 or x.shape[1] <= self.reach + 1:  # the window covers the sequence
             return keys
         place = torch.arange(x.shape[1], device=x.device)
@@ -79,24 +81,40 @@ class BertBody(nn.Module):
         return band if keys is None else (band & keys) | (apart == 0)
 
 
-def load(spec: "Backbone", stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A checkpoint of BERT or of a model around it, by our names. The oldest call gain and bias
-    gamma and beta."""
-    del spec
-    found = {_name(name): tensor for name, tensor in stored.items()}
+def init_(body: nn.Module, draw: torch.Generator) -> None:
+    """The default initialisation of BERT, Longformer and ViT: weights N(0, 0.02), biases 0, norms
+    1 and 0."""
+    for module in body.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            if name == "bias":
+                parameter.zero_()
+            elif isinstance(module, nn.LayerNorm):
+                parameter.fill_(1.0)
+            else:
+                parameter.normal_(0.0, 0.02, generator=draw)
+
+
+# Published names -> ours, in this order. The oldest files call gain and bias gamma and beta.
+RENAMED = (
+    (r"^(bert|longformer|roberta)\.", ""),
+    (r"\.gamma$", ".weight"),
+    (r"\.beta$", ".bias"),
+    (r"^encoder\.layer\.", "layers."),
+    (r"^embeddings\.LayerNorm\.", "embedding_norm."),
+    (r"^embeddings\.token_type_embeddings\.", "token_type."),
+    (r"^embeddings\.position_embeddings\.weight$", "positions"),
+)
+
+
+def load(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A checkpoint of BERT or of a model around it, by our names."""
+    found = {renamed(name, RENAMED): tensor for name, tensor in stored.items()}
     if "token_type.weight" in found:
         found["token_type.weight"] = found["token_type.weight"][:1]
     return found
 
 
-def _name(name: str) -> str:
-    name = re.sub(r"^(bert|longformer|roberta)\.", "", name)
-    name = re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
-    name = re.sub(r"^encoder\.layer\.", "layers.", name)
-    name = re.sub(r"^embeddings\.LayerNorm\.", "embedding_norm.", name)
-    name = re.sub(r"^embeddings\.token_type_embeddings\.", "token_type.", name)
-    return re.sub(r"^embeddings\.position_embeddings\.weight$", "positions", name)
-
-
-def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
-    return BertBody(spec, draws, dropout, eps=1e-12)
+def load_longformer(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A checkpoint of Longformer or of a model around it, by our names."""
+    table = "position_embeddings.weight"
+    return load({n: t[FIRST_POSITION:] if n.endswith(table) else t for n, t in stored.items()})

@@ -3,8 +3,8 @@
 Both are the pre-norm encoder of Long Range Arena (LRA) and differ in their attention alone. The
 Linformer (Wang et al. 2020, arXiv:2006.04768) mixes the T keys of a layer into `rank` ones, and
 its values likewise, by a learned matrix over positions; as in LRA's code, one matrix per layer
-serves keys, values and heads. Both are read at the last token as every body here is, where LRA
-puts a class token in front. Bidirectional; `positions` is a learned table, N(0, 0.02).
+serves keys, values and heads. Both are read at the last token as every backbone here is; LRA puts
+a class token in front. Bidirectional; `positions` is a learned table, N(0, 0.02).
 
 Table 7 quotes LRA for 3 layers, while the configurations that LRA released for this task have one
 layer and differ between the two models; ours have 3 layers of one and the same size.
@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .common import at, keys_seen
-from .dropout import Draws, Dropout
+from .layers import Draws, Dropout, select_positions, visible_keys
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -45,16 +44,16 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         """(N, T, width) -> (N, T, width)."""
         query, key, value = self.query(x), self.key(x), self.value(x)
-        seen = keys_seen(mask)
+        visible = visible_keys(mask)
         if self.mix is not None:
             mix = self.mix[: x.shape[1]].T  # (rank, T)
             if mask is not None:  # LRA lets padding in; then a run would depend on its batch mates
                 key, value = (y.masked_fill(~mask[..., None], 0.0) for y in (key, value))
-            key, value, seen = mix @ key, mix @ value, None
+            key, value, visible = mix @ key, mix @ value, None
         query, key, value = (
             y.unflatten(-1, (self.heads, -1)).transpose(1, 2) for y in (query, key, value)
         )
-        y = F.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        y = F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
         return self.out(y.transpose(1, 2).flatten(2))
 
 
@@ -83,22 +82,17 @@ class Encoder(nn.Module):
         self.last_norm = nn.LayerNorm(spec.width)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R).
-        `mask` (N, T): True = a real token."""
+        """As every backbone's `forward` (`fpt.backbones`)."""
         for layer in self.layers:
             x = layer(x, mask)
-        return self.last_norm(at(x, read))
+        return self.last_norm(select_positions(x, read))
 
 
 def init_(body: nn.Module, draw: torch.Generator) -> None:
-    """LRA's start: matrices U(+-sqrt(6 / (rows + columns))), norms 1 and 0, biases 0."""
+    """LRA's initialisation: matrices U(+-sqrt(6 / (rows + columns))), norms 1 and 0, biases 0."""
     for name, parameter in body.named_parameters():
         if parameter.dim() == 2:
             bound = math.sqrt(6 / sum(parameter.shape))
             parameter.uniform_(-bound, bound, generator=draw)
         else:
             parameter.fill_(float(name.endswith("norm.weight")))
-
-
-def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
-    return Encoder(spec, draws, dropout)

@@ -1,6 +1,6 @@
-"""GPT-2 through transformers: the body alone, fed with vectors instead of token ids.
+"""GPT-2 through transformers: blocks and last norm, fed with vectors instead of token ids.
 
-A `bidirectional` one is the same body of the same weights without the causal mask.
+A `bidirectional` GPT-2 has the same weights and no causal mask.
 """
 
 import math
@@ -11,14 +11,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .common import Gelu, at, keys_seen
-from .dropout import Draws, Dropout
+from .layers import Draws, Dropout, Gelu, select_positions, visible_keys
 
 if TYPE_CHECKING:
     from . import Backbone
 
 # The released code freezes by substring of the name; this is the same rule as a table. The
-# `positions` belong to fpt.training.model, which adds them before the body.
+# `positions` belong to fpt.training.model, which adds them before the backbone.
 GROUPS = (
     (r"(^|\.)ln_", "layernorm"),
     (r"\.attn\.", "attention"),
@@ -44,7 +43,7 @@ class GPT2Body(nn.Module):
             eos_token_id=0,
         )
         gpt2: Any = GPT2Model(config)
-        del gpt2.wte, gpt2.wpe  # positions are added before the body
+        del gpt2.wte, gpt2.wpe  # positions are added before the backbone
         gpt2.drop = Dropout(dropout, draws)
         self.causal = spec.causal
         for block in gpt2.h:
@@ -55,31 +54,28 @@ class GPT2Body(nn.Module):
         self.gpt2 = gpt2
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R).
-        `mask` (N, T): True = a real token. A causal body does not need it, since padding on the
-        right cannot reach what is read."""
+        """As every backbone's `forward` (`fpt.backbones`). A causal GPT-2 ignores the mask: padding
+        on the right cannot reach what is read."""
         gpt2 = self.gpt2
-        seen = None if self.causal else keys_seen(mask)
+        visible = None if self.causal else visible_keys(mask)
         x = gpt2.drop(x)
-        if read is None:
-            for block in gpt2.h:
-                x = block(x, attention_mask=seen, use_cache=False)
-            return gpt2.ln_f(x)
         for block in gpt2.h[:-1]:
-            x = run_block(block, x, seen, self.causal)
-        if self.causal:
+            x = run_block(block, x, visible, self.causal)
+        causal = self.causal
+        if causal and read is not None:
             places = torch.arange(x.shape[1], device=x.device)
-            seen = (places <= read[..., None])[:, None]
-        return gpt2.ln_f(run_block(gpt2.h[-1], x, seen, False, read))
+            visible, causal = (places <= read[..., None])[:, None], False
+        return gpt2.ln_f(run_block(gpt2.h[-1], x, visible, causal, read))
 
 
 def run_block(
-    block: Any, x: Tensor, seen: Tensor | None, causal: bool, read: Tensor | None = None
+    block: Any, x: Tensor, visible: Tensor | None, causal: bool, read: Tensor | None = None
 ) -> Tensor:
-    """What the block gives, without transformers' way around it, which costs a small step much.
+    """The output of a block of transformers, without the overhead of calling it, which is large in
+    a small step.
 
-    `seen` (N, 1, queries or 1, T): the keys that each query sees; None: all, or with `causal` those
-    before it. With `read` (N, R), queries, output and MLP are computed there only.
+    `visible` (N, 1, queries or 1, T): the keys that each query sees; None: all, or with `causal`
+    those up to it. With `read` (N, R), queries, output and MLP are computed there only.
     """
     attention, mlp, width = block.attn, block.mlp, x.shape[-1]
     normal = block.ln_1(x)
@@ -87,12 +83,12 @@ def run_block(
     if read is None:
         query, key, value = _project(normal, weight, bias).split(width, -1)
     else:
-        query = _project(at(normal, read), weight[:, :width], bias[:width])
+        query = _project(select_positions(normal, read), weight[:, :width], bias[:width])
         key, value = _project(normal, weight[:, width:], bias[width:]).split(width, -1)
-        x = at(x, read)
+        x = select_positions(x, read)
     heads = (len(x), -1, attention.num_heads, attention.head_dim)
     query, key, value = (part.view(heads).transpose(1, 2) for part in (query, key, value))
-    y = F.scaled_dot_product_attention(query, key, value, seen, is_causal=causal)
+    y = F.scaled_dot_product_attention(query, key, value, visible, is_causal=causal)
     y = _project(y.transpose(1, 2).flatten(2), attention.c_proj.weight, attention.c_proj.bias)
     x = attention.resid_dropout.add(x, y, read)
     y = mlp.act(_project(block.ln_2(x), mlp.c_fc.weight, mlp.c_fc.bias))
@@ -106,10 +102,10 @@ def _project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def init_(body: nn.Module, draw: torch.Generator, residual_scaled: bool = False) -> None:
-    """GPT-2's default start: weights N(0, 0.02), biases 0, norms 1 and 0.
+    """GPT-2's default initialisation: weights N(0, 0.02), biases 0, norms 1 and 0.
 
     Libraries of 2019 to 2021 used 0.02 everywhere, as the paper's random arm did; newer ones divide
-    it by sqrt(2 * layers) where a block adds to the residual stream (`residual_scaled`).
+    it by sqrt(2 * layers) in the projections that add to the residual stream (`residual_scaled`).
     """
     layers = sum(name.endswith("mlp.c_proj.weight") for name, _ in body.named_parameters())
     for name, parameter in body.named_parameters():
@@ -124,13 +120,8 @@ def init_(body: nn.Module, draw: torch.Generator, residual_scaled: bool = False)
             parameter.normal_(0.0, std, generator=draw)
 
 
-def load(spec: "Backbone", stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def load(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """A checkpoint of GPT-2, with or without its language-model head, by our names."""
-    del spec
     plain = {name.removeprefix("transformer."): tensor for name, tensor in stored.items()}
     positions = {"positions": plain.pop("wpe.weight")} if "wpe.weight" in plain else {}
     return {f"gpt2.{name}": tensor for name, tensor in plain.items()} | positions
-
-
-def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
-    return GPT2Body(spec, draws, dropout)

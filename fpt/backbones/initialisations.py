@@ -1,72 +1,124 @@
-"""What is kept of a pretrained body when all but its statistics, or its order, is thrown away.
+"""How a backbone is initialised: pretrained, at random, or with part of the pretrained weights.
 
-The controls of the paper's section 3.8 and two more. The paper's random arm draws norms and
+Beside the paper's section 3.8 there are controls of our own. The paper's random arm draws norms and
 positions anew as well, which FPT trains from their pretrained values; so they are parts of their
-own here. Each function turns the state of a pretrained body into another one, drawn anew for every
-seed; every draw is keyed by (seed, what for, name of the tensor).
+own here. Every draw is keyed by the seed, its purpose and, where tensors are drawn one by one, the
+tensor's name. Every backbone is rounded to bfloat16 once, so that no arm has finer weights.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
-import pandas as pd
 import torch
 from torch import Tensor, nn
 
+from ..files import FptError
 from ..tasks.rng import generator
-from . import LAYER, Backbone, group_of
-from .common import matrices
+from . import FAMILIES, LAYER, Backbone, gpt2, group_of
+from .layers import matrices
+from .weights import State, read_weights
 
-State = dict[str, Tensor]  # the body's parameters by name, and "positions" (rows, width)
 Level = Literal["tensor", "layer", "global"]
-Part = Literal["body", "layernorm", "positions"]
+Part = Literal["body", "layernorm", "positions"]  # `body`: the matrices and their biases
+
+
+@dataclass(frozen=True)
+class Initialisation:
+    """`make(spec, body, read, seed)` gives the initial state; `read` are the pretrained weights,
+    empty unless `reads_weights`, of which some initialisations use only the statistics."""
+
+    make: Callable[[Backbone, nn.Module, State, int], State]
+    reads_weights: bool = True
+    depends_on_seed: bool = True  # then runs with different seeds cannot share a backbone
 
 
 def part_of(spec: Backbone, name: str) -> Part:
-    """The part of a body that a tensor belongs to; matrices and their biases are `body`."""
+    """The part of a backbone that a tensor belongs to."""
     if name == "positions":
         return "positions"
     return "layernorm" if group_of(spec, name) == "layernorm" else "body"
 
 
-def is_end(spec: Backbone, name: str) -> bool:
-    """Whether the tensor is not of the frozen body but a starting point: a norm, the positions."""
-    return part_of(spec, name) != "body"
+def _drawn(
+    spec: Backbone, body: nn.Module, seed: int, init_: Callable[[nn.Module, torch.Generator], None]
+) -> State:
+    draw = generator("cpu", seed, "body")
+    body = body.to_empty(device="cpu")
+    with torch.no_grad():
+        init_(body, draw)
+    state = {name: parameter.detach() for name, parameter in body.named_parameters()}
+    if spec.positions:
+        state["positions"] = torch.empty(spec.positions, spec.width).normal_(
+            0.0, FAMILIES[spec.family].position_std, generator=draw
+        )
+    return state
 
 
-def resampled(spec: Backbone, body: nn.Module, state: State, seed: int, level: Level) -> State:
-    """Statistics only: every tensor drawn from a Gaussian with the mean and std of the old values.
+def random(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+    """The default of the paper's day (a flat 0.02 for GPT-2)."""
+    del read
+    return _drawn(spec, body, seed, FAMILIES[spec.family].init_)
 
-    `level` says over what they are taken: each tensor, the tensors of one layer, or all of them.
-    The paper says «the mean and the standard deviation» and neither over what, nor whether norms,
+
+def random_scaled(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+    """The default of today's libraries: residual projections divided by sqrt(2 * layers)."""
+    del read
+    if spec.family != "gpt2":
+        raise FptError(
+            f"Init 'random-scaled' is GPT-2's; backbone {spec.name!r} is of family "
+            f"{spec.family!r}: use init 'random'."
+        )
+    return _drawn(spec, body, seed, partial(gpt2.init_, residual_scaled=True))
+
+
+def random_at_scale(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+    """`random` with all matrices multiplied by one factor, which gives their entries, taken
+    together, the standard deviation of the pretrained ones."""
+    fresh = random(spec, body, read, seed)
+    names = [name for name, _, _ in matrices(body)]
+    wanted, drawn = (torch.cat([it[name].flatten() for name in names]) for it in (read, fresh))
+    factor = (wanted.double().std() / drawn.double().std()).item()
+    return fresh | {name: fresh[name] * factor for name in names}
+
+
+def kept(*parts: Part) -> Callable[[Backbone, nn.Module, State, int], State]:
+    """`parts` pretrained, the others as in `random`: which part carries the effect?"""
+
+    def make(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+        fresh = random(spec, body, read, seed)
+        return {name: (read if part_of(spec, name) in parts else fresh)[name] for name in read}
+
+    return make
+
+
+def resampled(spec: Backbone, body: nn.Module, read: State, seed: int, level: Level) -> State:
+    """Statistics only: each tensor is drawn from a Gaussian with mean and std of the old values.
+
+    `level` says over what these are computed: each tensor, the tensors of one layer, or all. The
+    paper says «the mean and the standard deviation» and neither over what, nor whether norms,
     positions and biases are drawn as well. Here they are, so that nothing else of the pretrained
-    body is left; at the two coarse levels like is pooled with like: matrices, their biases, gains
-    of norms, biases of norms, positions. A tensor outside the layers, such as GPT-2's last norm,
-    is a layer of its own. The three levels share their standard normal draws.
+    weights is left; at the two coarse levels like is pooled with like: matrices, their biases,
+    gains of norms, biases of norms, positions. A tensor outside the layers, such as GPT-2's last
+    norm, is a layer of its own. The three levels share their standard normal draws.
     """
     del body
     pools: dict[tuple[str, ...], list[str]] = {}
-    for name in state:
-        pools.setdefault(_pool(spec, state, name, level), []).append(name)
+    for name, tensor in read.items():
+        kind = "matrix" if tensor.dim() > 1 else name.rpartition(".")[2]
+        pool: tuple[str, ...] = (part_of(spec, name), kind)
+        if level != "global":
+            pool = (*pool, layer_of(name)) if level == "layer" else (name,)
+        pools.setdefault(pool, []).append(name)
     drawn = {}
     for names in pools.values():
-        values = torch.cat([state[name].flatten() for name in names]).double()
+        values = torch.cat([read[name].flatten() for name in names]).double()
         mean, std = values.mean().item(), values.std(correction=0).item()
         for name in names:
             draw = generator("cpu", seed, "statistics", name)
-            drawn[name] = torch.empty_like(state[name]).normal_(generator=draw) * std + mean
-    return {name: drawn[name] for name in state}
-
-
-def _pool(spec: Backbone, state: State, name: str, level: Level) -> tuple[str, ...]:
-    if level == "tensor":
-        return (name,)
-    end = "end" if is_end(spec, name) else "body"
-    if name == "positions":
-        kind = "positions"
-    else:
-        kind = "matrix" if state[name].dim() > 1 else name.rpartition(".")[2]
-    return (end, kind, layer_of(name)) if level == "layer" else (end, kind)
+            drawn[name] = torch.empty_like(read[name]).normal_(generator=draw) * std + mean
+    return {name: drawn[name] for name in read}
 
 
 def layer_of(name: str) -> str:
@@ -75,8 +127,8 @@ def layer_of(name: str) -> str:
     return found[1] if found else name
 
 
-def shuffled(spec: Backbone, body: nn.Module, state: State, seed: int) -> State:
-    """The entries of every tensor in random order: its whole histogram stays, all else goes.
+def shuffled(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+    """The entries of every tensor in random order: its histogram stays, all else goes.
 
     Not in the paper. Norms, positions and biases are shuffled too; queries, keys and values are one
     tensor in GPT-2, as stored, and mix.
@@ -87,48 +139,58 @@ def shuffled(spec: Backbone, body: nn.Module, state: State, seed: int) -> State:
         order = torch.randperm(tensor.numel(), generator=generator("cpu", seed, "shuffled", name))
         return tensor.flatten()[order].view_as(tensor)
 
-    return {name: mixed(name, tensor) for name, tensor in state.items()}
+    return {name: mixed(name, tensor) for name, tensor in read.items()}
 
 
-def permuted_rows(spec: Backbone, body: nn.Module, state: State, seed: int) -> State:
-    """Every matrix reads its inputs in random order; each otherwise stays the pretrained one.
+def permuted_rows(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+    """Every matrix reads its inputs in random order and is otherwise the pretrained one.
 
     Not in the paper. The axis is that of the *inputs* (rows of GPT-2's Conv1D, columns of a
     Linear): each matrix keeps its singular values and each output unit its weights and bias, so
-    that queries, keys, values and heads stay apart; what goes is the fit of a matrix to what is
-    written where it reads. Biases, norms and position tables stay pretrained.
+    that queries, keys, values and heads stay apart; the match between a matrix and its inputs is
+    lost. Biases, norms and position tables stay pretrained.
     """
     del spec
-    permuted = dict(state)
+    permuted = dict(read)
     for name, _, axis in matrices(body):
         draw = generator("cpu", seed, "permuted rows", name)
-        order = torch.randperm(state[name].shape[axis], generator=draw)
-        permuted[name] = state[name].index_select(axis, order)
+        order = torch.randperm(read[name].shape[axis], generator=draw)
+        permuted[name] = read[name].index_select(axis, order)
     return permuted
 
 
-def joined(spec: Backbone, kept: Collection[Part], read: State, fresh: State) -> State:
-    """The parts `kept` from `read`, the others from `fresh`."""
-    return {name: (read if part_of(spec, name) in kept else fresh)[name] for name in read}
+INITS: Mapping[str, Initialisation] = {
+    "pretrained": Initialisation(lambda spec, body, read, seed: read, depends_on_seed=False),
+    "random": Initialisation(random, reads_weights=False),
+    "random-scaled": Initialisation(random_scaled, reads_weights=False),
+    "random-at-scale": Initialisation(random_at_scale),
+    "statistics-tensor": Initialisation(partial(resampled, level="tensor")),
+    "statistics-layer": Initialisation(partial(resampled, level="layer")),
+    "statistics-global": Initialisation(partial(resampled, level="global")),
+    "shuffled": Initialisation(shuffled),
+    "permuted-rows": Initialisation(permuted_rows),
+    "random-body": Initialisation(kept("layernorm", "positions")),
+    # Norms start as 1 and 0 in every random backbone.
+    "random-layernorm": Initialisation(kept("body", "positions"), depends_on_seed=False),
+    "random-positions": Initialisation(kept("body", "layernorm")),
+    "pretrained-body": Initialisation(kept("body")),
+    "pretrained-layernorm": Initialisation(kept("layernorm")),
+    "pretrained-positions": Initialisation(kept("positions")),
+}
 
 
-def weight_stds(state: State) -> pd.DataFrame:
-    """Mean and std of every matrix, one row each: `layer` (from 0), `tensor`, `mean`, `std`.
-
-    The paper has this as a figure only, «Weight STDs per layer in FPT» (section 3.8).
-    """
-    rows = []
-    for name, tensor in state.items():
-        found = LAYER.search(name)
-        if found is None or tensor.dim() < 2:
-            continue
-        values = tensor.double()
-        rows.append(
-            {
-                "layer": int(found[1]),
-                "tensor": name[found.end() :].removesuffix(".weight"),
-                "mean": values.mean().item(),
-                "std": values.std(correction=0).item(),
-            }
-        )
-    return pd.DataFrame(rows, columns=["layer", "tensor", "mean", "std"])
+def body_state(spec: Backbone, body: nn.Module, init: str, weights: str | None, seed: int) -> State:
+    """Initial values of `body` (built on the meta device) and its positions, rounded to bf16.
+    FptError for an unknown `init`, and for weights that are missing or do not fit."""
+    if init not in INITS:
+        raise FptError(f"There is no init {init!r}; choose one of {', '.join(INITS)}.")
+    read: State = {}
+    if INITS[init].reads_weights:
+        if weights is None:
+            raise FptError(
+                f"Init {init!r} of backbone {spec.name!r} needs `weights`, a local name or "
+                "hub:REPO@REVISION; or use init 'random'."
+            )
+        read = read_weights(spec, body, weights)
+    state = INITS[init].make(spec, body, read, seed)
+    return {name: tensor.bfloat16().float() for name, tensor in state.items()}

@@ -1,12 +1,12 @@
-"""Two LSTM bodies: the layer-norm LSTM of Ba et al. (2016), and the one of the released code.
+"""Two LSTMs: the layer-norm LSTM of Ba et al. (2016), and the one of the released code.
 
 The paper sets its transformers against an LSTM (Tables 1 and 3, sections 3.1 and 3.3). The LSTM of
 its released code [C: models/lstm.py] forgets within a few dozen steps whatever it reads
-(`fpt.analysis.memory` measures it), so the comparison needs a standard one beside it. Both bodies
-map (N, T, width) to (N, T, width), where the N = K * B rows are the batches of K packed runs, one
+(`fpt.analysis.memory` measures it), so the comparison needs a standard one beside it. Both map
+(N, T, width) to (N, T, width), where the N = K * B rows are the batches of K packed runs, one
 run after the other. Order is in the recurrence: only the backbones `lstm-positions-*`, made like a
-transformer, have a position table too. Both are causal, so a padding mask changes nothing while
-padding follows the tokens: it is ignored.
+transformer, have a position table too. Both are causal and ignore the mask: padding follows the
+tokens and cannot reach them.
 """
 
 import math
@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from .common import at
-from .dropout import Draws, Dropout
+from .layers import Draws, Dropout, select_positions
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -95,20 +94,18 @@ class LayerNormLSTM(nn.Module):
     `residual` adds the input of each layer, before dropout, to its output.
     """
 
-    def __init__(
-        self, layers: int, width: int, draws: Draws, dropout: float, residual: bool = False
-    ) -> None:
+    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
         super().__init__()
-        self.width, self.draws, self.residual = width, draws, residual
-        self.layers = nn.ModuleList(_StandardLayer(width) for _ in range(layers))
-        self.dropouts = nn.ModuleList(Dropout(dropout, draws) for _ in range(layers - 1))
+        self.width, self.draws, self.residual = spec.width, draws, spec.residual
+        self.layers = nn.ModuleList(_StandardLayer(spec.width) for _ in range(spec.layers))
+        self.dropouts = nn.ModuleList(Dropout(dropout, draws) for _ in range(spec.layers - 1))
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R)."""
+        """As every backbone's `forward` (`fpt.backbones`)."""
         for depth, layer in enumerate(self.layers):
             y = layer(self.dropouts[depth - 1](x) if depth else x)
             x = x + y if self.residual else y
-        return at(x, read)
+        return select_positions(x, read)
 
 
 class ReleasedLSTM(nn.Module):
@@ -121,15 +118,15 @@ class ReleasedLSTM(nn.Module):
     makes an evaluation repeatable.
     """
 
-    def __init__(self, layers: int, width: int, draws: Draws, dropout: float) -> None:
+    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
         super().__init__()
-        self.width, self.draws = width, draws
+        self.width, self.draws = spec.width, draws
         self.layers = nn.ModuleList(
-            _ReleasedLayer(width, Dropout(dropout, draws)) for _ in range(layers)
+            _ReleasedLayer(spec.width, Dropout(dropout, draws)) for _ in range(spec.layers)
         )
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """As `LayerNormLSTM.forward`; N is a multiple of the number of runs of the pack."""
+        """As every backbone's `forward`; N is a multiple of the number of runs of the pack."""
         runs = len(self.draws.seeds)
         assert runs > 0, "Draws.seeds does not name the runs of this pass"
         shape = (len(self.layers), 2, x.shape[0] // runs, self.width)
@@ -139,15 +136,7 @@ class ReleasedLSTM(nn.Module):
             self.layers, state.permute(1, 2, 0, 3, 4).flatten(2, 3), strict=True
         ):
             x = layer(x, hidden, cell)
-        return at(x, read)
-
-
-def build_standard(spec: "Backbone", draws: Draws, dropout: float) -> LayerNormLSTM:
-    return LayerNormLSTM(spec.layers, spec.width, draws, dropout, spec.residual)
-
-
-def build_released(spec: "Backbone", draws: Draws, dropout: float) -> ReleasedLSTM:
-    return ReleasedLSTM(spec.layers, spec.width, draws, dropout)
+        return select_positions(x, read)
 
 
 @torch.no_grad()

@@ -2,8 +2,8 @@
 
 T5 has no table of absolute positions, and none is added: there is no `positions` group. Order is
 in the relative bias of the first block's attention (buckets x heads), which all blocks use. Packed
-runs share it, so it stays frozen with the body; it is a group of its own, `relative`, that a run
-alone may train. Its norms scale without shifting. Bidirectional: padding is masked.
+runs share it, so it stays frozen; it is a group of its own, `relative`, that a run alone may
+train. Its norms scale without shifting. Bidirectional: padding is masked.
 """
 
 from collections.abc import Mapping
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from .common import at, keys_seen
-from .dropout import Draws, Dropout
+from .layers import Draws, Dropout, select_positions, visible_keys
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -55,18 +54,17 @@ class T5Body(nn.Module):
         self.last_dropout = Dropout(dropout, draws)
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R).
-        `mask` (N, T): True = a real token."""
-        seen, bias = keys_seen(mask), None
+        """As every backbone's `forward` (`fpt.backbones`)."""
+        visible, bias = visible_keys(mask), None
         x = self.first_dropout(x)
         for block in self.block:
-            x, bias, _ = block(x, seen, bias)
-        return self.last_dropout(self.final_layer_norm(at(x, read)), read)
+            x, bias, _ = block(x, visible, bias)
+        return self.last_dropout(self.final_layer_norm(select_positions(x, read)), read)
 
 
 def init_(body: nn.Module, draw: torch.Generator) -> None:
-    """T5's default start: N(0, 1 / inputs), queries divided by sqrt(width of a head) too because
-    nothing scales their products; norms 1."""
+    """T5's default initialisation: N(0, 1 / inputs), queries divided by sqrt(width of a head) too,
+    since nothing scales their products; norms 1."""
     assert isinstance(body, T5Body)
     for name, parameter in body.named_parameters():
         if "layer_norm" in name:
@@ -80,11 +78,6 @@ def init_(body: nn.Module, draw: torch.Generator) -> None:
         parameter.normal_(0.0, inputs**-0.5, generator=draw)
 
 
-def load(spec: "Backbone", stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def load(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The encoder in a checkpoint of T5, by our names."""
-    del spec
     return {name.removeprefix("encoder."): tensor for name, tensor in stored.items()}
-
-
-def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
-    return T5Body(spec, draws, dropout)

@@ -1,19 +1,16 @@
 """ViT through transformers: blocks and last norm, without patches and class token.
 
-As in the released code, `positions` is a table of 1,024 rows that starts at zero, also for the
-pretrained body, whose own table belongs to 14 x 14 patches and a class token. Bidirectional:
-padding is masked. So against GPT-2, modality, causality and start of the positions all differ.
+As in the released code, `positions` is a table of 1,024 rows that starts at zero, also for
+pretrained weights, whose own table belongs to 14 x 14 patches and a class token. Bidirectional:
+padding is masked. So against GPT-2, modality, causality and initial positions all differ.
 """
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 
-from .common import at, keys_seen
-from .dropout import Draws, Dropout
+from .layers import Draws, Dropout, renamed, select_positions, visible_keys
 
 if TYPE_CHECKING:
     from . import Backbone
@@ -26,6 +23,8 @@ GROUPS = (
 
 
 class ViTBody(nn.Module):
+    """ViT's blocks and last norm."""
+
     def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
         from transformers import ViTConfig, ViTModel
 
@@ -35,23 +34,22 @@ class ViTBody(nn.Module):
             num_hidden_layers=spec.layers,
             num_attention_heads=spec.heads,
             intermediate_size=4 * spec.width,
-            attention_probs_dropout_prob=0.0,  # 0 in every body: a named deviation
+            attention_probs_dropout_prob=0.0,  # 0 in every backbone: a named deviation
         )
         vit: Any = ViTModel(config, add_pooling_layer=False)
         self.layers, self.layernorm = vit.layers, vit.layernorm
         self.dropouts = nn.ModuleList(Dropout(dropout, draws) for _ in range(2 * spec.layers))
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """(N, T, width) -> (N, T, width), or (N, R, width) at the positions `read` (N, R).
-        `mask` (N, T): True = a real token."""
-        seen = keys_seen(mask)
-        # A layer of transformers has one dropout module for both its places; ours are two, or both
-        # would draw the same.
+        """As every backbone's `forward` (`fpt.backbones`)."""
+        visible = visible_keys(mask)
+        # A layer of transformers has one dropout module for both its places; here each place has
+        # its own, so that it draws its own mask.
         places = zip(self.layers, self.dropouts[::2], self.dropouts[1::2], strict=True)
         for layer, first, second in places:
-            x = x + first(layer.attention(layer.layernorm_before(x), seen)[0])
+            x = x + first(layer.attention(layer.layernorm_before(x), visible)[0])
             x = x + second(layer.mlp(layer.layernorm_after(x)))
-        return self.layernorm(at(x, read))
+        return self.layernorm(select_positions(x, read))
 
 
 # Names in the published file -> names in transformers' modules, in this order.
@@ -65,15 +63,6 @@ RENAMED = (
 )
 
 
-def load(spec: "Backbone", stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The blocks in a checkpoint of ViT, by our names, with positions of our own."""
-    found = {}
-    for name, tensor in stored.items():
-        for theirs, ours in RENAMED:
-            name = re.sub(theirs, ours, name)
-        found[name] = tensor
-    return {"positions": torch.zeros(spec.positions, spec.width)} | found
-
-
-def build(spec: "Backbone", draws: Draws, dropout: float) -> nn.Module:
-    return ViTBody(spec, draws, dropout)
+def load(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The blocks in a checkpoint of ViT, by our names."""
+    return {renamed(name, RENAMED): tensor for name, tensor in stored.items()}

@@ -6,7 +6,7 @@ Data order is keyed by the seed (`plan`): a resumed run repeats an uninterrupted
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -116,48 +116,17 @@ def resume(
             return Log()
     tensors, history = found
     state: dict[int, dict[str, Tensor]] = {}
-    try:
-        log = log_of(history["log"], plan.steps)
-        like = {f"model.{name}": parameter.data for name, parameter in model.named_parameters()}
-        checkpoint.check_tensors(tensors, like | moments(tensors, optimizer))
-        for name, tensor in tensors.items():
-            kind, _, rest = name.partition(".")
-            if kind == "adam":
-                index, _, key = rest.partition(".")
-                state.setdefault(int(index), {})[key] = tensor
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        checkpoint.discard(path, error)
-        return Log()
+    log = Log(**history["log"])
+    for name, tensor in tensors.items():
+        kind, _, rest = name.partition(".")
+        if kind == "adam":
+            index, _, key = rest.partition(".")
+            state.setdefault(int(index), {})[key] = tensor
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(tensors[f"model.{name}"])
     optimizer.load_state_dict(optimizer.state_dict() | {"state": state})
     return log
-
-
-def log_of(values: dict[str, Any], steps: int) -> Log:
-    """What was stored of a pretraining; TypeError or ValueError where that cannot be."""
-    log = Log(**values)
-    if type(log.step) is not int or not 0 <= log.step <= steps:
-        raise ValueError(f"its step is {log.step!r:.40} of {steps}")
-    return log
-
-
-def moments(tensors: Mapping[str, Tensor], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Tensors of the types and shapes that the optimizer keeps of the parameters that `tensors` say
-    had a step."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    there = {int(name.split(".")[1]) for name in tensors if name.startswith("adam.")}
-    count = torch.zeros(())
-    return {
-        f"adam.{index}.{name}": like
-        for index in there
-        for name, like in (
-            ("step", count),
-            ("exp_avg", parameters[index].data),
-            ("exp_avg_sq", parameters[index].data),
-        )
-    }
 
 
 def pretrain(

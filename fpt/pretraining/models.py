@@ -12,7 +12,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..backbones import BACKBONES, FAMILIES, Backbone, build
-from ..backbones.dropout import Draws
 from ..files import FptError
 from ..tasks.texts import VOCABULARY
 from .body import body_config
@@ -80,7 +79,7 @@ class LSTMLanguage(nn.Module):
         super().__init__()
         self.spec = spec
         draw = torch.Generator().manual_seed(seed)
-        self.body = build(spec, Draws(), 0.0).to_empty(device="cpu")
+        self.body = build(spec).to_empty(device="cpu")
         FAMILIES[spec.family].init_(self.body, draw)
 
         def table(rows: int) -> nn.Parameter:

@@ -19,8 +19,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from ..backbones import backbone, build
-from ..backbones.dropout import Draws
-from ..backbones.weights import State, body_state, file_digest
+from ..backbones.initialisations import body_state
+from ..backbones.weights import State, file_digest
 from ..files import FptError, write_json
 from ..spec import RunSpec, canonical
 from ..tasks import Task, get_task
@@ -87,9 +87,9 @@ def spec_of(plan: TaskPretraining, task: Task) -> RunSpec:
 class KeepingLoop(Loop):
     """A loop of one run that hands over the parameters that it tested."""
 
-    def retire(self) -> None:
+    def finish_runs(self) -> None:
         self.kept = self.best.clone()  # a run that leaves takes its parameters along
-        super().retire()
+        super().finish_runs()
 
     def save(self) -> None:
         """Unless the run has ended: a checkpoint without its parameters could not be exported."""
@@ -100,8 +100,8 @@ class KeepingLoop(Loop):
         """The trained body by its own names, and the rows of `positions` that were used."""
         columns = self.rows.columns()
         return {
-            slot.name.removeprefix("body."): self.kept[0, columns[slot.name]].view(slot.shape)
-            for slot in self.rows.slots
+            slot.name.removeprefix("backbone."): self.kept[0, columns[slot.name]].view(slot.shape)
+            for slot in self.rows.slices
             if slot.group not in ("input", "output")
         }
 
@@ -109,7 +109,7 @@ class KeepingLoop(Loop):
 def whole_table(plan: TaskPretraining, seen: Tensor) -> Tensor:
     """The trained rows `seen` of the positions, before those that the random start has there."""
     spec = backbone(plan.backbone)
-    start = body_state(spec, build(spec, Draws(), 0.0), "random", None, plan.seed)
+    start = body_state(spec, build(spec), "random", None, plan.seed)
     return torch.cat([seen.cpu(), start["positions"][len(seen) :]])
 
 

@@ -13,7 +13,7 @@ from .. import config
 from ..analysis.cells import section_arms, section_tasks, titles
 from ..analysis.memory import LEVEL, gates, memory, memory_length
 from ..backbones import backbone
-from ..backbones.weights import reads_weights
+from ..backbones.initialisations import INITS
 from ..files import FptError
 from ..sections.arms import ARMS
 from ..sections.section import Section
@@ -82,7 +82,7 @@ def memories(section: Section) -> dict[str, Memory | None]:
 
 def _measured(section: Section, name: str) -> Memory | None:
     arm = ARMS[name]
-    given = reads_weights(arm.init)
+    given = INITS[arm.init].reads_weights
     profile = config.load("smoke") if given else section.profile
     body, weights = profile.bodies[arm.body], profile.weights[arm.weights] if given else None
     asked = (body, arm.init, weights, SEED, LENGTH, SAMPLES)

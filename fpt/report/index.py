@@ -48,7 +48,7 @@ MAIN: Mapping[str, tuple[tuple[str, ...], str]] = {
     "finetuning": (("successive", "individual", "unfreezing", "layernorm", "input"), "individual"),
     "attention": (("mass_mean", "mass_best"), "mass"),
     "learning_rate": (("learning_rate_rates", "controls_rates"), "curves"),
-    "synthetic_pretraining": (("held_out", "corpora", "english"), "corpora"),
+    "synthetic_pretraining": (("held_out", "corpora"), "corpora"),
 }
 LEDGER = ("ledger", "verdicts", "effects")  # of section `verdict`: its table, and its figures
 
@@ -236,19 +236,15 @@ def hours(records: Sequence[Record]) -> str:
 
 
 def beside(profile: str) -> str:
-    """What else was trained: the bodies that runs may be on, and the lessons of English."""
+    """What else was trained: the pretrained backbones that runs may be on."""
     folder = store(profile).folder
     found = {path.parent.name: path for path in SHIPPED.glob("*/pretraining.json")}
     found |= {path.stem: path for path in (folder / "bodies").glob("*.json")}
     bodies = [read_json(path)["tokens"] for path in found.values()]
-    lessons = [read_json(path)["tokens"] for path in (folder / "english").glob("*.json")]
-    said = (
+    return (
         f"Not in it are the pretraining of {len(bodies)} bodies that ship with the package or have "
-        f"runs here ({si(math.fsum(bodies))} tokens)"
+        f"runs here ({si(math.fsum(bodies))} tokens)."
     )
-    if lessons:
-        said += f" and {len(lessons)} lessons of English ({si(math.fsum(lessons))} tokens)"
-    return said + "."
 
 
 def listing(folder: Path, pages: list[Page]) -> str:

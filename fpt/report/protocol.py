@@ -10,9 +10,15 @@ from ..sections.section import Section
 from ..spec import RunSpec
 from ..tasks import Task
 from ..training.flops import total_count, trained_count
-from ..training.train import looked_at, task_of
+from ..training.train import task_of
 from .coverage import is_own
 from .table import NONE, Table, label, percent
+
+
+def validation_items(spec: RunSpec) -> int:
+    """Validation examples of an evaluation."""
+    whole = task_of(spec).sizes["valid"]
+    return min(spec.eval_items or whole, whole)
 
 
 def trained_parameters(spec: RunSpec) -> tuple[int, int]:
@@ -40,7 +46,7 @@ def protocol_table(section: Section) -> Table:
                 "batch": str(first.batch),
                 "steps": f"{first.steps:,}",
                 "evaluated every": str(first.eval_every),
-                "on validation": f"{looked_at(first):,}",
+                "on validation": f"{validation_items(first):,}",
                 "on test": f"{first.test_items or task_of(first).sizes['test']:,}",
                 "patience": str(first.patience) if first.patience else "off",
                 "seeds": _seeds(section, arm, task),

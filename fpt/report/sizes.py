@@ -7,7 +7,6 @@ from matplotlib.figure import Figure
 
 from ..analysis.cells import best_floor, cells, section_arms, section_tasks, titles
 from ..backbones import Backbone, backbone, build
-from ..backbones.dropout import Draws
 from ..paper import reader as paper
 from ..sections.comparisons import COMPARISONS, SCALED, SCALES
 from ..sections.section import Section
@@ -23,7 +22,7 @@ STARTS = ("fpt", "random")
 def total_parameters(spec: Backbone) -> int:
     """Parameters of the whole language model on a body, by which the paper calls a size: with the
     table of words, which no task uses, and all rows of the positions."""
-    body = sum(parameter.numel() for parameter in build(spec, Draws(), 0.0).parameters())
+    body = sum(parameter.numel() for parameter in build(spec).parameters())
     return body + (spec.positions + spec.vocabulary) * spec.width
 
 

@@ -7,9 +7,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..analysis.cells import section_arms
 from ..backbones import backbone, build
-from ..backbones.dropout import Draws
-from ..backbones.initialisations import LAYER, State, part_of, weight_stds
-from ..backbones.weights import body_state
+from ..backbones.initialisations import LAYER, State, body_state, part_of
 from ..files import FptError
 from ..sections.arms import ARMS
 from ..sections.section import Section
@@ -25,7 +23,7 @@ def start(section: Section, arm: str, seed: int = 0) -> State:
     """The frozen body of an arm as it starts; FptError where its weights are not here."""
     spec = backbone(section.profile.backbone)
     weights = section.profile.weights["language"]
-    return body_state(spec, build(spec, Draws(), 0.0), ARMS[arm].init, weights, seed)
+    return body_state(spec, build(spec), ARMS[arm].init, weights, seed)
 
 
 def starts_table(section: Section) -> Table:
@@ -57,6 +55,28 @@ def starts_table(section: Section) -> Table:
         "Bodies are redrawn for every seed, except the language body.",
     )
     return Table("starts", "What a start keeps of the language body", shown, shown, notes)
+
+
+def weight_stds(state: State) -> pd.DataFrame:
+    """Mean and std of every matrix, one row each: `layer` (from 0), `tensor`, `mean`, `std`.
+
+    The paper has this as a figure only, «Weight STDs per layer in FPT» (section 3.8).
+    """
+    rows = []
+    for name, tensor in state.items():
+        found = LAYER.search(name)
+        if found is None or tensor.dim() < 2:
+            continue
+        values = tensor.double()
+        rows.append(
+            {
+                "layer": int(found[1]),
+                "tensor": name[found.end() :].removesuffix(".weight"),
+                "mean": values.mean().item(),
+                "std": values.std(correction=0).item(),
+            }
+        )
+    return pd.DataFrame(rows, columns=["layer", "tensor", "mean", "std"])
 
 
 def weight_stds_table(section: Section) -> pd.DataFrame:

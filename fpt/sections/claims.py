@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..analysis.cells import best_floor, cells, section_tasks, titles
-from ..analysis.claim import LANGUAGE, Claim, Evidence, Measured
+from ..analysis.claim import Claim, Evidence, Measured
 from ..analysis.fit import fits
 from ..analysis.provenance import taught, unlearned
 from ..analysis.stats import Difference, Label, Verdict, ledger, verdict
 from ..analysis.tuning import by_rate, tuned
 from .ledger import CLAIMS
-from .lessons import planned
 from .section import Section
 
 LEVEL = 0.05
@@ -74,7 +73,6 @@ def applicable(section: Section) -> list[Claim]:
     """The section's claims, each on the tasks that its arms are trained on (on all, where there is
     none: it is not run), but for those whose answers one of their bodies was taught."""
     expected = {(run.arm, run.task) for run in section.runs}
-    expected |= {(lesson.arm, LANGUAGE) for lesson in planned(section.profile, section.name)}
     given = taught(section)
 
     def one(claim: Claim) -> Claim:
@@ -91,15 +89,9 @@ def applicable(section: Section) -> list[Claim]:
     return [one(claim) for claim in CLAIMS[section.name]]
 
 
-def grounds(section: Section) -> list[str]:
-    """What claims are judged on: the section's tasks, and English where bodies are taught it."""
-    taught_here = bool(planned(section.profile, section.name))
-    return [*section_tasks(section), *([LANGUAGE] if taught_here else [])]
-
-
 def unadjusted(section: Section) -> list[Finding]:
     """The findings of a section's own claims, each judged as if it were the only one."""
-    return examine(applicable(section), evidence(section), grounds(section))
+    return examine(applicable(section), evidence(section), list(section_tasks(section)))
 
 
 def section_findings(section: Section) -> list[Finding]:

@@ -20,7 +20,6 @@ from ..pretraining import metadata as notes
 from ..records import Record, Store, store
 from ..training import device as devices
 from ..training import sweep
-from . import lessons
 
 
 @dataclass(frozen=True)
@@ -161,16 +160,13 @@ class Section:
 
     @property
     def bodies(self) -> list[str]:
-        """The pretrained weights that runs and lessons of the section read."""
-        lessons_read = (it.plan.weights for it in lessons.planned(self.profile, self.name))
-        names = (*(run.spec.weights for run in self.runs), *lessons_read)
-        return list(dict.fromkeys(filter(None, names)))
+        """The weights that the section's runs read."""
+        return list(dict.fromkeys(run.spec.weights for run in self.runs if run.spec.weights))
 
     def write_index(self) -> None:
         """Write the small file that stands for this section's records in the pipeline, and copy the
         metadata of the pretrained backbones that they are of."""
         listed = self.store.digests(self.keys, self.keep)
-        listed |= lessons.digests(self.profile, self.name)
         listed |= notes.keep(self.store.folder, self.bodies)
         write_json(self.folder / "index" / f"{self.name}.json", listed)
 

@@ -8,24 +8,19 @@ import pandas as pd
 
 from .. import config
 from ..analysis.cells import section_tasks, titles
-from ..analysis.claim import LANGUAGE
-from ..pretraining.plan import Adaptation
 from ..report.table import NONE, Table
-from ..spec import RunSpec
 from .claims import (
     LABELS,
     Finding,
     adjust,
     applicable,
     effect_text,
-    grounds,
     overall,
     p_text,
     scale,
     unadjusted,
 )
 from .ledger import CLAIMS
-from .lessons import planned
 from .section import Section, section
 
 
@@ -54,7 +49,8 @@ def claims_table(profile: str) -> Table:
     rows: dict[str, dict[str, str]] = {}
     for name in filter(CLAIMS.__contains__, config.load(profile).sections):
         part = section(name, profile)
-        tasks, names = grounds(part), titles(section_tasks(part))
+        tasks = section_tasks(part)
+        names = titles(tasks)
         for claim in applicable(part):
             covered = [names.get(task, task) for task in tasks if claim.covers(task)]
             rows[f"{name}: {claim.text}"] = {
@@ -71,12 +67,8 @@ def claims_table(profile: str) -> Table:
 
 def bodies(part: Section, finding: Finding) -> str:
     """`nano (nano-english-0)`: the bodies that a finding is about, and their weights."""
-    pairs: list[tuple[str, RunSpec | Adaptation]]
-    if finding.task == LANGUAGE:
-        pairs = [(lesson.arm, lesson.plan) for lesson in planned(part.profile, part.name)]
-    else:
-        pairs = [(run.arm, run.spec) for run in part.runs if run.task == finding.task]
-    specs = [spec for arm, spec in pairs if arm in finding.claim.arms]
+    runs = [run for run in part.runs if run.task == finding.task]
+    specs = [run.spec for run in runs if run.arm in finding.claim.arms]
     weights = dict.fromkeys(spec.weights for spec in specs if spec.weights is not None)
     names = ", ".join(dict.fromkeys(spec.backbone for spec in specs))
     if not specs:

@@ -5,8 +5,7 @@ from functools import cache
 from typing import Any
 
 from ..backbones import LAST_ATTENTION, Backbone, backbone, build, group_of, trained_group
-from ..backbones.common import matrices
-from ..backbones.dropout import Draws
+from ..backbones.layers import matrices
 from ..spec import RunSpec
 from ..tasks import Task
 from .model import InputNet, OutputNet, packable
@@ -55,7 +54,7 @@ def trained_count(spec: Backbone, task: Task, trainable: Collection[str]) -> int
 @cache
 def _body(spec: Backbone) -> Mapping[str, Any]:
     """`sizes`: of the body's parameters, by name; `matrices`: of those alone that are one."""
-    body = build(spec, Draws(), 0.0)
+    body = build(spec)
     return {
         "sizes": {name: it.numel() for name, it in body.named_parameters()},
         "matrices": sum(weight.numel() for _, weight, _ in matrices(body)),

@@ -9,24 +9,23 @@ from ..backbones import backbone
 from ..backbones.weights import file_digest, find
 from ..files import FptError
 from ..records import Record, Store
-from .checkpoint import check_tensors
 from .model import Model, assemble
-from .packing import Rows
+from .packing import PackedParameters
 from .train import task_of
 
 
 def trained_model(record: Record, store: Store, device: torch.device | str = "cpu") -> Model:
-    """The run's model as it was chosen on validation, in evaluation mode.
+    """The run's model as it was selected on validation, in evaluation mode.
 
-    FptError where the parameters were not kept or do not fit, or where the weights of the body are
-    not here or not those that the run saw.
+    FptError if the parameters were not kept or do not fit, or if the weights of the backbone are
+    missing or not those that the run saw.
     """
     model, rows, _ = assemble([record.spec], task_of(record.spec), device)
     rows.bind(kept_row(record, store, rows).to(device))
     return model.eval()
 
 
-def kept_row(record: Record, store: Store, rows: Rows) -> Tensor:
+def kept_row(record: Record, store: Store, rows: PackedParameters) -> Tensor:
     """The kept parameters as the one row of `rows`, (1, P). Raises as `trained_model` does."""
     spec = record.spec
     content = store.parameters(record)
@@ -42,13 +41,13 @@ def kept_row(record: Record, store: Store, rows: Rows) -> Tensor:
                 f"The weights {spec.weights!r} in {path} are not those that run {spec.key} was "
                 "trained on; fetch those, or train it again."
             )
-    like = {slot.name: torch.empty(slot.shape, device="meta") for slot in rows.slots}
     try:
         kept = load(content)
-        check_tensors(kept, like)
-    except (SafetensorError, ValueError, KeyError) as error:
+        return torch.cat([kept[part.stored].view(part.shape).flatten() for part in rows.slices])[
+            None
+        ]
+    except (SafetensorError, KeyError, RuntimeError) as error:
         raise FptError(
             f"The file {store.parameters_path(spec.key).name} does not hold the parameters of its "
             f"run ({error}); train it again."
         ) from error
-    return torch.cat([kept[slot.name].flatten() for slot in rows.slots])[None]

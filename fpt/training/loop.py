@@ -17,14 +17,14 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from ..backbones.common import round_frozen
+from ..backbones.layers import round_frozen
 from ..spec import RunSpec
 from ..tasks import Task
 from . import checkpoint
+from .checkpoint import Progress
 from .device import autocast, keep_memory
 from .model import assemble
 from .packing import Adam, losses
-from .progress import Progress, check_steps, progress_of
 
 EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
@@ -54,7 +54,7 @@ class Loop:
         self.checkpoint_seconds = checkpoint_seconds
         first = specs[0]
         self.batch, self.steps, self.every = first.batch, first.steps, first.eval_every
-        self.model, self.rows, self.fixed = assemble(specs, task, device)
+        self.model, self.rows, self.frozen = assemble(specs, task, device)
         self.alive = list(range(len(specs)))
         self.adam = Adam(
             self.rows,
@@ -63,9 +63,9 @@ class Loop:
             self._mask(),
         )
         if device.type == "cuda":
-            round_frozen(self.model.body)
+            round_frozen(self.model.backbone)
         self.best = self.rows.values.clone()
-        self.chosen: dict[int, Tensor] = {}  # rows of the runs that have left, on the CPU
+        self.selected: dict[int, Tensor] = {}  # rows of the runs that have left, on the CPU
         self.progress = [Progress() for _ in specs]
         self.step, self.summed = 0, 0
         self.sums = torch.zeros(3, len(specs), device=device)
@@ -80,9 +80,9 @@ class Loop:
         mask = torch.zeros_like(self.rows.values)
         columns = self.rows.columns()
         for row, spec in zip(mask, self.specs, strict=True):
-            for slot in self.rows.slots:
-                if slot.group in spec.trainable:
-                    row[columns[slot.name]] = 1
+            for part in self.rows.slices:
+                if part.group in spec.trainable:
+                    row[columns[part.name]] = 1
         return mask
 
     def _reset_sums(self) -> None:
@@ -105,8 +105,8 @@ class Loop:
             if bar is not None:
                 bar.update()
             if self.step % self.every == 0 or self.step == self.steps:
-                self.look()
-                self.retire()
+                self.validate()
+                self.finish_runs()
             now = time.monotonic()
             after = (now, time.process_time())
             for index in sharing:
@@ -189,7 +189,7 @@ class Loop:
         rows = [{name: values[run] for name, values in means.items()} for run in range(runs)]
         return [row | {"items": items} for row in rows]
 
-    def look(self) -> None:
+    def validate(self) -> None:
         """One point of every learning curve, from the validation set."""
         seen = self.evaluate("valid", self.alive, self.specs[0].eval_items)
         sums = (self.sums / max(1, self.summed)).tolist()
@@ -217,7 +217,7 @@ class Loop:
                 self.best[row] = self.rows.values[row]
         self._reset_sums()
 
-    def retire(self) -> None:
+    def finish_runs(self) -> None:
         """Test the runs that end here and let the others go on without them."""
         leaving = [row for row, index in enumerate(self.alive) if self._ends(index)]
         if not leaving:
@@ -228,9 +228,9 @@ class Loop:
             device=self.device,
             dtype=torch.long,
         )
-        values, fixed = self.rows.values, self.fixed.values
+        values, frozen = self.rows.values, self.frozen.values
         indices = [self.alive[row] for row in leaving]
-        self.fixed.bind(fixed[index])
+        self.frozen.bind(frozen[index])
         self.rows.bind(self.best[index])
         unchanged = (values[index] == self.best[index]).all(1).tolist()  # the last were the best
         tested = self.evaluate("test", indices, self.specs[0].test_items)
@@ -238,7 +238,7 @@ class Loop:
         seen = [{}] * len(indices) if endless else self.evaluate("train", indices, TRAIN_ITEMS)
         for row, at_test, at_train, is_last in zip(leaving, tested, seen, unchanged, strict=True):
             progress = self.progress[self.alive[row]]
-            self.chosen[self.alive[row]] = self.best[row].to("cpu", copy=True)
+            self.selected[self.alive[row]] = self.best[row].to("cpu", copy=True)
             if progress.status == "running":
                 progress.status = "done"
             progress.metrics = {f"test_{name}": value for name, value in at_test.items()}
@@ -252,7 +252,7 @@ class Loop:
                 "best_step": progress.best_step,
                 "steps": self.step,
             }
-        self.fixed.bind(fixed[stay])
+        self.frozen.bind(frozen[stay])
         self.rows.bind(values[stay])
         self.best = self.best[stay]
         self.adam.keep(stay)
@@ -277,12 +277,12 @@ class Loop:
             return
         tensors = {
             "values": self.rows.values,
-            "fixed": self.fixed.values,
+            "frozen": self.frozen.values,
             "best": self.best,
             "first": self.adam.first,
             "second": self.adam.second,
             "sums": self.sums,
-            **{f"chosen.{index}": row for index, row in self.chosen.items()},
+            **{f"selected.{index}": row for index, row in self.selected.items()},
         }
         history: dict[str, Any] = {
             "keys": [spec.key for spec in self.specs],
@@ -294,7 +294,7 @@ class Loop:
         checkpoint.write(self.path, tensors, history)
 
     def resume(self) -> None:
-        """Go on from the checkpoint of this very pack, if there is one; that of another is said."""
+        """Go on from the checkpoint of this very pack, if there is one; warns of another's."""
         if self.path is None or (found := checkpoint.read(self.path)) is None:
             return
         if found[1].get("keys") != [spec.key for spec in self.specs]:
@@ -305,43 +305,17 @@ class Loop:
             )
             return
         tensors, history = found
-        try:
-            progress = [progress_of(values) for values in history["progress"]]
-            check_steps(history, progress, self.steps)
-            rows = {name: self.best[0] for name in tensors if name.startswith("chosen.")}
-            checkpoint.check_tensors(tensors, self._like(progress) | rows)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            checkpoint.discard(self.path, error)
-            return
-        self.chosen = {
+        self.progress = [Progress(**values) for values in history["progress"]]
+        self.selected = {
             index: tensors.pop(name)
             for index in range(len(self.specs))
-            if (name := f"chosen.{index}") in tensors
+            if (name := f"selected.{index}") in tensors
         }
         # Copied even on a CPU: as aligned in memory as they were before.
         tensors = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
-        self.alive, self.step = history["alive"], history["step"]
-        self.summed = history["summed"]
-        self.progress = progress
-        index = torch.tensor(self.alive, device=self.device, dtype=torch.long)
-        self.adam.keep(index)
+        self.alive, self.step, self.summed = (history[it] for it in ("alive", "step", "summed"))
+        self.adam.keep(torch.tensor(self.alive, device=self.device, dtype=torch.long))
         self.rows.bind(tensors["values"])
-        self.fixed.bind(tensors["fixed"])
+        self.frozen.bind(tensors["frozen"])
         self.best, self.sums = tensors["best"], tensors["sums"]
         self.adam.first, self.adam.second = tensors["first"], tensors["second"]
-
-    def _like(self, progress: Sequence[Progress]) -> dict[str, Tensor]:
-        """Tensors of the types and shapes that a checkpoint of this pack has; ValueError where
-        `progress` is not of as many runs."""
-        if len(progress) != len(self.specs):
-            raise ValueError(f"it has {len(progress)} runs, not {len(self.specs)}")
-        alive = sum(run.status == "running" for run in progress)
-        values = self.rows.values[:alive]
-        return {
-            "values": values,
-            "fixed": self.fixed.values[:alive],
-            "best": values,
-            "first": values,
-            "second": values,
-            "sums": self.sums[:, :alive],
-        }

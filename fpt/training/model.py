@@ -1,28 +1,31 @@
-"""The model of the paper: input net, frozen body, output net on the positions that are read.
+"""The model of the paper: input net, frozen backbone, output net on the positions that are read.
 
 One `Model` holds K runs. Trainable groups have the paper's names: `input`, `output`, `layernorm`,
-`positions`, and the body's own (`attention`, `feedforward`, ...).
+`positions`, and the backbone's own (`attention`, `feedforward`, ...).
 """
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
-from ..backbones.dropout import Draws, Dropout
-from ..backbones.weights import State, body_depends_on_seed, body_state
+from ..backbones.initialisations import INITS, body_state
+from ..backbones.layers import Draws, Dropout
+from ..backbones.weights import State
 from ..files import FptError
 from ..spec import RunSpec
 from ..tasks import Batch, Task
+from ..tasks.base import Device
 from ..tasks.rng import generator
-from .packing import PACKED, Rows, Slot
-from .shuffle import ORDERS, shuffled
+from .packing import PACKED, PackedParameters, ParameterSlice
 
+ORDERS = ("given", "shuffled")  # of the tokens
 INPUT_INITS = ("orthogonal", "default", "normal")
-INPUT_GAIN = 1.41  # orthogonal start of the released code
+INPUT_GAIN = 1.41  # of the orthogonal initialisation in the released code
 
 
 class InputNet(nn.Module):
@@ -47,7 +50,9 @@ class InputNet(nn.Module):
         bias is zero but by default."""
         if init not in INPUT_INITS:
             known = ", ".join(INPUT_INITS)
-            raise FptError(f"There is no start {init!r} of the input net; choose one of {known}.")
+            raise FptError(
+                f"There is no initialisation {init!r} of the input net; choose one of {known}."
+            )
         value = torch.zeros(self.shapes[name])
         if self.kind == "token":
             return value.normal_(generator=draw)
@@ -96,7 +101,7 @@ class OutputNet(nn.Module):
 
 
 class Model(nn.Module):
-    """K runs of one task on one body. Parameters are bound by `Rows`."""
+    """K runs of one task on one backbone. Parameters are bound by `PackedParameters`."""
 
     def __init__(self, spec: Backbone, task: Task, dropout: float, order: str = "given") -> None:
         super().__init__()
@@ -113,7 +118,7 @@ class Model(nn.Module):
         self.input = InputNet(task.kind, task.dim, spec.width)
         # The released code drops values of its linear input nets, none of its embeddings.
         self.drop = nn.Identity() if task.kind == "token" else Dropout(dropout, self.draws)
-        self.body = build(spec, self.draws, dropout)
+        self.backbone = build(spec, self.draws, dropout)
         self.output = OutputNet(spec.width, task.answers * task.classes)
         self.positions: Tensor | None
         self.register_parameter("positions", None)
@@ -136,27 +141,28 @@ class Model(nn.Module):
             read = torch.arange(first, length, device=x.device).expand(len(x), -1)
         else:
             read = batch.last.expand(runs, -1).reshape(-1, 1)
-        hidden = self.body(x, mask, read)
+        hidden = self.backbone(x, mask, read)
         logits = self.output(hidden.view(runs, size, -1, self.width))
         return logits.reshape(runs, size, -1, self.task.classes)
 
 
-def own_slots(model: Model) -> list[Slot]:
-    """The parameters outside the body: input net, positions (rows that are used), output net."""
-    slots = [Slot(model.input, n, s, "input", f"input.{n}") for n, s in model.input.shapes.items()]
-    slots += [
-        Slot(model.output, n, s, "output", f"output.{n}") for n, s in model.output.shapes.items()
+def own_slices(model: Model) -> list[ParameterSlice]:
+    """The parameters of the input net and the output net."""
+    nets: dict[str, InputNet | OutputNet] = {"input": model.input, "output": model.output}
+    return [
+        ParameterSlice(net, name, shape, group, f"{group}.{name}")
+        for group, net in nets.items()
+        for name, shape in net.shapes.items()
     ]
-    return slots
 
 
 def assemble(
     specs: Sequence[RunSpec], task: Task, device: torch.device | str
-) -> tuple[Model, Rows, Rows]:
+) -> tuple[Model, PackedParameters, PackedParameters]:
     """The model of a pack, its trained rows and its fixed rows, with initial values on `device`.
 
-    All specs share backbone, init, weights and order of the tokens, and the seed where the body is
-    drawn from it.
+    All specs share backbone, init, weights and order of the tokens, and the seed if the backbone
+    is drawn from it.
     """
     first = specs[0]
     backend = backbone(first.backbone)
@@ -165,62 +171,67 @@ def assemble(
     inside = trained - {"input", "output", "positions", "layernorm"}
     if inside and len(specs) > 1:
         raise FptError(
-            f"Runs that train the body ({', '.join(sorted(inside))}) cannot share it: "
+            f"Runs that train the backbone ({', '.join(sorted(inside))}) cannot share it: "
             f"a pack of {len(specs)} was asked for, such packs have one run."
         )
     model = Model(backend, task, first.dropout, first.order)
-    state = body_state(backend, model.body, first.init, first.weights, first.seed)
-    slots = own_slots(model)
+    state = body_state(backend, model.backbone, first.init, first.weights, first.seed)
+    slices = own_slices(model)
     initial: State = {}
     if backend.positions:
         shape = (task.length, backend.width)
-        slots.append(Slot(model, "positions", shape, "positions", "positions"))
+        slices.append(ParameterSlice(model, "positions", shape, "positions", "positions"))
         initial["positions"] = state.pop("positions")[: task.length]
-    model.body.load_state_dict(state, assign=True)
-    model.body.requires_grad_(False)
-    inside_slots = body_slots(model.body, backend, trained)
-    initial |= {slot.name: state[slot.name.removeprefix("body.")] for slot in inside_slots}
-    slots += inside_slots
+    model.backbone.load_state_dict(state, assign=True)
+    model.backbone.requires_grad_(False)
+    inside_slices = backbone_slices(model.backbone, backend, trained)
+    initial |= {part.name: state[part.name.removeprefix("backbone.")] for part in inside_slices}
+    slices += inside_slices
     model.to(device)
     rows = []
     for chosen in (True, False):
-        part = Rows([slot for slot in slots if (slot.group in trained) == chosen], trained=chosen)
-        values = torch.stack([initial_row(part.slots, spec, initial) for spec in specs])
+        part = PackedParameters(
+            [it for it in slices if (it.group in trained) == chosen], trained=chosen
+        )
+        values = torch.stack([initial_row(part.slices, spec, initial) for spec in specs])
         part.bind(values.to(device))
         rows.append(part)
     return model, rows[0], rows[1]
 
 
-def body_slots(body: nn.Module, spec: Backbone, trained: set[str]) -> list[Slot]:
-    """The body's trained parameters; its trained norms become norms with per-run parameters."""
-    slots = []
-    for path, module in list(body.named_modules()):
-        kind = PACKED.get(type(module).__name__) if "layernorm" in trained else None
-        owner = kind(module) if kind else module
-        for name, parameter in module.named_parameters(recurse=False):
+def backbone_slices(module: nn.Module, spec: Backbone, trained: set[str]) -> list[ParameterSlice]:
+    """The backbone's trained parameters; its trained norms become norms with per-run parameters."""
+    slices = []
+    for path, inner in list(module.named_modules()):
+        kind = PACKED.get(type(inner).__name__) if "layernorm" in trained else None
+        owner = kind(inner) if kind else inner
+        for name, parameter in inner.named_parameters(recurse=False):
             full = f"{path}.{name}"
             group = trained_group(spec, full, trained)
             if group is not None:
                 shape = tuple(parameter.shape)
-                slots.append(Slot(owner, name, shape, group, f"body.{full}", bool(kind)))
+                slices.append(
+                    ParameterSlice(owner, name, shape, group, f"backbone.{full}", bool(kind))
+                )
         if kind:
             parent, _, attribute = path.rpartition(".")
-            setattr(body.get_submodule(parent), attribute, owner)
-    return slots
+            setattr(module.get_submodule(parent), attribute, owner)
+    return slices
 
 
-def initial_row(slots: Sequence[Slot], spec: RunSpec, initial: State) -> Tensor:
-    """Initial values of one run, (P,): from the body's state, or drawn for the nets by its seed."""
+def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State) -> Tensor:
+    """Initial values of one run, (P,): from the backbone's state, or for the nets drawn by its
+    seed."""
     parts = []
-    for slot in slots:
-        value = initial.get(slot.name)
+    for part in slices:
+        value = initial.get(part.name)
         if value is None:
-            draw = generator("cpu", spec.seed, "init", slot.name)
-            if isinstance(slot.owner, InputNet):
-                value = slot.owner.initial(slot.attribute, spec.input_init, draw)
+            draw = generator("cpu", spec.seed, "init", part.name)
+            if isinstance(part.owner, InputNet):
+                value = part.owner.initial(part.attribute, spec.input_init, draw)
             else:
-                assert isinstance(slot.owner, OutputNet)
-                value = slot.owner.initial(slot.attribute, draw)
+                assert isinstance(part.owner, OutputNet)
+                value = part.owner.initial(part.attribute, draw)
         parts.append(value.flatten())
     return torch.cat(parts) if parts else torch.empty(0)
 
@@ -235,11 +246,36 @@ def check_groups(spec: Backbone, groups: set[str]) -> None:
 
 
 def packable(spec: RunSpec) -> bool:
-    """Whether the run leaves its body frozen, so that others can share it."""
+    """Whether the run leaves its backbone frozen, so that others can share it."""
     return set(spec.trainable) <= {"input", "output", "layernorm", "positions"}
 
 
-def body_identity(spec: RunSpec) -> tuple[object, ...]:
-    """What two runs must share to stand on one body."""
-    seed = spec.seed if body_depends_on_seed(spec.init) else None
+def backbone_identity(spec: RunSpec) -> tuple[object, ...]:
+    """What two runs must share to stand on one backbone."""
+    seed = spec.seed if INITS[spec.init].depends_on_seed else None
     return (spec.backbone, spec.init, spec.weights, seed, spec.dropout, spec.order)
+
+
+@lru_cache(maxsize=128)
+def ranks(length: int, seed: int, device: Device) -> Tensor:
+    """(length,) numbers in [0, 1), drawn on the CPU on every machine: places sorted by them."""
+    return torch.rand(length, generator=generator("cpu", seed, "order of tokens")).to(device)
+
+
+def shuffled(inputs: Tensor, last: Tensor | None, reads: int, seeds: Sequence[int]) -> Tensor:
+    """`inputs` (K, B, T) or (K, B, T, dim) in another order, as a control: does a backbone use the
+    order that tokens come in?
+
+    The tokens before those that are read (the positions `last`, (K or 1, B), or else the last
+    `reads`) change places among themselves, by one permutation per run, the same for every
+    example. What is read, and padding, stay where they are.
+    """
+    length = inputs.shape[2]
+    place = torch.arange(length, device=inputs.device)
+    drawn = torch.stack([ranks(length, seed, inputs.device) for seed in seeds])[:, None]
+    first = length - reads if last is None else last[..., None]
+    order = torch.where(place >= first, 1.0 + place, drawn).argsort(-1)  # (K, B or 1, T)
+    index = order.expand(inputs.shape[:3])
+    if inputs.dim() == 4:
+        index = index[..., None].expand(inputs.shape)
+    return inputs.gather(2, index)

@@ -1,4 +1,4 @@
-"""Packs: K runs on one frozen body, trained as one batch of K * B sequences.
+"""Packs: K runs on one frozen backbone, trained as one batch of K * B sequences.
 
 A frozen matrix product does not care whose tokens it multiplies. What differs between the runs is
 kept as rows of one matrix (K, P): one row per run, one slice of columns per parameter. Clipping,
@@ -22,7 +22,7 @@ class PackedLayerNorm(nn.Module):
         self.shape, self.eps = tuple(norm.normalized_shape), norm.eps
         self.weight: Tensor
         self.bias: Tensor
-        self.register_parameter("weight", None)  # bound by Rows
+        self.register_parameter("weight", None)  # bound by PackedParameters
         self.register_parameter("bias", None)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -41,7 +41,7 @@ class PackedRMSNorm(nn.Module):
         super().__init__()
         self.eps = norm.variance_epsilon
         self.weight: Tensor
-        self.register_parameter("weight", None)  # bound by Rows
+        self.register_parameter("weight", None)  # bound by PackedParameters
 
     def forward(self, x: Tensor) -> Tensor:
         runs, width = self.weight.shape
@@ -58,7 +58,7 @@ PACKED: dict[str, Callable[..., nn.Module]] = {
 
 
 @dataclass(frozen=True)
-class Slot:
+class ParameterSlice:
     """One parameter: where it is bound, its shape for one run, and its trainable group."""
 
     owner: nn.Module
@@ -66,47 +66,52 @@ class Slot:
     shape: tuple[int, ...]
     group: str
     name: str
-    packed: bool = True  # bound with the leading K axis; else (a body's own, K = 1) without
+    packed: bool = True  # bound with the leading K axis; else (a trained backbone, K = 1) without
 
     @property
     def size(self) -> int:
         return int(torch.Size(self.shape).numel())
 
+    @property
+    def stored(self) -> str:
+        """Its name in a file of kept parameters."""
+        return self.name.replace("backbone.", "body.", 1)
 
-class Rows:
+
+class PackedParameters:
     """Parameters of K runs as rows of `values` (K, P), bound into modules as views of it."""
 
-    def __init__(self, slots: Sequence[Slot], trained: bool) -> None:
-        self.slots, self.trained = tuple(slots), trained
+    def __init__(self, slices: Sequence[ParameterSlice], trained: bool) -> None:
+        self.slices, self.trained = tuple(slices), trained
         self.values = torch.empty(0, 0)
         self.grads: Tensor | None = None
 
     @property
     def width(self) -> int:
-        return sum(slot.size for slot in self.slots)
+        return sum(part.size for part in self.slices)
 
     def bind(self, values: Tensor) -> None:
         """Make `values` (K, P) the parameters. It is used, not copied."""
         self.values = values
         self.grads = torch.zeros_like(values) if self.trained else None
         start = 0
-        for slot in self.slots:
-            columns = slice(start, start + slot.size)
-            start += slot.size
-            # A run on a body of its own has no K axis there; once it has left, no rows are left.
-            own = not slot.packed and len(values) == 1
-            shape = slot.shape if own else (len(values), *slot.shape)
+        for part in self.slices:
+            columns = slice(start, start + part.size)
+            start += part.size
+            # A run that trains its backbone has no K axis there.
+            own = not part.packed and len(values) == 1
+            shape = part.shape if own else (len(values), *part.shape)
             parameter = nn.Parameter(values[:, columns].view(shape), requires_grad=self.trained)
             if self.grads is not None:
                 parameter.grad = self.grads[:, columns].view(shape)
-            setattr(slot.owner, slot.attribute, parameter)
+            setattr(part.owner, part.attribute, parameter)
 
     def columns(self) -> dict[str, slice]:
         """The slice of columns of every parameter, by name."""
         found, start = {}, 0
-        for slot in self.slots:
-            found[slot.name] = slice(start, start + slot.size)
-            start += slot.size
+        for part in self.slices:
+            found[part.name] = slice(start, start + part.size)
+            start += part.size
         return found
 
 
@@ -124,7 +129,9 @@ class Adam:
 
     beta1, beta2, eps = 0.9, 0.999, 1e-8
 
-    def __init__(self, rows: Rows, lr: Tensor, clip: Tensor, mask: Tensor | None = None) -> None:
+    def __init__(
+        self, rows: PackedParameters, lr: Tensor, clip: Tensor, mask: Tensor | None = None
+    ) -> None:
         """`lr`, `clip`: (K, 1). `mask`: (K, P), 0 where a run does not train a column."""
         self.rows, self.lr, self.clip, self.mask = rows, lr, clip, mask
         self.first = torch.zeros_like(rows.values)

@@ -1,0 +1,231 @@
+"""What the backbones share: selected positions, masks, GELU, and dropout of packed runs.
+
+Dropout: a run draws the same masks alone and in a pack. Before each training step the loop calls
+`Draws.begin`. The masks of a run come from one generator seeded by (run seed, "dropout", step),
+site after site in the order of construction, each when it is first used. So they do not depend on
+the other runs, and a checkpoint needs no generator state.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from ..tasks.rng import fold, generator
+
+NOISE_BLOCK = 64  # evaluation examples whose noise is drawn together
+
+
+def select_positions(x: Tensor, read: Tensor | None) -> Tensor:
+    """The positions `read` (N, R) of x (N, T, width); None: all of them."""
+    return x if read is None else x.gather(1, read[..., None].expand(-1, -1, x.shape[-1]))
+
+
+def renamed(name: str, rules: Sequence[tuple[str, Any]]) -> str:
+    """A tensor's name after all `rules` (pattern, replacement), one after another."""
+    for pattern, replacement in rules:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+def visible_keys(mask: Tensor | None) -> Tensor | None:
+    """The mask of bidirectional attention, (N, 1, 1, T), from `mask` (N, T), True = a real token.
+    None: every token sees all."""
+    return None if mask is None else mask[:, None, None]
+
+
+class Gelu(nn.Module):
+    """GELU in its tanh form (GPT-2's `gelu_new`), faster on a CPU than PyTorch's kernel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(x, approximate="tanh") if x.is_cuda else GeluOnCPU.apply(x)
+
+
+class GeluOnCPU(torch.autograd.Function):
+    """x / 2 * (1 + tanh(u / 2)) is x * sigmoid(u), and a CPU's sigmoid takes a third of its tanh.
+
+    With u = a x + b x^3 and s = sigmoid(u), the derivative is s + 3 s (1 - s) (u - 2/3 a x). It is
+    computed in the forward pass, which reuses its buffers.
+    """
+
+    a = 2 * math.sqrt(2 / math.pi)
+    b = 0.044715 * a
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        u = torch.addcmul(x.new_tensor(GeluOnCPU.a), x, x, value=GeluOnCPU.b).mul_(x)
+        s = u.sigmoid()
+        if ctx.needs_input_grad[0]:
+            u.sub_(x, alpha=2 / 3 * GeluOnCPU.a).addcmul_(u, s, value=-1)
+            ctx.save_for_backward(torch.addcmul(s, s, u, value=3, out=u))
+        return s.mul_(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient * ctx.saved_tensors[0]
+
+
+def matrices(body: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
+    """The weight matrices of Linear and Conv1D layers, which multiply every token: name, tensor,
+    and the axis of the inputs (1 in a Linear, 0 in GPT-2's Conv1D)."""
+    for path, module in body.named_modules():
+        conv = type(module).__name__ == "Conv1D"  # of transformers
+        if conv or isinstance(module, nn.Linear):
+            yield f"{path}.weight", module.get_parameter("weight"), 0 if conv else 1
+
+
+def round_frozen(body: nn.Module) -> None:
+    """Store the frozen matrices and their biases in bfloat16. Autocast caches its casts of trained
+    parameters only, so it would round frozen ones again at every use; the numbers are the same."""
+    for path, _, _ in matrices(body):
+        for parameter in body.get_submodule(path.removesuffix(".weight")).parameters():
+            if not parameter.requires_grad:
+                parameter.data = parameter.data.bfloat16()
+
+
+class Draws:
+    """The random numbers of one step: dropout masks and noise of K runs."""
+
+    def __init__(self) -> None:
+        self.sites: list[float] = []  # drop probability of each site, in order of construction
+        self.seeds: tuple[int, ...] = ()
+        self.first = 0  # number of the first example of an evaluation batch in its split
+        self.step = 0
+        self.shape = (0, 0, 0)
+        self.masks: list[Tensor] = []  # of this step, by site, as far as they are drawn
+        self.streams: list[np.random.SFC64] | list[torch.Generator] = []
+        self.device = torch.device("cpu")
+
+    def begin(
+        self,
+        seeds: Sequence[int],
+        step: int,
+        shape: tuple[int, int, int],
+        device: torch.device | str,
+    ) -> None:
+        """Start training step `step` of the runs `seeds`. `shape` is (B, T, width) of one run; T
+        may exceed the length of the sequences, and the width is a multiple of 4."""
+        assert shape[-1] % 4 == 0, "masks are drawn in words of four numbers"
+        self.seeds, self.step, self.shape = tuple(seeds), step, shape
+        self.device, self.masks = torch.device(device), []
+        if self.device.type == "cpu":
+            self.streams = [np.random.SFC64(fold(seed, "dropout", step)) for seed in self.seeds]
+        else:
+            self.streams = [generator(device, seed, "dropout", step) for seed in self.seeds]
+
+    def kept(self, site: int) -> Tensor:
+        """The mask of a site in this step, (K, B, T, width) bool, True for a value that is kept."""
+        assert self.seeds, "Draws.begin was not called before this step"
+        while len(self.masks) <= site:
+            keep = 1 - self.sites[len(self.masks)]
+            rows = [_draw(stream, self.shape, keep, self.device) for stream in self.streams]
+            self.masks.append(torch.stack(rows))
+        return self.masks[site]
+
+    def normal(self, purpose: str, shape: Sequence[int], like: Tensor, training: bool) -> Tensor:
+        """Standard normal noise (K, *shape) on the device of `like`; `shape` is (..., B, width).
+
+        In training the key is run and step; in evaluation it is run and number of the example, so
+        that the noise depends neither on the pack nor on the size of the batch.
+        """
+        if training:
+            return self._normal(like, shape, purpose, self.step)
+        *outer, count, width = shape
+        first_block, offset = divmod(self.first, NOISE_BLOCK)
+        blocks = range(first_block, first_block + -(-(offset + count) // NOISE_BLOCK))
+        block_shape = (*outer, NOISE_BLOCK, width)
+        drawn = [self._normal(like, block_shape, purpose, -1, block) for block in blocks]
+        return torch.cat(drawn, -2)[..., offset : offset + count, :]
+
+    def _normal(self, like: Tensor, shape: Sequence[int], *key: int | str) -> Tensor:
+        rows = []
+        for seed in self.seeds:
+            draw = generator(like.device, seed, *key)
+            rows.append(
+                torch.randn(tuple(shape), generator=draw, device=like.device, dtype=like.dtype)
+            )
+        return torch.stack(rows)
+
+
+def _draw(
+    stream: np.random.SFC64 | torch.Generator,
+    shape: tuple[int, int, int],
+    keep: float,
+    device: torch.device,
+) -> Tensor:
+    """(B, T, width) bool, True with probability `keep`. On a CPU in steps of 1 / 65,536: NumPy
+    draws four such numbers in a word, some thirty times faster than torch draws floats."""
+    if isinstance(stream, torch.Generator):
+        return torch.rand(shape, generator=stream, device=device) < keep
+    words = stream.random_raw(math.prod(shape) // 4).astype("<u8", copy=False)
+    limit = np.uint16(np.ceil(float(np.float32(keep)) * 65536) - 1)  # keep may be 1, that is 65,536
+    return torch.from_numpy(words.view("<u2") <= limit).view(shape)
+
+
+class _Drop(torch.autograd.Function):
+    """x * kept * scale. The mask is stored as bools, a quarter of what a product would store."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(kept)
+        ctx.scale = scale
+        return x * (kept * scale)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        (kept,) = ctx.saved_tensors
+        return gradient * (kept * ctx.scale), None, None
+
+
+class _AddDropped(torch.autograd.Function):
+    """x + y * kept * scale, in one kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, y: Tensor, kept: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(kept)
+        ctx.scale = scale
+        return torch.addcmul(x, y, kept * scale)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (kept,) = ctx.saved_tensors
+        return gradient, gradient * (kept * ctx.scale), None, None
+
+
+class Dropout(nn.Module):
+    """Dropout at one site of a pack. Inputs are (K*B, T, width); or (K*B, width) at the time step
+    `places`; or (K*B, R, width) at the positions `places` (K*B, R)."""
+
+    def __init__(self, p: float, draws: Draws) -> None:
+        super().__init__()
+        self.p, self.draws, self.site = p, draws, len(draws.sites)
+        self.scale = float(1 / np.float32(1 - p))
+        draws.sites.append(p)
+
+    def forward(self, x: Tensor, places: int | Tensor | None = None) -> Tensor:
+        return _Drop.apply(x, self.kept(x, places), self.scale) if self.training and self.p else x
+
+    def add(self, x: Tensor, y: Tensor, places: Tensor | None = None) -> Tensor:
+        """x + dropout of y."""
+        if self.training and self.p:
+            return _AddDropped.apply(x, y, self.kept(y, places), self.scale)
+        return x + y
+
+    def kept(self, x: Tensor, places: int | Tensor | None) -> Tensor:
+        """This step's mask, bool, in the shape of `x`."""
+        mask = self.draws.kept(self.site)
+        if isinstance(places, int):
+            mask = mask[:, :, places]
+        elif places is not None:
+            index = places.view(*mask.shape[:2], -1, 1).expand(-1, -1, -1, mask.shape[-1])
+            mask = mask.gather(2, index)
+        else:
+            mask = mask[:, :, : x.shape[1]]
+        return mask.reshape(x.shape)
