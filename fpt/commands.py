@@ -68,9 +68,8 @@ def data(args: argparse.Namespace) -> None:
             specs = [run.spec for part in sections_of(args.profile) for run in part.runs]
             pairs = {spec.data: (spec.task, spec.options) for spec in specs}
             wanted += [get_task(name, **options) for name, options in pairs.values()]
-    for done in prepare({canonical(task.identity): task for task in wanted}.values()):
-        note = f" ({done.note})" if done.note else ""
-        print(f"{done.task}: {done.data}, {done.digest[:12]}{note}")
+    for task in {canonical(task.identity): task for task in wanted}.values():
+        print(prepare(task))
 
 
 def run(args: argparse.Namespace) -> None:

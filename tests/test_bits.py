@@ -37,7 +37,7 @@ def test_copying_the_visible_bits_scores_three_quarters():
 def test_evaluation_sets_are_fixed_and_apart():
     task, again = get_task("bit-memory", n=100), get_task("bit-memory", n=100)
     assert task.digest() == again.digest() != get_task("bit-memory", n=150).digest()
-    assert not torch.equal(task.eval_bits("valid"), task.eval_bits("test")[:1000])
+    assert not torch.equal(task.eval_set("valid")[0], task.eval_set("test")[0][:1000])
 
 
 def test_xor_of_five_bits_evaluates_on_every_input():
@@ -45,7 +45,7 @@ def test_xor_of_five_bits_evaluates_on_every_input():
     (batch,) = task.eval_batches("test", 2000, "cpu")
     bits = batch.inputs[0, :, :, 0].long()
     assert len(bits.unique(dim=0)) == 1024 == task.sizes["test"]
-    assert not task.holds_out
+    assert task.fitting
     assert torch.equal(bits[:, :5] ^ bits[:, 5:], batch.targets[0])
     assert batch.targets.float().mean() == 0.5
 
@@ -54,7 +54,8 @@ def test_xor_holds_inputs_out_of_training():
     task = get_task("bit-xor", n=10)
     held = {}
     for split in ("valid", "test"):
-        bits = task.eval_bits(split)
+        bits, targets = task.eval_set(split)
+        assert torch.equal(bits[:, 0] ^ bits[:, 1], targets)
         assert len(bits) == task.sizes[split] == len(bits.unique(dim=0))
         held[split] = {tuple(row) for row in bits.flatten(1).tolist()}
     assert not held["valid"] & held["test"]

@@ -14,8 +14,8 @@ from fpt import config
 from fpt.backbones import backbone
 from fpt.backbones.weights import find
 from fpt.files import PROFILES
-from fpt.tasks import datasets as data
-from fpt.tasks import hub
+from fpt.tasks import TASKS, get_task, hub
+from fpt.tasks.datasets import hub_dataset
 
 FIRST, SECOND = "1" * 40, "2" * 40
 FILE = "data/train.parquet"
@@ -84,14 +84,14 @@ def test_a_commit_is_asked_for_as_it_is_and_compared_too(put: Put) -> None:
     check_said(refusal(lambda: find(backbone("gpt2"), identity)), ["model.safetensors of o/r"])
 
 
-def test_a_data_set_is_locked(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = data.Source("o/r", hub.LOCKED, "any", {"train": FILE})
-    monkeypatch.setitem(data.SOURCES, "mine", source)
+def test_a_data_set_is_locked(put: Put) -> None:
+    source = hub.Repository("o/r", hub.LOCKED, "any", {"train": FILE})
     path = put(b"first", FIRST)
-    assert data.fetch("mine", "train") == path
-    assert data.hub_identity("mine", 1)["revision"] == "locked"  # the key says no commit
+    assert source.fetch("train") == path
+    dataset = hub_dataset("mine", 1, source, dict)
+    assert dataset.source["revision"] == "locked"  # the key of a run holds no commit
     put(b"other", FIRST)
-    check_said(refusal(lambda: data.fetch("mine", "train")), ["hub.lock.json"])
+    check_said(refusal(lambda: source.fetch("train")), ["hub.lock.json"])
 
 
 def test_a_locked_commit_that_is_not_here(put: Put, tmp_path: Path) -> None:
@@ -115,17 +115,13 @@ def test_a_repository_without_the_file(put: Put, monkeypatch: pytest.MonkeyPatch
     assert not hub.lock_path().exists()
 
 
-@pytest.mark.parametrize("entry", [3, {}, {"commit": FIRST}, {"commit": FIRST, "sha256": {"a": 1}}])
-def test_a_damaged_lock_file(entry: object, put: Put) -> None:
-    hub.lock_path().parent.mkdir()
-    hub.lock_path().write_text(json.dumps({"o/r@locked": entry}))
-    check_said(refusal(hub.read_lock), ["'o/r@locked' has no commit or digests", "hub.lock.json"])
-
-
 def test_every_revision_of_the_project_is_a_commit_or_locked() -> None:
     identities = {name for profile in PROFILES for name in config.load(profile).weights.values()}
     revisions = {name.partition("@")[2] for name in identities if name.startswith("hub:")}
-    revisions |= {source.revision for source in data.SOURCES.values()}
+    repositories = (getattr(get_task(name), "dataset", None) for name in TASKS)
+    repositories = [it.repository for it in repositories if it is not None and it.repository]
+    assert len(repositories) == 5
+    revisions |= {repository.revision for repository in repositories}
     assert {it for it in revisions if not hub.COMMIT.fullmatch(it)} == {hub.LOCKED}
     for name, entry in hub.read_lock().items():
         revision = name.partition("@")[2]

@@ -1,11 +1,15 @@
-"""Images: patches, normalisation, and the augmentation against plain references."""
+"""Images: patches, normalisation, the augmentation against plain references, parts of a set."""
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from fpt.tasks import augment, get_task
+from fpt.files import FptError
+from fpt.tasks import get_task
+from fpt.tasks.images import draw_transforms, transform
+
+SIZES = {"mnist": 55_000, "cifar10": 45_000, "cifar10-lra": 45_000, "digits": 4388, "shapes": 8000}
 
 
 @pytest.fixture(scope="module")
@@ -15,14 +19,20 @@ def images():
     )
 
 
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """Sixty generated images, so that every one of them can be compared."""
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path)
+    monkeypatch.setattr("fpt.tasks.image_data.SHAPES_SIZES", {"train": 60, "valid": 5, "test": 40})
+
+
 def numbers(row=0.5, column=0.5, flip=0.9, angle=0.5):
-    """Draws that mean: no shift, no flip, no rotation, unless said."""
+    """Draws that mean: no shift, no flip, no rotation, unless given."""
     return torch.tensor([row, column, flip, angle])
 
 
 def test_patches_hold_their_pixels_in_reading_order(images):
-    task = get_task("cifar10")
-    tokens = task.tokens(images)
+    tokens = get_task("cifar10").tokens(images)
     assert tokens.shape == (12, 64, 48)
     mean, std = torch.tensor([0.4914, 0.4822, 0.4465]), torch.tensor([0.2023, 0.1994, 0.2010])
     patch = (images[3, 8:12, 20:24].float() / 255 - mean) / std  # third row, sixth column
@@ -31,7 +41,6 @@ def test_patches_hold_their_pixels_in_reading_order(images):
 
 def test_grey_pixels_one_by_one(images):
     tokens = get_task("cifar10-lra").tokens(images)
-    assert tokens.shape == (12, 1024, 1)
     references = [np.asarray(Image.fromarray(image.numpy()).convert("L")) for image in images]
     reference = torch.from_numpy(np.stack(references)).float().flatten(1) / 255
     torch.testing.assert_close(tokens[..., 0], (reference - 0.5) / 0.5, atol=0.01, rtol=0)
@@ -40,10 +49,7 @@ def test_grey_pixels_one_by_one(images):
 def test_mnist_is_padded_to_the_papers_size():
     image = torch.randint(0, 256, (2, 28, 28, 1), dtype=torch.uint8)
     wide, narrow = get_task("mnist").tokens(image), get_task("mnist", size=28).tokens(image)
-    assert wide.shape == (2, 64, 16)
-    assert narrow.shape == (2, 49, 16)
-    assert wide.min() >= 0
-    assert wide.max() <= 1
+    assert (wide.shape, narrow.shape) == ((2, 64, 16), (2, 49, 16))
     canvas = torch.zeros(2, 32, 32)
     canvas[:, 2:30, 2:30] = image[..., 0] / 255
     torch.testing.assert_close(wide[:, 0], canvas[:, :4, :4].flatten(1))
@@ -51,8 +57,11 @@ def test_mnist_is_padded_to_the_papers_size():
     torch.testing.assert_close(narrow[:, 1], image[:, :4, 4:8, 0].flatten(1) / 255)
 
 
+# ------------------------------------------------------------------------------------ augmentation
+
+
 def test_no_augmentation_is_the_identity(images):
-    assert torch.equal(augment.transform(images, numbers().expand(12, 4)), images)
+    assert torch.equal(transform(images, numbers().expand(12, 4)), images)
 
 
 @pytest.mark.parametrize("flip", [0.1, 0.9])
@@ -63,32 +72,34 @@ def test_crop_and_flip_match_indexing(images, dy, dx, flip):
     padded[:, 4:36, 4:36] = images
     expected = padded[:, 4 + dy : 36 + dy, 4 + dx : 36 + dx]
     expected = expected.flip(2) if flip < 0.5 else expected
-    assert torch.equal(augment.transform(images, draws), expected)
+    assert torch.equal(transform(images, draws), expected)
 
 
 @pytest.mark.parametrize("degrees", [-20, -7.3, 3, 19.9])
 def test_rotation_matches_pillow(images, degrees):
     draws = numbers(angle=(degrees / 20 + 1) / 2).expand(12, 4)
-    ours = augment.transform(images, draws)
-    for got, image in zip(ours, images, strict=True):
+    for got, image in zip(transform(images, draws), images, strict=True):
         # Pillow turns counter-clockwise; the sign is a convention, the draw is symmetric.
         rotated = Image.fromarray(image.numpy()).rotate(degrees, Image.Resampling.NEAREST)
         same = (got == torch.from_numpy(np.array(rotated))).all(-1).float().mean()
         assert same > 0.99  # a pixel half-way between two may fall either way
 
 
-def test_draws_cover_their_ranges_and_are_keyed():
-    draws = augment.draw([5], 0, 4000, "cpu")
-    shifts = (draws[0, :, :2] * 9).floor()
+def test_draws_cover_their_ranges_and_a_pack_uses_those_of_each_run(images):
+    shifts = (draw_transforms([5], 0, 4000, "cpu")[0, :, :2] * 9).floor()
     assert torch.equal(shifts.unique(), torch.arange(9.0))
-    pack = augment.draw([5, 6], 3, 8, "cpu")
-    assert torch.equal(pack[1], augment.draw([6], 3, 8, "cpu")[0])
-    assert not torch.equal(pack[0], pack[1])
+    draws = draw_transforms([1, 2], 3, 6, "cpu")
+    assert torch.equal(draws[1], draw_transforms([2], 3, 6, "cpu")[0])
+    assert not torch.equal(draws[0], draws[1])
+    packed = transform(images.view(2, 6, 32, 32, 3), draws)
+    for k in range(2):
+        for b in range(6):
+            alone = transform(images.view(2, 6, 32, 32, 3)[k, b], draws[k, b])
+            assert torch.equal(packed[k, b], alone)
 
 
-def test_augmentation_is_switched_and_changes_inputs_only(tmp_path, monkeypatch):
-    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path)
-    monkeypatch.setattr("fpt.tasks.image_data.SHAPES_SIZES", {"train": 50, "valid": 5, "test": 5})
+@pytest.mark.usefixtures("small")
+def test_augmentation_is_switched_and_changes_inputs_only():
     task = get_task("shapes")
     plain, again = (task.train_batch([0], 0, 16, "cpu", False) for _ in range(2))
     changed = task.train_batch([0], 0, 16, "cpu", True)
@@ -105,10 +116,63 @@ def test_a_task_that_the_paper_does_not_augment_is_never_augmented():
     assert get_task("cifar10").augmented
 
 
-def test_a_pack_transforms_each_image_by_its_own_numbers(images):
-    draws = augment.draw([1, 2], 0, 6, "cpu")
-    packed = augment.transform(images.view(2, 6, 32, 32, 3), draws)
-    for k in range(2):
-        for b in range(6):
-            alone = augment.transform(images.view(2, 6, 32, 32, 3)[k, b], draws[k, b])
-            assert torch.equal(packed[k, b], alone)
+# ---------------------------------------------------------------------------- the option `train`
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_larger_part_contains_a_smaller_one(name):
+    parts = []
+    for size in (1, 100, SIZES[name] - 1, SIZES[name]):
+        task = get_task(name, train=size)
+        assert task.sizes["train"] == len(task.part.unique()) == size
+        assert torch.equal(task.part, task.part.sort()[0])
+        parts.append(set(task.part.tolist()))
+    assert all(smaller < larger for smaller, larger in zip(parts, parts[1:], strict=False))
+    assert parts[-1] == set(range(SIZES[name]))
+    assert get_task(name).identity == task.identity != get_task(name, train=10).identity
+
+
+def test_a_part_is_spread_over_the_data():
+    part = get_task("mnist", train=1000).part
+    assert part.double().mean().item() == pytest.approx(27_500, rel=0.06)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_part_is_trained_on_and_evaluated_in_its_order():
+    whole, task = get_task("shapes"), get_task("shapes", train=7)
+    (every,), batches = whole.eval_batches("train", 60, "cpu"), task.eval_batches("train", 4, "cpu")
+    (first, second) = batches
+    assert torch.equal(torch.cat([first.inputs, second.inputs], 1), every.inputs[:, task.part])
+    labels = every.targets[:, task.part]
+    assert torch.equal(torch.cat([first.targets, second.targets], 1), labels)
+    assert torch.equal(task.labels("train"), labels.flatten())
+    mine, theirs = task.linear_problem("train"), whole.linear_problem("train")
+    assert torch.equal(mine[0], theirs[0][task.part])
+
+    trained = [task.train_batch([0, 1], step, 4, "cpu") for step in range(7)]  # four epochs of 7
+    answers = torch.cat([batch.targets.flatten() for batch in trained])
+    assert torch.equal(answers.sort().values, labels.flatten().repeat(8).sort().values)
+    seen = torch.cat([batch.inputs.flatten(0, 1) for batch in trained]).unique(dim=0)
+    assert torch.equal(seen, every.inputs[0, task.part].unique(dim=0))
+    for split in ("valid", "test"):
+        (mine,), (theirs,) = (it.eval_batches(split, 50, "cpu") for it in (task, whole))
+        assert torch.equal(mine.inputs, theirs.inputs)
+
+
+@pytest.mark.usefixtures("small")
+def test_a_part_has_baselines_of_its_own():
+    task = get_task("shapes", train=3)
+    top = task.labels("train").bincount(minlength=10).argmax()
+    assert task.floors() == {"majority": (task.labels("test") == top).double().mean().item()}
+    assert "linear classifier" in get_task("digits").floors()
+    assert set(get_task("digits", train=100).floors()) == {"majority"}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_more_than_there_is_is_refused_in_a_sentence(name):
+    with pytest.raises(FptError, match=f"must be at most {SIZES[name]}, not {SIZES[name] + 1}.$"):
+        get_task(name, train=SIZES[name] + 1)
+    with pytest.raises(FptError, match="must be at least 1, not 0"):
+        get_task(name, train=0)
+    with pytest.raises(FptError, match="must be int"):
+        get_task(name, train=0.5)

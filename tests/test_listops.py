@@ -1,12 +1,34 @@
 """ListOps: the evaluator by hand, the generator by the evaluator, the sampling rule by numbers."""
 
+import importlib
+
 import numpy as np
 import pytest
 import torch
 
+from fpt.files import FptError
 from fpt.tasks import get_task
-from fpt.tasks.expressions import CLOSE, OPERATOR, SYMBOLS, evaluate, generate
-from fpt.tasks.listops import _split
+from fpt.tasks.listops import CLOSE, DIGIT, OPERATOR, SYMBOLS, generate
+
+module = importlib.import_module("fpt.tasks.listops")  # the package calls its task so
+VARIANTS = ("intended", "released")
+
+
+def evaluate(tokens):
+    """The value of one expression, by a stack: the definition that the generator is tested on."""
+    stack, operators = [[]], []
+    for token in tokens:
+        if token >= CLOSE:
+            values, op = sorted(stack.pop()), operators.pop()
+            middle = (values[(len(values) - 1) // 2] + values[len(values) // 2]) // 2
+            stack[-1].append([values[0], values[-1], middle, sum(values) % 10][op])
+        elif token >= OPERATOR:
+            operators.append(token - OPERATOR)
+            stack.append([])
+        else:
+            stack[-1].append(token - DIGIT)
+    ((value,),) = stack
+    return value
 
 
 def tokens(text):
@@ -37,32 +59,35 @@ def test_evaluator(text, value):
 
 @pytest.fixture(scope="module")
 def arena():
-    """2,000 and some expressions of Long Range Arena's lengths."""
+    """Tokens and values of 2,000 and some expressions of Long Range Arena's lengths."""
     rng = np.random.Generator(np.random.PCG64(0))
-    return generate(rng, 2000, 10, 10, 500, 1999)
+    return generate(rng, 2000, 10, 10, (500, 1999))
 
 
-def rows(blocks):
-    for block in blocks:
-        for i in range(len(block)):
-            yield block.tokens[block.starts[i] : block.starts[i + 1]], block, i
-
-
-def test_generated_values_and_depths(arena):
-    small = generate(np.random.Generator(np.random.PCG64(1)), 500, 6, 5, 3, 60)
-    for sequence, block, i in [*rows(small), *list(rows(arena))[:100]]:
-        assert evaluate(sequence.tolist()) == block.values[i]
-        opened = (sequence >= OPERATOR) & (sequence < CLOSE)
-        nesting = np.cumsum(opened.astype(int) - (sequence == CLOSE))
-        assert nesting.max() == block.depths[i]
-        assert nesting[-1] == 0
-    texts = [sequence.tobytes() for sequence, _, _ in rows(small)]
+def test_generated_values_and_depths():
+    sequences, values, depths = generate(
+        np.random.Generator(np.random.PCG64(1)), 500, 6, 5, (3, 60)
+    )
+    for tokens, value, depth in zip(sequences, values, depths, strict=True):
+        assert evaluate(tokens.tolist()) == value
+        opened = (tokens >= OPERATOR) & (tokens < CLOSE)
+        nesting = np.cumsum(opened.astype(int) - (tokens == CLOSE))
+        assert (nesting.max(), nesting[-1]) == (depth, 0)
+    texts = [tokens.tobytes() for tokens in sequences]
     assert len(set(texts)) == len(texts)
     assert all(3 < len(text) <= 60 for text in texts)
 
 
+def test_more_expressions_than_there_are(monkeypatch):
+    monkeypatch.setattr(module, "IN_VAIN", 5)
+    draw = np.random.Generator(np.random.PCG64(0))
+    with pytest.raises(FptError, match="of 500 different ListOps expressions with 3 < tokens <= 4"):
+        generate(draw, 500, 2, 2, (3, 4))
+
+
 def test_sampling_rule(arena):
-    sequences = [sequence for sequence, _, _ in rows(arena)]
+    sequences, values, _ = arena
+    assert all(evaluate(s.tolist()) == v for s, v in zip(sequences[:100], values, strict=False))
     lengths = np.array([len(s) for s in sequences])
     bare = np.array([(s != CLOSE).sum() for s in sequences])
     assert lengths.min() > 500
@@ -77,8 +102,8 @@ def test_sampling_rule(arena):
 
 
 def test_root_operator_alone_scores_what_the_paper_calls_success(arena):
-    roots = np.array([s[0] for s, _, _ in rows(arena)])
-    values = np.concatenate([block.values for block in arena])
+    sequences, values, _ = arena
+    roots = np.array([s[0] for s in sequences])
     shares = {
         SYMBOLS[op]: np.bincount(values[roots == op], minlength=10) / (roots == op).sum()
         for op in range(OPERATOR, CLOSE)
@@ -92,14 +117,15 @@ def test_root_operator_alone_scores_what_the_paper_calls_success(arena):
     assert abs(best - 0.365) < 0.04
 
 
-def test_released_form_drops_brackets_and_cuts(arena):
-    block = arena[0]
-    arrays = _split(block, "test", released=True)
-    starts = arrays["test_starts"]
-    for i in range(50):
-        whole = block.tokens[block.starts[i] : block.starts[i + 1]]
-        cut = arrays["test_tokens"][starts[i] : starts[i + 1]]
-        assert np.array_equal(cut, whole[whole != CLOSE][:512])
+def test_released_form_drops_brackets_and_cuts(tmp_path, monkeypatch):
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path)
+    options = {"min_length": 500, "max_length": 700, "train": 20, "valid": 5, "test": 5}
+    monkeypatch.setattr(module, "fold", lambda key: 0)  # the same draws for both
+    intended, released = (get_task("listops", variant=v, **options) for v in VARIANTS)
+    for index in range(20):
+        whole, value = intended.sequence("train", index)
+        bare = [token for token in whole if token != CLOSE]
+        assert released.sequence("train", index) == (bare[:512], value)
 
 
 def test_variants_read_different_positions(tmp_path, monkeypatch):

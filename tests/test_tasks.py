@@ -1,4 +1,4 @@
-"""Every task, as the training loop meets it: shapes, ranges, keyed batches, order, floors."""
+"""Every task, as the training loop meets it: shapes, ranges, keyed batches, order, baselines."""
 
 import pytest
 import torch
@@ -74,18 +74,18 @@ def test_a_run_sees_the_same_examples_alone_and_in_a_pack(name):
 
 def test_each_epoch_shows_every_example_once():
     count, size = 23, 5
-    rows = torch.cat([order(count, [1], step, size, "cpu")[0] for step in range(23)])
+    rows = torch.cat([order(count, [1], step, size)[0] for step in range(23)])
     epochs = rows.view(5, count)
     assert torch.equal(epochs.sort(1).values, torch.arange(count).expand(5, -1))
     assert not torch.equal(epochs[0], epochs[1])
-    long = order(count, [1, 2], 1, 60, "cpu")
+    long = order(count, [1, 2], 1, 60)
     assert torch.equal(long[0, 9 : 9 + 23].sort().values, torch.arange(count))
     assert not torch.equal(long[0], long[1])
 
 
 @pytest.mark.parametrize("name", TASKS)
 def test_identity_and_sizes_need_no_data(name, monkeypatch):
-    monkeypatch.setattr("fpt.tasks.datasets._prepared", lambda *_: pytest.fail("data were read"))
+    monkeypatch.setattr("fpt.tasks.datasets._loaded", lambda *_: pytest.fail("data were read"))
     task = get_task(name)
     assert task.identity["name"] == name
     assert task.identity["options"] == task.options
@@ -99,6 +99,8 @@ def test_wrong_names_are_answered_with_the_allowed_ones():
         get_task("mnist", sise=28)
     with pytest.raises(FptError, match=r"one of 32, 28, not 30"):
         get_task("mnist", size=30)
+    with pytest.raises(FptError, match=r"one of 32, 28, not 28\.0"):
+        get_task("mnist", size=28.0)
     with pytest.raises(FptError, match=r"must be int, not '5'"):
         get_task("bit-xor", n="5")
     with pytest.raises(FptError, match=r"must divide n = 1000, not 30"):

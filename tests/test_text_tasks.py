@@ -1,8 +1,8 @@
-"""Text as bytes: authors from books made here, GLUE from parquet files made here."""
+"""Text as bytes: authors and next bytes of books made here, GLUE of parquet files made here."""
 
 import re
-import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +13,14 @@ import torch
 
 from fpt.files import FptError
 from fpt.report import protocol
-from fpt.tasks import authorship, get_task
+from fpt.tasks import Batch, Task, authorship, get_task, manifest
 from fpt.tasks import datasets as data
-from fpt.tasks import manifest as prepare
+from fpt.tasks import text as text_tasks
 from fpt.tasks.authorship import AUTHORS, LENGTH, author_of, plain, runs_of_words
-from fpt.tasks.datasets import load
-from fpt.tasks.hub import lock_path as hub_lock_path
+from fpt.tasks.datasets import Dataset, load
+from fpt.tasks.hub import Repository
 from fpt.tasks.text import encode
 
-glue_module = sys.modules["fpt.tasks.glue"]  # the package calls its task so
 FEW = {"train": 6, "valid": 2, "test": 3}
 
 
@@ -30,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Empty folders for prepared data, the manifest and corpora."""
     monkeypatch.setattr(data, "PREPARED", tmp_path / "prepared")
     monkeypatch.setattr(data, "DATA", tmp_path)
-    monkeypatch.setattr(prepare, "DATA", tmp_path)
+    monkeypatch.setattr(manifest, "DATA", tmp_path)
     monkeypatch.setattr("fpt.tasks.hub.DATA", tmp_path)
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
     return tmp_path
@@ -133,7 +132,7 @@ def test_splits_have_books_and_words_of_their_own(library: Callable[[str | None]
     assert not runs["train"] & runs["test"]
     assert not runs["train"] & runs["valid"]
     assert task.floors() == {"majority": pytest.approx(0.1)}
-    floor = prepare.linear_floor(task)
+    floor = manifest.linear_floor(task)
     assert floor is not None
     assert floor[0] > 0.5  # each author has letters of his own here
 
@@ -143,26 +142,18 @@ def test_what_a_held_out_book_has_too_is_not_trained_on(
 ) -> None:
     story = "it was a dark and stormy night when the old clock struck thirteen times"
     library(story)
-    burroughs = "train", next(iter(AUTHORS))
 
     def stories() -> int:
         task = get_task("authors")
         texts = (task.example("train", i).text or "" for i in range(FEW["train"]))
         return sum("stormy night" in text for text in texts)
 
-    assert burroughs[1] == get_task("authors").names[0]
     assert stories() == 0
     data._loaded.cache_clear()
     data._on_device.cache_clear()
     (data.PREPARED / "authors-v1.safetensors").unlink()
     monkeypatch.setattr(authorship, "runs_of_words", lambda text: iter(()))
     assert stories() > 0  # so it was the rule that kept them out
-
-
-def test_the_same_books_give_the_same_data(library: Callable[[str | None], None]) -> None:
-    library(None)
-    first, second = authorship._build(), authorship._build()
-    assert data.arrays_digest(first) == data.arrays_digest(second)
 
 
 def test_without_the_corpus_there_is_one_sentence(folder: Path) -> None:
@@ -179,8 +170,69 @@ def test_another_corpus_is_refused(library: Callable[[str | None], None], folder
     library(None)
     path = folder / "english-train-3.txt"
     path.write_text(re.sub("anthonytrollope", "nobody", path.read_text()))
-    with pytest.raises(FptError, match=r"Trollope has 0 passages in english-train-3.txt and 3 are"):
+    with pytest.raises(FptError, match=r"0 passages by Trollope in english-train-3.txt and 3 are"):
         get_task("authors").digest()
+
+
+# --------------------------------------------------------------------------------------- next byte
+
+
+@pytest.fixture
+def books(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Two books in each file of the corpus, in words that no other file has; the text by split."""
+    monkeypatch.setattr(text_tasks, "PASSAGES", FEW)
+    rng = np.random.default_rng(0)
+    written = {}
+    for file in (*(f"english-train-{part}.txt" for part in range(4)), "english-valid.txt"):
+        letter = chr(97 + len(written))
+        words = [letter * length for length in rng.integers(1, 6, 800)]
+        parts = " ".join(words[:500]), "\n\n".join(words[500:])
+        (folder / file).write_text("\n<|endoftext|>\n".join(parts))
+        written[file] = " ".join(words[:500]) + "|" + " ".join(words[500:])
+    files = ("english-train-2.txt", "english-train-3.txt", "english-valid.txt")
+    return dict(zip(FEW, map(written.__getitem__, files), strict=True))
+
+
+def test_the_answer_at_each_position_is_the_next_byte(books: dict[str, str]) -> None:
+    task = get_task("english")
+    batches = [task.train_batch([0, 1], 0, 4, "cpu"), *task.eval_batches("test", 2, "cpu")]
+    assert [batch.inputs.shape for batch in batches] == [(2, 4, 128), (1, 2, 128), (1, 1, 128)]
+    for batch in batches:
+        assert batch.targets.shape[-1] == task.length == task.reads
+        assert torch.equal(batch.inputs[..., 1:], batch.targets[..., :-1])
+    example = task.example("test", 0)
+    assert f"{example.text}{example.answer}" in books["test"]
+
+
+def test_splits_are_of_different_files_of_the_corpus(books: dict[str, str]) -> None:
+    task = get_task("english")
+    for split, count in FEW.items():
+        (batch,) = task.eval_batches(split, 10, "cpu")
+        passages = {bytes([*row[:1], *after]).decode() for row, after in rows_of(batch)}
+        assert len(passages) == count == task.sizes[split]
+        assert all(passage in books[split] for passage in passages)
+
+
+def rows_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
+    return list(zip(batch.inputs[0].tolist(), batch.targets[0].tolist(), strict=True))
+
+
+def test_trivial_baselines_of_the_next_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    def passages(text: str) -> np.ndarray:
+        return np.frombuffer(text.encode(), np.uint8).reshape(-1, 129).copy()
+
+    texts = {"train": passages(("ababac" * 22)[:129]), "test": passages("a" * 65 + "b" * 64)}
+    arrays = {f"{split}_text": text for split, text in texts.items()}
+    dataset = Dataset("letters-v1", {}, lambda: arrays)
+    task = replace(get_task("english"), dataset=dataset, sizes={"train": 1, "test": 1})
+    # Half of the training bytes are a; b is the commonest after a, and a after b and c.
+    assert task.measure_floors() == {"majority": 64 / 128, "byte before": 1 / 128}
+
+
+def test_too_short_a_corpus_is_refused(books: dict[str, str], folder: Path) -> None:
+    (folder / "english-train-3.txt").write_text("short " * 30)
+    with pytest.raises(FptError, match=r"1 passages of 129 bytes in english-train-3.txt and 2 are"):
+        get_task("english").digest()
 
 
 # -------------------------------------------------------------------------------------------- GLUE
@@ -218,13 +270,17 @@ def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+def glue(name: str) -> Task:
+    task = get_task("glue", subset=name)
+    whole = len(TABLES[name]["label"])
+    sizes = {"train": whole - task.sizes["valid"], "valid": task.sizes["valid"], "test": 9}
+    return replace(task, sizes=sizes)
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_glue_is_read_from_the_files_of_the_hub(hub: Path, name: str) -> None:
-    task = get_task("glue", subset=name)
-    arrays = load(task.dataset)
-    whole = len(TABLES[name]["label"])
-    assert len(arrays["valid_labels"]) == task.sizes["valid"]
-    assert len(arrays["train_labels"]) == whole - task.sizes["valid"]
+    task, arrays = glue(name), load(glue(name).dataset)
+    assert {split: len(arrays[f"{split}_labels"]) for split in task.sizes} == task.sizes
     assert arrays["test_labels"].tolist() == TABLES[name]["label"][:9]
     texts = [key for key in TABLES[name] if key != "label"]
     rows = list(zip(*(TABLES[name][key] for key in texts), strict=True))
@@ -232,42 +288,25 @@ def test_glue_is_read_from_the_files_of_the_hub(hub: Path, name: str) -> None:
     assert first.text == " | ".join(map(str, rows[4]))
     assert first.answer == task.names[TABLES[name]["label"][4]]
     if name != "qnli":  # whose long sentences are cut
-        seen = {
-            task.example(split, i).text
-            for split in ("train", "valid")
-            for i in range(len(arrays[f"{split}_labels"]))
-        }
+        both = ((split, i) for split in ("train", "valid") for i in range(task.sizes[split]))
+        seen = {task.example(*which).text for which in both}
         assert seen == {" | ".join(map(str, row)) for row in rows}
-    (batch, *_) = task.eval_batches("test", 9, "cpu")
-    assert batch.inputs.max() < task.dim
+    (batch,) = task.eval_batches("test", 9, "cpu")
     assert torch.equal(batch.mask.sum(-1) - 1, batch.last)
     assert task.train_batch([0, 1], 0, 5, "cpu").inputs.shape[:2] == (2, 5)
 
 
 def test_long_pairs_are_cut_and_keep_both_texts(hub: Path) -> None:
-    task = get_task("glue", subset="qnli")
-    arrays = load(task.dataset)
-    lengths = arrays["train_starts"].diff()
-    assert lengths.max() == task.length
-    for index in range(len(lengths)):
+    task = glue("qnli")
+    assert load(task.dataset)["train_starts"].diff().max() == task.length
+    for index in range(task.sizes["train"]):
         tokens, _ = task.sequence("train", index)
         assert tokens.count(0) == 1
         assert bytes(tokens).startswith(b"Who is ")
 
 
-def test_a_table_of_another_form_is_refused(hub: Path) -> None:
-    path = hub / "cola" / "train-00000-of-00001.parquet"
-    pq.write_table(pa.table({"text": ["a"], "label": [0]}), path)
-    with pytest.raises(FptError, match="no column 'sentence' but text, label"):
-        get_task("glue", subset="cola").digest()
-    pq.write_table(pa.table({"sentence": ["a"], "label": [-1]}), path)  # a test label kept back
-    hub_lock_path().unlink()  # it has the digest of the other table
-    with pytest.raises(FptError, match="values other than the classes 0 to 1"):
-        get_task("glue", subset="cola").digest()
-
-
 def test_floors_are_no_reason_to_download(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glue_module, "fetch", lambda *asked: pytest.fail("the hub was asked"))
+    monkeypatch.setattr(Repository, "fetch", lambda *asked: pytest.fail("the hub was asked"))
     task = get_task("glue", subset="rte")
     with pytest.raises(FptError, match="`fpt data glue` takes them from the hub"):
         task.floors()
@@ -278,5 +317,5 @@ def test_without_the_hub_there_is_one_sentence() -> None:
     with pytest.raises(FptError, match=r"mrpc/.*nyu-mll/glue .* HF_HUB_CACHE") as caught:
         get_task("glue", subset="mrpc").digest()
     assert "\n" not in str(caught.value)
-    with pytest.raises(FptError, match="one of 'cola', 'sst2', 'mrpc', 'rte', 'qnli', not 'wnli'"):
+    with pytest.raises(FptError, match="one of 'sst2', 'cola', 'mrpc', 'rte', 'qnli', not 'wnli'"):
         get_task("glue", subset="wnli")

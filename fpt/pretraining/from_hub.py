@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..files import FptError, write_atomic
-from ..tasks import hub, parquet
+from ..tasks import hub
 from ..tasks.texts import CORPORA, END, OWN_NAME, corpora_folder, lines_of
 from .provide import OBJECTIVES
 
@@ -15,7 +15,10 @@ def text_of(path: Path, column: str, by_line: bool) -> Iterator[str]:
     if path.suffix != ".parquet":
         yield from lines_of(path)
         return
-    for text in parquet.texts(path, parquet.read(path, column), column):
+    texts = hub.read_table(path, column)[column].to_pylist()
+    if not all(isinstance(text, str) for text in texts):
+        raise FptError(f"{path}: column {column!r} has values that are no text.")
+    for text in texts:
         yield " ".join(text.split()) + "\n" if by_line else text.rstrip("\n") + f"\n{END}\n"
 
 

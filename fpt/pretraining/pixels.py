@@ -9,8 +9,8 @@ import numpy as np
 from tqdm import tqdm
 
 from ..files import FptError
-from ..tasks import parquet
 from ..tasks.datasets import load
+from ..tasks.hub import decode_image, read_table
 from ..tasks.image_data import CIFAR_DATA
 from .corpus import HELD_OUT, Stream, corpus_file
 from .lines import END_ID
@@ -30,7 +30,7 @@ def pixel_ids(images: np.ndarray) -> np.ndarray:
 def photographs(tokens: int, valid_tokens: int) -> tuple[np.ndarray, np.ndarray]:
     """Training and held-out images of `FILE`, as many as are needed; every 50th is held out."""
     path = corpus_file(FILE)
-    column = parquet.read(path, "image")["image"]
+    column = read_table(path, "image")["image"]
     if len(column) < HELD_OUT:
         raise FptError(f"{path} has {len(column)} images; {HELD_OUT} are the least.")
     out = np.arange(len(column)) % HELD_OUT == HELD_OUT - 1
@@ -39,7 +39,7 @@ def photographs(tokens: int, valid_tokens: int) -> tuple[np.ndarray, np.ndarray]
         images: list[np.ndarray] = []
         pixels = 0
         for value in tqdm(column.take(rows[:wanted]).to_pylist(), desc="images", disable=None):
-            images.append(parquet.picture(path, value, "RGB"))
+            images.append(decode_image(value, "RGB"))
             if images[-1].shape != images[0].shape:
                 raise FptError(f"{path} has images of different sizes; one size is expected.")
             pixels += images[-1].shape[0] * images[-1].shape[1]

@@ -7,11 +7,10 @@ from ..files import FptError
 from .authorship import authors
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
-from .english import english
-from .glue import glue
 from .images import cifar10, cifar10_lra, digits, mnist, shapes
 from .listops import listops
 from .proteins import families, homology
+from .text import english, glue
 
 REGISTRY: dict[str, Callable[..., Task]] = {
     "bit-memory": bit_memory,

@@ -1,9 +1,9 @@
 """Authorship: who of ten wrote a passage of a book that the trained model has not seen.
 
 The books are those of the English corpus whose title page names one of AUTHORS. A split has books
-of its own: the corpus's first two files train, the third validates, the fourth tests. No body that
-is pretrained here on 21M tokens of English has got as far as the third. What tells an author apart
-from his books, or one print from another, is taken away as far as that is simple:
+of its own: the corpus's first two files train, the third validates, the fourth tests. No backbone
+that is pretrained here on 21M tokens of English reaches the third. Three rules remove what tells an
+author apart from his books, or one print from another:
 
 * passages are of the middle of a book, and none has the name of its author in it;
 * letters, digits and plain punctuation are all there is: quotation marks, dashes and accents are of
@@ -27,7 +27,7 @@ from ..files import FptError
 from .base import resolve
 from .datasets import Arrays, Dataset
 from .rng import fold
-from .sequences import check_sequences, end_to_end
+from .sequences import end_to_end
 from .text import SYMBOLS, TextTask, encode
 from .texts import ENGLISH, documents
 
@@ -44,7 +44,7 @@ AUTHORS: Mapping[str, tuple[str, ...]] = {  # surname -> letters of the names on
     "Wells": ("hgwells",),
     "Wodehouse": ("pgwodehouse",),
 }
-FILES = {  # of the corpus, by split
+FILES = {
     "train": ENGLISH.train[:2],
     "valid": ENGLISH.train[2:3],
     "test": ENGLISH.train[3:],
@@ -52,7 +52,7 @@ FILES = {  # of the corpus, by split
 PASSAGES = {"train": 1200, "valid": 100, "test": 200}  # per author
 LENGTH = 256  # bytes of a passage
 TITLE_PAGE = 30  # lines
-MIDDLE = (0.1, 0.9)  # of a book: without title page, contents, notes and what else is printed there
+MIDDLE = (0.1, 0.9)  # of a book: without title page, contents, notes and other printed matter
 SHARED = 8  # words
 PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "—": "--", "–": "-", "_": ""})
 
@@ -80,7 +80,7 @@ def plain(book: str) -> str:
 
 
 def runs_of_words(text: str) -> Iterator[bytes]:
-    """A name for each `SHARED` words in a row, whatever stands between them."""
+    """A hash of each `SHARED` words in a row, whatever stands between them."""
     words = re.findall(r"[a-z]+", text.lower())
     for i in range(len(words) - SHARED + 1):
         yield hashlib.blake2b(" ".join(words[i : i + SHARED]).encode(), digest_size=8).digest()
@@ -89,7 +89,8 @@ def runs_of_words(text: str) -> Iterator[bytes]:
 def passages(
     texts: list[str], author: str, taken: Set[bytes], rng: np.random.Generator
 ) -> Iterator[str]:
-    """Of an author's books, cut end to end, those that do not give him away, in random order."""
+    """Of an author's books, cut end to end, the passages without his name and without a run of
+    words in `taken`, in random order."""
     cut = [text[i : i + LENGTH] for text in texts for i in range(0, len(text) - LENGTH + 1, LENGTH)]
     for row in rng.permutation(len(cut)):
         passage = cut[row]
@@ -101,23 +102,22 @@ def _build() -> Arrays:
     taken: set[bytes] = set()  # runs of words of the books that are held out
     arrays: Arrays = {}
     for split in ("test", "valid", "train"):
+        count, files = PASSAGES[split], FILES[split]
         books: dict[str, list[str]] = {author: [] for author in AUTHORS}
-        for book in documents(ENGLISH, FILES[split]):
-            author = author_of(book)
-            if author is not None:
+        for book in documents(ENGLISH, files):
+            if (author := author_of(book)) is not None:
                 books[author].append(plain(book))
         rng = np.random.Generator(np.random.PCG64(fold("authors", split)))
         chosen: list[np.ndarray] = []
         for author, texts in books.items():
-            found = list(islice(passages(texts, author, taken, rng), PASSAGES[split]))
-            if len(found) < PASSAGES[split]:
+            found = list(islice(passages(texts, author, taken, rng), count))
+            if len(found) < count:
                 raise FptError(
-                    f"{author} has {len(found)} passages in {', '.join(FILES[split])} and "
-                    f"{PASSAGES[split]} are needed: this is not the English corpus that the task "
-                    "'authors' is made of."
+                    f"There are {len(found)} passages by {author} in {', '.join(files)} and "
+                    f"{count} are needed: this is not the English corpus."
                 )
             chosen += [encode(passage, None, LENGTH) for passage in found]
-        labels = np.repeat(np.arange(len(AUTHORS), dtype=np.uint8), PASSAGES[split])
+        labels = np.repeat(np.arange(len(AUTHORS), dtype=np.uint8), count)
         arrays |= end_to_end(split, chosen, labels)
         if split != "train":
             taken |= {run for texts in books.values() for t in texts for run in runs_of_words(t)}
@@ -126,6 +126,7 @@ def _build() -> Arrays:
 
 def authors(**given: Any) -> TextTask:
     """Ten authors by passages of 256 bytes. Needs the English corpus (FPT_CORPORA)."""
+    source = {"source": "Project Gutenberg", "corpus": ENGLISH.name, "preparation": PREPARATION}
     return TextTask(
         name="authors",
         options=resolve("authors", given, {}),
@@ -135,10 +136,5 @@ def authors(**given: Any) -> TextTask:
         classes=len(AUTHORS),
         names=tuple(AUTHORS),
         sizes={split: count * len(AUTHORS) for split, count in PASSAGES.items()},
-        dataset=Dataset(
-            f"authors-v{PREPARATION}",
-            {"source": "Project Gutenberg", "corpus": ENGLISH.name, "preparation": PREPARATION},
-            _build,
-            lambda arrays: check_sequences(arrays, PASSAGES, SYMBOLS, LENGTH, len(AUTHORS)),
-        ),
+        dataset=Dataset(f"authors-v{PREPARATION}", source, _build),
     )

@@ -1,4 +1,4 @@
-"""What a task is: splits, token form, the positions read, classes and floors (design of tasks).
+"""What a task is: splits, token form, the positions read, classes and trivial baselines.
 
 A task is used through `Task`; adding one means one file with a factory and one line in the
 registry of `fpt.tasks`.
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from .datasets import Dataset, arrays_digest, dataset_digest, manifest_entry, prepared_path
+from .datasets import Dataset, dataset_digest, load, manifest_entry, prepared_path
 from .rng import generator
 
 Device = torch.device | str
@@ -26,7 +26,7 @@ class Batch:
 
     inputs: Tensor  # (K, B, T, dim) float32 for kind "vector", (K, B, T) int64 for kind "token"
     targets: Tensor  # (K, B, R) int64, R = task.reads * task.answers
-    last: Tensor | None = None  # (K, B) position read where lengths differ; None: last `reads`
+    last: Tensor | None = None  # (K, B) position read if lengths differ; None: last `reads`
     mask: Tensor | None = None  # (K, B, T) bool, True = real token; None: all real
     groups: Tensor | None = None  # (K, B) int64 group of each example (ListOps: its depth)
 
@@ -66,13 +66,14 @@ class Task(ABC):
 
     @property
     def fitting(self) -> bool:
-        """Whether training sees every input of the test set, so that its accuracy is one of
-        fitting."""
+        """Whether training sees every input of the test set, so that test accuracy measures fitting
+        and not generalisation."""
         return False
 
     @property
     def needs(self) -> str | None:
-        """Where data come from that are neither generated nor in an installed package."""
+        """Where the data come from: "the hub", "a corpus", or None if they are generated or in an
+        installed package."""
         source = self.source()
         return "the hub" if "revision" in source else "a corpus" if "corpus" in source else None
 
@@ -80,15 +81,20 @@ class Task(ABC):
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
-        """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size;
-        with `augment` its images are transformed, if the task is one that is `augmented`."""
+        """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size.
+        `augment` transforms its images if the task is `augmented`."""
 
     @abstractmethod
+    def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
+        """The examples `rows` (K, B), int64 on the CPU, of `split` as a batch on `device`."""
+
     def eval_batches(
         self, split: str, size: int, device: Device, count: int = 0
     ) -> Iterator[Batch]:
         """The examples `subset(split, count)` once, in a fixed order, K = 1; the last batch may be
         short."""
+        for rows in self.subset(split, count).split(size):
+            yield self.examples(split, rows[None], device)
 
     def in_random_order(self, split: str) -> bool:
         """Whether the examples of `split` are stored in random order, so that the first of them are
@@ -119,7 +125,7 @@ class Task(ABC):
 
     @abstractmethod
     def floors(self) -> dict[str, float]:
-        """Test accuracy in [0, 1] of trivial predictors."""
+        """Test accuracy in [0, 1] of each trivial baseline."""
 
     @abstractmethod
     def example(self, split: str, index: int) -> Example:
@@ -146,6 +152,11 @@ class FiniteTask(Task):
 
     dataset: Dataset
 
+    def train_batch(
+        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+    ) -> Batch:
+        return self.examples("train", order(self.sizes["train"], seeds, step, size), device)
+
     def source(self) -> dict[str, Any]:
         return self.dataset.source
 
@@ -153,96 +164,81 @@ class FiniteTask(Task):
         return dataset_digest(self.dataset)
 
     def floors(self) -> dict[str, float]:
-        """From the manifest where the data set is listed (no data needed), else computed; FptError
-        where that would take data from elsewhere, since whoever asks wants a table, no download."""
-        recorded = manifest_entry(self.dataset.key).get("floors", {}).get(self.name)
-        if recorded:
+        """As the manifest has them for as many training examples (no data needed), else computed.
+        FptError if that takes data from elsewhere: a table is no reason to download."""
+        entry = manifest_entry(self.dataset.key)
+        recorded = entry.get("floors", {}).get(self.name)
+        if recorded and entry["examples"]["train"] == self.sizes["train"]:
             return dict(recorded)
-        self.check_here()
-        return self.measure_floors()
-
-    def check_here(self) -> None:
         if not self.here:
             raise FptError(
-                f"The floors of task {self.name!r} follow from its data, which are not here: "
-                f"`fpt data {self.name}` takes them from {self.needs}."
+                f"The trivial baselines of task {self.name!r} follow from its data, which are not "
+                f"here: `fpt data {self.name}` takes them from {self.needs}."
             )
+        return self.measure_floors()
 
     @property
     def here(self) -> bool:
         """Whether the data are prepared, or can be without anything from elsewhere."""
         return self.needs is None or prepared_path(self.dataset).exists()
 
-    @abstractmethod
-    def measure_floors(self) -> dict[str, float]:
-        """The floors that need no iterative fit, measured on the data."""
-
-    @abstractmethod
     def labels(self, split: str) -> Tensor:
         """(N,) int64 in the order of the data set."""
+        return load(self.dataset)[f"{split}_labels"].long()
 
-    def features(self, split: str) -> Tensor | None:
-        """(N, features) float32 on which a linear classifier is a floor; None where it is none."""
+    def measure_floors(self) -> dict[str, float]:
+        """The trivial baselines that need no iterative fit, measured on the data: `majority` always
+        answers the most frequent training label."""
+        best = torch.bincount(self.labels("train"), minlength=self.classes).argmax()
+        return {"majority": (self.labels("test") == best).double().mean().item()}
+
+    def linear_problem(self, split: str) -> tuple[Tensor, Tensor] | None:
+        """Features (N, F) float32 and labels (N,) int64 on which a linear classifier is a trivial
+        baseline; None if it is none."""
         return None
 
 
-LARGEST = 2**31 - 1  # of any option: what counts examples or symbols
+LARGEST = 2**31 - 1  # value of any option
 
 
-def resolve(name: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """`defaults` overridden by `given`; an unknown name or another type is an error."""
+def resolve(name: str, given: Mapping[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of task `name`: those `given`, and the defaults of all others.
+
+    `allowed` has each option's default, or a tuple of all its values, the default first; None is a
+    number that follows from other options. FptError for an unknown name, type or value.
+    """
     for key, value in given.items():
-        if key not in defaults:
+        if key not in allowed:
             raise FptError(
-                f"task {name!r} has no option {key!r}; allowed: {', '.join(defaults) or 'none'}."
+                f"task {name!r} has no option {key!r}; allowed: {', '.join(allowed) or 'none'}."
             )
-        default = defaults[key]
-        kind = int if default is None else type(default)  # None: follows from other options
-        if type(value) is not kind:
-            raise FptError(
-                f"option {key!r} of task {name!r} must be {kind.__name__}, not {value!r}."
-            )
-        if isinstance(value, int) and not 1 <= value <= LARGEST:
+        what, default = f"option {key!r} of task {name!r} must be", allowed[key]
+        if isinstance(default, tuple):
+            if value not in default or type(value) is not type(default[0]):
+                names = ", ".join(map(repr, default))
+                raise FptError(f"{what} one of {names}, not {value!r}.")
+        elif type(value) is not (kind := int if default is None else type(default)):
+            raise FptError(f"{what} {kind.__name__}, not {value!r}.")
+        elif not 1 <= value <= LARGEST:
             bound = "at least 1" if value < 1 else "below 2^31"
-            raise FptError(f"option {key!r} of task {name!r} must be {bound}, not {value}.")
+            raise FptError(f"{what} {bound}, not {value}.")
+    defaults = {key: it[0] if isinstance(it, tuple) else it for key, it in allowed.items()}
     return {**defaults, **given}
 
 
-def choice(name: str, option: str, value: Any, allowed: Sequence[Any]) -> None:
-    """Raises unless `value` is one of `allowed`."""
-    if value not in allowed:
-        raise FptError(
-            f"option {option!r} of task {name!r} must be one of "
-            f"{', '.join(map(repr, allowed))}, not {value!r}."
-        )
-
-
 @lru_cache(maxsize=128)
-def permutation(count: int, seed: int, epoch: int, device: Device) -> Tensor:
-    """(count,) int64: the order of `epoch` in the run `seed`, drawn on the CPU on every machine."""
-    return torch.randperm(count, generator=generator("cpu", seed, "order", epoch)).to(device)
+def permutation(count: int, seed: int, epoch: int) -> Tensor:
+    """(count,) int64: the order of `epoch` in the run `seed`, drawn on the CPU."""
+    return torch.randperm(count, generator=generator("cpu", seed, "order", epoch))
 
 
-def order(count: int, seeds: Sequence[int], step: int, size: int, device: Device) -> Tensor:
+def order(count: int, seeds: Sequence[int], step: int, size: int) -> Tensor:
     """(K, size) int64: the examples of training batch `step`; epochs follow without a gap."""
+    start = step * size
+    first, last = start // count, (start + size - 1) // count
 
     def one(seed: int) -> Tensor:
-        parts, start, end = [], step * size, (step + 1) * size
-        while start < end:
-            epoch, first = divmod(start, count)
-            last = min(count, first + end - start)
-            parts.append(permutation(count, seed, epoch, device)[first:last])
-            start += last - first
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        epochs = [permutation(count, seed, epoch) for epoch in range(first, last + 1)]
+        return torch.cat(epochs)[start - first * count :][:size]
 
     return torch.stack([one(seed) for seed in seeds])
-
-
-def majority(train: Tensor, test: Tensor, classes: int) -> float:
-    """Test accuracy of always answering the most frequent training label."""
-    best = torch.bincount(train.long(), minlength=classes).argmax()
-    return (test == best).double().mean().item()
-
-
-def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
-    return arrays_digest({name: tensor.numpy() for name, tensor in tensors.items()})

@@ -1,6 +1,7 @@
 """Bit tasks, generated without end: bit-memory and bit-xor (paper section 2.2, code C)."""
 
-from collections.abc import Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -10,13 +11,15 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from .base import Batch, Device, Example, Task, resolve, tensors_digest
+from .base import Batch, Device, Example, Task, resolve
+from .datasets import arrays_digest
 from .rng import fold, generator
 
 GENERATOR_VERSION = 1
 HELD_OUT_FROM = 10  # shortest bit-xor strings of which inputs are held out
 ALL_INPUTS = 4096  # up to this many inputs, bit-xor evaluates on every one
 CANDIDATES = 8
+EVALUATED = ("valid", "test")
 
 
 def _numpy(*parts: int | str) -> np.random.Generator:
@@ -25,27 +28,37 @@ def _numpy(*parts: int | str) -> np.random.Generator:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BitTask(Task):
-    """What both bit tasks share: fixed evaluation sets of bits (N, strings, n) int8."""
+    """What both bit tasks share: fixed evaluation sets of strings of bits."""
+
+    lowest: int  # value of a bit that is 0
 
     def source(self) -> dict[str, Any]:
         return {"generator": GENERATOR_VERSION}
 
-    def eval_bits(self, split: str) -> Tensor:
-        """(N, strings, n) int8, the strings in the order in which they are read."""
-        raise NotImplementedError
-
-    def targets(self, bits: Tensor) -> Tensor:
-        raise NotImplementedError
+    @abstractmethod
+    def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
+        """Inputs (N, strings, n) int8, the strings in the order in which they are read, and target
+        bits (N, n)."""
 
     def in_random_order(self, split: str) -> bool:
         return True
 
-    def tokens(self, bits: Tensor) -> Tensor:
-        """(..., strings, n) -> (..., T, patch) float32."""
-        return bits.float().flatten(-2).unflatten(-1, (-1, self.dim))
+    def batch(self, inputs: Tensor, targets: Tensor) -> Batch:
+        """Inputs (K, B, strings, n) and target bits (K, B, n) as a batch of tokens."""
+        tokens = inputs.float().flatten(-2).unflatten(-1, (-1, self.dim))
+        return Batch(tokens, targets.long())
+
+    def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
+        inputs, targets = self.eval_set(split)
+        return self.batch(inputs[rows].to(device), targets[rows].to(device))
 
     def digest(self) -> str:
-        return tensors_digest({split: self.eval_bits(split) for split in ("valid", "test")})
+        return arrays_digest({split: self.eval_set(split)[0].numpy() for split in EVALUATED})
+
+    def example(self, split: str, index: int) -> Example:
+        inputs, targets = self.eval_set(split)
+        image = (inputs[index].float() - self.lowest) / (1 - self.lowest)
+        return Example(answer="".join(map(str, targets[index].tolist())), image=image[..., None])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,24 +77,10 @@ class BitMemory(BitTask):
             hidden = torch.randint(0, 2, (size, n), generator=g, device=device)
             drawn.append((strings, source, hidden))
         strings, source, hidden = (torch.stack(parts) for parts in zip(*drawn, strict=True))
-        inputs, targets = _recall(strings, source, hidden)
-        return Batch(self.tokens(inputs), targets)
+        return self.batch(*_recall(strings, source, hidden))
 
-    def eval_bits(self, split: str) -> Tensor:
-        self.check_split(split)
-        return _memory_set(self.options["n"], self.options["patterns"], self.sizes[split], split)[0]
-
-    def eval_batches(
-        self, split: str, size: int, device: Device, count: int = 0
-    ) -> Iterator[Batch]:
-        self.check_split(split)
-        bits, targets = _memory_set(
-            self.options["n"], self.options["patterns"], self.sizes[split], split
-        )
-        for rows in self.subset(split, count).split(size):
-            yield Batch(
-                self.tokens(bits[rows].to(device))[None], targets[rows].to(device).long()[None]
-            )
+    def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
+        return _memory_set(self.options["n"], self.options["patterns"], self.sizes[split], split)
 
     def hidden(self, batch: Batch) -> Tensor:
         """(K, B, n) bool: the bits of the query that are not shown."""
@@ -93,19 +92,12 @@ class BitMemory(BitTask):
         return (strings[..., :-1, :] * strings[..., -1:, :]).sum(-1).argmax(-1)
 
     def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
-        """`masked`: accuracy on the bits that are not shown, where guessing gives a half."""
+        """`masked`: accuracy on the bits that are not shown, on which guessing scores a half."""
         correct = (logits.argmax(-1) == batch.targets).float()
         return {"masked": correct.where(self.hidden(batch), torch.nan)}
 
     def floors(self) -> dict[str, float]:
         return {"copy visible bits": 0.75, "masked bits: guess": 0.5}
-
-    def example(self, split: str, index: int) -> Example:
-        bits, targets = _memory_set(
-            self.options["n"], self.options["patterns"], self.sizes[split], split
-        )
-        answer = "".join(map(str, targets[index].tolist()))
-        return Example(answer=answer, image=((bits[index].float() + 1) / 2)[..., None])
 
 
 def _recall(strings: Tensor, source: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -138,59 +130,40 @@ class BitXor(BitTask):
     """
 
     @property
-    def holds_out(self) -> bool:
-        return bool(self.options["n"] >= HELD_OUT_FROM)
-
-    @property
     def fitting(self) -> bool:
-        return not self.holds_out
+        return self.options["n"] < HELD_OUT_FROM
 
     def in_random_order(self, split: str) -> bool:
-        return 4 ** self.options["n"] > ALL_INPUTS  # else they are counted through
+        return 4 ** self.options["n"] > ALL_INPUTS  # otherwise they are listed in order
 
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
         n = self.options["n"]
-        shape = (size, CANDIDATES if self.holds_out else 1, 2, n)
-        bits = torch.stack(
-            [
-                torch.randint(
-                    0, 2, shape, generator=generator(device, seed, "data", step), device=device
-                )
-                for seed in seeds
-            ]
-        )
-        if not self.holds_out:
-            return self._batch(bits[:, :, 0])
-        # The first candidate that belongs to training; where none does (once in 10^7), a fixed
-        # training input: never a held-out one, and no look at the values from the host.
+        shape = (size, 1 if self.fitting else CANDIDATES, 2, n)
+        keyed = (generator(device, seed, "data", step) for seed in seeds)
+        bits = torch.stack([torch.randint(0, 2, shape, generator=g, device=device) for g in keyed])
+        if self.fitting:
+            return self.batch(bits[:, :, 0], _xor(bits[:, :, 0]))
+        # The first candidate that belongs to training; if none does (once in 10^7), a fixed
+        # training input: never a held-out one, and the host never waits for the values.
         allowed = membership(bits) == 0
         first = allowed.int().argmax(-1)[..., None, None, None].expand(-1, -1, 1, 2, n)
         chosen = bits.gather(2, first)[:, :, 0]
         fixed = _training_input(n, bits.device)
-        return self._batch(torch.where(allowed.any(-1)[..., None, None], chosen, fixed))
+        chosen = torch.where(allowed.any(-1)[..., None, None], chosen, fixed)
+        return self.batch(chosen, _xor(chosen))
 
-    def _batch(self, bits: Tensor) -> Batch:
-        return Batch(self.tokens(bits), (bits[..., 0, :] ^ bits[..., 1, :]).long())
-
-    def eval_bits(self, split: str) -> Tensor:
-        self.check_split(split)
-        return _xor_set(self.options["n"], self.sizes[split], split)
-
-    def eval_batches(
-        self, split: str, size: int, device: Device, count: int = 0
-    ) -> Iterator[Batch]:
-        for bits in self.eval_bits(split)[self.subset(split, count)].split(size):
-            yield self._batch(bits.to(device)[None])
+    def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
+        bits = _xor_set(self.options["n"], self.sizes[split], split)
+        return bits, _xor(bits)
 
     def floors(self) -> dict[str, float]:
         return {"majority": 0.5}
 
-    def example(self, split: str, index: int) -> Example:
-        bits = self.eval_bits(split)[index].long()
-        answer = "".join(map(str, (bits[0] ^ bits[1]).tolist()))
-        return Example(answer=answer, image=bits.float()[..., None])
+
+def _xor(bits: Tensor) -> Tensor:
+    return bits[..., 0, :] ^ bits[..., 1, :]
 
 
 @cache
@@ -203,7 +176,7 @@ def membership(bits: Tensor) -> Tensor:
     """(..., 2, n) bits -> (...) int64: 0 training (14 of 16 inputs), 1 validation, 2 test."""
     flat = bits.long().flatten(-2)
     value = (flat * _hash_weights(flat.shape[-1], bits.device)).sum(-1)
-    for _ in range(2):  # int64 wraps around, on every device alike
+    for _ in range(2):  # int64 wraps around on every device
         value = (value ^ ((value >> 29) & 0x7FFFFFFFF)) * -0x40A7B892E31B1A47
     bucket = (value >> 40) & 15
     return torch.where(bucket < 2, bucket + 1, 0)
@@ -222,32 +195,26 @@ def _xor_set(n: int, count: int, split: str) -> Tensor:
         number = torch.arange(4**n)[:, None]
         bits = (number >> torch.arange(2 * n - 1, -1, -1)) & 1
         return bits.unflatten(-1, (2, n)).to(torch.int8)
-    rng, found = _numpy("bit-xor", n, split), torch.empty(0, 2, n, dtype=torch.int8)
-    bucket = {"valid": 1, "test": 2}[split]
+    rng, found = _numpy("bit-xor", n, split), np.empty((0, 2, n), np.int8)
     while len(found) < count:
-        bits = torch.from_numpy(rng.integers(0, 2, (4 * count, 2, n), dtype=np.int8))
+        drawn = rng.integers(0, 2, (4 * count, 2, n), dtype=np.int8)
         if n >= HELD_OUT_FROM:
-            bits = bits[membership(bits) == bucket]
-        merged = torch.cat([found, bits])
-        _, inverse = torch.unique(merged, dim=0, return_inverse=True)
-        first = torch.full((len(merged),), len(merged)).scatter_reduce(
-            0, inverse, torch.arange(len(merged)), "amin"
-        )
-        found = merged[first[first < len(merged)].sort().values]
-    return found[:count].contiguous()
+            drawn = drawn[membership(torch.from_numpy(drawn)) == 1 + EVALUATED.index(split)]
+        found = np.concatenate([found, drawn])
+        _, first = np.unique(found, axis=0, return_index=True)
+        found = found[np.sort(first)]
+    return torch.from_numpy(found[:count])
 
 
 def bit_memory(**given: Any) -> BitMemory:
     """Options: n bits per string, patterns strings, patch bits per token; sizes of the splits."""
-    name = "bit-memory"
-    options = resolve(
-        name, given, {"n": 1000, "patterns": 5, "patch": 50, "valid": 1000, "test": 2000}
-    )
+    defaults = {"n": 1000, "patterns": 5, "patch": 50, "valid": 1000, "test": 2000}
+    options = resolve("bit-memory", given, defaults)
     n, patch = options["n"], options["patch"]
     if n % patch:
-        raise FptError(f"option 'patch' of task {name!r} must divide n = {n}, not {patch}.")
+        raise FptError(f"option 'patch' of task 'bit-memory' must divide n = {n}, not {patch}.")
     return BitMemory(
-        name=name,
+        name="bit-memory",
         options=options,
         kind="vector",
         dim=patch,
@@ -256,20 +223,20 @@ def bit_memory(**given: Any) -> BitMemory:
         answers=patch,
         classes=2,
         sizes={"train": 0, "valid": options["valid"], "test": options["test"]},
+        lowest=-1,
     )
 
 
 def bit_xor(**given: Any) -> BitXor:
-    """Options: n bits per string (at most 256); sizes of the splits where not all inputs fit."""
-    name = "bit-xor"
-    options = resolve(name, given, {"n": 5, "valid": 1000, "test": 2000})
+    """Options: n bits per string (at most 256); sizes of the splits if not all inputs fit."""
+    options = resolve("bit-xor", given, {"n": 5, "valid": 1000, "test": 2000})
     n = options["n"]
     if n > 256:
-        raise FptError(f"option 'n' of task {name!r} must be at most 256, not {n}.")
+        raise FptError(f"option 'n' of task 'bit-xor' must be at most 256, not {n}.")
     if 4**n <= ALL_INPUTS:
         options |= {"valid": 4**n, "test": 4**n}
     return BitXor(
-        name=name,
+        name="bit-xor",
         options=options,
         kind="vector",
         dim=1,
@@ -277,4 +244,5 @@ def bit_xor(**given: Any) -> BitXor:
         reads=n,
         classes=2,
         sizes={"train": 0, "valid": options["valid"], "test": options["test"]},
+        lowest=0,
     )

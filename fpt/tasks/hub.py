@@ -1,4 +1,4 @@
-"""Files of the Hugging Face hub, each at one commit and with one content.
+"""Files of the Hugging Face hub, each at one commit and with one content, and the parquet in them.
 
 A revision is a commit, or the word `locked` if no commit was known when it was written down. The
 first use of a file writes commit and SHA-256 into the committed `data/hub.lock.json`; from then on
@@ -7,10 +7,16 @@ of a data set) keep the word, so that the keys of runs are the same on every mac
 """
 
 import hashlib
+import io
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from ..files import DATA, FptError, lock, read_json, write_json
 
@@ -19,19 +25,33 @@ COMMIT = re.compile("[0-9a-f]{40}")
 Kind = Literal["model", "dataset"]
 
 
+@dataclass(frozen=True)
+class Repository:
+    """A data set repository on the hub."""
+
+    name: str  # OWNER/REPO
+    revision: str  # a commit, or LOCKED
+    licence: str
+    files: dict[str, str]  # split -> file in the repository
+
+    def fetch(self, split: str) -> Path:
+        """The local path of the file of one split; FptError as `fetch`."""
+        return fetch(self.name, self.files[split], self.revision, "dataset")
+
+
 def fetch(repo: str, file: str, revision: str, kind: Kind = "model") -> Path:
     """The local path of one file of the repository `repo`, downloaded by the hub client if its
     cache lacks it. FptError if neither the cache nor the network has it, or if its content is not
     the one that the lock file states."""
     name = f"{'datasets/' if kind == 'dataset' else ''}{repo}@{revision}"
-    entry = _entry(read_lock(), name)
+    entry = read_lock().get(name, {"commit": "", "sha256": {}})
     asked = entry["commit"] or ("main" if revision == LOCKED else revision)
     path = _downloaded(repo, file, asked, kind)
     digest = file_digest(path)
     if file not in entry["sha256"]:
         # The hub's cache is .../snapshots/COMMIT/FILE, and a file may lie in folders.
         commit = asked if COMMIT.fullmatch(asked) else path.parents[file.count("/")].name
-        entry = _written(name, file, commit, digest)
+        entry = _locked(name, file, commit, digest)
     if entry["sha256"][file] != digest:
         raise FptError(
             f"{file} of {repo} at {entry['commit'][:12]} has SHA-256 {digest[:12]} in {path}, but "
@@ -47,31 +67,16 @@ def lock_path() -> Path:
 
 def read_lock() -> dict[str, Any]:
     """REPO@REVISION, data sets after `datasets/` -> `commit`, and `sha256` by file."""
-    path = lock_path()
-    found = read_json(path) if path.exists() else {}
-    for name, entry in found.items():
-        match entry:
-            case {"commit": str(), "sha256": dict(files)} if all(
-                isinstance(digest, str) for digest in files.values()
-            ):
-                continue
-        raise FptError(f"{path}: {name!r} has no commit or digests; take the committed file again.")
-    return found
+    return read_json(lock_path()) if lock_path().exists() else {}
 
 
-def _entry(found: dict[str, Any], name: str) -> dict[str, Any]:
-    return found.get(name, {"commit": "", "sha256": {}})
-
-
-def _written(name: str, file: str, commit: str, digest: str) -> dict[str, Any]:
+def _locked(name: str, file: str, commit: str, digest: str) -> dict[str, Any]:
     """The entry `name` with the file in it, which another process may have written meanwhile."""
     with lock(DATA / "hub.lock", wait=True):
         found = read_lock()
-        entry = _entry(found, name)
-        if file not in entry["sha256"]:
-            files = dict(sorted({**entry["sha256"], file: digest}.items()))
-            entry = {"commit": entry["commit"] or commit, "sha256": files}
-            write_json(lock_path(), dict(sorted({**found, name: entry}.items())))
+        entry = found.get(name, {"commit": commit, "sha256": {}})
+        entry["sha256"] = dict(sorted(({file: digest} | entry["sha256"]).items()))
+        write_json(lock_path(), dict(sorted({**found, name: entry}.items())))
     return entry
 
 
@@ -92,10 +97,9 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file."""
+    """SHA-256 of a file, computed again when the file changes. FptError if it cannot be read."""
     try:
-        seen = path.stat()
-        return _digest(path, seen.st_ino, seen.st_mtime_ns)
+        return _digest(path, path.stat().st_ino, path.stat().st_mtime_ns)
     except OSError as error:
         raise FptError(
             f"Cannot read {path} ({error.strerror}); give this user the right to read it, or fetch "
@@ -107,3 +111,30 @@ def file_digest(path: Path) -> str:
 def _digest(path: Path, *version: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def read_table(path: Path, *columns: str) -> pa.Table:
+    """The table in a parquet file; FptError if it is damaged or lacks one of `columns`."""
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise FptError(
+            f"{path} is not a whole parquet file ({reason}); remove it and fetch it again."
+        ) from error
+    for column in columns:
+        if column not in table.column_names:
+            raise FptError(
+                f"{path} has no column {column!r} but {', '.join(table.column_names)}; it is not "
+                "the file that is expected there."
+            )
+    return table
+
+
+def decode_image(value: dict[str, Any], mode: str | None = None) -> np.ndarray:
+    """An encoded image, {"bytes": ...}, as uint8 (H, W) if grey, else (H, W, channels); converted
+    to Pillow's `mode` if one is given."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(value["bytes"])) as image:
+        return np.asarray(image.convert(mode) if mode else image)

@@ -1,11 +1,11 @@
 """Image tasks: mnist, cifar10, cifar10-lra, and the smoke stand-ins digits and shapes.
 
 Token form and normalisation follow paper section 2.2 (paper and released code); patches are cut
-row by row, a token's values in the order (row, column, channel). The images themselves are those of
-`image_data`.
+row by row, a token's values in the order (row, column, channel).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -14,36 +14,20 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from ..training.device import constant
-from . import augment as augmentation
 from . import image_data
-from .base import Batch, Device, Example, FiniteTask, choice, majority, order, resolve
-from .datasets import load
+from .base import Batch, Device, Example, FiniteTask, order, resolve
+from .datasets import Dataset, load
 from .rng import generator
-from .shapes import SHAPES
 
-CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 CIFAR_CLASSES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+)  # fmt: skip
 GREY = (0.2989, 0.587, 0.114)  # ITU-R 601, the weights of the released code's library
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageTask(FiniteTask):
-    """Images (N, H, W, C) uint8 on the device, expanded to patches per batch.
-
-    Arrays of the data set: `<split>_images`, `<split>_labels` for train, valid and test.
-    """
+    """Images (N, H, W, C) uint8 on the device, expanded to patches per batch."""
 
     patch: int
     available: int  # training examples of the data set; option `train` may use fewer
@@ -58,157 +42,158 @@ class ImageTask(FiniteTask):
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
-        arrays = load(self.dataset, device)
-        rows = order(self.sizes["train"], seeds, step, size, device)
-        if (part := self.part_on(device)) is not None:
-            rows = part[rows]
-        images = arrays["train_images"][rows]
+        images, labels = self.chosen("train", order(self.sizes["train"], seeds, step, size), device)
         if augment and self.augmented:
-            numbers = augmentation.draw(seeds, step, size, device)
-            images = augmentation.transform(images, numbers)
-        return Batch(self.tokens(images), arrays["train_labels"][rows].long()[..., None])
+            images = transform(images, draw_transforms(seeds, step, size, device))
+        return Batch(self.tokens(images), labels[..., None])
+
+    def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
+        images, labels = self.chosen(split, rows, device)
+        return Batch(self.tokens(images), labels[..., None])
+
+    def chosen(self, split: str, rows: Tensor, device: Device) -> tuple[Tensor, Tensor]:
+        """The images, uint8, and labels, int64, of the examples `rows`, of those that are used."""
+        rows = self.part[rows] if split == "train" else rows
+        rows = rows.to(device, non_blocking=True)
+        arrays = load(self.dataset, device)
+        return arrays[f"{split}_images"][rows], arrays[f"{split}_labels"][rows].long()
+
+    @property
+    def part(self) -> Tensor:
+        """(N,) int64: the training examples that are used. Of two parts of one data set, the larger
+        contains the smaller."""
+        return _part(self.name, self.sizes["train"], self.available)
 
     def in_random_order(self, split: str) -> bool:
         return self.shuffled and split != "test"
 
-    def eval_batches(
-        self, split: str, size: int, device: Device, count: int = 0
-    ) -> Iterator[Batch]:
-        chosen = self.subset(split, count).to(device)
-        arrays = load(self.dataset, device)
-        images, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"]
-        if split == "train" and (part := self.part_on(device)) is not None:
-            chosen = part[chosen]
-        for rows in chosen.split(size):
-            yield Batch(self.tokens(images[rows])[None], labels[rows].long()[None, :, None])
-
-    @property
-    def part(self) -> Tensor | None:
-        """The training examples that are used, (N,) int64; None where all are. Of two parts of one
-        data set, the larger contains the smaller."""
-        return self.part_on("cpu")
-
-    def part_on(self, device: Device) -> Tensor | None:
-        used = self.sizes["train"]
-        return None if used == self.available else _part(self.name, used, self.available, device)
-
-    def floors(self) -> dict[str, float]:
-        """Measured with all training examples; with a part of them, only what needs no fit."""
-        if self.part is None:
-            return super().floors()
-        self.check_here()
-        return self.measure_floors()
-
     def pixels(self, images: Tensor) -> Tensor:
-        """(..., H, W, C) uint8 -> float32 in [0, 1], grey where the task is."""
+        """(..., H, W, C) uint8 -> float32 in [0, 1], with one channel if the task is grey."""
         values = images.float() / self.levels
         if not self.grey:
             return values
-        return (values * constant(GREY, values.device)).sum(-1, keepdim=True)
+        return (values * _constant(GREY, values.device)).sum(-1, keepdim=True)
 
     def tokens(self, images: Tensor) -> Tensor:
         """(..., H, W, C) uint8 -> (..., T, patch * patch * C) float32, normalised."""
         values = self.pixels(images)
-        values = (values - constant(self.mean, values.device)) / constant(self.std, values.device)
+        values = (values - _constant(self.mean, values.device)) / _constant(self.std, values.device)
         values = torch.nn.functional.pad(values, (0, 0) + (self.pad,) * 4)
         height, width = (side // self.patch for side in values.shape[-3:-1])
         values = values.unflatten(-3, (height, self.patch)).unflatten(-2, (width, self.patch))
         return values.transpose(-4, -3).flatten(-3).flatten(-3, -2)
 
-    def measure_floors(self) -> dict[str, float]:
-        best = majority(self.labels("train"), self.labels("test"), self.classes)
-        return {"majority": best}
-
     def labels(self, split: str) -> Tensor:
-        labels = load(self.dataset)[f"{split}_labels"].long()
-        return labels if split != "train" or self.part is None else labels[self.part]
+        return self.chosen(split, torch.arange(self.sizes[split]), "cpu")[1]
 
-    def features(self, split: str) -> Tensor | None:
-        images = load(self.dataset)[f"{split}_images"]
-        if split == "train" and self.part is not None:
-            images = images[self.part]
-        return self.pixels(images).flatten(1)
+    def linear_problem(self, split: str) -> tuple[Tensor, Tensor]:
+        images, labels = self.chosen(split, torch.arange(self.sizes[split]), "cpu")
+        return self.pixels(images).flatten(1), labels
 
     def example(self, split: str, index: int) -> Example:
-        self.check_split(split)
-        arrays = load(self.dataset)
-        answer = self.names[int(arrays[f"{split}_labels"][index])]
-        return Example(answer=answer, image=self.pixels(arrays[f"{split}_images"][index]))
+        image, label = self.chosen(split, torch.tensor(index), "cpu")
+        return Example(answer=self.names[int(label)], image=self.pixels(image))
+
+
+@lru_cache(maxsize=64)
+def _constant(values: tuple[float, ...], device: Device) -> Tensor:
+    """`values` on `device`, copied there once: a copy per batch would wait for the device."""
+    return torch.tensor(values, device=device)
 
 
 @lru_cache(maxsize=16)
-def _part(name: str, used: int, available: int, device: Device) -> Tensor:
+def _part(name: str, used: int, available: int) -> Tensor:
     shuffled = torch.randperm(available, generator=generator("cpu", name, "part"))
-    return shuffled[:used].sort()[0].to(device)
+    return shuffled[:used].sort()[0]
 
 
-def _sizes(name: str, options: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, int]:
-    """`sizes` of a data set, with as many training examples as option `train` says."""
+PADDING = 4
+DEGREES = 20.0
+
+
+def draw_transforms(seeds: Sequence[int], step: int, size: int, device: Device) -> Tensor:
+    """(K, size, 4) uniform in [0, 1): row, column, flip, angle; keyed by run, so K runs packed get
+    the numbers that each gets alone."""
+    keyed = (generator(device, seed, "augment", step) for seed in seeds)
+    return torch.stack([torch.rand(size, 4, generator=g, device=device) for g in keyed])
+
+
+def transform(images: Tensor, numbers: Tensor) -> Tensor:
+    """Training-image augmentation of the released code: random crop after zero padding by 4,
+    horizontal flip, rotation within 20 degrees.
+
+    images (..., H, W, C), numbers (..., 4) in [0, 1) -> (..., H, W, C). The three maps are composed
+    into one gather: an output pixel looks up the pixel nearest to its source; 0 outside, at the
+    rotation (outside the crop) and at the crop (outside the image) alike.
+    """
+    height, width = images.shape[-3:-1]
+    shift = (numbers[..., :2] * (2 * PADDING + 1)).floor().long() - PADDING
+    flip = numbers[..., 2] < 0.5
+    angle = (numbers[..., 3] * 2 - 1) * math.radians(DEGREES)
+
+    row = torch.arange(height, device=images.device)[:, None] - (height - 1) / 2
+    column = torch.arange(width, device=images.device) - (width - 1) / 2
+    cos, sin = angle.cos()[..., None, None], angle.sin()[..., None, None]
+    x = (cos * column - sin * row + (width - 1) / 2).round().long()
+    y = (sin * column + cos * row + (height - 1) / 2).round().long()
+    inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
+
+    x = torch.where(flip[..., None, None], width - 1 - x, x) + shift[..., 1, None, None]
+    y = y + shift[..., 0, None, None]
+    inside &= (x >= 0) & (x < width) & (y >= 0) & (y < height)
+    source = (y.clamp(0, height - 1) * width + x.clamp(0, width - 1)).flatten(-2)[..., None]
+    pixels = images.flatten(-3, -2).gather(-2, source.expand(*source.shape[:-1], images.shape[-1]))
+    return pixels.view(images.shape) * inside[..., None]
+
+
+def _image_task(
+    name: str, given: Mapping[str, Any], dataset: Dataset, sizes: Mapping[str, int], **form: Any
+) -> ImageTask:
+    """The task `name` on a data set of these sizes, with the option `train`."""
+    options = resolve(name, given, {"train": sizes["train"]})
     if options["train"] > sizes["train"]:
         raise FptError(
             f"option 'train' of task {name!r} must be at most {sizes['train']}, not "
             f"{options['train']}."
         )
-    return {**sizes, "train": options["train"]}
+    return ImageTask(
+        name=name,
+        options=options,
+        kind="vector",
+        classes=10,
+        sizes={**sizes, **options},
+        available=sizes["train"],
+        dataset=dataset,
+        **form,
+    )
 
 
 def mnist(**given: Any) -> ImageTask:
     """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
-    options = resolve("mnist", given, {"size": 32, "train": image_data.MNIST_SIZES["train"]})
-    choice("mnist", "size", options["size"], (32, 28))
-    return ImageTask(
-        name="mnist",
-        options=options,
-        kind="vector",
-        dim=16,
-        length=(options["size"] // 4) ** 2,
-        classes=10,
-        sizes=_sizes("mnist", options, image_data.MNIST_SIZES),
-        available=image_data.MNIST_SIZES["train"],
-        dataset=image_data.MNIST_DATA,
-        shuffled=True,
-        patch=4,
-        pad=(options["size"] - 28) // 2,
-    )
+    data, sizes = image_data.MNIST_DATA, image_data.MNIST_SIZES
+    options = resolve("mnist", given, {"size": (32, 28), "train": sizes["train"]})
+    size = options.pop("size")
+    form = {"dim": 16, "length": (size // 4) ** 2, "patch": 4, "pad": (size - 28) // 2}
+    task = _image_task("mnist", options, data, sizes, **form, shuffled=True)
+    return replace(task, options={"size": size, **options})
 
 
 def cifar10(**given: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as the released code does."""
-    options = resolve("cifar10", given, {"train": image_data.CIFAR_SIZES["train"]})
-    return ImageTask(
-        name="cifar10",
-        options=options,
-        kind="vector",
-        dim=48,
-        length=64,
-        classes=10,
-        sizes=_sizes("cifar10", options, image_data.CIFAR_SIZES),
-        available=image_data.CIFAR_SIZES["train"],
-        augmented=True,
-        dataset=image_data.CIFAR_DATA,
-        shuffled=True,
-        patch=4,
-        mean=CIFAR_MEAN,
-        std=CIFAR_STD,
-        names=CIFAR_CLASSES,
-    )
+    mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
+    return _cifar("cifar10", given, dim=48, length=64, patch=4, mean=mean, std=std)
 
 
 def cifar10_lra(**given: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    options = resolve("cifar10-lra", given, {"train": image_data.CIFAR_SIZES["train"]})
-    return replace(
-        cifar10(),
-        name="cifar10-lra",
-        options=options,
-        sizes=_sizes("cifar10-lra", options, image_data.CIFAR_SIZES),
-        dim=1,
-        length=1024,
-        patch=1,
-        grey=True,
-        mean=(0.5,),
-        std=(0.5,),
-    )
+    form = {"dim": 1, "length": 1024, "patch": 1, "mean": (0.5,), "std": (0.5,)}
+    return _cifar("cifar10-lra", given, **form, grey=True)
+
+
+def _cifar(name: str, given: Mapping[str, Any], **form: Any) -> ImageTask:
+    data, sizes = image_data.CIFAR_DATA, image_data.CIFAR_SIZES
+    form |= {"augmented": True, "shuffled": True, "names": CIFAR_CLASSES}
+    return _image_task(name, given, data, sizes, **form)
 
 
 def digits(**given: Any) -> ImageTask:
@@ -216,39 +201,12 @@ def digits(**given: Any) -> ImageTask:
 
     A stand-in, not MNIST.
     """
-    options = resolve("digits", given, {"train": image_data.DIGITS_SIZES["train"]})
-    return ImageTask(
-        name="digits",
-        options=options,
-        kind="vector",
-        dim=25,
-        length=4,
-        classes=10,
-        sizes=_sizes("digits", options, image_data.DIGITS_SIZES),
-        available=image_data.DIGITS_SIZES["train"],
-        dataset=image_data.DIGITS_DATA,
-        patch=5,
-        levels=16,
-    )
+    data, sizes = image_data.DIGITS_DATA, image_data.DIGITS_SIZES
+    return _image_task("digits", given, data, sizes, dim=25, length=4, patch=5, levels=16)
 
 
 def shapes(**given: Any) -> ImageTask:
     """Generated 32x32 colour images of ten shapes, tokens like cifar10. A stand-in."""
-    options = resolve("shapes", given, {"train": image_data.SHAPES_SIZES["train"]})
-    return ImageTask(
-        name="shapes",
-        options=options,
-        kind="vector",
-        dim=48,
-        length=64,
-        classes=len(SHAPES),
-        sizes=_sizes("shapes", options, image_data.SHAPES_SIZES),
-        available=image_data.SHAPES_SIZES["train"],
-        augmented=True,
-        dataset=image_data.SHAPES_DATA,
-        shuffled=True,
-        patch=4,
-        mean=(0.5,),
-        std=(0.25,),
-        names=SHAPES,
-    )
+    data, sizes, names = image_data.SHAPES_DATA, image_data.SHAPES_SIZES, image_data.SHAPES
+    form = {"dim": 48, "length": 64, "patch": 4, "mean": (0.5,), "std": (0.25,), "names": names}
+    return _image_task("shapes", given, data, sizes, **form, augmented=True, shuffled=True)

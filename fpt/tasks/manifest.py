@@ -1,74 +1,55 @@
 """Prepare data sets and write the committed manifest.
 
-`python -m fpt.tasks.manifest TASK[:k=v,...] ...`. Everything else reads the manifest; only this
-module, run on purpose, changes it.
+`python -m fpt.tasks.manifest TASK[:k=v,...] ...` sets the entries of these tasks (default: all).
+Everything else reads the manifest; only this module, run on purpose, changes it.
 """
 
 import json
 import sys
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from ..files import DATA, FptError, write_json
 from . import TASKS, Task, get_task
 from .base import FiniteTask
-from .datasets import SOURCES, data_note, load, prepared_path, read_manifest
+from .datasets import data_note, read_manifest
 from .proteins import ProteinTask
 
 # L-BFGS on unscaled features, weak L2 penalty: the textbook multinomial logistic regression.
 LINEAR_SETTINGS = {"solver": "lbfgs", "C": 1.0, "max_iter": 100}
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """What `prepare` did for one task."""
-
-    task: str
-    data: str  # key of the data set, or "generated on the fly"
-    examples: dict[str, int]
-    digest: str
-    note: str | None  # see fpt.tasks.datasets.data_note
-
-
-def prepare(tasks: Iterable[str | Task] = TASKS) -> list[Prepared]:
-    """Fetches, decodes or generates, and verifies the data of `tasks` (names mean defaults).
-
-    Raises FptError where a source is out of reach.
-    """
-    summary = []
-    for task in tasks:
-        task = get_task(task) if isinstance(task, str) else task
-        data = task.dataset.key if isinstance(task, FiniteTask) else "generated on the fly"
-        summary.append(Prepared(task.name, data, task.sizes, task.digest(), data_note(task)))
-    return summary
+def prepare(task: Task) -> str:
+    """Fetches, decodes or generates, and verifies the data of `task`; returns a line that says what
+    they are. FptError if a source is out of reach."""
+    data = task.dataset.key if isinstance(task, FiniteTask) else "generated on the fly"
+    note = data_note(task)
+    return f"{task.name}: {data}, {task.digest()[:12]}" + (f" ({note})" if note else "")
 
 
 def linear_floor(task: FiniteTask) -> tuple[float, int] | None:
-    """Test accuracy of logistic regression fitted on train, and the iterations it took."""
+    """Test accuracy of logistic regression fitted on train, and the iterations it took; None if a
+    linear classifier is no trivial baseline of the task."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    train, test = task.features("train"), task.features("test")
+    train, test = task.linear_problem("train"), task.linear_problem("test")
     if train is None or test is None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the manifest states the iterations
-        model = LogisticRegression(**LINEAR_SETTINGS).fit(train.numpy(), task.labels("train"))
-    accuracy = float((model.predict(test.numpy()) == task.labels("test").numpy()).mean())
+        model = LogisticRegression(**LINEAR_SETTINGS).fit(train[0].numpy(), train[1].numpy())
+    accuracy = float((model.predict(test[0].numpy()) == test[1].numpy()).mean())
     return accuracy, int(model.n_iter_[0])
 
 
 def manifest_for(task: FiniteTask, old: dict[str, Any]) -> dict[str, Any]:
     """The manifest entry of the task's data set; keys of `old` that are not computed stay."""
-    arrays = load(task.dataset)
     entry: dict[str, Any] = {**old, **task.dataset.source}
-    source = SOURCES.get(task.dataset.key.rpartition("-v")[0])  # of the hub
-    if source is not None:
-        entry |= {"licence": source.licence, "files": source.files}
-    entry["examples"] = {split: len(arrays[f"{split}_labels"]) for split in task.sizes}
-    entry["digest"] = task.digest()
+    if (repository := task.dataset.repository) is not None:
+        entry |= {"licence": repository.licence, "files": repository.files}
+    entry |= {"examples": task.sizes, "digest": task.digest()}
     if isinstance(task, ProteinTask):
         entry["coverage"] = task.coverage()
     floors = task.measure_floors()
@@ -89,11 +70,7 @@ def write_manifest(tasks: Iterable[Task]) -> None:
             key = task.dataset.key
             manifest[key] = manifest_for(task, manifest.get(key, {}))
             write_json(DATA / "manifest.json", dict(sorted(manifest.items())))
-            print(
-                f"{task.name}: {prepared_path(task.dataset).name}, "
-                f"floors {json.dumps(manifest[key]['floors'][task.name])}",
-                flush=True,
-            )
+            print(f"{key}: {json.dumps(manifest[key]['floors'][task.name])}", flush=True)
 
 
 def parse_task(text: str) -> Task:
@@ -108,8 +85,6 @@ def parse_task(text: str) -> Task:
             options[key] = json.loads(value)
         except ValueError:
             options[key] = value
-        except RecursionError as error:
-            raise FptError(f"The option {key!r} of {name!r} is nested too deep.") from error
     return get_task(name, **options)
 
 

@@ -1,22 +1,21 @@
-"""Remote homology (TAPE): the fold of a protein from its amino acids; and the stand-in families.
+"""Remote homology (TAPE, Rao et al. 2019): the fold of a protein from its amino acids; and
+generated families, a stand-in.
 
 Tokens follow TAPE's IUPAC vocabulary of 30: five specials, then the 25 letters A to Z but J.
 <cls> and <sep> surround the residues, and a protein of more than 1022 residues keeps its first
 1022 (0.06% of train is cut).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
-from . import parquet
-from .base import Example, choice, resolve
-from .datasets import SOURCES, Arrays, Dataset, fetch, hub_identity, load
+from .base import Example, resolve
+from .datasets import Arrays, Dataset, hub_dataset, load
+from .hub import LOCKED, Repository, read_table
 from .rng import fold
-from .sequences import SequenceTask, check_sequences, composition, end_to_end
+from .sequences import SequenceTask, end_to_end
 
 PREPARATION = 1
 SPECIALS = ("<pad>", "<mask>", "<cls>", "<sep>", "<unk>")
@@ -24,18 +23,25 @@ VOCABULARY = (*SPECIALS, *"ABCDEFGHIKLMNOPQRSTUVWXYZ")
 PAD, MASK, CLS, SEP, UNK = range(5)
 POSITIONS = 1024
 FOLDS = 1195
-PADDING = ("masked", "released")
+REPOSITORY = Repository(
+    "Hauser7733/TAPE_Remote_Homology",
+    LOCKED,
+    "unknown (TAPE itself: BSD-3-Clause)",
+    {
+        "train": "data/train-00000-of-00001.parquet",
+        "valid": "data/validation-00000-of-00001.parquet",
+        "test": "data/test_fold_holdout-00000-of-00001.parquet",
+        "superfamily": "data/test_superfamily_holdout-00000-of-00001.parquet",
+        "family": "data/test_family_holdout-00000-of-00001.parquet",
+    },
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ProteinTask(SequenceTask):
-    """Arrays per split as in SequenceTask, and `<split>_cut`: 1 where residues were left out."""
+    """Arrays per split as in SequenceTask, and `<split>_cut`: 1 if residues were left out."""
 
     label: str = "fold"  # what a class is called
-
-    def features(self, split: str) -> Tensor:
-        """How often each token occurs."""
-        return composition(load(self.dataset), split, self.dim)
 
     def coverage(self) -> dict[str, float]:
         """Per split, the fraction of proteins that are not cut."""
@@ -59,46 +65,35 @@ def encode(residues: str, positions: int = POSITIONS) -> np.ndarray:
 
 def _from_hub() -> Arrays:
     arrays: Arrays = {}
-    for split in SOURCES["homology"].files:
-        path = fetch("homology", split)
-        table = parquet.read(path, "primary", "fold_label")
-        residues = parquet.texts(path, table, "primary")
-        labels = parquet.labels(path, table, "fold_label", FOLDS).astype(np.int16)
+    for split in REPOSITORY.files:
+        table = read_table(REPOSITORY.fetch(split), "primary", "fold_label")
+        residues = table["primary"].to_pylist()
+        labels = table["fold_label"].to_numpy().astype(np.int16)
         arrays |= end_to_end(split, [encode(text) for text in residues], labels)
         cut = np.array([len(text) > POSITIONS - 2 for text in residues])
         arrays[f"{split}_cut"] = cut.astype(np.uint8)
     return arrays
 
 
-def _check(arrays: Arrays, splits: Iterable[str], longest: int, classes: int) -> None:
-    symbols = len(VOCABULARY)
-    check_sequences(arrays, splits, symbols, longest, classes, labels="int16", others=["cut"])
-
-
-HOMOLOGY_DATA = Dataset(
-    f"homology-v{PREPARATION}",
-    hub_identity("homology", PREPARATION),
-    _from_hub,
-    lambda arrays: _check(arrays, SOURCES["homology"].files, POSITIONS, FOLDS),
-)
+def _protein_task(name: str, given: dict[str, Any], **form: Any) -> ProteinTask:
+    options = resolve(name, given, {"padding": ("masked", "released")})
+    masked = options["padding"] == "masked"
+    return ProteinTask(
+        name=name, options=options, kind="token", dim=len(VOCABULARY), masked=masked, **form
+    )
 
 
 def homology(**given: Any) -> ProteinTask:
     """Option padding: "masked" (the last real token, <sep>, is read) or "released" (unmasked, the
     last position is read; padded to 1024 positions, where the released loader pads to the longest
     of a batch of similar lengths). Test is TAPE's fold holdout."""
-    options = resolve("homology", given, {"padding": "masked"})
-    choice("homology", "padding", options["padding"], PADDING)
-    return ProteinTask(
-        name="homology",
-        options=options,
-        kind="token",
-        dim=len(VOCABULARY),
+    return _protein_task(
+        "homology",
+        given,
         length=POSITIONS,
         classes=FOLDS,
-        masked=options["padding"] == "masked",
-        dataset=HOMOLOGY_DATA,
         sizes={"train": 12_312, "valid": 736, "test": 718, "superfamily": 1_214, "family": 1_207},
+        dataset=hub_dataset("homology", PREPARATION, REPOSITORY, _from_hub),
     )
 
 
@@ -143,22 +138,13 @@ def _families() -> Arrays:
 
 def families(**given: Any) -> ProteinTask:
     """Generated protein families, at most 128 tokens; option padding as in homology. A stand-in."""
-    options = resolve("families", given, {"padding": "masked"})
-    choice("families", "padding", options["padding"], PADDING)
-    return ProteinTask(
-        name="families",
-        options=options,
-        kind="token",
-        dim=len(VOCABULARY),
+    source = {"source": "generated", "preparation": PREPARATION}
+    return _protein_task(
+        "families",
+        given,
         length=FAMILIES_LENGTH,
         classes=FAMILIES,
-        masked=options["padding"] == "masked",
         label="family",
         sizes=dict(FAMILIES_SIZES),
-        dataset=Dataset(
-            f"families-v{PREPARATION}",
-            {"source": "generated", "preparation": PREPARATION},
-            _families,
-            lambda arrays: _check(arrays, FAMILIES_SIZES, FAMILIES_LENGTH, FAMILIES),
-        ),
+        dataset=Dataset(f"families-v{PREPARATION}", source, _families),
     )

@@ -9,10 +9,9 @@ is a document.
 import lzma
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
 
 from ..files import DATA, FptError
 
@@ -29,24 +28,18 @@ class Corpus:
     train: tuple[str, ...]
     valid: str | None  # None: every 50th document is held out
     by_line: bool  # every line is a document
-    licence: str
     vocabulary: int = VOCABULARY
 
 
-ENGLISH = Corpus(
-    "english",
-    tuple(f"english-train-{part}.txt" for part in range(4)),
-    "english-valid.txt",
-    by_line=False,
-    licence="public domain in the US (Project Gutenberg)",
-)
+ENGLISH_FILES = tuple(f"english-train-{part}.txt" for part in range(4))
+ENGLISH = Corpus("english", ENGLISH_FILES, "english-valid.txt", by_line=False)
 CORPORA = {
     corpus.name: corpus
     for corpus in (
         ENGLISH,
-        Corpus("kannada", ("kannada.txt",), None, by_line=True, licence="see source"),
-        Corpus("javascript", ("javascript.txt",), None, by_line=False, licence="MIT, Apache-2.0"),
-        Corpus("amino-acids", ("amino-acids.txt",), None, by_line=True, licence="see source"),
+        Corpus("kannada", ("kannada.txt",), None, by_line=True),
+        Corpus("javascript", ("javascript.txt",), None, by_line=False),
+        Corpus("amino-acids", ("amino-acids.txt",), None, by_line=True),
         # The same text in shorter words: its 256 bytes and `END`, and the commonest pairs of them.
         replace(ENGLISH, name="english-bytes", vocabulary=257),
         replace(ENGLISH, name="english-512", vocabulary=512),
@@ -56,13 +49,16 @@ CORPORA = {
 
 def own_text(name: str) -> Path | None:
     """The reader's own text NAME.txt or NAME.txt.xz in the corpora folder, if it is there."""
-    if not OWN_NAME.fullmatch(name):
-        return None  # neither a path nor a mixture
-    found = (corpora_folder() / f"{name}.txt{end}" for end in ("", ".xz"))
-    return next((path for path in found if path.is_file()), None)
+    return _find(f"{name}.txt") if OWN_NAME.fullmatch(name) else None
+
+
+def _find(file: str) -> Path | None:
+    paths = (corpora_folder() / f"{file}{end}" for end in ("", ".xz"))
+    return next((path for path in paths if path.is_file()), None)
 
 
 def corpus(name: str) -> Corpus:
+    """The corpus of this name; FptError if there is none."""
     if name in CORPORA:
         return CORPORA[name]
     path = own_text(name)
@@ -72,7 +68,7 @@ def corpus(name: str) -> Corpus:
             f"into {corpora_folder()}."
         )
     by_line = all(line.strip() != END for line in lines_of(path))
-    return Corpus(name, (f"{name}.txt",), None, by_line, licence="the reader's own")
+    return Corpus(name, (f"{name}.txt",), None, by_line)
 
 
 def corpora_folder() -> Path:
@@ -80,22 +76,21 @@ def corpora_folder() -> Path:
 
 
 def corpus_file(name: str) -> Path:
-    """The file `name` or `name.xz` in the corpora folder."""
-    folder = corpora_folder()
-    for path in (folder / name, folder / f"{name}.xz"):
-        if path.is_file():
-            return path
-    raise FptError(
-        f"The corpus file {name!r} (or {name}.xz) is not in {folder}: put it there, set "
-        "FPT_CORPORA to the folder that has it, or make one like it (docs/corpora.md says how)."
-    )
+    """The file `name` or `name.xz` in the corpora folder; FptError if neither is there."""
+    path = _find(name)
+    if path is None:
+        raise FptError(
+            f"The corpus file {name!r} (or {name}.xz) is not in {corpora_folder()}: put it there, "
+            "set FPT_CORPORA to the folder that has it, or make one like it (docs/corpora.md says "
+            "how)."
+        )
+    return path
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a text file, packed or not; FptError where it is damaged or not UTF-8."""
-    opener: Callable[..., IO[str]] = lzma.open if path.suffix == ".xz" else open
+    """The lines of a text file, packed or not; FptError if it is damaged or not UTF-8."""
     try:
-        with opener(path, "rt", encoding="utf-8") as file:
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
             yield from file
     except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
         raise FptError(
