@@ -90,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
     data.add_argument("tasks", nargs="*", metavar="TASK", help="mnist or listops:max_length=64")
     data.add_argument("--pipeline", action="store_true", help=pipeline)
 
-    run = verb("run", "Train what is missing of a section, or of all sections, and list it.")
+    run = verb("run", "Train what is missing of a section, or of all, and write index files.")
     run.add_argument("section", nargs="?", metavar="SECTION")
     run.add_argument("--all", action="store_true", help="every section of the profile")
     run.add_argument("--seed", action="append", type=int, default=[], help="repeatable")
@@ -104,6 +104,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--address", help="of a Ray cluster, such as auto or 10.0.0.1:6379")
     run.add_argument("--gpus", type=float, default=1.0, help="part of a GPU per pack, with ray")
     run.add_argument("--pipeline", action="store_true", help=pipeline)
+
     merge = verb("merge", "Take over records that were made elsewhere.")
     merge.add_argument("folder", metavar="DIR")
 

@@ -36,7 +36,7 @@ EXPECTED = {
     int: "a whole number from {} to {}",
     bool: "true or false",
 }
-EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search", "english")  # of a section's block too
+EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search")  # of a section's block too
 MOST_SEEDS = 1000
 
 

@@ -19,7 +19,7 @@ from .files import REPORTS, FptError, read_json, set_aside, write_atomic
 from .spec import RunSpec, from_dict
 
 Status = Literal["done", "diverged"]
-METADATA = ("bodies", "english")  # folders in that of the records: how backbones were pretrained
+METADATA = "bodies"  # folder in that of the records: how backbones were pretrained
 KNOWN = 4096  # records that are kept as parsed, more than a section has
 
 
@@ -194,7 +194,7 @@ class Store:
             if record.parameters is not None and other.parameters(record) is None:
                 raise FptError(f"The parameters that {path} names are not beside it; copy them.")
             records.append(record)
-        for path in sorted(it for kind in METADATA for it in folder.glob(f"{kind}/*.json")):
+        for path in sorted((folder / METADATA).glob("*.json")):
             metadata[self.folder / path.relative_to(folder)] = path.read_bytes()
             content = read_json(path)
             if content.get("digest") != digest(content):

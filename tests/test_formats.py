@@ -10,19 +10,20 @@ import pytest
 from fpt.files import PACKAGE
 
 MODULES = {
-    "pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "dbm", "marshal",
+    "pickle", "cPickle", "_pickle", "cloudpickle", "dill", "shelve", "dbm", "marshal",
     "copyreg", "tarfile", "zipfile", "h5py", "pickletools", "jsonpickle", "codeop",
 }  # fmt: skip
 CALLS = {"eval", "exec", "compile", "__import__", "execfile"}
 # By the last names of what is called: torch.load, np.load, pd.read_pickle, yaml.unsafe_load, ...
 METHODS = {
-    "torch.load", "np.load", "numpy.load", "np.fromfile", "yaml.unsafe_load", "yaml.full_load",
+    "torch.load", "joblib.load", "np.load", "numpy.load", "np.fromfile", "yaml.full_load",
+    "yaml.unsafe_load",
     "yaml.load_all", "yaml.unsafe_load_all", "yaml.full_load_all", "torch.jit.load",
     "torch.package", "shutil.unpack_archive", "torch.hub.load", "os.system",
 }  # fmt: skip
 ATTRIBUTES = {"read_pickle", "to_pickle", "extractall", "extract", "load_state_dict_from_url"}
 KEYWORDS = {"allow_pickle", "weights_only", "trust_remote_code"}
-LOADERS = {"StrictLoader", "Loader", "yaml.SafeLoader", "yaml.CSafeLoader"}
+LOADERS = {"UniqueKeyLoader", "Loader", "yaml.SafeLoader", "yaml.CSafeLoader"}
 
 
 def dotted(node: ast.AST) -> str:
@@ -68,7 +69,7 @@ def test_no_module_reads_another_format(path: Path) -> None:
     "text",
     [
         "import pickle", "from pickle import loads", "import cloudpickle as json", "import tarfile",
-        "import joblib", "from zipfile import ZipFile", "torch.load(path)", "np.load(path)",
+        "import shelve", "from zipfile import ZipFile", "torch.load(path)", "np.load(path)",
         "from torch import load", "yaml.load(text, Loader=yaml.Loader)", "yaml.load(text)",
         "yaml.unsafe_load(text)", "pd.read_pickle(path)", "eval(text)", "exec(text)",
         "np.lib.format.read_array(file, allow_pickle=True)", "archive.open(x).extractall(folder)",

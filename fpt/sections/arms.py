@@ -1,15 +1,15 @@
 """Arms: what is compared, each with one name used everywhere.
 
-An arm says which kind of body a run has, how the body starts and what is trained. The kinds of body
-and the sources of weights are roles; which backbone and which weights play them is the profile's to
-say (`fpt.config`).
+An arm says which kind of backbone a run has, its initialisation and what is trained. The kinds of
+backbone and the sources of weights are roles; a profile says which backbone and which weights play
+them (`fpt.config`).
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-FROZEN = ("input", "layernorm", "output", "positions")  # what the paper trains around the body
-SOME = (  # a part of it: in succession, one beside the output net, all but the norms or the input
+FROZEN = ("input", "layernorm", "output", "positions")  # what the paper trains around the backbone
+SOME = (  # a part of it: in succession, one beside the output net, all but norms or input
     "output",
     "output+layernorm",
     "output+layernorm+input",
@@ -17,14 +17,14 @@ SOME = (  # a part of it: in succession, one beside the output net, all but the 
     "output+positions",
     "output+input+positions",
 )
-MORE = (  # and parts of the body itself
+MORE = (  # and parts of the backbone itself
     "feedforward",
     "attention",
     "feedforward+attention",
     "feedforward+last-attention",
 )
-DEPTHS = (1, 2, 3, 6)  # layers of tables 11 and 12, beside the whole body
-BODY = ("attention", "feedforward")  # of a body whose queries and keys are apart, all but those
+DEPTHS = (1, 2, 3, 6)  # layers of tables 11 and 12, beside the whole backbone
+BODY = ("attention", "feedforward")  # of a backbone whose queries and keys are apart, all but those
 SIZES = ("smaller", "larger", "largest")  # beside the profile's own
 LSTMS = {  # the LSTM made more like a transformer, one step after another; and two of its size
     "deep": "as deep",
@@ -34,7 +34,7 @@ LSTMS = {  # the LSTM made more like a transformer, one step after another; and 
     "flops": "same FLOPs",
 }
 
-CORPORA = {  # what a body was pretrained on: role of its weights -> how it is called
+CORPORA = {  # what a backbone was pretrained on: role of its weights -> its name in tables
     "english": "English",
     "kannada": "Kannada",
     "javascript": "JavaScript",
@@ -60,14 +60,19 @@ ENGLISH = {  # the same text in fewer or more tokens, shorter words, with a spar
     "english-512": "English in 512 words",
     "english-last": "English, last token",
 }
-WHOLE = ("english", "nesting", "dyck", "uniform")  # of CORPORA: bodies that are trained on whole
+WHOLE = (
+    "english",
+    "nesting",
+    "dyck",
+    "uniform",
+)  # of CORPORA: backbones that are also trained as a whole
 AMOUNTS = ("fpt-english-1M", "fpt-english", "fpt-english-21M")  # English, fewer and more tokens
 
 
 @dataclass(frozen=True)
 class Arm:
     """One row of a table. `trainable` None: everything the backbone has; of the groups it names, a
-    body without a table of positions has no `positions`."""
+    backbone without a table of positions has no `positions`."""
 
     name: str
     label: str
@@ -85,7 +90,7 @@ def _parts(text: str) -> tuple[str, ...]:
 
 
 def _both(name: str, label: str, body: str, weights: str) -> tuple[Arm, Arm]:
-    """A frozen body with published or local weights, and the same body at random."""
+    """A frozen backbone with published or local weights, and the same one at random."""
     return (
         Arm(f"fpt-{name}", f"Frozen {label}", body, "pretrained", FROZEN, weights),
         Arm(f"random-{name}", f"Frozen random {label}", body, "random"),
@@ -102,10 +107,10 @@ ARMS: Mapping[str, Arm] = {
         Arm("lstm", "LSTM (layer norm)", "lstm", "random", None),
         Arm("lstm-released", "LSTM (released code)", "lstm-released", "random", None),
         Arm("full@3", "Full, 3 layers", "depth-3", "random", None),  # as on CIFAR-10 in table 1
-        # What the frozen body was pretrained on (section 3.2).
+        # What the frozen backbone was pretrained on (section 3.2).
         Arm("fpt-bits", "Frozen, bit memory", "transformer", "pretrained", weights="bit-memory"),
         *_both("vit", "ViT", "vit", "image"),
-        # What the frozen body is (sections 3.3 and 3.14).
+        # What the frozen backbone is (sections 3.3 and 3.14).
         *_both("lstm", "LSTM", "lstm", "language-lstm"),
         Arm("random-lstm-released", "Frozen random LSTM (released)", "lstm-released", "random"),
         *(
@@ -124,7 +129,7 @@ ARMS: Mapping[str, Arm] = {
         # Trained from nothing (section 3.6).
         Arm("vanilla", "Vanilla transformer", "vanilla", "random", None),
         Arm("linformer", "Linformer", "linformer", "random", None),
-        # How large the body is (section 3.7).
+        # How large the backbone is (section 3.7).
         *(
             arm
             for size in SIZES
@@ -133,7 +138,7 @@ ARMS: Mapping[str, Arm] = {
                 Arm(f"random-{size}", f"Frozen random, {size}", size, "random"),
             )
         ),
-        # How the frozen body starts (section 3.8).
+        # How the frozen backbone is initialised (section 3.8).
         *(
             Arm(init, text, "transformer", init)
             for init, text in (
@@ -165,7 +170,7 @@ ARMS: Mapping[str, Arm] = {
             for depth in DEPTHS
         ),
         Arm("random-output@24", "random: output, 24 layers", "depth-24", "random", ("output",)),
-        # How the input net starts, trained and not (section 3.1; the released code: orthogonal).
+        # How the input net is initialised (section 3.1; the released code: orthogonal).
         *(
             Arm(
                 f"{name}-{input_init}",
@@ -182,7 +187,7 @@ ARMS: Mapping[str, Arm] = {
             for input_init in ("orthogonal", "default", "normal")
             if (name, input_init) != ("input", "orthogonal")  # which is fpt
         ),
-        # What is trained around a frozen body, and of it (sections 3.10 to 3.13).
+        # What is trained around a frozen backbone, and of it (sections 3.10 to 3.13).
         *(Arm(parts, parts, "transformer", "pretrained", _parts(parts)) for parts in SOME),
         *(
             Arm(f"random-{parts}", f"random: {parts}", "transformer", "random", _parts(parts))
@@ -214,7 +219,7 @@ ARMS: Mapping[str, Arm] = {
         Arm("fpt-shuffled", "FPT, tokens shuffled", "transformer", "pretrained", order="shuffled"),
         Arm("full-frozen-qk", "Full, queries, keys frozen", "split", "random", (*FROZEN, *BODY)),
         Arm("full-fixed", "Full, fixed random attention", "fixed", "random", (*FROZEN, *BODY)),
-        # What a body was pretrained on, and its statistics alone.
+        # What a backbone was pretrained on, and its statistics alone.
         *(
             Arm(f"fpt-{corpus}", f"Frozen, {text}", "transformer", "pretrained", weights=corpus)
             for corpus, text in (CORPORA | ENGLISH).items()
