@@ -148,10 +148,10 @@ def test_hidden_states_are_those_of_transformers(family: str, masked: bool, bodi
         x = vectors + table[2 if family == "longformer" else 0 :][:21]
         task_length = model.positions.shape[1]
         assert torch.equal(model.positions[0], table[-64:][:task_length])
-    found = model.body(x, mask if masked else None)
+    found = model.backbone(x, mask if masked else None)
     torch.testing.assert_close(found[mask], expected[mask], **CLOSE)
     last = (lengths - 1)[:, None] if masked else torch.tensor([[3], [20], [0], [7]])
-    found = model.body(x, mask if masked else None, last)
+    found = model.backbone(x, mask if masked else None, last)
     expected = expected.gather(1, last[..., None].expand(-1, 1, 16))
     torch.testing.assert_close(found, expected, **CLOSE)
 
@@ -161,7 +161,7 @@ def test_hidden_states_of_vit_are_those_of_transformers(bodies: Path) -> None:
     """The blocks on what transformers' model gives them: 16 patches and a class token."""
     theirs = published("vit")
     save(theirs, bodies / "weights")
-    body = loaded("vit", "weights").body
+    body = loaded("vit", "weights").backbone
     pixels = torch.randn(3, 3, 16, 16, generator=torch.Generator().manual_seed(1))
     x = inside(theirs).embeddings(pixels)
     assert x.shape == (3, 17, 16)
@@ -215,7 +215,7 @@ def test_files_with_the_oldest_names_load_too(bodies: Path) -> None:
         save_file(stored, bodies / "old" / "model.safetensors")
         new, old_model = (loaded(family, weights) for weights in ("new", "old"))
         for (name, one), other in zip(
-            new.body.named_parameters(), old_model.body.parameters(), strict=True
+            new.backbone.named_parameters(), old_model.backbone.parameters(), strict=True
         ):
             assert torch.equal(one, other), name
 
@@ -469,9 +469,9 @@ def test_bodies_run_in_bfloat16(family: str, masked: bool) -> None:
     model, _, _ = assemble([run, replace(run, lr=0.1)], task_of(run), CPU)
     x = torch.randn(6, 16, 16, generator=torch.Generator().manual_seed(0))
     mask = torch.arange(16) < torch.tensor([16, 1, 5, 16, 16, 9])[:, None] if masked else None
-    exact = model.body(x, mask)
+    exact = model.backbone(x, mask)
     with torch.autocast("cpu", torch.bfloat16):
-        rounded = model.body(x, mask).float()
+        rounded = model.backbone(x, mask).float()
     rounded.sum().backward()
     real = slice(None) if mask is None else mask
     assert (rounded - exact)[real].abs().mean() < 0.03 * exact[real].abs().mean()

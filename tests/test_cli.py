@@ -345,7 +345,7 @@ def test_wrong_parameters_and_missing_weights_too(fpt: Cli, project: Path, tiny:
     (tiny / "backbones" / WEIGHTS / "model.safetensors").unlink()
     code, _, err = fpt("run", "transfer", "--only", "fpt")
     assert code == 2
-    assert f"weights '{WEIGHTS}' of backbone 'tiny' are in none of" in err
+    assert f"weights '{WEIGHTS}' are in none of" in err
     path = project / "params.yaml"
     path.write_text(path.read_text().replace("lr: 0.01", "lr: 1e-2"))
     for verb in ("run transfer", "status", "data"):

@@ -34,7 +34,7 @@ def vectors() -> Tensor:
 @torch.no_grad()
 def test_hidden_states_are_those_of_transformers_with_the_mask_lifted(tiny) -> None:
     theirs = GPT2Model.from_pretrained(tiny / "backbones" / WEIGHTS).eval()
-    body, x = model_of(BOTH).body, vectors()
+    body, x = model_of(BOTH).backbone, vectors()
     table = theirs.wpe.weight[:LENGTH]
     lengths = torch.tensor([LENGTH, 1, 4, 8])
     mask = torch.arange(LENGTH) < lengths[:, None]
@@ -62,14 +62,14 @@ def test_the_first_token_hears_the_last_only_without_the_mask() -> None:
     other = x.clone()
     other[:, -1] += torch.linspace(-1, 1, 16)
     for body, hears in ((TINY[0], False), (BOTH, True)):
-        made = model_of(body).body
+        made = model_of(body).backbone
         moved = (made(x)[:, 0] - made(other)[:, 0]).abs().max()
         assert bool(moved > 1e-3) is hears is not body.causal
 
 
 @torch.no_grad()
 def test_what_is_read_does_not_depend_on_padding() -> None:
-    body, x = model_of(BOTH).body, vectors()
+    body, x = model_of(BOTH).backbone, vectors()
     mask = torch.arange(LENGTH) < torch.tensor([[3]] * 4)
     read = torch.tensor([[2]] * 4)
     padded = torch.where(mask[..., None], x, 50.0)
@@ -92,7 +92,7 @@ def test_both_are_one_body() -> None:
 
 
 def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole() -> None:
-    body, x = model_of(BOTH).body, vectors()
+    body, x = model_of(BOTH).backbone, vectors()
     mask = torch.arange(LENGTH) < torch.tensor([[LENGTH], [2], [5], [7]])
     read = mask.sum(1, keepdim=True) - 1
     gradients = []
