@@ -40,7 +40,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "notebooks").mkdir()
     monkeypatch.setattr("fpt.report.pages.NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setattr("fpt.config.notebooks", list)  # the profiles have more sections than these
-    for module in ("report", "front", "records"):
+    for module in ("report.render", "report.index", "records"):
         monkeypatch.setattr(f"fpt.{module}.REPORTS", tmp_path / "reports")
     return tmp_path
 

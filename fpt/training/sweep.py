@@ -15,12 +15,9 @@ import threading
 import time
 import warnings
 from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from joblib import Parallel, delayed
-from joblib.externals.loky.process_executor import TerminatedWorkerError
 from tqdm import tqdm
 
 from ..files import FptError
@@ -167,19 +164,26 @@ def _outcomes_here(
             finally:
                 torch.set_num_threads(before)
         return
-    parallel = Parallel(workers, "loky", return_as="generator_unordered", pre_dispatch="all")
-    calls = (
-        delayed(_train_in_worker)(os.getpid(), pack, store, chosen, deadline, keep, spare)
-        for pack in todo
-    )
+    # Needed only here, so that training on a GPU needs no joblib.
+    from joblib.externals.loky import ProcessPoolExecutor, as_completed
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    pool = ProcessPoolExecutor(workers, initializer=_end_with, initargs=(os.getpid(),))
     try:
-        yield from parallel(calls)
+        jobs = {
+            pool.submit(train_pack, pack, store, chosen, deadline, keep, spare): pack
+            for pack in todo
+        }
+        for job in as_completed(jobs):
+            yield jobs[job], job.result()
     except TerminatedWorkerError:
         said = (
             "A worker died, killed or out of memory (fewer --workers need less); what is recorded "
             "stays, so run again."
         )
         yield todo[0], Outcome(0, 0, FptError(said))
+    finally:
+        pool.shutdown(kill_workers=True)
 
 
 def train_pack(
@@ -204,20 +208,6 @@ def train_pack(
     return Outcome(made, len(pack) - len(store.read_all((spec.key for spec in pack), keep)))
 
 
-def _train_in_worker(
-    parent: int,
-    pack: Pack,
-    store: Store,
-    device: str,
-    deadline: float,
-    keep: Container[str],
-    spare: int,
-) -> tuple[Pack, Outcome]:
-    _end_with(parent)
-    return pack, train_pack(pack, store, device, deadline, keep, spare)
-
-
-@cache
 def _end_with(parent: int) -> None:
     """Exit when the parent process dies, and leave Ctrl-C to it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
