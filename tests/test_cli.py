@@ -315,7 +315,7 @@ WRONG: dict[str, list[str]] = {
     "pretrain --seed 0": ["Options of fpt pretrain need an OBJECTIVE"],
     "pretrain ../../x": ["Nothing is pretrained on '../../x'"],
     "pretrain english --backbone nano@2": ["'nano@2' is not pretrained as a language model"],
-    "pretrain english --tokens=-5": ["at least 1, not -5"],
+    "pretrain english --tokens=-5": ["from 1 to below 2^63, not -5"],
     "pretrain english --seed=-1": ["seed must be a whole number from 0", "not -1"],
     "pretrain english --budget soon": ["The budget 'soon' is not a time"],
     "pretrain english": ["'english-train-0.txt'", "FPT_CORPORA"],
