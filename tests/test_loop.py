@@ -194,6 +194,7 @@ def test_divergence_is_a_status_with_finite_values(store: Store, tmp_path: Path)
         values = [*record.metrics.values(), *(v for point in record.curve for v in point.values())]
         assert all(math.isfinite(value) for value in values)
         assert record.metrics["test_items"] == 16
+        assert record.cost["tokens"] == record.metrics["steps"] * 8 * 4  # what it cost, not planned
     assert records[0].metrics["steps"] == 3  # it ended where that was seen
     assert records[0].curve == []
     assert records[1].metrics["steps"] == 30
