@@ -59,7 +59,7 @@ MUTATIONS = {
         "backbones/gpt2.py", "places <= read[..., None]", "places < read[..., None]", "model gpt2"
     ),
     "dropout does not scale what it keeps": Mutation(
-        "backbones/layers.py", "float(1 / np.float32(1 - p))", "1.0", "model"
+        "backbones/layers.py", "float(1 / np.float32(1 - p))", "1.0", "speed"
     ),
     "an arm keeps the finer weights of float32": Mutation(
         "backbones/initialisations.py", "tensor.bfloat16().float()", "tensor.float()",
