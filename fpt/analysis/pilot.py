@@ -47,7 +47,7 @@ def runs(arms: Iterable[str]) -> list[Run]:
         for arm in arms
         for task, tried in plan()["battery"].items()
         for most in [max(tried["thresholds"])]
-        for lr in plan()["lrs"]
+        for lr in [*plan()["lrs"], *plan()["beyond"].get(arm, {}).get(task, [])]
         for seed in plan()["arms"][arm]
     ]
 
