@@ -171,7 +171,7 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
     of_task = {key: value for key, value in profile.tasks[task].items() if key in SETTINGS}
     values = {**profile.defaults, **of_task, **profile.arms.get(arm.name, {}), **settings}
     if isinstance(values["lr"], Mapping):
-        values["lr"] = values["lr"].get(task, profile.defaults["lr"])
+        values["lr"] = values["lr"].get(task, of_task.get("lr", profile.defaults["lr"]))
     whole = data.sizes["test"]
     most = LONG_TEST_ITEMS if data.length >= LONG else whole
     test_items = min(values["test_items"] or whole, most)

@@ -183,28 +183,49 @@ def page() -> str:
     """docs/plan.md."""
     there, spent = store(LAB), measured(pilot.store())
     present = there.keys()
-    rows, total, done_hours = [], 0.0, 0.0
+    rows, planned_hours, hours_left = [], 0.0, 0.0
     for block in blocks():
-        here = [run for run in block.runs if run.key in present]
-        runs, left = (
-            math.fsum(cost(run, spent) for run in some) / 3600
-            for some in (block.runs, [run for run in block.runs if run.key not in present])
+        missing = [run for run in block.runs if run.key not in present]
+        trained, untrained = (
+            math.fsum(PRETRAINING[plan_of(it).backbone] for it in weights)
+            for weights in (block.weights, _needed(block, missing))
         )
-        trained = math.fsum(PRETRAINING[plan_of(it).backbone] for it in block.weights) / 3600
+        whole = (math.fsum(cost(run, spent) for run in block.runs) + trained) / 3600
+        left = (math.fsum(cost(run, spent) for run in missing) + untrained) / 3600
         rows.append(
             f"| {block.name} | {WHAT[block.name]} | {len(block.weights)} | {len(block.runs)} | "
-            f"{runs + trained:.1f} | {len(here)} |"
+            f"{whole:.1f} | {len(block.runs) - len(missing)} | {left:.1f} |"
         )
-        total += runs + trained
-        done_hours += runs - left
+        planned_hours += whole
+        hours_left += left
     return PAGE_TEXT.format(
         digest=digest()[:16],
         table="\n".join(rows),
-        total=f"{total:.1f}",
+        planned=f"{planned_hours:.1f}",
+        left=f"{hours_left:.1f}",
+        claims=claims_table(),
         thresholds=thresholds_table(),
-        rates=rates_table(),
+        pilot=pilot_table(),
         not_planned=NOT_PLANNED,
     )
+
+
+def _needed(block: Block, missing: Iterable[Run]) -> set[str]:
+    """The weights of a block that its missing runs still read."""
+    return set(block.weights) & {run.spec.weights for run in missing if run.spec.weights}
+
+
+def claims_table() -> str:
+    """A row per primary claim: backbones, expected effect, simulated power and error."""
+    lines = ["| claim | backbones | expected | power | error |", "|---|---|---|---|---|"]
+    for it in registered.claims("primary"):
+        counts = ", ".join(f"{count} {arm}" for arm, count in it.backbones.items())
+        if it.measure == "predicts":
+            counts = f"{len(it.backbones)} corpora, {next(iter(it.backbones.values()))} of each"
+        lines.append(
+            f"| {it.statement} | {counts} | {it.expected:g} | {it.power:.2f} | {it.error:.3f} |"
+        )
+    return "\n".join(lines)
 
 
 def thresholds_table() -> str:
@@ -214,9 +235,8 @@ def thresholds_table() -> str:
         "| task | threshold | trivial baselines | at most, steps | evaluated every |",
         "|---|---|---|---|---|",
     ]
-    for name, settings in profile.tasks.items():
-        if not settings.get("threshold"):
-            continue
+    for name in pilot.plan()["battery"]:
+        settings = profile.tasks[name]
         task = get_task(settings.get("name", name), **settings.get("options", {}))
         floors = ", ".join(f"{what} {100 * value:.1f}%" for what, value in task.floors().items())
         values = {**profile.defaults, **settings}
@@ -227,15 +247,24 @@ def thresholds_table() -> str:
     return "\n".join(lines)
 
 
-def rates_table() -> str:
-    """A row per arm of a primary claim: its learning rate on each task of the battery."""
-    profile = config.load(LAB)
-    tasks = [name for name, settings in profile.tasks.items() if settings.get("threshold")]
-    arms = dict.fromkeys(arm for it in registered.claims("primary") for arm in it.backbones)
-    lines = [f"| arm | {' | '.join(tasks)} |", "|---" * (1 + len(tasks)) + "|"]
-    for arm in arms:
-        rates = [config.make_spec(profile, ARMS[arm], task, 0).lr for task in tasks]
-        lines.append(f"| {arm} | {' | '.join(f'{rate:g}' for rate in rates)} |")
+def pilot_table() -> str:
+    """A row per arm of the pilot: on each task the median steps to the threshold at its best rate,
+    the rate, and how many of its runs reached the threshold."""
+    found = pilot.results()
+    known, _ = pilot.settings(found)
+    best = pilot.at_best(found[found["threshold"] == found["task"].map(known)])
+    lines = [f"| arm | {' | '.join(known)} |", "|---" * (1 + len(known)) + "|"]
+    for arm in pilot.plan()["arms"]:
+        cells = []
+        for task in known:
+            runs = best[(best["arm"] == arm) & (best["task"] == task)]
+            reached = len(runs) - int(runs["censored"].sum())
+            cells.append(
+                f"{runs['steps'].median():,.0f} at {runs['lr'].iloc[0]:g} ({reached}/{len(runs)})"
+                if len(runs)
+                else "–"
+            )
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -243,31 +272,43 @@ PAGE_TEXT = """\
 # The lab's plan
 
 The profile `lab` asks which of the paper's claims hold at a size that two CPU cores pay for. Its
-primary claims were registered before any of their runs: `fpt/analysis/registration.yaml` says what
-is claimed, how it is tested and on how many backbones, and the seeds of all reported runs follow
-from the SHA-256 of that file ({digest}…). `nice -n 19 python -m fpt.plan launch` trains what is
-missing, block by block, and goes on where it stopped; `python -m fpt.plan` writes this page anew.
+claims were registered before any of their runs: `fpt/analysis/registration.yaml` says what is
+claimed, how it is tested and on how many backbones, and the seeds of all reported runs follow from
+the SHA-256 of that file ({digest}…). `nice -n 19 python -m fpt.plan launch` trains what is missing,
+block by block, and goes on where it stopped; `python -m fpt.plan` writes this page anew.
 
-| block | what | backbones to pretrain | runs | core-hours | done |
-|---|---|---|---|---|---|
+| block | what | backbones to pretrain | runs | core-hours | runs done | core-hours left |
+|---|---|---|---|---|---|---|
 {table}
 
-Together {total} core-hours, estimated from the processor time of the pilot's runs. A run counts in
-the first block that needs it, a backbone too. Blocks stand in the order of their value, and so they
-are trained.
+Together {planned} core-hours, of which {left} are left, estimated from the processor time of the
+pilot's runs. A run counts in the first block that needs it, a backbone too. Blocks stand in the
+order of their value, and so they are trained.
+
+## The primary claims
+
+`expected` is the smallest effect for which the numbers of backbones were chosen: a ratio of steps,
+a difference of accuracies or shares, or a correlation. `power` is how often a simulated experiment
+with this effect, and with the pilot's spread between backbones, supports the claim at a twelfth of
+5%; `error` how often one without any effect does at 5%.
+
+{claims}
 
 ## The battery
 
 A run ends two evaluations after the first of two consecutive evaluations at its threshold. The
-pilot (`fpt/analysis/pilot.yaml`) set thresholds and learning rates on seeds and backbones that
-nothing else uses, by the rules in `fpt/analysis/registration.yaml`.
+pilot (`fpt/analysis/pilot.yaml` has its rules) set thresholds and learning rates on seeds and
+backbones that nothing else uses. `…-one-rate` are the same tasks at the rate of 0.003 for all arms.
 
 {thresholds}
 
-Learning rates, the one of each arm and task with the fewest median steps to the threshold in the
-pilot, on the same grid for all arms:
+The pilot: median steps to the threshold at the best of six rates from 0.0003 to 0.1, that rate, and
+how many runs reached the threshold.
 
-{rates}
+{pilot}
+
+Corpora are compared at one rate for each task, English's best. Arms that the pilot did not try take
+the rates of the nearest one that it did: those of `fpt-english`, `random` or `full`.
 
 ## What is not planned
 

@@ -129,7 +129,8 @@ def test_a_column_that_a_run_does_not_train_stays() -> None:
 def test_a_run_that_leaves_does_not_disturb_the_others(why: str) -> None:
     leaving = {"patience": {"patience": 1}, "divergence": {"lr": 1e30}}[why]
     common = {"steps": 24, "eval_every": 3, "options": {"n": 3}}
-    stays = [pretrained(**{"seed": 0} | common), pretrained(**{"seed": 2, "lr": 0.003} | common)]
+    few = {"seed": 2, "lr": 0.003, "trainable": ("input", "output")}
+    stays = [pretrained(**{"seed": 0} | common), pretrained(**few | common)]
     leaver = pretrained(**{"seed": 1} | common | leaving)
     loop = loop_of(stays[0], leaver, stays[1])
     assert loop.run()

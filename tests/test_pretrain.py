@@ -97,6 +97,15 @@ def test_a_body_that_is_not_a_language_model_here(name: str, tmp_path: Path) -> 
         pretrain(Pretraining("english", name, 1000), tmp_path)
 
 
+def test_the_learning_rate_rises_to_its_peak_and_falls_to_zero() -> None:
+    plan = Pretraining("english", "nano", 40 * 4096, lr=0.01, warmup=10)
+    rates = [on_corpus.learning_rate(plan, step) for step in range(plan.steps + 1)]
+    assert rates[:10] == pytest.approx([0.001 * step for step in range(1, 11)])
+    assert rates[10] == pytest.approx(0.01)
+    assert rates[25] == pytest.approx(0.005)  # half of the way down
+    assert rates[40] == pytest.approx(0, abs=1e-9)
+
+
 def test_every_position_is_trained() -> None:
     plan = Pretraining("english", "nano", 1_000_000)
     tokens = np.zeros(1_000_000, dtype=np.uint16)

@@ -56,12 +56,15 @@ def falls_with(
     x: Sequence[float], y: Sequence[float], covariate: Sequence[float], seed: int = 0
 ) -> Effect:
     """Whether `y` falls as `x` rises at an equal `covariate`: Spearman's partial correlation over
-    units (corpora), with a permutation of the units' residuals and Fisher's interval."""
+    units (corpora), with a permutation of the units' residuals (Freedman and Lane) and Fisher's
+    interval."""
     ranks = [stats.rankdata(values) for values in (x, y, covariate)]
     one, other = (_residual(ranks[index], ranks[2]) for index in (0, 1))
     estimate = float(stats.pearsonr(one, other).statistic)
     draws = np.random.default_rng(seed).permuted(np.tile(one, (PERMUTATIONS, 1)), axis=1)
-    drawn = draws @ other / (np.linalg.norm(one) * np.linalg.norm(other))
+    centred = ranks[2] - ranks[2].mean()  # what a permuted residual has of the covariate goes again
+    draws -= np.outer(draws @ centred, centred) / max(centred @ centred, 1e-12)
+    drawn = draws @ other / (np.linalg.norm(draws, axis=1) * np.linalg.norm(other))
     p, against = (
         (1 + int((sign * drawn <= sign * estimate + 1e-12).sum())) / (1 + PERMUTATIONS)
         for sign in (1, -1)

@@ -70,9 +70,33 @@ def train(arm: str, task: str, workers: int) -> int:
     return made + sweep.run(others, store(), device="cpu", workers=workers)
 
 
+def equal_runs() -> list[Run]:
+    """The runs at an equal budget: some arms at their best rates, to see how far the accuracies of
+    backbones of one arm are apart."""
+    profile = config.load("lab")
+    return [
+        Run(arm, task, config.make_spec(profile, ARMS[arm], task, seed, lr=lr))
+        for task, arms in plan()["equal"].items()
+        for arm, lr in arms.items()
+        for seed in plan()["arms"][arm]
+    ]
+
+
+def spread_of_accuracy() -> float:
+    """The standard deviation of test accuracy between backbones of one arm at an equal budget,
+    pooled over arms."""
+    records = {run: store().read(run.key) for run in equal_runs()}
+    groups: dict[str, list[float]] = {}
+    for run, record in records.items():
+        if record is not None:
+            groups.setdefault(run.arm, []).append(record.metrics["test_accuracy"])
+    variances = [np.var(values, ddof=1) for values in groups.values() if len(values) > 1]
+    return float(np.sqrt(np.mean(variances))) if variances else float("nan")
+
+
 def results() -> pd.DataFrame:
     """One row per recorded run and threshold: arm, task, lr, seed, threshold, steps, censored,
-    evaluations up to the threshold, and core-seconds."""
+    evaluations up to the threshold, highest validation accuracy and core-seconds."""
     rows = []
     for run in runs(plan()["arms"]):
         record = store().read(run.key)
@@ -91,6 +115,7 @@ def results() -> pd.DataFrame:
                     "censored": found.censored,
                     "evaluations": found.count // run.spec.eval_every,
                     "budget": run.spec.steps,
+                    "accuracy": max(point["valid_accuracy"] for point in record.curve),
                     "core_seconds": record.cost["process_seconds"],
                 }
             )
@@ -99,9 +124,12 @@ def results() -> pd.DataFrame:
 
 def best_rate(found: pd.DataFrame) -> float:
     """The rate with the fewest median steps among runs of one arm, task and threshold, of those
-    that were tried with all seeds."""
-    tried = found.groupby("lr")["steps"].agg(["median", "size"])
-    return float(tried[tried["size"] == tried["size"].max()]["median"].idxmin())
+    that were tried with all seeds; of equal ones the most accurate on validation."""
+    tried = found.groupby("lr").agg(
+        steps=("steps", "median"), accuracy=("accuracy", "median"), runs=("steps", "size")
+    )
+    most = tried[tried["runs"] == tried["runs"].max()]
+    return float(most.sort_values(["steps", "accuracy"], ascending=[True, False]).index[0])
 
 
 def at_best(found: pd.DataFrame) -> pd.DataFrame:
@@ -167,13 +195,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fpt.analysis.pilot", description=__doc__)
     parser.add_argument("arms", nargs="*", default=list(plan()["arms"]), metavar="ARM")
     parser.add_argument("--tasks", nargs="*", default=list(plan()["battery"]), metavar="TASK")
+    parser.add_argument("--equal", action="store_true", help="the runs at an equal budget, too")
     parser.add_argument("--workers", type=int, default=1, help="packs side by side")
     args = parser.parse_args()
     for arm in args.arms:
         for task in args.tasks:
             made = train(arm, task, args.workers)
             print(f"{arm} on {task}: {made} new records in {store().folder}", flush=True)
+    equal = [run.spec for run in equal_runs() if run.arm in args.arms]
+    if args.equal:
+        sweep.run(equal, store(), device="cpu", workers=args.workers)
     found = results()
+    print(f"spread of accuracy at an equal budget: {spread_of_accuracy():.4f}")
     print(summary(found).to_string(), *settings(found), spread(found), sep="\n")
 
 

@@ -29,6 +29,12 @@ def layers(section: Section, arm: str) -> int:
     return backbone(section.profile.bodies[ARMS[arm].body]).layers
 
 
+def task_shown(section: Section, comparison: Comparison) -> str:
+    """The paper's task, or the first one on which the section has runs of a comparison."""
+    tasks = [run.task for run in section.runs if run.arm in comparison.arms]
+    return tasks[0] if tasks and comparison.task not in tasks else str(comparison.task)
+
+
 def by_depth(section: Section, comparison: Comparison, start: str) -> dict[int, str]:
     """The arms of a comparison whose body starts so, by their number of layers, fewest first."""
     arms = [arm for arm in compared(section, comparison) if ARMS[arm].init == start]
@@ -47,7 +53,7 @@ def printed(comparison: Comparison, start: str) -> dict[int, tuple[str, float]]:
 
 def depth_table(section: Section, comparison: Comparison) -> Table:
     """Layers across; pretrained and random bodies, their difference, and what the paper printed."""
-    task = str(comparison.task)
+    task = task_shown(section, comparison)
     section = section.part([task], comparison.arms)
     found = cells(section.frame())
     arms = {start: by_depth(section, comparison, start) for start in STARTS}
@@ -110,7 +116,7 @@ def depth_figure(section: Section, comparisons: Sequence[Comparison]) -> Figure:
     panels, floors = {}, {}
     marks = set()
     for comparison in comparisons:
-        task = str(comparison.task)
+        task = task_shown(section, comparison)
         title = f"{task}: {comparison.title.partition(', ')[2]}"
         series = []
         for start, look in LINES.items():
