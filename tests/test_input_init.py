@@ -10,9 +10,9 @@ from tiny import pretrained, task_of
 from torch import Tensor
 
 from fpt.config import load, make_spec
-from fpt.rng import generator
 from fpt.sections.arms import ARMS
 from fpt.spec import RunSpec, canonical, from_dict
+from fpt.tasks.rng import generator
 from fpt.training.loop import Loop
 from fpt.training.model import INPUT_GAIN, INPUT_INITS, InputNet, assemble
 from fpt.training.sweep import packs

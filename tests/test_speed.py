@@ -14,9 +14,9 @@ from plain import PlainRun
 from throughput import Case, Measured, lines, specs_of
 
 from fpt.backbones.layers import Draws, Dropout, GeluOnCPU
-from fpt.rng import fold
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
+from fpt.tasks.rng import fold
 from fpt.training.loop import Loop
 
 

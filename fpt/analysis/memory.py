@@ -22,7 +22,7 @@ from ..backbones.lstm import LayerNormLSTM, ReleasedLSTM
 from ..files import FptError
 from ..report.style import INK, LOOKS, MUTED, styled
 from ..report.table import label
-from ..rng import generator
+from ..tasks.rng import generator
 
 LEVEL = 1e-3  # of the gradient one token back: below it a token counts as forgotten
 SHOWN = 1e-6  # the figure ends here

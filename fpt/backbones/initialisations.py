@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ..files import FptError
-from ..rng import generator
+from ..tasks.rng import generator
 from . import FAMILIES, LAYER, Backbone, gpt2, group_of
 from .layers import matrices
 from .weights import State, read_weights

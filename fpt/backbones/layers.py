@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from ..rng import fold, generator
+from ..tasks.rng import fold, generator
 
 NOISE_BLOCK = 64  # evaluation examples whose noise is drawn together
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..rng import fold
+from ..tasks.rng import fold
 
 VOCABULARY = 4096  # rows of the token embeddings of every language model; no corpus has more ids
 END_ID = 0  # of every vocabulary: it ends a document or an image, or here a line

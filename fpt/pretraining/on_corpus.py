@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from ..backbones import backbone
 from ..files import FptError
-from ..rng import generator
+from ..tasks.rng import generator
 from ..training import checkpoint
 from ..training import device as devices
 from ..training.loop import CHECKPOINT_SECONDS

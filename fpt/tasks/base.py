@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from ..rng import generator
 from .datasets import Dataset, dataset_digest, load, manifest_entry, prepared_path
+from .rng import generator
 
 Device = torch.device | str
 Kind = Literal["vector", "token"]

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from ..rng import generator, numpy_generator
 from .base import Batch, Device, Example, Kind, Task, resolve
 from .datasets import arrays_digest
+from .rng import generator, numpy_generator
 
 GENERATOR_VERSION = 1
 HELD_OUT_FROM = 10  # shortest bit-xor strings of which inputs are held out

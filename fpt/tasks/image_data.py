@@ -7,8 +7,8 @@ and test.
 import numpy as np
 from tqdm import tqdm
 
-from ..rng import fold, numpy_generator
 from .datasets import Arrays, Dataset, hub_dataset
+from .rng import fold, numpy_generator
 from .sources import Repository, decode_image, read_table
 
 PREPARATION = 1

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from ..rng import generator
 from . import image_data as data
 from .base import Batch, Device, Example, FiniteTask, Kind, order, resolve
 from .datasets import Dataset, load
+from .rng import generator
 
 CIFAR_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",

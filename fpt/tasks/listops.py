@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from ..rng import numpy_generator
 from .base import Batch, Example, resolve
 from .datasets import Arrays, Dataset, load
+from .rng import numpy_generator
 from .sequences import SequenceTask, end_to_end
 
 PREPARATION = 1

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..rng import numpy_generator
 from .base import Example, resolve
 from .datasets import Arrays, Dataset, hub_dataset
+from .rng import numpy_generator
 from .sequences import SequenceTask, end_to_end
 from .sources import LOCKED, Repository, read_table
 

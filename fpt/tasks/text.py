@@ -32,9 +32,9 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from ..rng import numpy_generator
 from .base import Batch, Device, Example, FiniteTask, Kind, resolve
 from .datasets import Arrays, Dataset, hub_dataset, load
+from .rng import numpy_generator
 from .sequences import SYMBOLS, TextTask, encode, end_to_end
 from .sources import ENGLISH, ENGLISH_HELD_OUT, Repository, documents, read_table
 

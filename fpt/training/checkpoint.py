@@ -1,6 +1,6 @@
 """Checkpoints of a pack: tensors and history in one safetensors file, written atomically.
 
-There is no generator state in them: every random draw is keyed by run and step (`fpt.rng`).
+There is no generator state in them: every random draw is keyed by run and step (`fpt.tasks.rng`).
 """
 
 import hashlib

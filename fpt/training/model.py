@@ -17,10 +17,10 @@ from ..backbones.initialisations import INITS, body_state
 from ..backbones.layers import Draws, Dropout
 from ..backbones.weights import State
 from ..files import FptError
-from ..rng import generator
 from ..spec import RunSpec
 from ..tasks import Batch, Task
 from ..tasks.base import Device
+from ..tasks.rng import generator
 from .packing import PACKED, PackedParameters, ParameterSlice
 
 ORDERS = ("given", "shuffled")  # of the tokens
