@@ -13,7 +13,7 @@ from .backbones.weights import local_folder
 from .config import Run
 from .files import PREPARED, FptError, check_names
 from .pretraining import ensure
-from .pretraining.from_hub import take
+from .pretraining.corpora import take
 from .records import store
 from .sections import status as statuses
 from .sections.arms import FROZEN

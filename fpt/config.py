@@ -213,7 +213,7 @@ def semantics_of(spec: RunSpec) -> int:
     headed = [
         split
         for split, count in parts.items()
-        if 0 < count < task.sizes[split] and not task.in_random_order(split)
+        if 0 < count < task.sizes[split] and split not in task.random_order
     ]
     return 2 if headed or (task.kind == "token" and spec.dropout) else 1
 

@@ -1,7 +1,6 @@
 """Damaged or too small texts and images of the corpora folder are refused in one sentence."""
 
 import io
-import json
 import lzma
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,8 @@ import pytest
 from PIL import Image
 from refusals import check_said, refusal
 
-from fpt.pretraining import corpora
 from fpt.pretraining.corpora import open_stream
+from fpt.tasks import datasets
 
 
 def png(*shape: int) -> dict[str, object]:
@@ -29,7 +28,7 @@ LINES = "\n".join(f"line {i}" for i in range(60)).encode()
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
-    monkeypatch.setattr(corpora, "PREPARED", tmp_path / "prepared")
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path / "prepared")
     return tmp_path
 
 
@@ -70,16 +69,15 @@ def test_bad_images(what: str, folder: Path) -> None:
     check_said(refusal(lambda: open_stream("images", 10_000)), [expected])
 
 
-@pytest.mark.parametrize("what", ["truncated", "tokenizer"])
-def test_a_damaged_prepared_text(what: str, folder: Path) -> None:
+@pytest.mark.parametrize("what", ["tokenizer", "v2"])
+def test_a_damaged_prepared_text_is_prepared_again(
+    what: str, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (folder / "a.txt").write_bytes(LINES)
     words = open_stream("a", 1000).train
-    kind = {"truncated": "safetensors", "tokenizer": "json"}[what]
-    (path,) = (folder / "prepared/corpora").glob(f"*.{kind}")
-    if what == "truncated":
-        path.write_bytes(path.read_bytes()[:-10])
-    else:
-        path.write_text(json.dumps({"model": {}}))
-    check_said(refusal(lambda: open_stream("a", 1000)), [str(path), "remove it"])
-    path.unlink()
+    (path,) = (folder / "prepared/corpora").glob(f"*-{what}.safetensors")
+    path.write_bytes(path.read_bytes()[:-10])
+    datasets._on_device.cache_clear()  # as in another process
+    datasets._loaded.cache_clear()
     assert np.array_equal(open_stream("a", 1000).train, words)
+    check_said(caplog.text, [path.name, "damaged"])

@@ -303,8 +303,8 @@ WRONG: dict[str, list[str]] = {
     "data mnist:size": ["'mnist:size'", "option=value"],
     "data mnist:sise=28": ["'sise'", "size"],
     "data mnist:size=30": ["'size'", "one of 32, 28, not 30"],
-    "data bit-xor:n=true": ["'n'", "must be int, not True"],
-    "data bit-memory:n=4294967296": ["'n'", "below 2^31"],
+    "data bit-xor:n=true": ["'n'", "must be a whole number", "not True"],
+    "data bit-memory:n=4294967296": ["'n'", "from 1 to 2147483647"],
     # reports
     "render ../01_transfer": ["no section '../01_transfer'"],
     "index --profile smok": ["'smok'", "smoke, lab, paper"],

@@ -354,7 +354,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "option of another type": (
         {"smoke__tasks__bit-xor__options": {"n": "5"}},
-        ["smoke.tasks.bit-xor: ", "must be int", "'5'"],
+        ["smoke.tasks.bit-xor: ", "must be a whole number", "'5'"],
     ),
     "options a number": (
         {"smoke__tasks__bit-xor__options": 5},

@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fpt.__main__ import main
-from fpt.pretraining import corpora as module
 from fpt.pretraining.corpora import open_stream
 from fpt.pretraining.ensure import make_plan
-from fpt.tasks.texts import corpus, documents
+from fpt.pretraining.streams import split, text_named
+from fpt.tasks.sources import documents
 
 ROWS = [f"Story {n}.\n\nIt has two parts and  {n} words.\n" for n in range(100)]
 
@@ -19,8 +19,8 @@ ROWS = [f"Story {n}.\n\nIt has two parts and  {n} words.\n" for n in range(100)]
 def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Two files of a data set; FPT_CORPORA is a folder that is not there yet."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path / "corpora"))
-    monkeypatch.setattr(module, "PREPARED", tmp_path / "prepared")
-    monkeypatch.setattr("fpt.tasks.hub.DATA", tmp_path)  # its lock file
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path / "prepared")
+    monkeypatch.setattr("fpt.tasks.sources.DATA", tmp_path)  # its lock file
     pq.write_table(pa.table({"story": ROWS, "n": range(100)}), tmp_path / "train.parquet")
     (tmp_path / "plain.txt").write_text("\n".join(f"line {n}" for n in range(60)))
 
@@ -40,7 +40,7 @@ def take(*words: str, repo: str = "somebody/stories") -> int:
 def test_rows_of_a_table_become_documents(hub: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert take("stories", "train.parquet") == 0
     assert capsys.readouterr().out.strip() == str(hub / "corpora" / "stories.txt")
-    train, valid = module.split(corpus("stories"))
+    train, valid = split(text_named("stories"))
     found = [*train, *valid]
     assert sorted(found) == sorted(ROWS)
     stream = open_stream("stories", 10_000)
@@ -51,7 +51,7 @@ def test_rows_of_a_table_become_documents(hub: Path, capsys: pytest.CaptureFixtu
 
 def test_a_corpus_of_lines_gets_lines(hub: Path) -> None:
     assert take("kannada", "train.parquet") == 0
-    found = list(documents(corpus("kannada"), ("kannada.txt",)))
+    found = list(documents(("kannada.txt",), by_line=True))
     assert found == [" ".join(row.split()) for row in ROWS]
 
 

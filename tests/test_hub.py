@@ -13,7 +13,8 @@ from refusals import check_said, refusal
 from fpt import config
 from fpt.backbones.weights import find
 from fpt.files import PROFILES
-from fpt.tasks import TASKS, get_task, hub
+from fpt.tasks import TASKS, get_task
+from fpt.tasks import sources as hub
 from fpt.tasks.datasets import hub_dataset
 
 FIRST, SECOND = "1" * 40, "2" * 40
@@ -84,7 +85,7 @@ def test_a_commit_is_asked_for_as_it_is_and_compared_too(put: Put) -> None:
 
 
 def test_a_data_set_is_locked(put: Put) -> None:
-    source = hub.Repository("o/r", hub.LOCKED, "any", {"train": FILE})
+    source = hub.Repository("o/r", hub.LOCKED, {"train": FILE})
     path = put(b"first", FIRST)
     assert source.fetch("train") == path
     dataset = hub_dataset("mine", 1, source, dict)
@@ -117,10 +118,10 @@ def test_a_repository_without_the_file(put: Put, monkeypatch: pytest.MonkeyPatch
 def test_every_revision_of_the_project_is_a_commit_or_locked() -> None:
     identities = {name for profile in PROFILES for name in config.load(profile).weights.values()}
     revisions = {name.partition("@")[2] for name in identities if name.startswith("hub:")}
-    repositories = (getattr(get_task(name), "dataset", None) for name in TASKS)
-    repositories = [it.repository for it in repositories if it is not None and it.repository]
-    assert len(repositories) == 5
-    revisions |= {repository.revision for repository in repositories}
+    sources = [get_task(name).source() for name in TASKS]
+    of_tasks = [source["revision"] for source in sources if "revision" in source]
+    assert len(of_tasks) == 5
+    revisions |= set(of_tasks)
     assert {it for it in revisions if not hub.COMMIT.fullmatch(it)} == {hub.LOCKED}
     for name, entry in hub.read_lock().items():
         revision = name.partition("@")[2]

@@ -115,7 +115,17 @@ def write_checkpoint(folder: Path, value: int) -> None:
 
 
 def write_array(folder: Path, value: int) -> None:
-    data._write(folder / "numbers-v1.safetensors", {"a": torch.full((9,), value).numpy()})
+    arrays = {"a": torch.full((9,), value).numpy()}
+    dataset = data.Dataset(f"numbers-{value}", {}, lambda: arrays)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data, "PREPARED", folder)
+        data.load(dataset)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """What lies in a folder, but for locks."""
+    files = (path for path in folder.iterdir() if path.suffix != ".lock")
+    return {path.name: path.read_bytes() for path in files}
 
 
 WRITES = [write_record, write_parameters, write_checkpoint, write_array]
@@ -128,14 +138,14 @@ def test_a_write_that_fails_is_one_sentence_and_changes_nothing(
 ) -> None:
     folder = tmp_path / "there"
     write(folder, 1)
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = contents(folder)
     with monkeypatch.context() as broken:
         said = strike(broken, how)
         with pytest.raises(FptError, match=rf"^Cannot write {folder}/\S+: {said}; nothing was ch"):
             write(folder, 7)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert contents(folder) == before
     write(folder, 7)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} != before
+    assert contents(folder) != before
 
 
 @pytest.mark.parametrize("how", ["full", "read-only"])

@@ -15,11 +15,12 @@ from fpt import backbones
 from fpt.backbones import Backbone
 from fpt.backbones.initialisations import body_state
 from fpt.files import FptError
-from fpt.pretraining import corpora, language_model, on_corpus
-from fpt.pretraining.corpora import open_stream, split, token_stream
-from fpt.pretraining.folder import finished
+from fpt.pretraining import language_model, on_corpus, streams
+from fpt.pretraining.corpora import open_stream
+from fpt.pretraining.metadata import finished
 from fpt.pretraining.on_corpus import Pretraining, offsets_at, positions_seen, pretrain
-from fpt.tasks.texts import END, corpus
+from fpt.pretraining.streams import split, text_named, text_stream
+from fpt.tasks.sources import END
 
 # Under the names of local backbones.
 TINY = Backbone("micro", "gpt2", 2, 16, 2, 1024, 4096)
@@ -38,14 +39,14 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     documents = [" ".join(f"w{w}" for w in row) + "\n" for row in words]
     (tmp_path / "javascript.txt").write_text("<|endoftext|>\n".join(documents))
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
-    monkeypatch.setattr(corpora, "PREPARED", tmp_path / "prepared")
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path / "prepared")
     for body in BODIES:
         monkeypatch.setitem(backbones.BACKBONES, body.name, body)
     return tmp_path
 
 
 def test_documents_are_split_and_held_out(text: Path) -> None:
-    train, valid = split(corpus("javascript"))
+    train, valid = split(text_named("javascript"))
     train_texts, valid_texts = list(train), list(valid)
     assert (len(train_texts), len(valid_texts)) == (59, 1)
     assert not set(train_texts) & set(valid_texts)
@@ -55,28 +56,28 @@ def test_documents_are_split_and_held_out(text: Path) -> None:
 def test_a_few_long_documents_are_held_out_in_passages(
     text: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(corpora, "PASSAGE", 30)
+    monkeypatch.setattr(streams, "PASSAGE", 30)
     lines = [f"let line_{index} = {index};\n" for index in range(300)]
     (text / "javascript.txt").write_text("".join([*lines[:290], "<|endoftext|>\n", *lines[290:]]))
-    train, valid = map(list, split(corpus("javascript")))
+    train, valid = map(list, split(text_named("javascript")))
     assert valid == ["".join(lines[98:100]), "".join(lines[198:200]), "".join(lines[298:300])]
     assert sorted(train + valid) == sorted("".join(lines[i : i + 2]) for i in range(0, 300, 2))
 
 
 def test_a_text_that_is_replaced_is_prepared_again(text: Path) -> None:
-    before = token_stream("javascript", 500)
+    before = text_stream("javascript", 500)
     path = text / "javascript.txt"
     path.write_text(path.read_text().replace("w", "v"))
-    assert token_stream("javascript", 500).digest != before.digest
+    assert text_stream("javascript", 500).digest != before.digest
 
 
 def test_stream_decodes_to_the_text(text: Path) -> None:
-    stream = token_stream("javascript", 3000)
+    stream = text_stream("javascript", 3000)
     assert len(stream.train) == 3000
-    first = next(split(corpus("javascript"))[0])
+    first = next(split(text_named("javascript"))[0])
     decoded = stream.tokenizer.decode(stream.train.tolist(), skip_special_tokens=True)
     assert decoded.startswith(first)
-    assert stream.digest == token_stream("javascript", 3000).digest
+    assert stream.digest == text_stream("javascript", 3000).digest
 
 
 def test_a_document_may_speak_of_the_end_of_documents(text: Path) -> None:
@@ -155,9 +156,9 @@ def test_in_bf16_only_products_are_rounded() -> None:
 @every_body
 def test_training_in_bf16(body: Backbone, text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = replace(PLAN, backbone=body.name)
-    assert pretrain(plan, text / "exact", evaluations=2)
+    assert pretrain(plan, text / "exact")
     monkeypatch.setattr(on_corpus.devices, "autocast", as_on_cuda)
-    assert pretrain(plan, text / "rounded", evaluations=2)
+    assert pretrain(plan, text / "rounded")
     exact, rounded = (record_of(text / name) for name in ("exact", "rounded"))
     assert exact["weights_digest"] != rounded["weights_digest"]
     assert rounded["valid_loss"] == pytest.approx(exact["valid_loss"], abs=0.01)
@@ -175,10 +176,10 @@ def test_loss_falls_and_the_body_is_the_one_that_was_trained(
     )
     plan = replace(PLAN, backbone=body.name)
     out = text / "backbones" / plan.name
-    assert pretrain(plan, out, evaluations=4)
+    assert pretrain(plan, out)
     record = json.loads((out / "pretraining.json").read_text())
     losses = [point["valid_loss"] for point in record["curve"]]
-    assert len(losses) == 4
+    assert len(losses) == plan.steps  # fewer than `EVALUATIONS`
     assert losses[-1] < losses[0] < np.log(4096)
     assert record["tokens"] == 4096
     assert record["positions_seen"] == body.positions
@@ -208,9 +209,9 @@ def read_back(body: Backbone, out: Path) -> tuple[dict[str, torch.Tensor], torch
 @every_body
 def test_interrupted_equals_uninterrupted(body: Backbone, text: Path) -> None:
     plan = replace(PLAN, backbone=body.name)
-    assert pretrain(plan, text / "whole", evaluations=2)
+    assert pretrain(plan, text / "whole")
     calls = 0
-    while not pretrain(plan, text / "parts", evaluations=2, budget=0.0):
+    while not pretrain(plan, text / "parts", budget=0.0):
         calls += 1
         assert calls < plan.steps
     assert calls == plan.steps - 1
@@ -225,7 +226,7 @@ def test_interrupted_equals_uninterrupted(body: Backbone, text: Path) -> None:
 
 def test_a_finished_body_is_not_made_again(text: Path) -> None:
     out = text / "body"
-    assert pretrain(PLAN, out, evaluations=1)
+    assert pretrain(PLAN, out)
     weights, before = out / "model.safetensors", (out / "pretraining.json").read_bytes()
     assert pretrain(PLAN, out, budget=0.0)
     assert not (out / "checkpoint.safetensors").exists()
@@ -244,7 +245,7 @@ def test_a_body_that_cannot_be_written_is_one_sentence(name: str, text: Path) ->
     out = text / "body"
     (out / name).mkdir(parents=True)
     with pytest.raises(FptError, match=f"Cannot write .*{name}") as caught:
-        pretrain(PLAN, out, evaluations=1)
+        pretrain(PLAN, out)
     assert "\n" not in str(caught.value)
     (out / name).rmdir()
     assert pretrain(PLAN, out, budget=0.0)
@@ -257,10 +258,10 @@ def test_a_checkpoint_of_another_plan_is_not_continued(
     assert not pretrain(PLAN, text / "body", budget=0.0)
     longer = replace(PLAN, tokens=2048)
     assert not caplog.messages
-    assert pretrain(longer, text / "body", evaluations=1)
+    assert pretrain(longer, text / "body")
     assert "begins anew: the checkpoint" in caplog.text
     assert "has another plan" in caplog.text
-    assert pretrain(longer, text / "fresh", evaluations=1)
+    assert pretrain(longer, text / "fresh")
     files = [(text / name / "model.safetensors").read_bytes() for name in ("body", "fresh")]
     assert files[0] == files[1]
 
@@ -285,7 +286,7 @@ def record_of(folder: Path) -> dict[str, Any]:
 def test_a_body_of_any_corpus_is_read_by_transformers_and_by_name(name: str, short: Path) -> None:
     plan = replace(PLAN, corpus=name)
     out = short / "backbones" / plan.name
-    assert pretrain(plan, out, evaluations=1)
+    assert pretrain(plan, out)
     theirs = GPT2Model.from_pretrained(out, dtype=torch.float32).eval()
     state, ours = read_back(TINY, out)
     x = torch.randn(3, 20, TINY.width)
@@ -297,7 +298,7 @@ def test_a_body_of_any_corpus_is_read_by_transformers_and_by_name(name: str, sho
 
 
 def test_what_is_said_of_a_synthetic_corpus(short: Path) -> None:
-    assert pretrain(DYCK, short / "dyck", evaluations=1)
+    assert pretrain(DYCK, short / "dyck")
     record = record_of(short / "dyck")
     stream = open_stream("dyck-64", 4096, 2048)
     assert record["corpus_digest"] == stream.digest
@@ -314,16 +315,11 @@ def test_what_is_said_of_a_synthetic_corpus(short: Path) -> None:
     assert record["entropy"] < record["valid_loss"] < np.log(4096)
 
 
-def test_a_loss_below_the_entropy_is_an_error_somewhere(
-    text: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    stream = open_stream("dyck-64", 4096, 4096)
-    assert pretrain(DYCK, text / "fine", evaluations=1, stream=stream)
-    assert not caplog.messages
-    assert pretrain(DYCK, text / "wrong", evaluations=1, stream=replace(stream, entropy=9.5))
-    assert record_of(text / "wrong")["below_entropy"]
-    assert len(caplog.messages) == 1
-    assert "micro-dyck-64-0 is below the 9.500 nats" in caplog.messages[0]
+def test_a_loss_below_the_entropy_is_an_error_somewhere() -> None:
+    losses = np.array([4.0, 4.1] * 10)
+    assert not on_corpus.below_entropy(4.05, losses)
+    assert on_corpus.below_entropy(4.2, losses)
+    assert not on_corpus.below_entropy(4.2, losses[:9])  # too few to tell
 
 
 @pytest.mark.parametrize("body", [TINY, TINY_LSTM], ids=lambda body: body.name)
@@ -360,7 +356,7 @@ def test_one_loss_per_sequence_is_that_of_the_last_token(text: Path) -> None:
 
 def test_one_loss_per_sequence_is_what_is_learned(short: Path) -> None:
     for name in ("dyck-64", "dyck-64-last"):
-        assert pretrain(replace(PLAN, corpus=name), short / name, evaluations=1)
+        assert pretrain(replace(PLAN, corpus=name), short / name)
     dense, last = (record_of(short / name) for name in ("dyck-64", "dyck-64-last"))
     assert last["sparse"]
     assert last["corpus_digest"] == dense["corpus_digest"]
@@ -370,13 +366,15 @@ def test_one_loss_per_sequence_is_what_is_learned(short: Path) -> None:
     assert files[0] != files[1]
 
 
-def test_a_corpus_shorter_than_a_sequence(text: Path) -> None:
-    stream = open_stream("dyck-64", 63, 2048)
-    with pytest.raises(FptError, match="'dyck-64' has 63 tokens to train on .* 64 and 256 are"):
-        pretrain(DYCK, text / "body", stream=stream)
-    stream = open_stream("dyck-64", 4096, 255)
-    with pytest.raises(FptError, match="'dyck-64' has .* 255 held out; 64 and 256 are the least"):
-        pretrain(DYCK, text / "body", stream=stream)
+@pytest.mark.parametrize(("train", "valid"), [(63, 2048), (4096, 255)])
+def test_a_corpus_shorter_than_a_sequence(
+    train: int, valid: int, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = open_stream("dyck-64", train, valid)
+    monkeypatch.setattr(on_corpus, "open_stream", lambda *args: stream)
+    expected = f"'dyck-64' has {train} tokens to train on and {valid} held out; 64 and 256 are"
+    with pytest.raises(FptError, match=expected):
+        pretrain(DYCK, text / "body")
     assert not (text / "body").exists()
 
 

@@ -11,20 +11,19 @@ import torch
 from PIL import Image
 
 from fpt.files import FptError
-from fpt.pretraining import corpora as module
-from fpt.pretraining import pixels
+from fpt.pretraining import streams
 from fpt.pretraining.corpora import NAMES, known, open_stream
 from fpt.pretraining.ensure import OBJECTIVES, make_plan, plan_of
 from fpt.pretraining.languages import ALONE, FROM_ENGLISH
 from fpt.pretraining.on_corpus import Pretraining
-from fpt.pretraining.pixels import PIXELS, pixel_ids
+from fpt.pretraining.streams import PIXELS, pixel_ids
 
 
 @pytest.fixture
 def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A corpora folder without files, and an empty folder for prepared streams."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
-    monkeypatch.setattr(module, "PREPARED", tmp_path / "prepared")
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path / "prepared")
     return tmp_path
 
 
@@ -156,7 +155,7 @@ def test_images_pixel_by_pixel(corpora: Path) -> None:
 def test_images_of_the_task(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = torch.randint(0, 256, (7, 32, 32, 3), dtype=torch.uint8)
     arrays = {"train_images": images[:5], "valid_images": images[5:]}
-    monkeypatch.setattr(pixels, "load", lambda dataset: arrays)
+    monkeypatch.setattr(streams, "load", lambda dataset: arrays)
     stream = open_stream("cifar10-pixels", 3000)
     assert np.array_equal(stream.train, pixel_ids(images[:5].numpy())[:3000])
     assert np.array_equal(stream.valid, pixel_ids(images[5:].numpy()))

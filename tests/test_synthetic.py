@@ -21,6 +21,7 @@ from fpt.pretraining.languages import (
     shuffle,
 )
 from fpt.pretraining.lines import (
+    VOCABULARY,
     Language,
     bigram,
     commonest,
@@ -30,7 +31,6 @@ from fpt.pretraining.lines import (
     uniform,
     unigram,
 )
-from fpt.tasks.texts import VOCABULARY
 
 TOKENS = 400_000
 RANKS = np.arange(1, VOCABULARY)

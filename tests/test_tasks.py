@@ -101,7 +101,7 @@ def test_wrong_names_are_answered_with_the_allowed_ones():
         get_task("mnist", size=30)
     with pytest.raises(FptError, match=r"one of 32, 28, not 28\.0"):
         get_task("mnist", size=28.0)
-    with pytest.raises(FptError, match=r"must be int, not '5'"):
+    with pytest.raises(FptError, match=r"must be a whole number from 1 to 2147483647, not '5'"):
         get_task("bit-xor", n="5")
     with pytest.raises(FptError, match=r"must divide n = 1000, not 30"):
         get_task("bit-memory", patch=30)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ..files import DATA, NAME, SHIPPED, FptError, read_json
-from ..tasks.hub import fetch, file_digest
+from ..tasks.sources import fetch, file_digest
 from . import FAMILIES, Backbone
 
 State = dict[str, Tensor]  # a backbone's parameters by name, and "positions" (rows, width)

@@ -1,35 +1,38 @@
 """Corpora by name: a name -> its stream of token ids.
 
-Texts (`fpt.tasks.texts`), synthetic languages and images have names of their own; besides,
+Texts, images (`streams`) and synthetic languages (`languages`) have names of their own; besides,
 
 * NAME, if the corpora folder has NAME.txt or NAME.txt.xz, is that text;
 * A+B is a mixture of corpora with equal tokens of each;
 * A@5M, A@500k or A@20480 is the first so many tokens of A;
 * A-last is A with one loss per sequence, at its last token, instead of one at every token.
 
-All at once, in this order: english+nesting@5M-last. The tokens of a text are byte-level BPE,
-trained on the corpus itself, with the same number of entries for all but two corpora.
+All at once, in this order: english+nesting@5M-last.
 """
 
-import hashlib
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from tqdm import tqdm
 
-from ..files import PREPARED, FptError, write_atomic
-from ..tasks.texts import CORPORA, END, Corpus, corpus, corpus_file, documents, own_text
+from ..files import FptError, write_atomic
+from ..tasks import TASKS
+from ..tasks.sources import END, corpora_folder, fetch, read_lines, read_table
 from .languages import ALONE, FROM_ENGLISH, LANGUAGES
-from .pixels import PIXELS, pixels
+from .streams import (
+    PIXELS,
+    TEXT_NAME,
+    TEXTS,
+    VALID_TOKENS,
+    Stream,
+    own_text,
+    pixel_stream,
+    text_stream,
+)
 
-NAMES = (*CORPORA, *LANGUAGES, *PIXELS)
+NAMES = (*TEXTS, *LANGUAGES, *PIXELS)
 FORM = re.compile(r"(?P<parts>[^@]+?)(@(?P<count>[1-9]\d*)(?P<unit>[kM]?))?(?P<last>-last)?")
 FORMS = (
     "Different corpora can be joined (english+nesting), cut (english@5M) and given one loss per "
@@ -37,12 +40,7 @@ FORMS = (
 )
 UNITS = {"M": 1_000_000, "k": 1000, "": 1}
 TURN = 1024  # tokens of one part of a mixture before the next: no sequence is longer
-
-VALID_TOKENS = 400_000
 ENGLISH_TOKENS = 4_000_000  # of English, whose frequencies synthetic languages have
-HELD_OUT = 50  # every 50th document is held out of a corpus without a held-out file
-PASSAGE = 20_000  # characters: longer documents of such a corpus are cut at line ends
-TOKENIZER_SAMPLE = 24_000_000  # characters; more changes no merge that matters at 4,096 entries
 
 
 @dataclass(frozen=True)
@@ -54,23 +52,6 @@ class CorpusName:
     sparse: bool
 
 
-@dataclass(frozen=True)
-class Stream:
-    """A corpus as ids (uint16) for training and held out, and what is known of it."""
-
-    train: np.ndarray
-    valid: np.ndarray
-    tokenizer: Tokenizer | None = None  # of a text
-    valid_bytes: int | None = None  # UTF-8 bytes behind `valid`, for bits per byte
-    entropy: float | None = None  # nats per token of the generator, if there is one
-    exact: bool = False  # whether `entropy` is exact, not a lower bound
-    sparse: bool = False  # one loss per sequence, at its last token, not one at every token
-
-    @cached_property
-    def digest(self) -> str:
-        return hashlib.sha256(self.train.tobytes() + self.valid.tobytes()).hexdigest()
-
-
 def amount(tokens: int) -> str:
     """A number of tokens as names have it: 5M, 500k, 20480."""
     unit = next(unit for unit, size in UNITS.items() if tokens % size == 0)
@@ -78,9 +59,9 @@ def amount(tokens: int) -> str:
 
 
 def known(name: str, tasks: Collection[str] = ()) -> CorpusName | None:
-    """The parts of the corpus `name`, or of one of `tasks`, which stand alone and have one loss;
-    None if there is neither. Does not look for data. A text of the reader's own is found by its
-    whole name first: it may end in -last."""
+    """The parts of the name of a corpus, or of one of `tasks`, which take no `+` and no `-last`;
+    None if there is no such corpus or task. Reads no data. A reader's own text is looked up by the
+    whole name first, because its name may end in -last."""
     if name not in NAMES and own_text(name) is not None:
         return CorpusName((name,), None, False)
     form = FORM.fullmatch(name)
@@ -94,147 +75,35 @@ def known(name: str, tasks: Collection[str] = ()) -> CorpusName | None:
     return found if there and len(set(found.parts)) == len(found.parts) else None
 
 
-# ------------------------------------------------------------------------------------------- texts
-
-
-def passages(source: Corpus) -> Iterator[str]:
-    """The training documents. Long ones are cut into parts that end where a line does, or anywhere
-    in a line that is itself too long: a text may be a few large files."""
-    for document in documents(source, source.train):
-        part: list[str] = []
-        size = 0
-        for line in document.splitlines(keepends=True):
-            for start in range(0, len(line), PASSAGE):
-                part.append(line[start : start + PASSAGE])
-                size += len(part[-1])
-                if size >= PASSAGE:
-                    yield "".join(part)
-                    part, size = [], 0
-        if part:
-            yield "".join(part)
-
-
-def split(source: Corpus) -> tuple[Iterator[str], Iterator[str]]:
-    """Training and held-out documents, or passages of them."""
-    if source.valid is not None:
-        return documents(source, source.train), documents(source, (source.valid,))
-    if sum(1 for _ in passages(source)) < HELD_OUT:
-        raise FptError(
-            f"The corpus {source.name!r} is too small: it needs {HELD_OUT} documents or more, or "
-            f"as many passages of {PASSAGE:,} characters."
-        )
-    first, second = (enumerate(passages(source), start=1) for _ in range(2))
-    train = (passage for index, passage in first if index % HELD_OUT)
-    valid = (passage for index, passage in second if not index % HELD_OUT)
-    return train, valid
-
-
-def train_tokenizer(source: Corpus) -> Tokenizer:
-    """Byte-level BPE with the corpus's number of entries, `END` first (id 0)."""
-
-    def sample() -> Iterator[str]:
-        left = TOKENIZER_SAMPLE
-        for document in split(source)[0]:
-            yield document[:left]
-            left -= len(document)
-            if left <= 0:
-                return
-
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=source.vocabulary,
-        special_tokens=[END],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(sample(), trainer)
-    return tokenizer
-
-
-def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int) -> np.ndarray:
-    """The documents one after the other, each ended by `END`, as uint16 ids; at most `limit`."""
-    end = tokenizer.token_to_id(END)
-    parts = [np.zeros(0, np.uint16)]
-    with tqdm(desc="encode", unit="tok", unit_scale=True, disable=None) as bar:
-        for text in texts:
-            ids: list[int] = []
-            for start in range(0, len(text), 1 << 20):  # bounded memory for whole books
-                ids += tokenizer.encode(text[start : start + (1 << 20)]).ids
-            parts.append(np.array([*ids, end], dtype=np.uint16))
-            bar.update(len(parts[-1]))
-            if bar.n >= limit:
-                break
-    return np.concatenate(parts)[:limit]
-
-
-def read_prepared(path: Path, read: Callable[[Path], Any]) -> Any:
-    """`read(path)`; FptError if the file is damaged."""
-    try:
-        return read(path)
-    except Exception as error:  # the libraries have no classes of their own for it
-        raise FptError(
-            f"{path} is damaged ({error}); remove it, and it is prepared again."
-        ) from error
-
-
-def token_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
-    """The first `tokens` training tokens of the text `name`, or all it has, prepared once."""
-    source = corpus(name)
-    content = hashlib.sha256()  # of the files: they may be replaced
-    for part in (*source.train, *([source.valid] if source.valid else [])):
-        content.update(corpus_file(part).read_bytes())
-    stem = f"{name}-{content.hexdigest()[:12]}-{source.vocabulary}"
-    path = PREPARED / "corpora" / f"{stem}-{tokens}-{valid_tokens}.safetensors"
-    vocabulary_path = path.with_name(f"{stem}.tokenizer.json")
-    if not vocabulary_path.exists():
-        write_atomic(vocabulary_path, train_tokenizer(source).to_str(pretty=True).encode())
-    tokenizer = read_prepared(vocabulary_path, lambda path: Tokenizer.from_file(str(path)))
-    tokenizer.encode_special_tokens = True  # `END` inside a line is text: id 0 ends documents only
-    if not path.exists():
-        train, valid = split(source)
-        ids = encode(tokenizer, train, tokens), encode(tokenizer, valid, valid_tokens)
-        write_atomic(path, save(dict(zip(("train", "valid"), ids, strict=True))))
-    arrays = read_prepared(path, load_file)
-    text = tokenizer.decode(arrays["valid"].tolist(), skip_special_tokens=True)
-    return Stream(arrays["train"], arrays["valid"], tokenizer, len(text.encode()))
-
-
-# ------------------------------------------------------------------------------ corpora of any kind
-
-
 def synthetic_stream(name: str, tokens: int, valid_tokens: int) -> Stream:
-    """The training stream and the held-out stream of the synthetic language `name`; FptError if it
-    needs English and that is not here."""
+    """The synthetic language `name`; FptError if it needs English and that is not here."""
     if name in ALONE:
-        made = ALONE[name]()
+        language = ALONE[name]()
     else:
         try:
-            english = token_stream("english", ENGLISH_TOKENS).train
+            english = text_stream("english", ENGLISH_TOKENS).train
         except FptError as error:
             raise FptError(
                 f"The synthetic corpus {name!r} has the frequencies of English tokens, and English "
                 f"is not here ({str(error).rstrip('.')}); {', '.join(ALONE)} need no text."
             ) from error
-        made = FROM_ENGLISH[name](english)
-    train, valid = made.sample(tokens, name, "train"), made.sample(valid_tokens, name, "valid")
-    return Stream(train, valid, entropy=float(made.entropy), exact=made.exact)
+        language = FROM_ENGLISH[name](english)
+    train = language.sample(tokens, name, "train")
+    valid = language.sample(valid_tokens, name, "valid")
+    return Stream(train, valid, entropy=float(language.entropy), exact=language.exact)
 
 
 def single(name: str, tokens: int, valid_tokens: int) -> Stream:
     """A corpus that is no mixture."""
     if name in LANGUAGES:
         return synthetic_stream(name, tokens, valid_tokens)
-    if name in PIXELS:
-        return Stream(*pixels(name, tokens, valid_tokens))
-    return token_stream(name, tokens, valid_tokens)
+    return (pixel_stream if name in PIXELS else text_stream)(name, tokens, valid_tokens)
 
 
 def mixture(name: str, parts: tuple[str, ...], tokens: int, valid_tokens: int) -> Stream:
     """Equal shares of `parts`, `TURN` tokens of each in turn until one ends. Ids of different parts
     share nothing but the token embeddings. The entropy is the mean of the parts': a lower bound,
-    because it takes that of an observer who knows which part it is."""
+    because it is that of an observer who knows which part a token belongs to."""
     each, each_valid = (-(-count // (TURN * len(parts))) * TURN for count in (tokens, valid_tokens))
     streams = [single(part, each, each_valid) for part in parts]
     for part, stream in zip(parts, streams, strict=True):
@@ -259,7 +128,8 @@ def mixture(name: str, parts: tuple[str, ...], tokens: int, valid_tokens: int) -
 
 
 def open_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
-    """The first `tokens` training tokens of corpus `name`, or all it has, and held-out ones."""
+    """The first `tokens` training tokens of corpus `name`, or all it has, and held-out ones.
+    FptError if there is no such corpus, or a file of it is missing or damaged."""
     found = known(name)
     if found is None:
         raise FptError(
@@ -272,3 +142,36 @@ def open_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     else:
         stream = mixture(name, found.parts, tokens, valid_tokens)
     return replace(stream, sparse=found.sparse)
+
+
+def text_of(path: Path, column: str, by_line: bool) -> Iterator[str]:
+    """One file of a data set as a text: a text as it is, or the rows of a parquet file, each a
+    document, in a line of its own or before a line `END`."""
+    if path.suffix != ".parquet":
+        yield from read_lines(path)
+        return
+    texts = read_table(path, column)[column].to_pylist()
+    if not all(isinstance(text, str) for text in texts):
+        raise FptError(f"{path}: column {column!r} has values that are no text.")
+    for text in texts:
+        yield " ".join(text.split()) + "\n" if by_line else text.rstrip("\n") + f"\n{END}\n"
+
+
+def take(name: str, repo: str, revision: str, files: Sequence[str], column: str) -> Path:
+    """Write the text NAME.txt into the corpora folder from `files` (.parquet, .txt or .txt.xz) of
+    the data set `repo` on the hub. FptError if the name is taken or the hub lacks a file."""
+    if not TEXT_NAME.fullmatch(name):
+        raise FptError(f"{name!r} is no name for a corpus; use letters, digits, '.', '_' and '-'.")
+    text = TEXTS.get(name)
+    if name in (*NAMES, *TASKS) and (text is None or text.train != (f"{name}.txt",)):
+        raise FptError(f"{name!r} is the name of another corpus or of a task; choose another.")
+    out = corpora_folder() / f"{name}.txt"
+    if out.exists() or out.with_suffix(".txt.xz").exists():
+        raise FptError(f"{out} (or .xz) is there already; remove it, or choose another name.")
+    if wrong := [file for file in files if not file.endswith((".parquet", ".txt", ".txt.xz"))]:
+        raise FptError(f"{wrong[0]} is no text: name files that end in .parquet, .txt or .txt.xz.")
+    paths = [fetch(repo, file, revision, "dataset") for file in files]
+    by_line = text is not None and text.by_line
+    parts = [part for path in paths for part in text_of(path, column, by_line)]
+    write_atomic(out, "".join(parts).encode())
+    return out

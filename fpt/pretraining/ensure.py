@@ -1,5 +1,5 @@
-"""Identities of local weights, the plan behind each, and the weights that a profile reads: found,
-or pretrained if the profile allows it.
+"""Identities of local weights, the plan behind each, and the weights that a profile reads, which
+are found, or pretrained if the profile trains here.
 
 An identity is BACKBONE-OBJECTIVE-SEED, such as nano-english-0 or vit-nano-shapes-0; names of
 backbones and objectives may hold dashes themselves. An objective is a corpus (`corpora`) or a task.
@@ -21,18 +21,16 @@ from .on_task import SETTINGS, TaskPretraining
 
 Plan = Pretraining | TaskPretraining
 
-# Of the language models that ship with the package: as many as one CPU thread learns from in an
-# hour and a half, for every architecture alike.
-TOKENS = 21_000_000
+TOKENS = 21_000_000  # of the language models that ship with the package
 OBJECTIVES = (*NAMES, *SETTINGS)
 
 
 def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = None) -> Plan:
-    """The plan for `objective`, a corpus or a task, on the backbone `body`; `tokens` by default
-    those of the weights that ship with the package. Others are a part of the name, so that one name
-    stands for one plan: english with 5,000,000 is english@5M. FptError if nothing can be pretrained
-    so."""
-    backbone(body)  # there has to be one
+    """The plan for `objective`, a corpus or a task, on the backbone `body`; `tokens` are by default
+    those of the weights that ship with the package. Another number becomes part of the name, so
+    that one name stands for one plan: english with 5,000,000 is english@5M. FptError if nothing can
+    be pretrained so."""
+    backbone(body)  # FptError if there is none
     found = known(objective, SETTINGS)
     if found is None:
         raise FptError(
@@ -40,15 +38,14 @@ def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = Non
             f"put {objective}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
         )
     count = tokens if tokens is not None else found.most
-    if count is not None and not 1 <= count < 2**63:
-        raise FptError(f"The number of tokens must be from 1 to below 2^63, not {count}.")
+    for what, value, least in (("number of tokens", count, 1), ("seed", seed, 0)):
+        if value is not None and not least <= value < 2**63:
+            raise FptError(f"The {what} must be from {least} to below 2^63, not {value}.")
     if count is not None and found.most not in (None, count):
         raise FptError(
             f"{objective!r} says that it has {found.most} tokens, so {count} are another corpus: "
             f"leave them out or write {amount(count)} in its name."
         )
-    if not 0 <= seed < 2**63:
-        raise FptError(f"The seed must be a whole number from 0 to below 2^63, not {seed}.")
     name = "+".join(found.parts)
     plan: Plan
     if name in SETTINGS:
@@ -93,11 +90,9 @@ def digest_of(identity: str) -> str:
 
 
 def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
-    """Pretrain those of `weights` that are missing, if `train_here`, and list all of them in
-    data/backbones/manifest.json by digest. Returns a sentence for each.
-
-    Missing weights stop training, not rendering: the list says null for what cannot be made here.
-    """
+    """Pretrain those of `weights` that are missing, if `train_here`, and list the digests of all in
+    data/backbones/manifest.json, null for those that are missing. Returns a sentence for each.
+    FptError if `train_here` and weights can be neither found nor pretrained."""
     digests: dict[str, str | None] = {}
     sentences = []
     for identity in dict.fromkeys(weights):

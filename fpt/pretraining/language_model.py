@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ..backbones import BACKBONES, FAMILIES, Backbone, build
 from ..files import FptError
-from ..tasks.texts import VOCABULARY
+from .lines import VOCABULARY
 
 ROWS = 1024  # of the matrix of logits at a time: what they need stays in the cache of a CPU
 

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..tasks.rng import fold
-from ..tasks.texts import VOCABULARY
 
-END_ID = 0  # of every vocabulary: it ends a document, or here a line
+VOCABULARY = 4096  # rows of the token embeddings of every language model; no corpus has more ids
+END_ID = 0  # of every vocabulary: it ends a document or an image, or here a line
 LINES = 4096  # generated at a time
 
 Bits = np.random.PCG64

@@ -1,21 +1,64 @@
-"""Pretraining metadata, kept with the records of the runs on a backbone.
+"""A pretrained backbone as a folder, and its pretraining metadata, kept with the records.
 
-Weights are too large for Git and can be made again; what they were trained on and how well they
-learned are a few kilobytes (`pretraining.json`). They lie beside the weights, and a copy in the
+The folder holds config.json, model.safetensors in bf16, and pretraining.json: what the backbone was
+trained on and how well it learned. `fpt.backbones.weights` reads it; GPT-2's is also one for
+`GPT2Model.from_pretrained`.
+
+Weights are too large for Git and can be made again. A copy of pretraining.json is kept in the
 folder `bodies` of the records, so that a report can be rendered, and its held-out losses checked,
 without weights. Backbones that ship with the package have theirs there.
 """
 
+import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..backbones.weights import find, local_folder
-from ..files import NAME, FptError, read_json, write_json
+from safetensors.torch import save
+from torch import Tensor
+
+from ..backbones.weights import file_digest, find, local_folder
+from ..files import NAME, FptError, read_json, write_atomic, write_json
 from ..records import digest
 
 log = logging.getLogger("fpt")
+CHECKPOINT = "checkpoint.safetensors"
+
+
+def write(
+    folder: Path,
+    config: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    metadata: Mapping[str, Any],
+    tokenizer: str | None = None,
+) -> None:
+    """Write config.json, tokenizer.json of a text, model.safetensors (rounded to bf16 as every
+    frozen backbone is), and, last, pretraining.json; then remove the checkpoint."""
+    write_atomic(folder / "config.json", json.dumps(config, indent=1).encode())
+    if tokenizer is not None:
+        write_atomic(folder / "tokenizer.json", tokenizer.encode())
+    rounded = {
+        name: tensor.detach().cpu().bfloat16().contiguous() for name, tensor in tensors.items()
+    }
+    path = folder / "model.safetensors"
+    write_atomic(path, save(rounded, metadata={"format": "pt"}))
+    write_json(folder / "pretraining.json", {**metadata, "weights_digest": file_digest(path)})
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def finished(folder: Path, **expected: Any) -> bool:
+    """Whether `folder` holds whole weights whose pretraining metadata have the `expected` values:
+    the plan, a digest of the data."""
+    metadata, weights = folder / "pretraining.json", folder / "model.safetensors"
+    if not (metadata.is_file() and weights.is_file()):
+        return False
+    try:
+        found = read_json(metadata)
+    except FptError:  # damaged: to be made again
+        return False
+    expected["weights_digest"] = file_digest(weights)
+    return all(found.get(name) == value for name, value in expected.items())
 
 
 def copy_of(records: Path, weights: str) -> Path:
@@ -35,8 +78,8 @@ def beside(weights: str) -> Path | None:
 def keep(records: Path, weights: Iterable[str]) -> dict[str, str]:
     """Copy the metadata of those `weights` that were made here; returns the digests of all copies.
 
-    A copy stays as it is: the recorded runs are of that backbone. A warning names weights here that
-    are others than those of the copy.
+    An existing copy stays, because the recorded runs are of that backbone; if the weights here are
+    others, this warns.
     """
     digests: dict[str, str] = {}
     for name in filter(NAME.fullmatch, weights):

@@ -1,8 +1,8 @@
-"""A backbone pretrained as a causal language model, from a token stream to a folder of weights.
+"""Pretrain a backbone as a causal language model, from a token stream to a folder of weights.
 
 Sequences are shorter than the 1,024 positions; each starts at a random offset, so that every
-position is trained (a recurrent backbone has none). The seed keys the order of the data, so that a
-resumed run repeats an uninterrupted one.
+position is trained (a recurrent backbone has none). Every random draw is keyed by the seed and the
+step, so that a resumed run ends in the same weights as an uninterrupted one.
 """
 
 import logging
@@ -20,17 +20,18 @@ from tqdm import tqdm
 from ..backbones import backbone
 from ..files import FptError
 from ..tasks.rng import generator
-from ..tasks.texts import VOCABULARY
 from ..training import checkpoint
 from ..training import device as devices
 from ..training.loop import CHECKPOINT_SECONDS
-from .corpora import Stream, open_stream
-from .folder import CHECKPOINT, finished, write
+from .corpora import open_stream
 from .language_model import LanguageModel, cross_entropy, language_model
-from .lines import entropy
+from .lines import VOCABULARY, entropy
+from .metadata import CHECKPOINT, finished, write
+from .streams import Stream
 
 POSITIONS = 1024
 OFFSET = 64  # sequences start at multiples of this position
+EVALUATIONS = 20  # of the held-out loss during training
 
 log_ = logging.getLogger("fpt")
 
@@ -75,7 +76,7 @@ def batch_at(plan: Pretraining, tokens: np.ndarray, step: int, order: Tensor) ->
     return torch.from_numpy(ids), offsets_at(plan, step) + torch.arange(plan.context)
 
 
-def starts(plan: Pretraining) -> int:
+def offsets(plan: Pretraining) -> int:
     """The number of positions at which a sequence may start."""
     return (POSITIONS - plan.context) // OFFSET + 1
 
@@ -83,7 +84,7 @@ def starts(plan: Pretraining) -> int:
 def offsets_at(plan: Pretraining, step: int) -> Tensor:
     """The positions at which the sequences of step `step` start, (batch, 1) int64."""
     draws = generator("cpu", plan.seed, "offset", step)
-    return OFFSET * torch.randint(starts(plan), (plan.batch, 1), generator=draws)
+    return OFFSET * torch.randint(offsets(plan), (plan.batch, 1), generator=draws)
 
 
 def positions_seen(plan: Pretraining) -> int:
@@ -120,8 +121,8 @@ class Training:
         self.resume()
 
     def loss(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """Mean cross-entropy in nats of every token but the first of each sequence, or, of a sparse
-        stream, of the last alone. On CUDA products are in bf16, the softmax and sums in fp32."""
+        """Mean cross-entropy in nats of all tokens but the first of each sequence, or, of a sparse
+        stream, of the last alone. On CUDA, products are in bf16, the softmax and sums in fp32."""
         embeddings = self.model.token_embeddings
         first = ids.shape[1] - 1 if self.stream.sparse else 1
         ids, positions = ids.to(embeddings.device), positions.to(embeddings.device)
@@ -135,8 +136,8 @@ class Training:
         plan = self.plan
         rows = len(tokens) // plan.context // plan.batch * plan.batch
         ids = torch.from_numpy(tokens[: rows * plan.context].astype(np.int64)).view(rows, -1)
-        offsets = OFFSET * (torch.arange(rows) % starts(plan))[:, None]
-        positions = offsets + torch.arange(plan.context)
+        first = OFFSET * (torch.arange(rows) % offsets(plan))[:, None]
+        positions = first + torch.arange(plan.context)
         pairs = zip(ids.split(plan.batch), positions.split(plan.batch), strict=True)
         return np.array([self.loss(i, p).item() for i, p in pairs])
 
@@ -152,7 +153,7 @@ class Training:
         self.step += 1
 
     def evaluate(self) -> None:
-        """Add a point to the curve, from the head of the held-out part; the end uses all."""
+        """Add a point to the curve, measured on the first 16 batches of the held-out tokens."""
         tokens = self.plan.batch * self.plan.context
         point = {
             "step": self.step,
@@ -163,21 +164,21 @@ class Training:
         self.curve.append(point)
         self.running = []
 
-    def train(self, deadline: float, evaluations: int) -> bool:
+    def train(self, deadline: float) -> bool:
         """Train to the last step (True), or until `time.monotonic()` passes `deadline`."""
-        began = saved = time.monotonic()
-        before, steps = self.seconds, self.plan.steps
-        every = max(1, steps // evaluations)
+        steps, every = self.plan.steps, max(1, self.plan.steps // EVALUATIONS)
+        saved = time.monotonic()
+        began = saved - self.seconds
         with tqdm(total=steps, initial=self.step, desc=self.plan.name, disable=None) as bar:
             while self.step < steps:
                 self.train_step()
-                self.seconds = before + time.monotonic() - began
                 bar.update()
                 evaluated = self.step % every == 0 or self.step == steps
                 if evaluated:
                     self.evaluate()
                     bar.set_postfix(valid=f"{self.curve[-1]['valid_loss']:.3f}")
                 now = time.monotonic()
+                self.seconds = now - began
                 over = self.step < steps and now > deadline
                 if evaluated or over or now - saved > CHECKPOINT_SECONDS:
                     self.save()
@@ -197,7 +198,7 @@ class Training:
         return {"plan": asdict(self.plan), "corpus": self.stream.digest}
 
     def resume(self) -> None:
-        """Go on from the checkpoint of this very plan on this very corpus, if there is one."""
+        """Resume from the checkpoint, if there is one of the same plan on the same corpus."""
         found = checkpoint.read(self.path)
         if found is None:
             return
@@ -217,7 +218,7 @@ class Training:
         vars(self).update(history["log"])
 
     def metadata(self) -> dict[str, Any]:
-        """What pretraining.json says of plan, data and learning; losses are in nats per token."""
+        """The content of pretraining.json; losses and entropies are in nats per token."""
         plan, stream = self.plan, self.stream
         losses = self.held_out_losses(stream.valid)
         valid_loss = float(losses.mean())
@@ -240,44 +241,33 @@ class Training:
             found["bits_per_byte"] = valid_loss * bits_per_nat
         if stream.entropy is not None:
             found |= {"entropy": stream.entropy, "entropy_exact": stream.exact}
-            found["below_entropy"] = below_entropy(plan.name, stream.entropy, losses)
+            found["below_entropy"] = below_entropy(stream.entropy, losses)
         return found
 
 
-def below_entropy(name: str, bound: float, losses: np.ndarray) -> bool:
-    """Whether the mean of the held-out losses of at least ten batches lies below the generator's
-    entropy by more than four standard errors: no model can do that, so it warns of an error."""
+def below_entropy(bound: float, losses: np.ndarray) -> bool:
+    """Whether the mean of the held-out losses of at least ten batches lies more than four standard
+    errors below the generator's entropy. No model can do that: the generator, its entropy or the
+    evaluation is wrong."""
     if len(losses) < 10:
         return False
     error = losses.std(ddof=1) / math.sqrt(len(losses))
-    below = bool(losses.mean() < bound - 4 * error)
-    if below:
-        log_.warning(
-            f"The held-out loss {losses.mean():.3f} of {name} is below the {bound:.3f} nats per "
-            "token that its corpus has; the generator, its entropy or the evaluation is wrong."
-        )
-    return below
+    return bool(losses.mean() < bound - 4 * error)
 
 
 def pretrain(
-    plan: Pretraining,
-    out: Path,
-    *,
-    budget: float = math.inf,
-    compiled: bool = False,
-    evaluations: int = 20,
-    stream: Stream | None = None,
+    plan: Pretraining, out: Path, *, budget: float = math.inf, compiled: bool = False
 ) -> bool:
-    """Train `plan` into the folder `out`; True when finished, False when `budget` s ran out, which
-    preparing the text is a part of. FptError if the corpus is too short.
+    """Train `plan` into the folder `out`; True when finished, False when `budget` seconds ran out,
+    the preparation of the corpus included. FptError if the corpus is too short.
 
-    Writes config.json, model.safetensors (bf16), tokenizer.json and pretraining.json (plan, curve,
-    cost, corpus digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there; a
-    finished one is not made again.
+    Writes config.json, model.safetensors (bf16), tokenizer.json of a text, and pretraining.json
+    (plan, curve, cost, corpus digest). An interrupted run leaves `out/checkpoint.safetensors` and
+    resumes from there; a finished one is not repeated.
     """
     deadline = time.monotonic() + budget
     model = language_model(backbone(plan.backbone), plan.seed).train().to(devices.choose())
-    stream = stream or open_stream(plan.corpus, plan.tokens)
+    stream = open_stream(plan.corpus, plan.tokens)
     least = plan.batch * plan.context
     if len(stream.train) < plan.context or len(stream.valid) < least:
         raise FptError(
@@ -287,7 +277,7 @@ def pretrain(
     if finished(out, plan=asdict(plan), corpus_digest=stream.digest):
         return True
     training = Training(plan, model, stream, out / CHECKPOINT, compiled)
-    if not training.train(deadline, evaluations):
+    if not training.train(deadline):
         return False
     tokenizer = None if stream.tokenizer is None else stream.tokenizer.to_str(pretty=True)
     write(out, model.config(), model.tensors(), training.metadata(), tokenizer)

@@ -1,10 +1,10 @@
-"""A backbone trained whole on one of the tasks, then stripped of its nets: bit-memory and images.
+"""Pretrain a backbone on one of the tasks: bit-memory and images.
 
 The paper's section 3.2 asks whether language is special as pretraining; its other sources are the
 Bit Memory task and images (Table 2). The loop is that of all runs, with every group trained from a
-random initialisation; what is kept is the backbone and its positions, as they were at the best
-validation. Tokens are given at positions 0 to length - 1, as in the paper; later rows of the table
-keep their initial values, and pretraining.json says so.
+random initialisation; the backbone and its positions are kept as they were at the best validation,
+the input and output nets are dropped. Tokens are given at positions 0 to length - 1, as in the
+paper; later positions keep their initial values (`positions_seen` in pretraining.json).
 """
 
 import math
@@ -25,8 +25,8 @@ from ..tasks import Task, get_task
 from ..training import device as devices
 from ..training.loop import Loop
 from .corpora import amount
-from .folder import CHECKPOINT, finished, gpt2_tensors, write
 from .language_model import config_of
+from .metadata import CHECKPOINT, finished, write
 
 EVALUATIONS = 10
 # What differs from the plan's own settings, for the weights that ship with the package: as much as
@@ -82,11 +82,12 @@ def spec_of(plan: TaskPretraining, task: Task) -> RunSpec:
 
 
 def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> bool:
-    """Train `plan` into the folder `out`; True when finished, False when `budget` s ran out.
+    """Train `plan` into the folder `out`; True when finished, False when `budget` seconds ran out.
+    FptError if the run diverges.
 
     Writes config.json, model.safetensors (bf16) and pretraining.json (plan, curve, scores, cost,
-    data digest). An unfinished run leaves `out/checkpoint.safetensors` and goes on there; a
-    finished one is not made again. FptError if the run diverges.
+    data digest). An interrupted run leaves `out/checkpoint.safetensors` and resumes from there; a
+    finished one is not repeated.
     """
     task, spec = get_task(plan.task), backbone(plan.backbone)
     if finished(out, plan=asdict(plan), data_digest=task.digest()):
@@ -123,6 +124,12 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
         **devices.environment(device),
         "curve": progress.curve,
     }
-    tensors = gpt2_tensors(state) if spec.family == "gpt2" else state
-    write(out, config_of(spec), tensors, record)
+    if spec.family == "gpt2":  # by the names of transformers; its token embeddings are not trained
+        state = {name.removeprefix("gpt2."): tensor for name, tensor in state.items()}
+        embeddings = {
+            "wpe.weight": state.pop("positions"),
+            "wte.weight": torch.zeros(1, spec.width),
+        }
+        state = embeddings | state
+    write(out, config_of(spec), state, record)
     return True

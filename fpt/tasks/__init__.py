@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..files import FptError
-from .authorship import authors
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
 from .images import cifar10, cifar10_lra, digits, mnist, shapes
 from .listops import listops
 from .proteins import families, homology
-from .text import english, glue
+from .text import authors, english, glue
 
 REGISTRY: dict[str, Callable[..., Task]] = {
     "bit-memory": bit_memory,
@@ -31,14 +30,14 @@ TASKS = tuple(REGISTRY)
 
 
 def get_task(name: str, **options: Any) -> Task:
-    """The task `name` with its options; reads no data. FptError for an unknown name or option."""
+    """The task `name` with its options; reads no data. FptError for a wrong name or option."""
     if name not in TASKS:
         raise FptError(f"there is no task {name!r}; allowed: {', '.join(TASKS)}.")
     return REGISTRY[name](**options)
 
 
 def shown_tasks(names: Iterable[str] = TASKS) -> dict[str, Task]:
-    """The tasks at a size that can be looked at, for the pictures of the first notebook."""
+    """The tasks by name as the first notebook draws them: of ListOps, a short variant."""
     short = {"listops": {"max_length": 64, "train": 8000, "valid": 1000, "test": 2000}}
     return {name: get_task(name, **short.get(name, {})) for name in names}
 

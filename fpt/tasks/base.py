@@ -1,7 +1,7 @@
 """What a task is: splits, token form, the positions read, classes and trivial baselines.
 
-A task is used through `Task`; adding one means one file with a factory and one line in the
-registry of `fpt.tasks`.
+The rest of the library uses a task through `Task`. A new task is one file with a factory, and one
+line in the registry of `fpt.tasks`.
 """
 
 from abc import ABC, abstractmethod
@@ -18,6 +18,8 @@ from .datasets import Dataset, dataset_digest, load, manifest_entry, prepared_pa
 from .rng import generator
 
 Device = torch.device | str
+Kind = Literal["vector", "token"]
+LARGEST_OPTION = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Example:
-    """One example as a person sees it: an image in [0, 1] (H, W, channels), or text."""
+    """One example to look at: an image in [0, 1] (H, W, channels), or text."""
 
     answer: str
     image: Tensor | None = None
@@ -46,14 +48,16 @@ class Task(ABC):
 
     name: str
     options: dict[str, Any]  # every option, defaults filled in
-    kind: Literal["vector", "token"]
+    kind: Kind
     dim: int  # token width (vector) or vocabulary size (token)
     length: int  # tokens of the longest sequence
     reads: int = 1  # positions read, counted from the end
     answers: int = 1  # answers per position read
     classes: int  # classes per answer
     sizes: dict[str, int]  # examples per split; 0: endless
+    random_order: tuple[str, ...] = ()  # splits whose examples are stored in random order
     augmented: bool = False  # whether the released code augments this task's training images
+    fitting: bool = False  # whether training sees every test input: test accuracy measures fitting
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -65,15 +69,9 @@ class Task(ABC):
         """Source, revision and preparation version of the data, as JSON."""
 
     @property
-    def fitting(self) -> bool:
-        """Whether training sees every input of the test set, so that test accuracy measures fitting
-        and not generalisation."""
-        return False
-
-    @property
     def needs(self) -> str | None:
-        """Where the data come from: "the hub", "a corpus", or None if they are generated or in an
-        installed package."""
+        """Where the data come from: "the hub", "a corpus", or None if they are generated or part of
+        an installed package."""
         source = self.source()
         return "the hub" if "revision" in source else "a corpus" if "corpus" in source else None
 
@@ -96,23 +94,23 @@ class Task(ABC):
         for rows in self.subset(split, count).split(size):
             yield self.examples(split, rows[None], device)
 
-    def in_random_order(self, split: str) -> bool:
-        """Whether the examples of `split` are stored in random order, so that the first of them are
-        a random subset."""
-        return False
-
     def subset(self, split: str, count: int) -> Tensor:
-        """(count,) int64, ascending: which examples of `split` stand for it if only `count` are
-        evaluated; all of them if `count` is 0 or the split is not larger.
+        """(count,) int64, ascending: the examples of `split` that are evaluated; all of them if
+        `count` is 0 or the split is not larger. FptError if there is no such split.
 
-        One random example of each of `count` equal stretches of the split, the same for every run:
-        if labels are sorted, each has its share.
+        The subset is the same for every run: the first examples if they are stored in random order;
+        otherwise one random example from each of `count` equal parts of the split, so that every
+        class has its share even if the examples are sorted by label.
         """
-        self.check_split(split)
+        if split not in self.sizes:
+            raise FptError(
+                f"task {self.name!r} has no split {split!r}; its splits are "
+                f"{', '.join(self.sizes)}."
+            )
         whole = self.sizes[split]
         if not 0 < count < whole:
             return torch.arange(whole)
-        if self.in_random_order(split):
+        if split in self.random_order:
             return torch.arange(count)
         borders = torch.arange(count + 1) * whole // count
         draw = generator("cpu", "subset", self.name, split, whole, count)
@@ -129,21 +127,12 @@ class Task(ABC):
 
     @abstractmethod
     def example(self, split: str, index: int) -> Example:
-        """Example `index` of `split`, to be drawn."""
+        """Example `index` of `split`, to be shown."""
 
     def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
-        """Scores per answer beside accuracy, from logits (K, B, R, classes).
-
-        Each is (K, B, R) float, NaN where it does not apply: average over the rest.
-        """
+        """Scores other than accuracy, from logits (K, B, R, classes): (K, B, R) float each, NaN for
+        answers that do not count."""
         return {}
-
-    def check_split(self, split: str) -> None:
-        if split not in self.sizes:
-            raise FptError(
-                f"task {self.name!r} has no split {split!r}; its splits are "
-                f"{', '.join(self.sizes)}."
-            )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,8 +153,8 @@ class FiniteTask(Task):
         return dataset_digest(self.dataset)
 
     def floors(self) -> dict[str, float]:
-        """As the manifest has them for as many training examples (no data needed), else computed.
-        FptError if that takes data from elsewhere: a table is no reason to download."""
+        """The trivial baselines in the manifest, if it has them for as many training examples; else
+        they are measured. FptError if that needs data that would have to be fetched."""
         entry = manifest_entry(self.dataset.key)
         recorded = entry.get("floors", {}).get(self.name)
         if recorded and entry["examples"]["train"] == self.sizes["train"]:
@@ -179,7 +168,7 @@ class FiniteTask(Task):
 
     @property
     def here(self) -> bool:
-        """Whether the data are prepared, or can be without anything from elsewhere."""
+        """Whether the data are prepared, or can be without fetching anything."""
         return self.needs is None or prepared_path(self.dataset).exists()
 
     def labels(self, split: str) -> Tensor:
@@ -187,25 +176,23 @@ class FiniteTask(Task):
         return load(self.dataset)[f"{split}_labels"].long()
 
     def measure_floors(self) -> dict[str, float]:
-        """The trivial baselines that need no iterative fit, measured on the data: `majority` always
+        """Test accuracy of the trivial baselines that need no iterative fit: `majority` always
         answers the most frequent training label."""
         best = torch.bincount(self.labels("train"), minlength=self.classes).argmax()
         return {"majority": (self.labels("test") == best).double().mean().item()}
 
     def linear_problem(self, split: str) -> tuple[Tensor, Tensor] | None:
         """Features (N, F) float32 and labels (N,) int64 on which a linear classifier is a trivial
-        baseline; None if it is none."""
+        baseline; None if the task has no such baseline."""
         return None
-
-
-LARGEST = 2**31 - 1  # value of any option
 
 
 def resolve(name: str, given: Mapping[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
     """The options of task `name`: those `given`, and the defaults of all others.
 
-    `allowed` has each option's default, or a tuple of all its values, the default first; None is a
-    number that follows from other options. FptError for an unknown name, type or value.
+    `allowed` has each option's default, which is a whole number, or a tuple of all its values, the
+    default first; None is a number that follows from other options. FptError for an unknown name or
+    a wrong value.
     """
     for key, value in given.items():
         if key not in allowed:
@@ -217,11 +204,8 @@ def resolve(name: str, given: Mapping[str, Any], allowed: Mapping[str, Any]) -> 
             if value not in default or type(value) is not type(default[0]):
                 names = ", ".join(map(repr, default))
                 raise FptError(f"{what} one of {names}, not {value!r}.")
-        elif type(value) is not (kind := int if default is None else type(default)):
-            raise FptError(f"{what} {kind.__name__}, not {value!r}.")
-        elif not 1 <= value <= LARGEST:
-            bound = "at least 1" if value < 1 else "below 2^31"
-            raise FptError(f"{what} {bound}, not {value}.")
+        elif type(value) is not int or not 1 <= value <= LARGEST_OPTION:
+            raise FptError(f"{what} a whole number from 1 to {LARGEST_OPTION}, not {value!r}.")
     defaults = {key: it[0] if isinstance(it, tuple) else it for key, it in allowed.items()}
     return {**defaults, **given}
 
@@ -233,7 +217,8 @@ def permutation(count: int, seed: int, epoch: int) -> Tensor:
 
 
 def order(count: int, seeds: Sequence[int], step: int, size: int) -> Tensor:
-    """(K, size) int64: the examples of training batch `step`; epochs follow without a gap."""
+    """(K, size) int64: the examples of training batch `step`; one epoch follows another without a
+    gap."""
     start = step * size
     first, last = start // count, (start + size - 1) // count
 

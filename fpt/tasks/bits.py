@@ -1,4 +1,4 @@
-"""Bit tasks, generated without end: bit-memory and bit-xor (paper section 2.2, code C)."""
+"""Bit tasks, generated while training: bit-memory and bit-xor (paper section 2.2, code C)."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from .base import Batch, Device, Example, Task, resolve
+from .base import Batch, Device, Example, Kind, Task, resolve
 from .datasets import arrays_digest
-from .rng import fold, generator
+from .rng import generator, numpy_generator
 
 GENERATOR_VERSION = 1
 HELD_OUT_FROM = 10  # shortest bit-xor strings of which inputs are held out
@@ -22,15 +22,13 @@ CANDIDATES = 8
 EVALUATED = ("valid", "test")
 
 
-def _numpy(*parts: int | str) -> np.random.Generator:
-    return np.random.Generator(np.random.PCG64(fold(*parts)))
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BitTask(Task):
     """What both bit tasks share: fixed evaluation sets of strings of bits."""
 
-    lowest: int  # value of a bit that is 0
+    kind: Kind = "vector"
+    classes: int = 2
+    zero: int  # value of a bit that is 0; that of a bit that is 1 is always 1
 
     def source(self) -> dict[str, Any]:
         return {"generator": GENERATOR_VERSION}
@@ -39,9 +37,6 @@ class BitTask(Task):
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
         """Inputs (N, strings, n) int8, the strings in the order in which they are read, and target
         bits (N, n)."""
-
-    def in_random_order(self, split: str) -> bool:
-        return True
 
     def batch(self, inputs: Tensor, targets: Tensor) -> Batch:
         """Inputs (K, B, strings, n) and target bits (K, B, n) as a batch of tokens."""
@@ -57,7 +52,7 @@ class BitTask(Task):
 
     def example(self, split: str, index: int) -> Example:
         inputs, targets = self.eval_set(split)
-        image = (inputs[index].float() - self.lowest) / (1 - self.lowest)
+        image = (inputs[index].float() - self.zero) / (1 - self.zero)
         return Example(answer="".join(map(str, targets[index].tolist())), image=image[..., None])
 
 
@@ -76,8 +71,7 @@ class BitMemory(BitTask):
             source = torch.randint(0, patterns, (size,), generator=g, device=device)
             hidden = torch.randint(0, 2, (size, n), generator=g, device=device)
             drawn.append((strings, source, hidden))
-        strings, source, hidden = (torch.stack(parts) for parts in zip(*drawn, strict=True))
-        return self.batch(*_recall(strings, source, hidden))
+        return self.batch(*_recall(*map(torch.stack, zip(*drawn, strict=True))))
 
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
         return _memory_set(self.options["n"], self.options["patterns"], self.sizes[split], split)
@@ -92,7 +86,7 @@ class BitMemory(BitTask):
         return (strings[..., :-1, :] * strings[..., -1:, :]).sum(-1).argmax(-1)
 
     def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
-        """`masked`: accuracy on the bits that are not shown, on which guessing scores a half."""
+        """`masked`: accuracy on the bits that are not shown, of which guessing gets half right."""
         correct = (logits.argmax(-1) == batch.targets).float()
         return {"masked": correct.where(self.hidden(batch), torch.nan)}
 
@@ -111,7 +105,7 @@ def _recall(strings: Tensor, source: Tensor, hidden: Tensor) -> tuple[Tensor, Te
 @cache
 def _memory_set(n: int, patterns: int, count: int, split: str) -> tuple[Tensor, Tensor]:
     """Inputs (count, patterns + 1, n) and targets (count, n), int8."""
-    rng = _numpy("bit-memory", n, patterns, split)
+    rng = numpy_generator("bit-memory", n, patterns, split)
     draws = [
         torch.from_numpy(rng.integers(0, high, size, dtype=np.int64))
         for high, size in [(2, (count, patterns, n)), (patterns, (count,)), (2, (count, n))]
@@ -124,17 +118,9 @@ def _memory_set(n: int, patterns: int, count: int, split: str) -> tuple[Tensor, 
 class BitXor(BitTask):
     """Two strings of bits; the answer is their element-wise XOR, read at the second string.
 
-    Below n = 10 there are too few inputs to hold any out: training sees all of them, and the test
-    measures fitting, not generalisation. From n = 10, a hash of the input decides whether it
-    belongs to training, validation or test, and training never sees the others.
+    Below n = 10 there are too few inputs to hold any out: training sees all of them. From n = 10, a
+    hash of the input decides whether it belongs to training, validation or test.
     """
-
-    @property
-    def fitting(self) -> bool:
-        return self.options["n"] < HELD_OUT_FROM
-
-    def in_random_order(self, split: str) -> bool:
-        return 4 ** self.options["n"] > ALL_INPUTS  # otherwise they are listed in order
 
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
@@ -144,14 +130,15 @@ class BitXor(BitTask):
         keyed = (generator(device, seed, "data", step) for seed in seeds)
         bits = torch.stack([torch.randint(0, 2, shape, generator=g, device=device) for g in keyed])
         if self.fitting:
-            return self.batch(bits[:, :, 0], _xor(bits[:, :, 0]))
-        # The first candidate that belongs to training; if none does (once in 10^7), a fixed
-        # training input: never a held-out one, and the host never waits for the values.
-        allowed = membership(bits) == 0
-        first = allowed.int().argmax(-1)[..., None, None, None].expand(-1, -1, 1, 2, n)
-        chosen = bits.gather(2, first)[:, :, 0]
-        fixed = _training_input(n, bits.device)
-        chosen = torch.where(allowed.any(-1)[..., None, None], chosen, fixed)
+            chosen = bits[:, :, 0]
+        else:
+            # The first candidate that belongs to training; if none does (once in 10^7), a fixed
+            # training input, so that the host never waits for the values.
+            allowed = membership(bits) == 0
+            first = allowed.int().argmax(-1)[..., None, None, None].expand(-1, -1, 1, 2, n)
+            fixed = _training_input(n, bits.device)
+            found = allowed.any(-1)[..., None, None]
+            chosen = torch.where(found, bits.gather(2, first)[:, :, 0], fixed)
         return self.batch(chosen, _xor(chosen))
 
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
@@ -168,7 +155,7 @@ def _xor(bits: Tensor) -> Tensor:
 
 @cache
 def _hash_weights(bits: int, device: torch.device) -> Tensor:
-    rng = _numpy("bit-xor", "hash", bits)
+    rng = numpy_generator("bit-xor", "hash", bits)
     return torch.from_numpy(rng.integers(-(2**63), 2**63 - 1, bits, dtype=np.int64)).to(device)
 
 
@@ -184,7 +171,7 @@ def membership(bits: Tensor) -> Tensor:
 
 @cache
 def _training_input(n: int, device: torch.device) -> Tensor:
-    bits = torch.from_numpy(_numpy("bit-xor", "fixed", n).integers(0, 2, (64, 2, n)))
+    bits = torch.from_numpy(numpy_generator("bit-xor", "fixed", n).integers(0, 2, (64, 2, n)))
     return bits[membership(bits) == 0][0].to(device)
 
 
@@ -195,7 +182,7 @@ def _xor_set(n: int, count: int, split: str) -> Tensor:
         number = torch.arange(4**n)[:, None]
         bits = (number >> torch.arange(2 * n - 1, -1, -1)) & 1
         return bits.unflatten(-1, (2, n)).to(torch.int8)
-    rng, found = _numpy("bit-xor", n, split), np.empty((0, 2, n), np.int8)
+    rng, found = numpy_generator("bit-xor", n, split), np.empty((0, 2, n), np.int8)
     while len(found) < count:
         drawn = rng.integers(0, 2, (4 * count, 2, n), dtype=np.int8)
         if n >= HELD_OUT_FROM:
@@ -216,14 +203,13 @@ def bit_memory(**given: Any) -> BitMemory:
     return BitMemory(
         name="bit-memory",
         options=options,
-        kind="vector",
         dim=patch,
         length=(options["patterns"] + 1) * n // patch,
         reads=n // patch,
         answers=patch,
-        classes=2,
-        sizes={"train": 0, "valid": options["valid"], "test": options["test"]},
-        lowest=-1,
+        sizes={"train": 0} | {split: options[split] for split in EVALUATED},
+        random_order=EVALUATED,
+        zero=-1,
     )
 
 
@@ -233,16 +219,17 @@ def bit_xor(**given: Any) -> BitXor:
     n = options["n"]
     if n > 256:
         raise FptError(f"option 'n' of task 'bit-xor' must be at most 256, not {n}.")
-    if 4**n <= ALL_INPUTS:
-        options |= {"valid": 4**n, "test": 4**n}
+    every_input = 4**n <= ALL_INPUTS
+    if every_input:
+        options |= dict.fromkeys(EVALUATED, 4**n)
     return BitXor(
         name="bit-xor",
         options=options,
-        kind="vector",
         dim=1,
         length=2 * n,
         reads=n,
-        classes=2,
-        sizes={"train": 0, "valid": options["valid"], "test": options["test"]},
-        lowest=0,
+        sizes={"train": 0} | {split: options[split] for split in EVALUATED},
+        random_order=() if every_input else EVALUATED,  # every input is listed in order
+        fitting=n < HELD_OUT_FROM,
+        zero=0,
     )

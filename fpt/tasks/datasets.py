@@ -1,17 +1,16 @@
 """Prepared data sets: arrays that are decoded or generated once and verified on every load.
 
-`load` writes the arrays of a data set to `data/prepared/<key>.safetensors` on first use, compares
-their digest whenever it reads them, and holds them on the device that trains.
+`load` writes the arrays of a data set to `data/prepared/<key>.safetensors` on first use, checks
+their digest whenever it reads the file, and keeps them on the device that trains.
 
 The committed `data/manifest.json` lists source, licence, digest and trivial baselines of the data
-that the records of this project were made with. Other data are used too, with a note on the record.
-Data of a reader's own are known by their content (`own_data`).
+that the records of this project were made with. Other data are used too, and the record says so.
+A reader's own data are identified by their content (`own_data`).
 """
 
 import hashlib
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,7 +23,7 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from ..files import DATA, PREPARED, FptError, lock, read_json, set_aside, write_atomic
-from .hub import Repository
+from .sources import Repository
 
 log = logging.getLogger("fpt")
 Arrays = dict[str, np.ndarray]
@@ -32,40 +31,35 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Dataset:
-    """How a set of arrays is known and made."""
+    """How a set of arrays is identified and made."""
 
     key: str  # names the prepared file and the manifest's entry; ends with a version or a digest
     source: dict[str, Any] = field(compare=False)  # identity as JSON, part of the key of every run
     build: Callable[[], Arrays] = field(compare=False)  # decodes or generates, deterministically
-    repository: Repository | None = field(default=None, compare=False)  # where `build` reads
 
 
 def hub_dataset(
     name: str, preparation: int, repository: Repository, build: Callable[[], Arrays], **more: Any
 ) -> Dataset:
-    """The data set `name` that `build` decodes from files of `repository`, in that version of the
-    preparation; `more` belongs to its identity."""
+    """The data set `name` that `build` decodes from files of `repository`; `preparation` is the
+    version of that code, and `more` also belongs to the identity."""
     source = {"source": repository.name, "revision": repository.revision}
-    return Dataset(
-        f"{name}-v{preparation}", {**source, "preparation": preparation, **more}, build, repository
-    )
+    return Dataset(f"{name}-v{preparation}", {**source, "preparation": preparation, **more}, build)
 
 
 @cache
 def own_data(name: str, build: Callable[[], Arrays]) -> Dataset:
-    """A data set of the reader's own, known by its content: edited data are another data set, with
-    another prepared file and other keys of runs.
+    """A data set of the reader's own, identified by its content: edited data are another data set,
+    with another prepared file and other keys of runs.
 
-    Calls `build` at once, and once per process if it is a function of a module. FptError if the
-    data cannot be read.
+    Calls `build` at once, and only once per process. FptError if the data cannot be read.
     """
     try:
         arrays = build()
     except (OSError, ValueError) as error:
         raise FptError(f"The data of {name!r} cannot be read ({error}).") from error
     digest = arrays_digest(arrays)
-    source = {"source": "own", "digest": digest}
-    return Dataset(f"{name}-{digest[:16]}", source, lambda: arrays)
+    return Dataset(f"{name}-{digest[:16]}", {"source": "own", "digest": digest}, lambda: arrays)
 
 
 def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
@@ -100,40 +94,33 @@ def _on_device(dataset: Dataset, path: Path, device: str) -> dict[str, Tensor]:
 
 @cache
 def _loaded(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
-    """Verified arrays and digest. One process prepares what is missing or damaged; what is whole is
-    read without a lock, since the disk may be read-only."""
-    if path.exists():
-        with suppress(ValueError):  # the warning follows under the lock
-            return _read(path)
+    """Verified arrays and digest; what is missing or damaged is prepared first. Reading takes no
+    lock, so a whole file may lie on a read-only disk."""
+    if (found := _read(path)) is not None:
+        return found
     with lock(path.with_suffix(".lock"), wait=True):
+        if (found := _read(path)) is not None:  # another process has prepared it meanwhile
+            return found
         if path.exists():
-            try:
-                return _read(path)  # another process has prepared it meanwhile
-            except ValueError:
-                aside = set_aside(path).name
-                log.warning("%s is damaged: kept as %s and prepared again.", path.name, aside)
-        _write(path, dataset.build())
-        return _read(path)
+            aside = set_aside(path).name
+            log.warning("%s is damaged: kept as %s and prepared again.", path.name, aside)
+        arrays = {name: np.ascontiguousarray(array) for name, array in dataset.build().items()}
+        digest = arrays_digest(arrays)
+        # One metadata entry only: safetensors would not fix the order of several in the file.
+        write_atomic(path, save(arrays, metadata={"digest": digest}))
+    return {name: torch.tensor(array) for name, array in arrays.items()}, digest
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], str]:
-    """Arrays and digest of a prepared file; ValueError if it is damaged."""
+def _read(path: Path) -> tuple[dict[str, Tensor], str] | None:
+    """Arrays and digest of a prepared file; None if it is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
             stated = (file.metadata() or {}).get("digest")
-    except SafetensorError as error:
-        raise ValueError(str(error)) from error
+    except (SafetensorError, FileNotFoundError):
+        return None
     digest = arrays_digest({name: tensor.numpy() for name, tensor in tensors.items()})
-    if digest != stated:
-        raise ValueError("its content does not have the digest that it states")
-    return tensors, digest
-
-
-def _write(path: Path, arrays: Arrays) -> None:
-    # One metadata entry only: with several, safetensors would not fix their order in the file.
-    content = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    write_atomic(path, save(content, metadata={"digest": arrays_digest(arrays)}))
+    return (tensors, digest) if digest == stated else None
 
 
 def read_manifest() -> dict[str, Any]:
@@ -148,8 +135,8 @@ def manifest_entry(key: str) -> dict[str, Any]:
 
 
 def data_note(task: object) -> str | None:
-    """What a record of `task` must say of its data: None if they are the manifest's, or generated
-    on the fly. Prepares the data if needed."""
+    """What a record of `task` must say of its data; None if they are those of the manifest, or
+    generated while training. Prepares the data if needed."""
     dataset = getattr(task, "dataset", None)
     if dataset is None:
         return None
@@ -168,5 +155,5 @@ def _unlisted(key: str, digest: str) -> str:
 
 
 def listed_since() -> list[str]:
-    """Notes of older records on data sets that the manifest has listed since, unchanged."""
+    """The notes of older records about data sets that the manifest lists by now, unchanged."""
     return [_unlisted(key, entry["digest"]) for key, entry in read_manifest().items()]

@@ -8,8 +8,8 @@ import numpy as np
 from tqdm import tqdm
 
 from .datasets import Arrays, Dataset, hub_dataset
-from .hub import Repository, decode_image, read_table
-from .rng import fold
+from .rng import fold, numpy_generator
+from .sources import Repository, decode_image, read_table
 
 PREPARATION = 1
 MNIST_SIZES = {"train": 55_000, "valid": 5_000, "test": 10_000}
@@ -17,18 +17,10 @@ CIFAR_SIZES = {"train": 45_000, "valid": 5_000, "test": 10_000}
 DIGITS_SIZES = {"train": 4388, "valid": 200, "test": 500}
 SHAPES_SIZES = {"train": 8000, "valid": 1000, "test": 2000}
 DIGITS_FIELD = 10  # pixels a side
-MNIST_REPOSITORY = Repository(
-    "ylecun/mnist",
-    "77f3279092a1c1579b2250db8eafed0ad422088c",
-    "MIT",
-    {split: f"mnist/{split}-00000-of-00001.parquet" for split in ("train", "test")},
-)
-CIFAR_REPOSITORY = Repository(
-    "uoft-cs/cifar10",
-    "0b2714987fa478483af9968de7c934580d0bb9a2",
-    "unknown",
-    {split: f"plain_text/{split}-00000-of-00001.parquet" for split in ("train", "test")},
-)
+SHAPE_SIDE = 32
+SHAPES = (
+    "disc", "ring", "square", "frame", "triangle", "diamond", "plus", "cross", "bars", "stripes",
+)  # fmt: skip
 
 
 def split_rows(name: str, count: int, *parts: int) -> list[np.ndarray]:
@@ -36,47 +28,46 @@ def split_rows(name: str, count: int, *parts: int) -> list[np.ndarray]:
 
     The permutation is keyed by the data set's name; each part is in ascending order.
     """
-    rng = np.random.Generator(np.random.PCG64(fold(name, "split")))
     # Argsort of raw 64-bit draws: the raw stream is the one NumPy promises never to change.
-    shuffled = np.argsort(rng.bit_generator.random_raw(count), kind="stable")
+    draws = np.random.PCG64(fold(name, "split")).random_raw(count)
+    shuffled = np.argsort(draws, kind="stable")
     borders = np.cumsum([count - sum(parts), *parts])[:-1]
     return [np.sort(part) for part in np.split(shuffled, borders)]
 
 
-def _from_hub(name: str, repository: Repository, column: str, valid: int) -> Arrays:
-    """`valid` random training examples of the repository are the validation set."""
-    arrays: Arrays = {}
-    for split in ("train", "test"):
-        table = read_table(repository.fetch(split), column, "label")
-        encoded = tqdm(table[column].to_pylist(), desc=f"{name} {split}", disable=None)
-        images = np.stack([decode_image(value) for value in encoded])
-        arrays[f"{split}_images"] = images.reshape(*images.shape[:3], -1)
-        arrays[f"{split}_labels"] = table["label"].to_numpy().astype(np.uint8)
-    train_rows, valid_rows = split_rows(name, len(arrays["train_labels"]), valid)
-    for part in ("images", "labels"):
-        whole = arrays[f"train_{part}"]
-        arrays |= {f"train_{part}": whole[train_rows], f"valid_{part}": whole[valid_rows]}
-    return arrays
+def _from_hub(
+    name: str, folder: str, column: str, sizes: dict[str, int], repo: str, commit: str
+) -> Dataset:
+    """The data set of the PNG images in `column` of the parquet files of a repository. Some random
+    training examples of the repository are the validation set."""
+    files = {split: f"{folder}/{split}-00000-of-00001.parquet" for split in ("train", "test")}
+    repository = Repository(repo, commit, files)
 
+    def build() -> Arrays:
+        arrays: Arrays = {}
+        for split in files:
+            table = read_table(repository.fetch(split), column, "label")
+            encoded = tqdm(table[column].to_pylist(), desc=f"{name} {split}", disable=None)
+            images = np.stack([decode_image(value) for value in encoded])
+            arrays[f"{split}_images"] = images.reshape(*images.shape[:3], -1)
+            arrays[f"{split}_labels"] = table["label"].to_numpy().astype(np.uint8)
+        train_rows, valid_rows = split_rows(name, len(arrays["train_labels"]), sizes["valid"])
+        for part in ("images", "labels"):
+            whole = arrays[f"train_{part}"]
+            arrays |= {f"train_{part}": whole[train_rows], f"valid_{part}": whole[valid_rows]}
+        return arrays
 
-def _mnist() -> Arrays:
-    return _from_hub("mnist", MNIST_REPOSITORY, "image", MNIST_SIZES["valid"])
-
-
-def _cifar() -> Arrays:
-    return _from_hub("cifar10", CIFAR_REPOSITORY, "img", CIFAR_SIZES["valid"])
+    return hub_dataset(name, PREPARATION, repository, build)
 
 
 def _digits() -> Arrays:
-    """Every digit at a random place of an empty field, training digits at four places each.
-
-    A linear classifier gets 97% of the centred 8x8 images right, and far fewer of these.
-    """
+    """Every digit at a random place of an empty field, training digits at four places each, so that
+    a linear classifier gets far fewer right than the 97% of the centred 8x8 images."""
     from sklearn.datasets import load_digits
 
     bundle = load_digits()
     images, labels = bundle.images.astype(np.uint8), bundle.target.astype(np.uint8)
-    rng = np.random.Generator(np.random.PCG64(fold("digits", "places")))
+    rng = numpy_generator("digits", "places")
     arrays: Arrays = {}
     parts = split_rows("digits", len(labels), DIGITS_SIZES["valid"], DIGITS_SIZES["test"])
     for split, rows in zip(DIGITS_SIZES, parts, strict=True):
@@ -87,12 +78,6 @@ def _digits() -> Arrays:
             field[top : top + 8, left : left + 8, 0] = image
         arrays |= {f"{split}_images": fields, f"{split}_labels": labels[rows]}
     return arrays
-
-
-SHAPE_SIDE = 32
-SHAPES = (
-    "disc", "ring", "square", "frame", "triangle", "diamond", "plus", "cross", "bars", "stripes",
-)  # fmt: skip
 
 
 def _inside(kind: np.ndarray, x: np.ndarray, y: np.ndarray, r: np.ndarray) -> np.ndarray:
@@ -115,13 +100,12 @@ def _inside(kind: np.ndarray, x: np.ndarray, y: np.ndarray, r: np.ndarray) -> np
     return np.choose(kind, masks)
 
 
-def draw_shapes(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+def draw_shapes(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray]:
     """`count` images (N, 32, 32, 3) uint8 and labels (N,) uint8, in integer arithmetic only.
 
-    Position, size, colours of shape and ground, a shading of the ground and pixel noise vary, and
-    shape and ground swap brightness at random, so that no fixed pixel tells the class.
+    Position, size, colours of shape and ground, the shading of the ground and pixel noise vary, and
+    either shape or ground is the brighter one, so that no fixed pixel tells the class.
     """
-    rng = np.random.Generator(np.random.PCG64(seed))
 
     def draw(low: int, high: int, *shape: int) -> np.ndarray:
         return rng.integers(low, high, (count, *shape), dtype=np.int64)
@@ -146,13 +130,19 @@ def draw_shapes(seed: int, count: int) -> tuple[np.ndarray, np.ndarray]:
 def _shapes() -> Arrays:
     arrays: Arrays = {}
     for split, count in SHAPES_SIZES.items():
-        images, labels = draw_shapes(fold("shapes", split), count)
+        images, labels = draw_shapes(numpy_generator("shapes", split), count)
         arrays |= {f"{split}_images": images, f"{split}_labels": labels}
     return arrays
 
 
-MNIST_DATA = hub_dataset("mnist", PREPARATION, MNIST_REPOSITORY, _mnist)
-CIFAR_DATA = hub_dataset("cifar10", PREPARATION, CIFAR_REPOSITORY, _cifar)
+MNIST_DATA = _from_hub(
+    "mnist", "mnist", "image", MNIST_SIZES,
+    "ylecun/mnist", "77f3279092a1c1579b2250db8eafed0ad422088c",
+)  # fmt: skip
+CIFAR_DATA = _from_hub(
+    "cifar10", "plain_text", "img", CIFAR_SIZES,
+    "uoft-cs/cifar10", "0b2714987fa478483af9968de7c934580d0bb9a2",
+)  # fmt: skip
 DIGITS_DATA = Dataset(
     "digits-v2", {"source": "sklearn.datasets.load_digits", "preparation": 2}, _digits
 )

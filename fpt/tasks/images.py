@@ -1,4 +1,4 @@
-"""Image tasks: mnist, cifar10, cifar10-lra, and the smoke stand-ins digits and shapes.
+"""Image tasks: mnist, cifar10, cifar10-lra, and stand-ins that need no network: digits, shapes.
 
 Token form and normalisation follow paper section 2.2 (paper and released code); patches are cut
 row by row, a token's values in the order (row, column, channel).
@@ -14,30 +14,32 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from . import image_data
-from .base import Batch, Device, Example, FiniteTask, order, resolve
+from . import image_data as data
+from .base import Batch, Device, Example, FiniteTask, Kind, order, resolve
 from .datasets import Dataset, load
 from .rng import generator
 
 CIFAR_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
+SHUFFLED = ("train", "valid")  # test sets keep the order in which they are published
 GREY = (0.2989, 0.587, 0.114)  # ITU-R 601, the weights of the released code's library
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageTask(FiniteTask):
-    """Images (N, H, W, C) uint8 on the device, expanded to patches per batch."""
+    """Images (N, H, W, C) uint8 on the device; a batch of them is cut into patches."""
 
-    patch: int
-    available: int  # training examples of the data set; option `train` may use fewer
+    kind: Kind = "vector"
+    classes: int = 10
+    patch: int  # pixels a side
+    available: int  # training examples of the data set, of which the option `train` may use fewer
     pad: int = 0
     grey: bool = False
     levels: int = 255  # the pixel value that means 1
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
     names: tuple[str, ...] = tuple(map(str, range(10)))
-    shuffled: bool = False  # whether training and validation examples are stored in random order
 
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
@@ -52,7 +54,7 @@ class ImageTask(FiniteTask):
         return Batch(self.tokens(images), labels[..., None])
 
     def chosen(self, split: str, rows: Tensor, device: Device) -> tuple[Tensor, Tensor]:
-        """The images, uint8, and labels, int64, of the examples `rows`, of those that are used."""
+        """The images, uint8, and labels, int64, of the examples `rows` of those that are used."""
         rows = self.part[rows] if split == "train" else rows
         rows = rows.to(device, non_blocking=True)
         arrays = load(self.dataset, device)
@@ -63,9 +65,6 @@ class ImageTask(FiniteTask):
         """(N,) int64: the training examples that are used. Of two parts of one data set, the larger
         contains the smaller."""
         return _part(self.name, self.sizes["train"], self.available)
-
-    def in_random_order(self, split: str) -> bool:
-        return self.shuffled and split != "test"
 
     def pixels(self, images: Tensor) -> Tensor:
         """(..., H, W, C) uint8 -> float32 in [0, 1], with one channel if the task is grey."""
@@ -147,53 +146,45 @@ def transform(images: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _image_task(
-    name: str, given: Mapping[str, Any], dataset: Dataset, sizes: Mapping[str, int], **form: Any
+    name: str,
+    given: Mapping[str, Any],
+    dataset: Dataset,
+    sizes: Mapping[str, int],
+    allowed: Mapping[str, Any] | None = None,
+    **form: Any,
 ) -> ImageTask:
-    """The task `name` on a data set of these sizes, with the option `train`."""
-    options = resolve(name, given, {"train": sizes["train"]})
-    if options["train"] > sizes["train"]:
-        raise FptError(
-            f"option 'train' of task {name!r} must be at most {sizes['train']}, not "
-            f"{options['train']}."
-        )
-    return ImageTask(
-        name=name,
-        options=options,
-        kind="vector",
-        classes=10,
-        sizes={**sizes, **options},
-        available=sizes["train"],
-        dataset=dataset,
-        **form,
-    )
+    """The task `name` on a data set of these sizes; the options are `train` and those `allowed`."""
+    options = resolve(name, given, {**(allowed or {}), "train": sizes["train"]})
+    train, available = options["train"], sizes["train"]
+    if train > available:
+        raise FptError(f"option 'train' of task {name!r} must be at most {available}, not {train}.")
+    form |= {"sizes": {**sizes, "train": train}, "available": available}
+    return ImageTask(name=name, options=options, dataset=dataset, **form)
 
 
 def mnist(**given: Any) -> ImageTask:
     """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
-    data, sizes = image_data.MNIST_DATA, image_data.MNIST_SIZES
-    options = resolve("mnist", given, {"size": (32, 28), "train": sizes["train"]})
-    size = options.pop("size")
-    form = {"dim": 16, "length": (size // 4) ** 2, "patch": 4, "pad": (size - 28) // 2}
-    task = _image_task("mnist", options, data, sizes, **form, shuffled=True)
-    return replace(task, options={"size": size, **options})
+    form: dict[str, Any] = {"dim": 16, "length": 64, "patch": 4, "pad": 2, "random_order": SHUFFLED}
+    form["allowed"] = {"size": (32, 28)}
+    task = _image_task("mnist", given, data.MNIST_DATA, data.MNIST_SIZES, **form)
+    return task if task.options["size"] == 32 else replace(task, length=49, pad=0)
+
+
+def _cifar(name: str, given: Mapping[str, Any], **form: Any) -> ImageTask:
+    form |= {"augmented": True, "random_order": SHUFFLED, "names": CIFAR_CLASSES}
+    return _image_task(name, given, data.CIFAR_DATA, data.CIFAR_SIZES, **form)
 
 
 def cifar10(**given: Any) -> ImageTask:
-    """Colour photographs, 64 tokens of 4x4x3, normalised as the released code does."""
+    """Colour photographs, 64 tokens of 4x4x3, normalised as in the released code."""
     mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
     return _cifar("cifar10", given, dim=48, length=64, patch=4, mean=mean, std=std)
 
 
 def cifar10_lra(**given: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    form = {"dim": 1, "length": 1024, "patch": 1, "mean": (0.5,), "std": (0.5,)}
+    form: dict[str, Any] = {"dim": 1, "length": 1024, "patch": 1, "mean": (0.5,), "std": (0.5,)}
     return _cifar("cifar10-lra", given, **form, grey=True)
-
-
-def _cifar(name: str, given: Mapping[str, Any], **form: Any) -> ImageTask:
-    data, sizes = image_data.CIFAR_DATA, image_data.CIFAR_SIZES
-    form |= {"augmented": True, "shuffled": True, "names": CIFAR_CLASSES}
-    return _image_task(name, given, data, sizes, **form)
 
 
 def digits(**given: Any) -> ImageTask:
@@ -201,12 +192,12 @@ def digits(**given: Any) -> ImageTask:
 
     A stand-in, not MNIST.
     """
-    data, sizes = image_data.DIGITS_DATA, image_data.DIGITS_SIZES
-    return _image_task("digits", given, data, sizes, dim=25, length=4, patch=5, levels=16)
+    form: dict[str, Any] = {"dim": 25, "length": 4, "patch": 5, "levels": 16}
+    return _image_task("digits", given, data.DIGITS_DATA, data.DIGITS_SIZES, **form)
 
 
 def shapes(**given: Any) -> ImageTask:
-    """Generated 32x32 colour images of ten shapes, tokens like cifar10. A stand-in."""
-    data, sizes, names = image_data.SHAPES_DATA, image_data.SHAPES_SIZES, image_data.SHAPES
-    form = {"dim": 48, "length": 64, "patch": 4, "mean": (0.5,), "std": (0.25,), "names": names}
-    return _image_task("shapes", given, data, sizes, **form, augmented=True, shuffled=True)
+    """Generated 32x32 colour images of ten shapes, in the tokens of cifar10. A stand-in."""
+    form: dict[str, Any] = {"dim": 48, "length": 64, "patch": 4, "mean": (0.5,), "std": (0.25,)}
+    form |= {"names": data.SHAPES, "augmented": True, "random_order": SHUFFLED}
+    return _image_task("shapes", given, data.SHAPES_DATA, data.SHAPES_SIZES, **form)

@@ -5,13 +5,12 @@ padded with 0 to 512, and position 512 is read. *intended*: 16 symbols, nothing 
 expressions that fit the backbone's positions are drawn, and the last real token is read.
 
 The rule: a node above the maximum depth is an operator with probability 1/4, else a digit, each of
-the ten as likely; an operator is one of MIN, MAX, MED, SM and has 2 to `max_args` arguments, each
-count as likely; a tree is kept if its token count lies in the window. Trees are drawn for many
-roots at once, one level at a time, in integers only, so every machine draws the same.
+the ten equally likely; an operator is one of MIN, MAX, MED, SM and has 2 to `max_args` arguments,
+each number equally likely; a tree is kept if its token count lies in the window. Many trees are
+drawn at once, one level after the other, in integers only, so every machine draws the same.
 """
 
 from dataclasses import dataclass
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from torch import Tensor
 from ..files import FptError
 from .base import Batch, Example, resolve
 from .datasets import Arrays, Dataset, load
-from .rng import fold
+from .rng import numpy_generator
 from .sequences import SequenceTask, end_to_end
 
 PREPARATION = 1
@@ -29,8 +28,8 @@ RELEASED_LENGTH = 512
 SPLITS = ("train", "valid", "test")
 SYMBOLS = ("pad", *"0123456789", "MIN", "MAX", "MED", "SM", "]")
 DIGIT, OPERATOR, CLOSE = 1, 11, 15  # token of the digit 0, of MIN, of the closing bracket
-ROOTS = 20_000  # trees begun at a time
-IN_VAIN = 200  # times in a row that nothing new is found before the search ends
+ROOTS = 20_000  # trees drawn at a time
+IN_VAIN = 200  # the search ends after so many draws in a row without a new tree
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -47,7 +46,7 @@ class ListOps(SequenceTask):
         }
 
     def measure_floors(self) -> dict[str, float]:
-        """Adds `root operator`: the best class for each first token, counted on train."""
+        """Adds `root operator`: the most frequent training label for each first token."""
         arrays = load(self.dataset)
         roots = {s: arrays[f"{s}_tokens"][arrays[f"{s}_starts"][:-1]].long() for s in SPLITS}
         joint = roots["train"] * self.classes + self.labels("train")
@@ -88,7 +87,6 @@ def listops(**given: Any) -> ListOps:
     return ListOps(
         name="listops",
         options=options,
-        kind="token",
         dim=15 if released else 16,
         length=RELEASED_LENGTH if released else high,
         classes=10,
@@ -97,13 +95,12 @@ def listops(**given: Any) -> ListOps:
         dataset=Dataset(
             key,
             {"source": "generated", "preparation": PREPARATION},
-            lambda: _build(options, fold(key)),
+            lambda: _build(options, numpy_generator(key)),
         ),
     )
 
 
-def _build(options: dict[str, Any], seed: int) -> Arrays:
-    rng = np.random.Generator(np.random.PCG64(seed))
+def _build(options: dict[str, Any], rng: np.random.Generator) -> Arrays:
     count, window = sum(options[s] for s in SPLITS), (options["min_length"], options["max_length"])
     depth, args = options["max_depth"], options["max_args"]
     sequences, values, depths = generate(rng, count, depth, args, window)
@@ -128,41 +125,39 @@ def generate(
     FptError if there are not so many, or too few to be found by chance.
     """
     min_length, max_length = window
-    seen: dict[bytes, tuple[np.ndarray, int, int]] = {}
+    found: dict[bytes, tuple[int, int]] = {}  # tokens -> value and depth
     in_vain = 0
-    while len(seen) < count:
-        before = len(seen)
+    while len(found) < count:
+        before = len(found)
         levels, sizes = _grow(rng, max_depth, max_args, max_length)
-        kept = (sizes > min_length) & (sizes <= max_length)
-        if kept.any():
-            for tokens, value, depth in _write(_select(levels, kept)):
-                name = blake2b(tokens.tobytes(), digest_size=16).digest()
-                seen.setdefault(name, (tokens, value, depth))
-        in_vain = in_vain + 1 if len(seen) == before else 0
+        for root in np.flatnonzero((sizes > min_length) & (sizes <= max_length)).tolist():
+            tokens, value, depth = _expression(levels, root)
+            found.setdefault(tokens, (value, depth))
+        in_vain = in_vain + 1 if len(found) == before else 0
         if in_vain == IN_VAIN:
             raise FptError(
-                f"Only {len(seen)} of {count} different ListOps expressions with {min_length} < "
+                f"Only {len(found)} of {count} different ListOps expressions with {min_length} < "
                 f"tokens <= {max_length} were found; widen that window, allow more depth or "
                 "arguments, or ask for fewer examples."
             )
-    sequences, values, depths = zip(*seen.values(), strict=True)
-    return list(sequences), np.array(values, np.uint8), np.array(depths, np.uint8)
+    values, depths = np.array(list(found.values()), np.uint8).T
+    return [np.frombuffer(tokens, np.uint8) for tokens in found], values, depths
 
 
 class _Level(NamedTuple):
-    """The nodes of many trees at one depth, those of one parent side by side, each (nodes,)."""
+    """The nodes of many trees at one depth, the arguments of one operator side by side."""
 
-    tree: np.ndarray  # which root a node belongs to
-    operator: np.ndarray  # 0 to 3, or -1 for a digit
-    digit: np.ndarray
-    args: np.ndarray  # number of arguments, 0 for a digit
+    operator: list[int]  # 0 to 3, or -1 for a digit
+    digit: list[int]
+    args: list[int]  # number of arguments, 0 for a digit
+    first: list[int]  # place of the first argument in the next level
 
 
 def _grow(
     rng: np.random.Generator, max_depth: int, max_args: int, max_length: int
 ) -> tuple[list[_Level], np.ndarray]:
     """The levels of `ROOTS` random trees and their token counts; too long a tree stops growing."""
-    tree = np.arange(ROOTS)
+    tree = np.arange(ROOTS)  # of each node of the level
     sizes, levels = np.zeros(ROOTS, dtype=np.int64), []
     for depth in range(1, max_depth + 1):
         count = len(tree)
@@ -172,59 +167,30 @@ def _grow(
         args = np.where(inner, rng.integers(2, max_args + 1, count), 0)
         sizes += np.bincount(tree, 1 + inner, ROOTS).astype(np.int64)
         args[sizes[tree] > max_length] = 0
-        levels.append(_Level(tree, operator, digit, args))
+        nodes = (operator, digit, args, args.cumsum() - args)
+        levels.append(_Level(*(values.tolist() for values in nodes)))
         tree = np.repeat(tree, args)
         if not len(tree):
             break
     return levels, sizes
 
 
-def _select(levels: list[_Level], kept: np.ndarray) -> list[_Level]:
-    """The same levels with only the trees `kept` (bool per root), renumbered."""
-    number = kept.cumsum() - 1
-    parts = (_Level(*(values[kept[level.tree]] for values in level)) for level in levels)
-    return [part._replace(tree=number[part.tree]) for part in parts if len(part.tree)]
+def _expression(levels: list[_Level], node: int) -> tuple[bytes, int, int]:
+    """Tokens, value and depth of the expression at `node` of the first of `levels`."""
+    level = levels[0]
+    operator, first = level.operator[node], level.first[node]
+    if operator < 0:
+        return bytes([DIGIT + level.digit[node]]), level.digit[node], 0
+    below = levels[1:]
+    arguments = [_expression(below, first + place) for place in range(level.args[node])]
+    tokens, values, depths = zip(*arguments, strict=True)
+    whole = bytes([OPERATOR + operator]) + b"".join(tokens) + bytes([CLOSE])
+    return whole, apply(operator, sorted(values)), 1 + max(depths)
 
 
-def _reduce(operator: np.ndarray, args: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Values of operators from those of their arguments, which follow one another in `values`."""
-    starts = args.cumsum() - args
-    ordered = values[np.lexsort((values, np.repeat(np.arange(len(args)), args)))]
-    low, high = ordered[starts + (args - 1) // 2], ordered[starts + args // 2]
-    results = [
-        np.minimum.reduceat(values, starts),
-        np.maximum.reduceat(values, starts),
-        (low + high) // 2,  # the median of an even count is rounded down
-        np.add.reduceat(values, starts) % 10,
-    ]
-    return np.choose(operator, results)
-
-
-def _write(levels: list[_Level]) -> list[tuple[np.ndarray, int, int]]:
-    """Tokens, value and depth of each tree: values and sizes bottom-up, then tokens top-down."""
-    sizes, values = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for level in reversed(levels):
-        inner = level.operator >= 0
-        size, value = np.ones(len(inner), np.int64), level.digit.copy()
-        if inner.any():
-            args = level.args[inner]
-            size[inner] = 2 + np.add.reduceat(sizes[-1], args.cumsum() - args)
-            value[inner] = _reduce(level.operator[inner], args, values[-1])
-        sizes.append(size)
-        values.append(value)
-    ends = sizes[-1].cumsum()
-    begin = ends - sizes[-1]  # of each node of the level, in the tokens of all trees
-    tokens = np.zeros(ends[-1], np.uint8)
-    depths = np.zeros(len(ends), np.uint8)
-    for level, size, below in zip(levels, sizes[:0:-1], sizes[-2::-1], strict=True):
-        inner = level.operator >= 0
-        tokens[begin] = np.where(inner, OPERATOR + level.operator, DIGIT + level.digit)
-        tokens[(begin + size - 1)[inner]] = CLOSE
-        if inner.any():
-            depths[np.unique(level.tree[inner])] += 1
-            args = level.args[inner]
-            # A child begins after its parent's operator and the siblings before it.
-            offset = below.cumsum() - below
-            offset -= np.repeat(offset[args.cumsum() - args], args)
-            begin = np.repeat(begin[inner] + 1, args) + offset
-    return list(zip(np.split(tokens, ends[:-1]), values[-1], depths, strict=True))
+def apply(operator: int, values: list[int]) -> int:
+    """The value of MIN, MAX, MED (the median of an even count is rounded down) or SM, by number, of
+    ascending `values`."""
+    if operator == 2:
+        return (values[(len(values) - 1) // 2] + values[len(values) // 2]) // 2
+    return (values[0], values[-1], 0, sum(values) % 10)[operator]

@@ -1,5 +1,5 @@
 """Remote homology (TAPE, Rao et al. 2019): the fold of a protein from its amino acids; and
-generated families, a stand-in.
+generated families of proteins, a stand-in that needs no network.
 
 Tokens follow TAPE's IUPAC vocabulary of 30: five specials, then the 25 letters A to Z but J.
 <cls> and <sep> surround the residues, and a protein of more than 1022 residues keeps its first
@@ -12,21 +12,20 @@ from typing import Any
 import numpy as np
 
 from .base import Example, resolve
-from .datasets import Arrays, Dataset, hub_dataset, load
-from .hub import LOCKED, Repository, read_table
-from .rng import fold
+from .datasets import Arrays, Dataset, hub_dataset
+from .rng import numpy_generator
 from .sequences import SequenceTask, end_to_end
+from .sources import LOCKED, Repository, read_table
 
 PREPARATION = 1
 SPECIALS = ("<pad>", "<mask>", "<cls>", "<sep>", "<unk>")
 VOCABULARY = (*SPECIALS, *"ABCDEFGHIKLMNOPQRSTUVWXYZ")
-PAD, MASK, CLS, SEP, UNK = range(5)
+CLS, SEP, UNKNOWN = 2, 3, 4
 POSITIONS = 1024
 FOLDS = 1195
 REPOSITORY = Repository(
     "Hauser7733/TAPE_Remote_Homology",
     LOCKED,
-    "unknown (TAPE itself: BSD-3-Clause)",
     {
         "train": "data/train-00000-of-00001.parquet",
         "valid": "data/validation-00000-of-00001.parquet",
@@ -41,26 +40,28 @@ REPOSITORY = Repository(
 class ProteinTask(SequenceTask):
     """Arrays per split as in SequenceTask, and `<split>_cut`: 1 if residues were left out."""
 
+    dim: int = len(VOCABULARY)
     label: str = "fold"  # what a class is called
-
-    def coverage(self) -> dict[str, float]:
-        """Per split, the fraction of proteins that are not cut."""
-        arrays = load(self.dataset)
-        return {split: 1 - arrays[f"{split}_cut"].double().mean().item() for split in self.sizes}
 
     def example(self, split: str, index: int) -> Example:
         tokens, label = self.sequence(split, index)
-        residues = "".join(VOCABULARY[t] for t in tokens if t > UNK)
+        residues = "".join(VOCABULARY[t] for t in tokens if t > UNKNOWN)
         return Example(answer=f"{self.label} {label}", text=residues)
 
 
-def encode(residues: str, positions: int = POSITIONS) -> np.ndarray:
-    """<cls>, the first `positions` - 2 residues, <sep>: uint8. Unknown letters are <unk>."""
-    table = np.full(256, UNK, np.uint8)
-    for token, letter in enumerate(VOCABULARY[len(SPECIALS) :], start=len(SPECIALS)):
-        table[ord(letter)] = token
-    letters = np.frombuffer(residues.encode("latin-1", "replace"), np.uint8)[: positions - 2]
-    return np.concatenate([[CLS], table[letters], [SEP]]).astype(np.uint8)
+TOKEN_OF = np.full(256, UNKNOWN, np.uint8)  # by the code of a letter
+TOKEN_OF[[ord(letter) for letter in VOCABULARY[5:]]] = np.arange(5, 30)
+
+
+def encode(residues: str) -> np.ndarray:
+    """<cls>, the first 1022 residues, <sep>: uint8. Unknown letters are <unk>."""
+    letters = np.frombuffer(residues.encode("latin-1", "replace"), np.uint8)
+    return enclosed(TOKEN_OF[letters], POSITIONS)
+
+
+def enclosed(residues: np.ndarray, length: int) -> np.ndarray:
+    """<cls>, tokens of residues, <sep>: uint8, at most `length` of them."""
+    return np.concatenate([[CLS], residues[: length - 2], [SEP]]).astype(np.uint8)
 
 
 def _from_hub() -> Arrays:
@@ -70,23 +71,20 @@ def _from_hub() -> Arrays:
         residues = table["primary"].to_pylist()
         labels = table["fold_label"].to_numpy().astype(np.int16)
         arrays |= end_to_end(split, [encode(text) for text in residues], labels)
-        cut = np.array([len(text) > POSITIONS - 2 for text in residues])
-        arrays[f"{split}_cut"] = cut.astype(np.uint8)
+        arrays[f"{split}_cut"] = np.array([len(it) > POSITIONS - 2 for it in residues], np.uint8)
     return arrays
 
 
 def _protein_task(name: str, given: dict[str, Any], **form: Any) -> ProteinTask:
     options = resolve(name, given, {"padding": ("masked", "released")})
     masked = options["padding"] == "masked"
-    return ProteinTask(
-        name=name, options=options, kind="token", dim=len(VOCABULARY), masked=masked, **form
-    )
+    return ProteinTask(name=name, options=options, masked=masked, **form)
 
 
 def homology(**given: Any) -> ProteinTask:
-    """Option padding: "masked" (the last real token, <sep>, is read) or "released" (unmasked, the
-    last position is read; padded to 1024 positions, where the released loader pads to the longest
-    of a batch of similar lengths). Test is TAPE's fold holdout."""
+    """Option padding: "masked" (the last real token, <sep>, is read) or "released" (nothing is
+    masked and the last of 1024 positions is read; the released loader pads to the longest protein
+    of a batch instead). Test is TAPE's fold holdout."""
     return _protein_task(
         "homology",
         given,
@@ -120,7 +118,7 @@ def _mutate(rng: np.random.Generator, ancestor: np.ndarray, motif: int) -> np.nd
 
 
 def _families() -> Arrays:
-    rng = np.random.Generator(np.random.PCG64(fold("families")))
+    rng = numpy_generator("families")
     # All ancestors are orderings of the same residues: composition alone says little.
     residues = np.resize(AMINO_ACIDS, ANCESTOR)
     ancestors = [rng.permutation(residues) for _ in range(FAMILIES)]
@@ -129,10 +127,10 @@ def _families() -> Arrays:
     for split, count in FAMILIES_SIZES.items():
         labels = rng.integers(0, FAMILIES, count)
         sequences = [_mutate(rng, ancestors[i], motifs[i]) for i in labels]
-        whole = FAMILIES_LENGTH - 2
-        wrapped = [np.concatenate([[CLS], s[:whole], [SEP]]).astype(np.uint8) for s in sequences]
-        arrays |= end_to_end(split, wrapped, labels.astype(np.int16))
-        arrays[f"{split}_cut"] = np.array([len(s) > whole for s in sequences], np.uint8)
+        tokens = [enclosed(residues, FAMILIES_LENGTH) for residues in sequences]
+        arrays |= end_to_end(split, tokens, labels.astype(np.int16))
+        cut = [len(residues) > FAMILIES_LENGTH - 2 for residues in sequences]
+        arrays[f"{split}_cut"] = np.array(cut, np.uint8)
     return arrays
 
 

@@ -1,11 +1,12 @@
 """Keyed randomness: every draw is named by what it is for.
 
-A generator is seeded afresh from (run seed, purpose, step or epoch). So a resumed run needs no
+A generator is seeded from a run's seed, a purpose, and a step or epoch. So a resumed run needs no
 saved generator state, and a run draws the same numbers alone and in a pack.
 """
 
 import hashlib
 
+import numpy as np
 import torch
 
 
@@ -16,5 +17,10 @@ def fold(*parts: int | str) -> int:
 
 
 def generator(device: torch.device | str, *parts: int | str) -> torch.Generator:
-    """A generator on `device`, seeded by `fold(*parts)`."""
+    """A PyTorch generator on `device`, seeded by `fold(*parts)`."""
     return torch.Generator(device=device).manual_seed(fold(*parts))
+
+
+def numpy_generator(*parts: int | str) -> np.random.Generator:
+    """A NumPy generator, seeded by `fold(*parts)`."""
+    return np.random.Generator(np.random.PCG64(fold(*parts)))

@@ -1,4 +1,5 @@
-"""Token sequences of different lengths, stored end to end, cut out and padded per batch."""
+"""Token sequences of different lengths, stored end to end, cut out and padded per batch; among
+them texts as sequences of their UTF-8 bytes."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +9,11 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from .base import Batch, Device, FiniteTask
+from .base import Batch, Device, Example, FiniteTask, Kind
 from .datasets import Arrays, load
 
 PAD = 0
+SYMBOLS = 256  # of a text: its bytes; none is 0, which pads and separates the texts of a pair
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -20,11 +22,11 @@ class SequenceTask(FiniteTask):
     `<split>_labels` (N,), and `<split>_depths` (N,) if the examples are in groups.
 
     masked: a batch is padded to its own longest sequence, the padding is masked and the last real
-    token is read. Otherwise nothing is masked and the last position is read, as in the released
-    code; every sequence is padded to `length`, as the released code does for ListOps, but not for
-    homology.
+    token is read. Otherwise every sequence is padded to `length`, nothing is masked and the last
+    position is read; the released code does so for ListOps, but pads homology per batch.
     """
 
+    kind: Kind = "token"
     masked: bool = True
 
     def eval_batches(
@@ -37,9 +39,8 @@ class SequenceTask(FiniteTask):
             yield self.examples(split, rows[None], device)
 
     def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
-        # Lengths are looked up on the CPU: nobody waits for the device.
-        host, arrays = load(self.dataset), load(self.dataset, device)
-        starts = host[f"{split}_starts"]
+        # Lengths are looked up on the CPU, so that nothing waits for the device.
+        starts, arrays = load(self.dataset)[f"{split}_starts"], load(self.dataset, device)
         first, lengths = starts[rows], starts[rows + 1] - starts[rows]
         width = int(lengths.max()) if self.masked else self.length
         plan = torch.stack([rows, first, lengths]).to(device, non_blocking=True)
@@ -64,7 +65,7 @@ class SequenceTask(FiniteTask):
         return arrays[f"{split}_tokens"][start:end].tolist(), int(arrays[f"{split}_labels"][index])
 
     def linear_problem(self, split: str) -> tuple[Tensor, Tensor] | None:
-        """How often each symbol occurs, under a root that evens out the variance."""
+        """The square root of how often each symbol occurs, which evens out the variance."""
         arrays = load(self.dataset)
         lengths = arrays[f"{split}_starts"].diff()
         rows = torch.arange(len(lengths)).repeat_interleave(lengths)
@@ -88,3 +89,31 @@ def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) 
         f"{split}_starts": lengths.cumsum(),
         f"{split}_labels": labels,
     }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TextTask(SequenceTask):
+    """Texts, or pairs of texts, as sequences of their bytes."""
+
+    dim: int = SYMBOLS
+    names: tuple[str, ...]  # of the classes
+
+    def example(self, split: str, index: int) -> Example:
+        tokens, label = self.sequence(split, index)
+        texts = [text.decode("utf-8", "replace") for text in bytes(tokens).split(b"\0")]
+        return Example(answer=self.names[label], text=" | ".join(texts))
+
+
+def encode(length: int, text: str, other: str | None = None) -> np.ndarray:
+    """The bytes of `text`, or of `text`, byte 0 and `other`: uint8, 1 to `length` of them. Of two
+    texts that are too long together, each is cut to half, or to what the other leaves."""
+    first = _bytes(text)
+    if other is None:
+        return np.frombuffer(first[:length], np.uint8)
+    second, left = _bytes(other), length - 1
+    first = first[: max(left // 2, left - len(second))]
+    return np.frombuffer(first + b"\0" + second[: left - len(first)], np.uint8)
+
+
+def _bytes(text: str) -> bytes:
+    return text.replace("\0", " ").encode() or b" "

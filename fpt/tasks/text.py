@@ -1,19 +1,30 @@
-"""Texts for a backbone without a tokenizer, a token per UTF-8 byte: `glue` and `english`.
+"""Texts for a backbone without a tokenizer, a token per UTF-8 byte: `glue`, `english`, `authors`.
 
-**glue** (Wang et al. 2018, arXiv:1804.07461): English sentences and pairs of them. The test labels
-of GLUE are kept back by its authors, so `test` is the official validation set, as in most of the
-literature, and `valid` is drawn from the training set. Every score is accuracy; GLUE itself has
-Matthews's correlation for CoLA and F1 beside accuracy for MRPC.
+**glue** (Wang et al. 2018, arXiv:1804.07461): English sentences and pairs of them. GLUE's authors
+keep the test labels, so `test` is the official validation set, as in most of the literature, and
+`valid` is drawn from the training set. Every score is accuracy; GLUE itself reports Matthews's
+correlation for CoLA, and F1 beside accuracy for MRPC.
 
-**english**: the next byte of a passage at every position. What does a backbone that learned
-something else, or nothing, bring along for language (Papadimitriou and Jurafsky 2020)? Training
-passages are of the third file of the English corpus and those for validation of the fourth, which
-no backbone that is pretrained here on a few million tokens reaches; test passages are of its
-held-out file. Losses are in nats per byte.
+**english**: the next byte of a passage at every position; losses are in nats per byte. What does a
+backbone that learned something else, or nothing, bring to language (Papadimitriou and Jurafsky
+2020)? Training passages come from the third file of the English corpus and validation passages from
+the fourth, which no backbone reaches that is pretrained here on a few million tokens; test passages
+come from its held-out file.
+
+**authors**: which of ten authors wrote a passage of a book that no training passage comes from? The
+books are those of the English corpus whose title page names one of AUTHORS: its first two files
+train, the third validates, the fourth tests. Three rules remove what identifies a book or a print
+instead of its author: passages come from the middle of a book and do not name the author; only
+ASCII is left, with one kind of quotation marks and dashes; and a passage is dropped if it has eight
+words in a row in common with a book that is held out from it, since collections share stories.
 """
 
-from collections.abc import Mapping
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import Any
 
 import numpy as np
@@ -21,51 +32,20 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from .base import Batch, Device, Example, FiniteTask, resolve
+from .base import Batch, Device, Example, FiniteTask, Kind, resolve
 from .datasets import Arrays, Dataset, hub_dataset, load
-from .hub import Repository, read_table
-from .rng import fold
-from .sequences import SequenceTask, end_to_end
-from .texts import ENGLISH, documents
+from .rng import numpy_generator
+from .sequences import SYMBOLS, TextTask, encode, end_to_end
+from .sources import ENGLISH, ENGLISH_HELD_OUT, Repository, documents, read_table
 
 PREPARATION = 1
-SYMBOLS = 256  # no text has byte 0: it pads, and stands between two texts
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class TextTask(SequenceTask):
-    """Texts, or pairs of texts, as sequences of their bytes."""
-
-    names: tuple[str, ...]  # of the classes
-
-    def example(self, split: str, index: int) -> Example:
-        tokens, label = self.sequence(split, index)
-        texts = [text.decode("utf-8", "replace") for text in bytes(tokens).split(b"\0")]
-        return Example(answer=self.names[label], text=" | ".join(texts))
-
-
-def encode(text: str, other: str | None, length: int) -> np.ndarray:
-    """The bytes of `text`, or of it, byte 0 and `other`: uint8, 1 to `length` of them. Of two that
-    are too long together, each is cut to its half or to what the other leaves."""
-    first = _bytes(text)
-    if other is None:
-        return np.frombuffer(first[:length], np.uint8)
-    second, room = _bytes(other), length - 1
-    first = first[: max(room // 2, room - len(second))]
-    return np.frombuffer(first + b"\0" + second[: room - len(first)], np.uint8)
-
-
-def _bytes(text: str) -> bytes:
-    return text.replace("\0", " ").encode() or b" "
-
-
-GLUE_BYTES = 512  # bytes, of both texts of a pair together; what is longer is cut
+GLUE_LENGTH = 512  # bytes of a text or of both texts of a pair; longer ones are cut
 
 
 @dataclass(frozen=True)
 class Subset:
-    """One of GLUE's tasks: its columns of text, its labels by number, and how many examples are in
-    its training set, are taken from that for `valid`, and are in its validation set."""
+    """One of GLUE's tasks: its columns of text, its labels by number, and the examples in its
+    training set, those taken from there for `valid`, and those in its validation set."""
 
     columns: tuple[str, ...]
     names: tuple[str, ...]
@@ -83,84 +63,95 @@ SUBSETS: Mapping[str, Subset] = {
 }
 
 
-def _glue_repository(subset: str) -> Repository:
-    return Repository(
+def _glue(name: str) -> Dataset:
+    subset = SUBSETS[name]
+    repository = Repository(
         "nyu-mll/glue",
         "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
-        "differs by subset, see the data set's card",
         {
-            split: f"{subset}/{name}-00000-of-00001.parquet"
-            for split, name in {"train": "train", "test": "validation"}.items()
+            "train": f"{name}/train-00000-of-00001.parquet",
+            "test": f"{name}/validation-00000-of-00001.parquet",
         },
     )
 
+    def build() -> Arrays:
+        texts, labels = {}, {}
+        for split in repository.files:
+            table = read_table(repository.fetch(split), *subset.columns, "label")
+            columns = [table[column].to_pylist() for column in subset.columns]
+            texts[split] = [encode(GLUE_LENGTH, *row) for row in zip(*columns, strict=True)]
+            labels[split] = table["label"].to_numpy().astype(np.uint8)
+        order = numpy_generator("glue", name).permutation(len(labels["train"]))
+        arrays = end_to_end("test", texts["test"], labels["test"])
+        for split, rows in {"train": order[subset.valid :], "valid": order[: subset.valid]}.items():
+            chosen = [texts["train"][row] for row in rows]
+            arrays |= end_to_end(split, chosen, labels["train"][rows])
+        return arrays
 
-def _glue(name: str) -> Arrays:
-    subset, repository = SUBSETS[name], _glue_repository(name)
-    texts: dict[str, list[np.ndarray]] = {}
-    labels: dict[str, np.ndarray] = {}
-    for split in ("train", "test"):
-        table = read_table(repository.fetch(split), *subset.columns, "label")
-        columns = [table[column].to_pylist() for column in subset.columns]
-        pairs = zip(columns[0], columns[1] if columns[1:] else [None] * len(table), strict=True)
-        texts[split] = [encode(first, second, GLUE_BYTES) for first, second in pairs]
-        labels[split] = table["label"].to_numpy().astype(np.uint8)
-    rng = np.random.Generator(np.random.PCG64(fold("glue", name)))
-    rows = rng.permutation(len(labels["train"]))
-    arrays = end_to_end("test", texts["test"], labels["test"])
-    for split, chosen in {"train": rows[subset.valid :], "valid": rows[: subset.valid]}.items():
-        passages = [texts["train"][row] for row in chosen]
-        arrays |= end_to_end(split, passages, labels["train"][chosen])
-    return arrays
+    return hub_dataset(f"glue-{name}", PREPARATION, repository, build, subset=name)
+
+
+GLUE = {name: _glue(name) for name in SUBSETS}
 
 
 def glue(**given: Any) -> TextTask:
     """Option subset: "sst2" (sentiment), "cola" (grammar), "mrpc" (paraphrase), "rte" or "qnli"
     (inference), fetched from the hub on first use."""
     options = resolve("glue", given, {"subset": tuple(SUBSETS)})
-    name = options["subset"]
-    subset = SUBSETS[name]
-    sizes = {"train": subset.train - subset.valid, "valid": subset.valid, "test": subset.test}
+    subset = SUBSETS[options["subset"]]
     return TextTask(
         name="glue",
         options=options,
-        kind="token",
-        dim=SYMBOLS,
-        length=GLUE_BYTES,
+        length=GLUE_LENGTH,
         classes=len(subset.names),
         names=subset.names,
-        sizes=sizes,
-        dataset=hub_dataset(
-            f"glue-{name}", PREPARATION, _glue_repository(name), lambda: _glue(name), subset=name
-        ),
+        sizes={
+            "train": subset.train - subset.valid,
+            "valid": subset.valid,
+            "test": subset.test,
+        },
+        dataset=GLUE[options["subset"]],
     )
 
 
-LENGTH = 128  # bytes that are read; the next byte is predicted after each
-FILES = {"train": ENGLISH.train[2:3], "valid": ENGLISH.train[3:], "test": ("english-valid.txt",)}
-PASSAGES = {"train": 40_000, "valid": 1000, "test": 2000}
+ENGLISH_LENGTH = 128  # bytes that are read; the next byte is predicted after each
+ENGLISH_FILES = {"train": ENGLISH[2:3], "valid": ENGLISH[3:], "test": (ENGLISH_HELD_OUT,)}
+ENGLISH_PASSAGES = {"train": 40_000, "valid": 1000, "test": 2000}
+
+
+def _from_corpus(name: str, build: Any) -> Dataset:
+    source = {"source": "Project Gutenberg", "corpus": "english", "preparation": PREPARATION}
+    return Dataset(f"{name}-v{PREPARATION}", source, build)
+
+
+def _check_count(what: str, found: int, wanted: int, files: tuple[str, ...]) -> None:
+    if found < wanted:
+        raise FptError(
+            f"There are {found} passages {what} in {', '.join(files)} and {wanted} are needed: "
+            "this is not the English corpus."
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NextByteTask(FiniteTask):
-    """Arrays per split: `<split>_text` (N, LENGTH + 1) uint8, in random order."""
+    """Arrays per split: `<split>_text` (N, length + 1) uint8, in random order."""
+
+    kind: Kind = "token"
+    dim: int = SYMBOLS
+    classes: int = SYMBOLS
 
     def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
         text = load(self.dataset, device)[f"{split}_text"][rows.to(device, non_blocking=True)]
         return Batch(text[..., :-1].long(), text[..., 1:].long())
 
-    def in_random_order(self, split: str) -> bool:
-        return True
-
     def measure_floors(self) -> dict[str, float]:
-        """The most frequent byte, and the most frequent one after the byte before."""
+        """Answering the most frequent byte, or the one that most often follows the byte before."""
         train, test = (load(self.dataset)[f"{split}_text"].long() for split in ("train", "test"))
         before, after = test[:, :-1], test[:, 1:]
         numbers = (train[:, :-1] * SYMBOLS + train[:, 1:]).flatten()
         pairs = torch.bincount(numbers, minlength=SYMBOLS**2).view(SYMBOLS, SYMBOLS)
-        common = pairs.sum(0).argmax()
         return {
-            "majority": (after == common).double().mean().item(),
+            "majority": (after == pairs.sum(0).argmax()).double().mean().item(),
             "byte before": (after == pairs.argmax(1)[before]).double().mean().item(),
         }
 
@@ -172,35 +163,123 @@ class NextByteTask(FiniteTask):
 
 def _english() -> Arrays:
     arrays: Arrays = {}
-    for split, files in FILES.items():
-        found = np.empty((0, LENGTH + 1), np.uint8)
-        for book in documents(ENGLISH, files):
+    for split, files in ENGLISH_FILES.items():
+        wanted, found = ENGLISH_PASSAGES[split], np.empty((0, ENGLISH_LENGTH + 1), np.uint8)
+        for book in documents(files):
             text = np.frombuffer(" ".join(book.split()).encode(), np.uint8)
-            whole = len(text) - len(text) % (LENGTH + 1)
-            found = np.concatenate([found, text[:whole].reshape(-1, LENGTH + 1)])
-            if len(found) >= 4 * PASSAGES[split]:  # enough to draw from
+            whole = len(text) - len(text) % (ENGLISH_LENGTH + 1)
+            found = np.concatenate([found, text[:whole].reshape(-1, ENGLISH_LENGTH + 1)])
+            if len(found) >= 4 * wanted:  # enough to draw from
                 break
-        if len(found) < PASSAGES[split]:
-            raise FptError(
-                f"There are {len(found)} passages of {LENGTH + 1} bytes in {', '.join(files)} and "
-                f"{PASSAGES[split]} are needed: this is not the English corpus."
-            )
-        rng = np.random.Generator(np.random.PCG64(fold("english", split)))
-        arrays[f"{split}_text"] = found[rng.permutation(len(found))[: PASSAGES[split]]]
+        _check_count(f"of {ENGLISH_LENGTH + 1} bytes", len(found), wanted, files)
+        rows = numpy_generator("english", split).permutation(len(found))
+        arrays[f"{split}_text"] = found[rows[:wanted]]
     return arrays
 
 
 def english(**given: Any) -> NextByteTask:
-    """The next byte of English at each of 128 positions. Needs the corpus (FPT_CORPORA)."""
-    source = {"source": "Project Gutenberg", "corpus": ENGLISH.name, "preparation": PREPARATION}
+    """The next byte of English at each of 128 positions. Needs the English corpus."""
     return NextByteTask(
         name="english",
         options=resolve("english", given, {}),
-        kind="token",
-        dim=SYMBOLS,
-        length=LENGTH,
-        reads=LENGTH,
-        classes=SYMBOLS,
-        sizes=dict(PASSAGES),
-        dataset=Dataset(f"english-v{PREPARATION}", source, _english),
+        length=ENGLISH_LENGTH,
+        reads=ENGLISH_LENGTH,
+        sizes=dict(ENGLISH_PASSAGES),
+        random_order=tuple(ENGLISH_PASSAGES),
+        dataset=_from_corpus("english", _english),
+    )
+
+
+AUTHORS: Mapping[str, tuple[str, ...]] = {  # surname -> letters of the names on title pages
+    "Burroughs": ("edgarriceburroughs",),
+    "Haggard": ("hriderhaggard",),
+    "Harte": ("bretharte",),
+    "Hawthorne": ("nathanielhawthorne",),
+    "Henry": ("ohenry",),
+    "Howells": ("williamdeanhowells", "wdhowells"),
+    "James": ("henryjames",),
+    "Trollope": ("anthonytrollope",),
+    "Wells": ("hgwells",),
+    "Wodehouse": ("pgwodehouse",),
+}
+AUTHORS_LENGTH = 256  # bytes of a passage
+AUTHORS_FILES = {"test": ENGLISH[3:], "valid": ENGLISH[2:3], "train": ENGLISH[:2]}
+AUTHORS_PASSAGES = {"train": 1200, "valid": 100, "test": 200}  # per author
+TITLE_PAGE = 30  # lines
+SHARED_WORDS = 8
+PLAIN = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "—": "--", "–": "-", "_": ""})
+
+
+def author_of(book: str) -> str | None:
+    """The author among AUTHORS whom the title page names after its first `by`, or in the line below
+    it; None if there is none."""
+    lines = (line.strip() for line in book.split("\n", TITLE_PAGE)[:TITLE_PAGE])
+    for line, following in pairwise([*filter(None, lines), ""]):
+        found = re.match(r"[\W_]*by(?![^\W_])(.*)", line, re.IGNORECASE)
+        if found:
+            named, below = (re.sub(r"[^a-z]", "", it.lower()) for it in (found[1], following))
+            name = named or below
+            return next((author for author, names in AUTHORS.items() if name in names), None)
+    return None
+
+
+def plain(book: str) -> str:
+    """The middle of a book, without title page, contents and notes, in ASCII with single spaces."""
+    text = book[int(0.1 * len(book)) : int(0.9 * len(book))].translate(PLAIN)
+    text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    return " ".join(text.split())
+
+
+def runs_of_words(text: str) -> Iterator[bytes]:
+    """A hash of each `SHARED_WORDS` words in a row, whatever stands between them."""
+    words = re.findall(r"[a-z]+", text.lower())
+    for i in range(len(words) - SHARED_WORDS + 1):
+        run = " ".join(words[i : i + SHARED_WORDS])
+        yield hashlib.blake2b(run.encode(), digest_size=8).digest()
+
+
+def passages(
+    texts: list[str], author: str, taken: Set[bytes], rng: np.random.Generator
+) -> Iterator[str]:
+    """The passages of an author's books that neither name the author nor have a run of words in
+    `taken`, in random order."""
+    size = AUTHORS_LENGTH
+    cut = [text[i : i + size] for text in texts for i in range(0, len(text) - size + 1, size)]
+    for row in rng.permutation(len(cut)):
+        passage = cut[row]
+        if author.lower() not in passage.lower() and taken.isdisjoint(runs_of_words(passage)):
+            yield passage
+
+
+def _authors() -> Arrays:
+    taken: set[bytes] = set()  # runs of words of the books that are held out
+    arrays: Arrays = {}
+    for split, files in AUTHORS_FILES.items():
+        count, rng = AUTHORS_PASSAGES[split], numpy_generator("authors", split)
+        books: dict[str, list[str]] = {author: [] for author in AUTHORS}
+        for book in documents(files):
+            if (author := author_of(book)) is not None:
+                books[author].append(plain(book))
+        chosen: list[np.ndarray] = []
+        for author, texts in books.items():
+            found = list(islice(passages(texts, author, taken, rng), count))
+            _check_count(f"by {author}", len(found), count, files)
+            chosen += [encode(AUTHORS_LENGTH, passage) for passage in found]
+        labels = np.repeat(np.arange(len(AUTHORS), dtype=np.uint8), count)
+        arrays |= end_to_end(split, chosen, labels)
+        if split != "train":
+            taken |= {run for texts in books.values() for t in texts for run in runs_of_words(t)}
+    return arrays
+
+
+def authors(**given: Any) -> TextTask:
+    """Ten authors by passages of 256 bytes. Needs the English corpus."""
+    return TextTask(
+        name="authors",
+        options=resolve("authors", given, {}),
+        length=AUTHORS_LENGTH,
+        classes=len(AUTHORS),
+        names=tuple(AUTHORS),
+        sizes={split: count * len(AUTHORS) for split, count in AUTHORS_PASSAGES.items()},
+        dataset=_from_corpus("authors", _authors),
     )

@@ -1,14 +1,20 @@
-"""Files of the Hugging Face hub, each at one commit and with one content, and the parquet in them.
+"""The files that data are made from: those of the Hugging Face hub, and texts on this disk.
 
-A revision is a commit, or the word `locked` if no commit was known when it was written down. The
-first use of a file writes commit and SHA-256 into the committed `data/hub.lock.json`; from then on
-that commit is asked for, and another content is an error. Identities (`hub:REPO@locked`, `revision`
-of a data set) keep the word, so that the keys of runs are the same on every machine, without a hub.
+**Hub.** A revision is a commit, or the word `locked` if no commit was known when it was written
+down. The first use of a file writes its commit and SHA-256 into the committed `data/hub.lock.json`;
+later uses ask for that commit, and other content is an error. Identities (`hub:REPO@locked`, the
+`revision` of a data set) keep the word, so that a run has the same key on every machine.
+
+**Texts.** The corpora folder, `FPT_CORPORA` or `data/corpora`, holds text files, plain or `.xz`. A
+line `<|endoftext|>` ends a document.
 """
 
 import hashlib
 import io
+import lzma
+import os
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +28,10 @@ from ..files import DATA, FptError, lock, read_json, write_json
 
 LOCKED = "locked"
 COMMIT = re.compile("[0-9a-f]{40}")
+END = "<|endoftext|>"
+ENGLISH = tuple(f"english-train-{part}.txt" for part in range(4))  # books of Project Gutenberg
+ENGLISH_HELD_OUT = "english-valid.txt"  # books by authors who are not in `ENGLISH`
+
 Kind = Literal["model", "dataset"]
 
 
@@ -31,7 +41,6 @@ class Repository:
 
     name: str  # OWNER/REPO
     revision: str  # a commit, or LOCKED
-    licence: str
     files: dict[str, str]  # split -> file in the repository
 
     def fetch(self, split: str) -> Path:
@@ -40,18 +49,20 @@ class Repository:
 
 
 def fetch(repo: str, file: str, revision: str, kind: Kind = "model") -> Path:
-    """The local path of one file of the repository `repo`, downloaded by the hub client if its
-    cache lacks it. FptError if neither the cache nor the network has it, or if its content is not
-    the one that the lock file states."""
+    """The local path of one file of the repository `repo`, downloaded if the hub's cache lacks it.
+
+    FptError if neither the cache nor the network has it, or if its SHA-256 is not the one in the
+    lock file.
+    """
     name = f"{'datasets/' if kind == 'dataset' else ''}{repo}@{revision}"
     entry = read_lock().get(name, {"commit": "", "sha256": {}})
     asked = entry["commit"] or ("main" if revision == LOCKED else revision)
     path = _downloaded(repo, file, asked, kind)
     digest = file_digest(path)
     if file not in entry["sha256"]:
-        # The hub's cache is .../snapshots/COMMIT/FILE, and a file may lie in folders.
+        # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
         commit = asked if COMMIT.fullmatch(asked) else path.parents[file.count("/")].name
-        entry = _locked(name, file, commit, digest)
+        entry = _add_to_lock(name, file, commit, digest)
     if entry["sha256"][file] != digest:
         raise FptError(
             f"{file} of {repo} at {entry['commit'][:12]} has SHA-256 {digest[:12]} in {path}, but "
@@ -70,8 +81,8 @@ def read_lock() -> dict[str, Any]:
     return read_json(lock_path()) if lock_path().exists() else {}
 
 
-def _locked(name: str, file: str, commit: str, digest: str) -> dict[str, Any]:
-    """The entry `name` with the file in it, which another process may have written meanwhile."""
+def _add_to_lock(name: str, file: str, commit: str, digest: str) -> dict[str, Any]:
+    """The entry `name` with `file` in it, which another process may have added meanwhile."""
     with lock(DATA / "hub.lock", wait=True):
         found = read_lock()
         entry = found.get(name, {"commit": commit, "sha256": {}})
@@ -88,7 +99,7 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
         return Path(hf_hub_download(repo, file, repo_type=kind, revision=revision))
     except RemoteEntryNotFoundError as error:
         raise FptError(f"{repo} has no file {file} at revision {revision}.") from error
-    except Exception as error:  # whatever the client raised, the user can do the same about it
+    except Exception as error:  # whatever the client raised, the remedy is the same
         raise FptError(
             f"{file} of {repo} (revision {revision}) is neither in the Hugging Face cache nor "
             f"downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE unset, or "
@@ -97,7 +108,7 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, computed again when the file changes. FptError if it cannot be read."""
+    """SHA-256 of a file, computed again if the file changes. FptError if it cannot be read."""
     try:
         return _digest(path, path.stat().st_ino, path.stat().st_mtime_ns)
     except OSError as error:
@@ -138,3 +149,55 @@ def decode_image(value: dict[str, Any], mode: str | None = None) -> np.ndarray:
 
     with Image.open(io.BytesIO(value["bytes"])) as image:
         return np.asarray(image.convert(mode) if mode else image)
+
+
+def corpora_folder() -> Path:
+    return Path(os.environ.get("FPT_CORPORA", DATA / "corpora"))
+
+
+def find_corpus_file(name: str) -> Path | None:
+    """The file `name` or `name.xz` in the corpora folder; None if neither is there."""
+    paths = (corpora_folder() / f"{name}{suffix}" for suffix in ("", ".xz"))
+    return next((path for path in paths if path.is_file()), None)
+
+
+def corpus_file(name: str) -> Path:
+    """The file `name` or `name.xz` in the corpora folder; FptError if neither is there."""
+    path = find_corpus_file(name)
+    if path is None:
+        raise FptError(
+            f"The corpus file {name!r} (or {name}.xz) is not in {corpora_folder()}: put it there, "
+            "set FPT_CORPORA to the folder that has it, or make one like it (docs/corpora.md says "
+            "how)."
+        )
+    return path
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, packed or not; FptError if it is damaged or not UTF-8."""
+    try:
+        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
+            yield from file
+    except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+        raise FptError(
+            f"The corpus file {path} is no whole text in UTF-8 ({error}); put it there again."
+        ) from error
+
+
+def documents(files: Iterable[str], by_line: bool = False) -> Iterator[str]:
+    """The documents of `files` in the corpora folder, which end at a line `END`, or, `by_line`, at
+    every line end. FptError if a file is missing or damaged."""
+    for name in files:
+        lines = read_lines(corpus_file(name))
+        if by_line:
+            yield from (line.rstrip("\n") for line in lines if line.strip())
+            continue
+        part: list[str] = []
+        for line in lines:
+            if line.strip() == END:
+                yield "".join(part)
+                part = []
+            else:
+                part.append(line)
+        if part:
+            yield "".join(part)

@@ -1,0 +1,249 @@
+"""Texts and images as streams of token ids.
+
+The tokens of a text are byte-level BPE, trained on the text itself. Those of an image are its
+pixels, row by row, one of 512 colours each: three bits per channel, as many colours as Chen et al.
+(2020) used for Image GPT, on a grid instead of a palette.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tqdm import tqdm
+
+from ..files import FptError
+from ..tasks.datasets import Arrays, Dataset, load
+from ..tasks.image_data import CIFAR_DATA
+from ..tasks.sources import (
+    END,
+    ENGLISH,
+    ENGLISH_HELD_OUT,
+    corpora_folder,
+    corpus_file,
+    decode_image,
+    documents,
+    find_corpus_file,
+    read_lines,
+    read_table,
+)
+from .lines import END_ID, VOCABULARY
+
+VALID_TOKENS = 400_000
+HELD_OUT = 50  # every 50th document or image is held out of a corpus without a held-out file
+PASSAGE = 20_000  # characters: longer documents of such a corpus are cut at line ends
+TOKENIZER_SAMPLE = 24_000_000  # characters; more changes no merge that matters at 4,096 entries
+CHUNK = 1 << 20  # characters encoded at a time, so that a whole book needs little memory
+TEXT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+IMAGES = "images-32x32.parquet"  # in the corpora folder; column `image` with the bytes of each
+PIXELS = ("images", "cifar10-pixels")
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A corpus as ids (uint16) for training and held out, and what is known of it."""
+
+    train: np.ndarray
+    valid: np.ndarray
+    tokenizer: Tokenizer | None = None  # of a text
+    valid_bytes: int | None = None  # UTF-8 bytes behind `valid`, for bits per byte
+    entropy: float | None = None  # nats per token of the generator, if there is one
+    exact: bool = False  # whether `entropy` is exact, not a lower bound
+    sparse: bool = False  # one loss per sequence, at its last token, not one at every token
+
+    @cached_property
+    def digest(self) -> str:
+        return hashlib.sha256(self.train.tobytes() + self.valid.tobytes()).hexdigest()
+
+
+# ------------------------------------------------------------------------------------------- texts
+
+
+@dataclass(frozen=True)
+class Text:
+    """The files of a text in the corpora folder, and how they are cut and encoded."""
+
+    name: str
+    train: tuple[str, ...]
+    valid: str | None = None  # None: every `HELD_OUT`th document is held out
+    by_line: bool = False  # whether every line is a document
+    vocabulary: int = VOCABULARY
+
+
+_ENGLISH = Text("english", ENGLISH, ENGLISH_HELD_OUT)
+TEXTS = {
+    text.name: text
+    for text in (
+        _ENGLISH,
+        Text("kannada", ("kannada.txt",), by_line=True),
+        Text("javascript", ("javascript.txt",)),
+        Text("amino-acids", ("amino-acids.txt",), by_line=True),
+        # The same text in shorter tokens: its 256 bytes and `END`, and their most frequent pairs.
+        replace(_ENGLISH, name="english-bytes", vocabulary=257),
+        replace(_ENGLISH, name="english-512", vocabulary=512),
+    )
+}
+
+
+def own_text(name: str) -> Path | None:
+    """The reader's own text NAME.txt or NAME.txt.xz in the corpora folder, if it is there."""
+    return find_corpus_file(f"{name}.txt") if TEXT_NAME.fullmatch(name) else None
+
+
+def text_named(name: str) -> Text:
+    """The text `name`; without a line `END`, each line of a reader's own text is a document.
+    FptError if there is no such text."""
+    if name in TEXTS:
+        return TEXTS[name]
+    path = own_text(name)
+    if path is None:
+        raise FptError(
+            f"There is no corpus {name!r}; choose one of {', '.join(TEXTS)}, or put {name}.txt "
+            f"into {corpora_folder()}."
+        )
+    by_line = all(line.strip() != END for line in read_lines(path))
+    return Text(name, (f"{name}.txt",), by_line=by_line)
+
+
+def passages(text: Text) -> Iterator[str]:
+    """The training documents, longer ones in parts that end where a line does, or anywhere in a
+    line that is itself too long: a text may be a few large files."""
+    for document in documents(text.train, text.by_line):
+        part = ""
+        for line in document.splitlines(keepends=True):
+            for start in range(0, len(line), PASSAGE):
+                part += line[start : start + PASSAGE]
+                if len(part) >= PASSAGE:
+                    yield part
+                    part = ""
+        if part:
+            yield part
+
+
+def split(text: Text) -> tuple[Iterator[str], Iterator[str]]:
+    """Training and held-out documents, or passages of them."""
+    if text.valid is not None:
+        return documents(text.train), documents((text.valid,))
+    if sum(1 for _ in passages(text)) < HELD_OUT:
+        raise FptError(
+            f"The corpus {text.name!r} is too small: it needs {HELD_OUT} documents or more, or "
+            f"as many passages of {PASSAGE:,} characters."
+        )
+    first, second = (enumerate(passages(text), start=1) for _ in range(2))
+    train = (passage for index, passage in first if index % HELD_OUT)
+    valid = (passage for index, passage in second if not index % HELD_OUT)
+    return train, valid
+
+
+def train_tokenizer(text: Text) -> Tokenizer:
+    """Byte-level BPE with the vocabulary of the text, `END` first (id 0)."""
+
+    def sample() -> Iterator[str]:
+        left = TOKENIZER_SAMPLE
+        for document in split(text)[0]:
+            yield document[:left]
+            left -= len(document)
+            if left <= 0:
+                return
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=text.vocabulary,
+        special_tokens=[END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(sample(), trainer)
+    return tokenizer
+
+
+def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int) -> np.ndarray:
+    """The documents one after the other, each ended by `END`, as uint16 ids; at most `limit`."""
+    parts = [np.zeros(0, np.uint16)]
+    with tqdm(desc="encode", unit="tok", unit_scale=True, disable=None) as bar:
+        for text in texts:
+            ids: list[int] = []
+            for start in range(0, len(text), CHUNK):
+                ids += tokenizer.encode(text[start : start + CHUNK]).ids
+            parts.append(np.array([*ids, END_ID], dtype=np.uint16))
+            bar.update(len(parts[-1]))
+            if bar.n >= limit:
+                break
+    return np.concatenate(parts)[:limit]
+
+
+def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
+    """The first `tokens` training tokens of the text `name`, or all it has, prepared once."""
+    source = text_named(name)
+    content = hashlib.sha256()  # of the files: they may be replaced
+    for part in (*source.train, *([source.valid] if source.valid else [])):
+        content.update(corpus_file(part).read_bytes())
+    key = f"corpora/{name}-{content.hexdigest()[:12]}-{source.vocabulary}"
+
+    def build_tokenizer() -> Arrays:
+        return {"json": np.frombuffer(train_tokenizer(source).to_str(pretty=True).encode(), "u1")}
+
+    stored = load(Dataset(f"{key}-tokenizer", {}, build_tokenizer))["json"].numpy()
+    tokenizer = Tokenizer.from_str(stored.tobytes().decode())
+    tokenizer.encode_special_tokens = True  # `END` inside a line is text: id 0 ends documents only
+
+    def build() -> Arrays:
+        train, valid = split(source)
+        return {
+            "train": encode(tokenizer, train, tokens),
+            "valid": encode(tokenizer, valid, valid_tokens),
+        }
+
+    arrays = load(Dataset(f"{key}-{tokens}-{valid_tokens}-v2", {}, build))
+    train, valid = arrays["train"].numpy(), arrays["valid"].numpy()
+    text = tokenizer.decode(valid.tolist(), skip_special_tokens=True)
+    return Stream(train, valid, tokenizer, len(text.encode()))
+
+
+# ------------------------------------------------------------------------------------------ images
+
+
+def pixel_ids(images: np.ndarray) -> np.ndarray:
+    """(N, H, W, 3) uint8 -> (N * (H * W + 1),) uint16: ids 1 to 512, and `END_ID` after each."""
+    high = (images >> 5).astype(np.uint16)
+    ids = 1 + (high[..., 0] << 6) + (high[..., 1] << 3) + high[..., 2]
+    rows = ids.reshape(len(ids), -1)
+    return np.pad(rows, ((0, 0), (0, 1)), constant_values=END_ID).ravel()
+
+
+def photographs(tokens: int, valid_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+    """Training and held-out images of the file `IMAGES`, as many as are needed."""
+    path = corpus_file(IMAGES)
+    column = read_table(path, "image")["image"]
+    if len(column) < HELD_OUT:
+        raise FptError(f"{path} has {len(column)} images; {HELD_OUT} are the least.")
+    held_out = np.arange(len(column)) % HELD_OUT == HELD_OUT - 1
+
+    def decode(rows: np.ndarray, wanted: int) -> np.ndarray:
+        images: list[np.ndarray] = []
+        for value in tqdm(column.take(rows[:wanted]).to_pylist(), desc="images", disable=None):
+            images.append(decode_image(value, "RGB"))
+            height, width, _ = images[0].shape
+            if images[-1].shape != images[0].shape:
+                raise FptError(f"{path} has images of different sizes; one size is expected.")
+            if len(images) * height * width >= wanted:
+                break
+        return np.stack(images)
+
+    return decode(np.flatnonzero(~held_out), tokens), decode(np.flatnonzero(held_out), valid_tokens)
+
+
+def pixel_stream(name: str, tokens: int, valid_tokens: int) -> Stream:
+    """The images of one of `PIXELS`: the first `tokens` training ids, or all it has."""
+    if name == "images":
+        train, valid = photographs(tokens, valid_tokens)
+    else:
+        arrays = load(CIFAR_DATA)
+        train, valid = (arrays[f"{part}_images"].numpy() for part in ("train", "valid"))
+    return Stream(pixel_ids(train)[:tokens], pixel_ids(valid)[:valid_tokens])
