@@ -8,6 +8,7 @@ on all cores are compared with the plain loop too, by the clock and so on a quie
 Writes results/<device kind>.json and .svg beside this file.
 """
 
+import gc
 import json
 import time
 from collections.abc import Callable
@@ -169,7 +170,9 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     where it is read: their share of a step is a little too high.
     """
     device = torch.device(case.kind)
-    devices.release_memory(device)  # of the case before
+    if device.type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()  # of the case before
     specs, task = specs_of(case), get_task(case.task, **case.options)
     packed, single = Loop(specs, task, device), Loop(specs[:1], task, device)
     plain = PlainRun(specs[0], task, device)

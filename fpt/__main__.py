@@ -9,46 +9,13 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn
 
 from .files import PROFILES, FptError, check_names, current_profile
-
-
-def render(args: argparse.Namespace) -> None:
-    from .report import render as report
-
-    report.render(args.section, args.profile)
-
-
-def index(args: argparse.Namespace) -> None:
-    from .report import index as front
-
-    front.index(args.profile)
-
-
-def sheet(args: argparse.Namespace) -> None:
-    from .report.sheet import contact_sheet
-
-    for path in contact_sheet(args.profile):
-        print(path)
-
-
-def merge(args: argparse.Namespace) -> None:
-    from .records import store
-
-    taken, present = store(args.profile).merge(Path(args.folder))
-    print(f"{taken} files taken, {present} were here already")
-
-
-TORCH_FREE: dict[str, Callable[[argparse.Namespace], None]] = {
-    "render": render,
-    "index": index,
-    "sheet": sheet,
-    "merge": merge,
-}
+from .records import store
 
 
 def one_line(
@@ -100,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--shard", metavar="I/N", help="this part of the packs only")
     run.add_argument("--device", default="auto", choices=devices)
     run.add_argument("--workers", type=int, help="packs side by side; default one per CPU core")
+    run.add_argument("--max-runs", type=int, help="of one pack; by default 8")
     run.add_argument("--executor", default="processes", choices=("processes", "ray"))
     run.add_argument("--address", help="of a Ray cluster, such as auto or 10.0.0.1:6379")
     run.add_argument("--gpus", type=float, default=1.0, help="part of a GPU per pack, with ray")
@@ -121,9 +89,9 @@ def parser() -> argparse.ArgumentParser:
     verb("index", "Write the page that links a profile's notebooks, tables and figures.")
     verb("sheet", "Lay all figures of a profile on contact sheets, in colour and in grey.")
 
-    verify = verb("verify", "Recompute random printed means and records; status 1 if one differs.")
+    verify = verb("verify", "Compute random records again; exit status 1 if one differs.")
     verify.add_argument("section", nargs="?", metavar="SECTION", help="by default all")
-    verify.add_argument("--cells", type=int, default=3, help="of each section, and records")
+    verify.add_argument("--count", type=int, default=3, help="records of each section")
     verify.add_argument("--seed", type=int, default=0, help="of the choice")
     verify.add_argument("--retrain", action="store_true", help="instead of testing parameters")
     verify.add_argument("--device", default="auto", choices=devices)
@@ -152,8 +120,19 @@ def dispatch(args: argparse.Namespace) -> int:
         if args.profile is None:
             args.profile = current_profile()
         check_names("profile", [args.profile], PROFILES)
-    function = TORCH_FREE.get(args.verb) or getattr(import_module("fpt.commands"), args.verb)
-    return function(args) or 0
+    match args.verb:  # the verbs that need no torch, and thus start at once
+        case "render":
+            import_module("fpt.report.render").render(args.section, args.profile)
+        case "index":
+            import_module("fpt.report.index").index(args.profile)
+        case "sheet":
+            print(*import_module("fpt.report.sheet").contact_sheet(args.profile), sep="\n")
+        case "merge":
+            taken, present = store(args.profile).merge(Path(args.folder))
+            print(f"{taken} files taken, {present} were here already")
+        case verb:
+            return getattr(import_module("fpt.commands"), verb)(args) or 0
+    return 0
 
 
 def terminated(number: int, frame: object) -> NoReturn:

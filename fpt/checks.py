@@ -6,12 +6,11 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from .analysis.registration import registered_seeds
-from .backbones.weights import check_identity
 from .files import FptError, check_names
 
 
 class Allowed(NamedTuple):
-    """Type and range of a setting, both ends included."""
+    """Type and range of a value, both ends included."""
 
     kind: type
     least: float
@@ -31,19 +30,13 @@ SETTINGS: Mapping[str, Allowed] = {
     "dropout": Allowed(float, 0, 0.99),
     "augment": Allowed(bool, False, True),
 }
+SEED = Allowed(int, 0, 2**63 - 1)
 EXPECTED = {
     float: "a number such as 0.001 or 1.0e-3, from {} to {}",
     int: "a whole number from {} to {}",
     bool: "true or false",
 }
-EXTRA = ("tasks", "arms", "seeds", "keep", "lrs", "search")  # of a section's block too
 MOST_SEEDS = 1000
-
-
-def check_mapping(where: str, given: Any) -> Mapping[str, Any]:
-    if not isinstance(given, Mapping):
-        raise FptError(f"{where}: expected settings by name, found {given!r}.")
-    return given
 
 
 @contextmanager
@@ -55,102 +48,75 @@ def placed(where: str) -> Iterator[None]:
         raise FptError(f"{where}: {error}") from error
 
 
-def check_list(where: str, given: Any, allowed: Iterable[str]) -> None:
+def check_value(where: str, value: Any, allowed: Allowed) -> Any:
+    """`value` in its type, of which a whole number may be a float."""
+    kinds = (int, float) if allowed.kind is float else (allowed.kind,)
+    if type(value) not in kinds or not allowed.least <= value <= allowed.most:
+        wanted = EXPECTED[allowed.kind].format(allowed.least, allowed.most)
+        raise FptError(f"{where}: expected {wanted}, found {value!r}.")
+    return allowed.kind(value)
+
+
+def check_mapping(where: str, given: Any) -> Mapping[str, Any]:
+    if not isinstance(given, Mapping):
+        raise FptError(f"{where}: expected settings by name, found {given!r}.")
+    return given
+
+
+def check_complete(where: str, given: Any, names: Iterable[str]) -> None:
+    """`given` has all of `names` and no others."""
+    names = list(names)
+    check_names(where, check_mapping(where, given), names)
+    if absent := [name for name in names if name not in given]:
+        raise FptError(f"{where}: {', '.join(absent)} missing; it needs {', '.join(names)}.")
+
+
+def check_list(
+    where: str, given: Any, check: Callable[[Any], Any] = lambda value: value
+) -> list[Any]:
+    """The values of a list, each different and as `check` gives it."""
     if not isinstance(given, list) or not given:
-        raise FptError(
-            f"{where}: expected a list such as [{next(iter(allowed))}], found {given!r}."
-        )
-    check_names(where, given, allowed)
-    for name in given:
-        if given.count(name) > 1:
-            raise FptError(f"{where}: {name!r} stands twice; name it once.")
+        raise FptError(f"{where}: expected a list such as [a, b], found {given!r}.")
+    values = [check(value) for value in given]
+    for value in values:
+        if values.count(value) > 1:
+            raise FptError(f"{where}: {value!r} stands twice; name it once.")
+    return values
+
+
+def check_named(where: str, given: Any, allowed: Iterable[str]) -> list[str]:
+    """The names of a list."""
+    names = check_list(where, given)
+    check_names(where, names, allowed)
+    return names
 
 
 def check_roles(
-    where: str, block: Any, allowed: Iterable[str], check: Callable[[str], object]
+    where: str, given: Any, allowed: Iterable[str], check: Callable[[str], object]
 ) -> None:
     """Names by role; each must pass `check`."""
-    check_names(where, check_mapping(where, block), sorted(allowed))
-    for role, name in block.items():
+    check_names(where, check_mapping(where, given), sorted(allowed))
+    for role, name in given.items():
         if not isinstance(name, str):
             raise FptError(f"{where}.{role}: expected a name, found {name!r}.")
         with placed(f"{where}.{role}"):
             check(name)
 
 
-def check_weights(weights: str) -> None:
-    check_identity(weights.replace("{seed}", "0"))
-
-
-def check_settings(where: str, block: Any, extra: Iterable[str] = ()) -> dict[str, Any]:
-    """`block`, whose SETTINGS have their types; it may have the names `extra` too."""
-    check_names(where, check_mapping(where, block), (*SETTINGS, *extra))
-    for name in block.keys() & SETTINGS:
-        value, (kind, least, most) = block[name], SETTINGS[name]
-        if type(value) not in ((int, float) if kind is float else (kind,)) or not (
-            least <= value <= most
-        ):
-            wanted = EXPECTED[kind].format(least, most)
-            raise FptError(f"{where}.{name}: expected {wanted}, found {value!r}.")
+def check_settings(where: str, given: Any, extra: Iterable[str] = ()) -> dict[str, Any]:
+    """`given`, whose SETTINGS have their types; it may have the names `extra` too."""
+    check_names(where, check_mapping(where, given), (*SETTINGS, *extra))
     return {
-        name: SETTINGS[name].kind(value) if name in SETTINGS else value
-        for name, value in block.items()
+        name: check_value(f"{where}.{name}", value, SETTINGS[name]) if name in SETTINGS else value
+        for name, value in given.items()
     }
 
 
-def arm_settings(where: str, block: Any, tasks: Iterable[str]) -> dict[str, Any]:
-    """Settings of an arm; its `lr` may be given for each of some `tasks`."""
-    rates = check_mapping(where, block).get("lr")
-    if not isinstance(rates, Mapping):
-        return check_settings(where, block)
-    check_names(f"{where}.lr", rates, tasks)
-    by_task = {
-        task: check_settings(f"{where}.lr.{task}", {"lr": it})["lr"] for task, it in rates.items()
-    }
-    others = {name: value for name, value in block.items() if name != "lr"}
-    return {**check_settings(where, others), "lr": by_task}
-
-
-def seeds_of(where: str, given: Any) -> list[int]:
+def check_seeds(where: str, given: Any) -> list[int]:
     """A list of seeds, or {registered: N} for the first N that follow from the registration of the
     lab's claims (`fpt.analysis.registration`)."""
     if isinstance(given, Mapping):
-        check_names(where, given, ("registered",))
-        count = given.get("registered")
-        if type(count) is not int or not 0 < count <= MOST_SEEDS:
-            raise FptError(f"{where}.registered: expected 1 to {MOST_SEEDS}, found {count!r}.")
-        return registered_seeds(count)
-    if not isinstance(given, list) or not given or not all(type(seed) is int for seed in given):
-        raise FptError(f"{where}: expected a list of whole numbers, found {given!r}.")
-    if min(given) < 0 or max(given) >= 2**63 or len(set(given)) < len(given):
-        raise FptError(
-            f"{where}: expected different whole numbers from 0 to below 2^63, found {given!r}."
-        )
-    return given
-
-
-def check_role(where: str, arm: str, kind: str, role: str, there: Iterable[str]) -> None:
-    if role not in there:
-        raise FptError(f"{where}: {arm!r} needs {kind} {role!r}; there are {', '.join(there)}.")
-
-
-def check_rates(where: str, block: Mapping[str, Any], seeds: Iterable[int]) -> None:
-    """A block with `lrs` trains at each of them; its `search` names the seeds that choose among
-    them, which must not be those that are reported (`fpt.analysis.tuning`)."""
-    lrs = block.get("lrs")
-    rates = [
-        check_settings(f"{where}.lrs", {"lr": lr})["lr"]
-        for lr in (lrs if isinstance(lrs, list) else ())
-    ]
-    if len(rates) < 2 or len(set(rates)) < len(rates):
-        raise FptError(
-            f"{where}.lrs: expected two or more different rates such as [0.001, 0.01], "
-            f"found {lrs!r}."
-        )
-    if "lr" in block:
-        raise FptError(f"{where}.lr: a block with lrs has no rate of its own; leave it out.")
-    if both := sorted(set(seeds_of(f"{where}.search", block.get("search"))) & set(seeds)):
-        raise FptError(
-            f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
-            f"{', '.join(map(str, both))}."
-        )
+        check_complete(where, given, ("registered",))
+        most = Allowed(int, 1, MOST_SEEDS)
+        return registered_seeds(check_value(f"{where}.registered", given["registered"], most))
+    return check_list(where, given, lambda seed: check_value(where, seed, SEED))

@@ -5,38 +5,37 @@ then by its section's: the nearest to the table wins. Anything unknown or out of
 FptError that names the place in params.yaml and what is allowed there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from .backbones import backbone
 from .backbones.initialisations import INITS
+from .backbones.weights import check_identity
 from .checks import (
-    EXTRA,
     SETTINGS,
-    arm_settings,
+    check_complete,
     check_list,
     check_mapping,
-    check_rates,
-    check_role,
+    check_named,
     check_roles,
+    check_seeds,
     check_settings,
-    check_weights,
+    check_value,
     placed,
-    seeds_of,
 )
-from .files import PROFILES, FptError, check_names, read_params
-from .report.pages import notebooks
+from .files import PROFILES, FptError, check_names, notebooks, read_params
 from .sections.arms import ARMS, Arm
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task
 from .training.flops import as_costly
 from .training.loop import TRAIN_ITEMS
 
-OPTIONAL: Mapping[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out
+OPTIONAL: dict[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out
 LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
 LONG_TEST_ITEMS = 2000  # test examples of such a task at most
+OF_BLOCK = ("tasks", "arms", "seeds", "keep", "lrs", "search")  # of a section, beside SETTINGS
 
 
 @dataclass(frozen=True)
@@ -81,18 +80,13 @@ class Profile:
 def load(name: str, path: Path | None = None) -> Profile:
     """The profile `name` of params.yaml, or of the file `path`, checked whole."""
     check_names("profile", [name], PROFILES)
-    names = [field.name for field in fields(Profile) if field.name != "name"]
     block = check_mapping(name, read_params(path).get(name))
-    check_names(name, block, names)
-    if absent := [field for field in names if field not in block]:
-        raise FptError(f"{name}: {', '.join(absent)} missing; it needs {', '.join(names)}.")
-    check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda"))
-    check_roles(f"{name}.bodies", block["bodies"], {arm.body for arm in ARMS.values()}, backbone)
-    sources = {arm.weights for arm in ARMS.values()}
-    check_roles(f"{name}.weights", block["weights"], sources, check_weights)
-    defaults = {**OPTIONAL, **check_settings(f"{name}.defaults", block["defaults"])}
-    if absent := [setting for setting in SETTINGS if setting not in defaults]:
-        raise FptError(f"{name}.defaults: {', '.join(absent)} missing.")
+    check_complete(name, block, [field.name for field in fields(Profile) if field.name != "name"])
+    arms, sources = ARMS.values(), {arm.weights for arm in ARMS.values()}
+    check_roles(f"{name}.bodies", block["bodies"], {arm.body for arm in arms}, backbone)
+    check_roles(f"{name}.weights", block["weights"], sources, _check_weights)
+    defaults = OPTIONAL | check_settings(f"{name}.defaults", block["defaults"])
+    check_complete(f"{name}.defaults", defaults, SETTINGS)
     tasks = {}
     for task, given in check_mapping(f"{name}.tasks", block["tasks"]).items():
         where = f"{name}.tasks.{task}"
@@ -100,20 +94,34 @@ def load(name: str, path: Path | None = None) -> Profile:
         check_mapping(f"{where}.options", tasks[task].get("options", {}))
         with placed(where):
             _task(task, tasks[task])
-    arms = check_mapping(f"{name}.arms", block["arms"])
-    check_names(f"{name}.arms", arms, ARMS)
+    check_names(f"{name}.arms", check_mapping(f"{name}.arms", block["arms"]), ARMS)
     profile = Profile(
         name=name,
-        train_on=tuple(block["train_on"]),
+        train_on=tuple(check_named(f"{name}.train_on", block["train_on"], ("cpu", "cuda"))),
         bodies=block["bodies"],
         weights=block["weights"],
-        seeds=tuple(seeds_of(f"{name}.seeds", block["seeds"])),
+        seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"])),
         defaults=defaults,
         tasks=tasks,
-        arms={arm: arm_settings(f"{name}.arms.{arm}", it, tasks) for arm, it in arms.items()},
+        arms={arm: _arm(f"{name}.arms.{arm}", it, tasks) for arm, it in block["arms"].items()},
         sections={},
     )
     return replace(profile, sections=_sections(profile, block["sections"]))
+
+
+def _arm(where: str, given: Any, tasks: Iterable[str]) -> dict[str, Any]:
+    """Settings of an arm, whose `lr` may be given by task."""
+    rates = check_mapping(where, given).get("lr")
+    if not isinstance(rates, Mapping):
+        return check_settings(where, given)
+    check_names(f"{where}.lr", rates, tasks)
+    others = check_settings(where, {name: it for name, it in given.items() if name != "lr"})
+    by_task = {it: check_value(f"{where}.lr.{it}", lr, SETTINGS["lr"]) for it, lr in rates.items()}
+    return {**others, "lr": by_task}
+
+
+def _check_weights(weights: str) -> None:
+    check_identity(weights.replace("{seed}", "0"))
 
 
 def _sections(profile: Profile, given: Any) -> dict[str, tuple[Mapping[str, Any], ...]]:
@@ -128,25 +136,39 @@ def _sections(profile: Profile, given: Any) -> dict[str, tuple[Mapping[str, Any]
 
 
 def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
-    """One block of a section: each of its arms on each of its tasks."""
-    block = check_settings(where, given, EXTRA)
-    check_list(f"{where}.arms", block.get("arms"), ARMS)
-    check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
-    for arm in (ARMS[name] for name in block["arms"]):
-        check_role(f"{where}.arms", arm.name, "body", arm.body, profile.bodies)
+    """One block of a section: each of its arms on each of its tasks.
+
+    A block with `lrs` trains at each of these rates; its `search` names the seeds that choose among
+    them, which must not be those that are reported (`fpt.analysis.tuning`).
+    """
+    block = check_settings(where, given, OF_BLOCK)
+    arms = [ARMS[name] for name in check_named(f"{where}.arms", block.get("arms"), ARMS)]
+    check_named(f"{where}.tasks", block.get("tasks"), profile.tasks)
+    for arm in arms:
+        check_names(f"{where}.arms: body of {arm.name}", [arm.body], profile.bodies)
         if INITS[arm.init].reads_weights:
-            check_role(f"{where}.arms", arm.name, "weights", arm.weights, profile.weights)
-    if "seeds" in block:
-        block["seeds"] = seeds_of(f"{where}.seeds", block["seeds"])
+            check_names(f"{where}.arms: weights of {arm.name}", [arm.weights], profile.weights)
+    block["seeds"] = check_seeds(f"{where}.seeds", block.get("seeds", list(profile.seeds)))
     if type(block.get("keep", False)) is not bool:
         raise FptError(f"{where}.keep: expected true or false, found {block['keep']!r}.")
-    if "lrs" in block or "search" in block:
-        check_rates(where, block, block.get("seeds", profile.seeds))
-    probes = [arm for arm in block["arms"] if ARMS[arm].procedure == "probe"]
+    probes = [arm.name for arm in arms if arm.procedure == "probe"]
     if probes and ("lrs" in block or block.get("keep")):
         raise FptError(
             f"{where}: a probe has no learning rate and keeps no parameters; leave "
             f"{', '.join(probes)} out."
+        )
+    if "lrs" not in block and "search" not in block:
+        return block
+    rates, search = f"{where}.lrs", check_seeds(f"{where}.search", block.get("search"))
+    block["lrs"] = check_list(
+        rates, block.get("lrs"), lambda lr: check_value(rates, lr, SETTINGS["lr"])
+    )
+    if "lr" in block:
+        raise FptError(f"{where}.lr: a block with lrs has no rate of its own; leave it out.")
+    if both := sorted(set(search) & set(block["seeds"])):
+        raise FptError(
+            f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
+            f"{', '.join(map(str, both))}."
         )
     return block
 
@@ -176,15 +198,15 @@ def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any)
     most = LONG_TEST_ITEMS if data.length >= LONG else whole
     test_items = min(values["test_items"] or whole, most)
     values["test_items"] = test_items if test_items < whole else 0
-    body = backbone(profile.bodies[arm.body])
+    frozen = backbone(profile.bodies[arm.body])
     if arm.body == "lstm-flops":
-        body = as_costly(body, backbone(profile.bodies["transformer"]), data.length)
-    trainable = body.groups if arm.trainable is None else arm.trainable
-    if not body.positions:
+        frozen = as_costly(frozen, backbone(profile.backbone), data.length)
+    trainable = frozen.groups if arm.trainable is None else arm.trainable
+    if not frozen.positions:
         trainable = tuple(group for group in trainable if group != "positions")
     spec = RunSpec(
         data=canonical(data.identity),
-        backbone=body.name,
+        backbone=frozen.name,
         init=arm.init,
         weights=weights_of(profile, arm, seed),
         trainable=tuple(sorted(trainable)),
@@ -234,9 +256,9 @@ def expand(profile: Profile, section: str) -> list[Run]:
                 block.get("keep", False),
                 seed in search,
             )
-            for task in block.get("tasks", ())
+            for task in block["tasks"]
             for arm in block["arms"]
-            for rate in [{"lr": float(lr)} for lr in block.get("lrs", ())] or [{}]
-            for seed in (*search, *block.get("seeds", profile.seeds))
+            for rate in [{"lr": lr} for lr in block.get("lrs", ())] or [{}]
+            for seed in (*search, *block["seeds"])
         ]
     return runs

@@ -44,6 +44,11 @@ class FptError(Exception):
     """
 
 
+def notebooks() -> list[Path]:
+    """Every notebook, one for each section, in reading order."""
+    return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
+
+
 def check_names(what: str, given: Iterable[Any], allowed: Iterable[Any]) -> None:
     """FptError for the first of the names `given` that is not `allowed`, with the nearest that
     are."""

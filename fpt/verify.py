@@ -1,17 +1,12 @@
-"""Whether the numbers of a report can be had again.
-
-The means of random printed cells are recomputed from the records, and the test accuracy of random
-records from the parameters that were kept beside them (tested again), or by training from scratch.
-"""
+"""Whether recorded numbers can be had again: the test accuracy of random records is computed from
+the parameters that were kept beside them (tested again), or by training from scratch."""
 
 import math
 import random
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import pandas as pd
 import torch
 
 from .analysis.cells import CHOSEN
@@ -19,9 +14,9 @@ from .config import Run
 from .records import Record, Store
 from .sections.section import Section
 from .training.device import environment
-from .training.kept import kept_row
-from .training.loop import Loop
-from .training.train import task_of, train
+from .training.evaluation import evaluate
+from .training.kept import trained_model
+from .training.train import train
 
 SAME = ("device", "precision", "torch", "transformers")  # what must agree for equal numbers
 # If they do not, rounding turns answers that are close to a tie, to either side: of n that turn,
@@ -36,10 +31,10 @@ SUMMED = 1e-9  # equal numbers, computed in another order
 
 @dataclass(frozen=True)
 class Check:
-    """An accuracy in [0, 1] held against what was `found`, up to `tolerance`, which it has for
-    `reason`; `found` None: there is nothing to hold it against."""
+    """The recorded test accuracy of a run, in [0, 1], against the one that was `found` again; None
+    if there was nothing to find it from. They may differ by `tolerance`, for `reason`."""
 
-    what: str
+    run: Run
     recorded: float
     found: float | None
     how: str
@@ -53,64 +48,40 @@ class Check:
         return abs(self.found - self.recorded) <= self.tolerance + SUMMED
 
     def __str__(self) -> str:
-        start = f"{self.what}: {100 * self.recorded:.2f}"
-        if self.found is None:
-            return f"  not checked  {start}; {self.how}"
-        word = "matches" if self.matches else "DIFFERS"
-        end = f"{self.how} {100 * self.found:.2f}"
+        word = {True: "matches", False: "DIFFERS", None: "not checked"}[self.matches]
+        name = f"{self.run.arm} on {self.run.task}, seed {self.run.spec.seed} ({self.run.key[:8]})"
+        line = f"  {word:11}  {name}: {100 * self.recorded:.2f}; {self.how}"
+        if self.found is not None:
+            line += f" {100 * self.found:.2f}"
         if self.reason:
-            end += f"; up to {100 * self.tolerance:.2f} points allowed, since {self.reason}"
-        return f"  {word:11}  {start}, {end}"
+            line += f"; up to {100 * self.tolerance:.2f} points allowed, since {self.reason}"
+        return line
 
 
 def checks_of(
     part: Section, count: int, seed: int, device: torch.device, retrain: bool = False
 ) -> list[Check]:
-    """Checks of `count` random printed cells of a section and of as many random records."""
-    draw = random.Random(seed)
-    cells = printed(part)
-    checks = [mean_of(part, *cell) for cell in draw.sample(cells, min(count, len(cells)))]
+    """Checks of `count` random records of a section."""
     present = part.records()
     runs = [run for run in part.runs if run.key in present and present[run.key].status == "done"]
-    again = retrained if retrain else retested
-    for run in draw.sample(runs, min(count, len(runs))):
-        checks.append(again(part, run, present[run.key], device))
-    return checks
-
-
-def printed(part: Section) -> list[tuple[str, str, float]]:
-    """Arm, task and mean of every accuracy of ours that the tables of a section print."""
-    found = set()
-    for path in (part.folder / "tables" / part.name).glob("*.csv"):
-        if path.stat().st_size > 1:  # one without rows is written without columns
-            table = pd.read_csv(path).rename(columns={"arm": "row"})
-            if {"of", "row", "task", "mean"} <= set(table.columns):
-                ours = table[table["of"].isin(("ours", "tuned"))].dropna(subset="mean")
-                found |= set(ours[["row", "task", "mean"]].itertuples(index=False, name=None))
-    return sorted(found)
-
-
-def mean_of(part: Section, arm: str, task: str, mean: float) -> Check:
-    """A printed mean against that of the records."""
-    present = part.part([task], [arm]).records()
-    values = [_accuracy(record) for record in present.values() if record.status == "done"]
-    found = math.fsum(values) / len(values) if values else math.nan
-    return Check(f"{arm} on {task}, the printed mean", mean, found, "the mean of the records is")
+    check = retrained if retrain else retested
+    drawn = random.Random(seed).sample(runs, min(count, len(runs)))
+    return [check(part, run, present[run.key], device) for run in drawn]
 
 
 def retested(part: Section, run: Run, record: Record, device: torch.device) -> Check:
     """The parameters kept with a record, on the whole test set."""
+    recorded, spec = record.metrics[CHOSEN], run.spec
     if part.store.parameters(record) is None:
         how = "no parameters were kept: train it again (--retrain)"
-        return Check(_named(run), _accuracy(record), None, how)
-    loop = Loop([run.spec], task_of(run.spec), device)
-    loop.rows.bind(kept_row(record, part.store, loop.rows).to(device))
-    (found,) = loop.evaluate("test", [0], run.spec.test_items)
+        return Check(run, recorded, None, how)
+    model = trained_model(record, part.store, device)
+    (found,) = evaluate(model, "test", [spec.seed], device, spec.test_items)
     reason = elsewhere(record, device)
-    answers = int(found["items"]) * loop.task.reads * loop.task.answers
+    answers = int(found["items"]) * model.task.reads * model.task.answers
     tolerance = max(1, math.isqrt(answers // CLOSE)) / answers if reason else 0.0
     how = "the kept parameters give"
-    return Check(_named(run), _accuracy(record), found["accuracy"], how, tolerance, reason)
+    return Check(run, recorded, found["accuracy"], how, tolerance, reason)
 
 
 def retrained(part: Section, run: Run, record: Record, device: torch.device) -> Check:
@@ -121,13 +92,12 @@ def retrained(part: Section, run: Run, record: Record, device: torch.device) -> 
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / part.profile.name / "records")
         made = train(specs, store, device=device, cache=Path(folder))
-    again = next(it for it in made if it.key == run.key)
-    reason = "; ".join(
-        filter(None, [elsewhere(record, device), "it trained without its pack" if alone else ""])
-    )
+    found = next(it.metrics[CHOSEN] for it in made if it.key == run.key)
+    reasons = [elsewhere(record, device), "it trained without its pack" if alone else ""]
+    reason = "; ".join(filter(None, reasons))
     tolerance = TRAINED_ELSEWHERE if reason else 0.0
     how = "training again gives"
-    return Check(_named(run), _accuracy(record), _accuracy(again), how, tolerance, reason)
+    return Check(run, record.metrics[CHOSEN], found, how, tolerance, reason)
 
 
 def elsewhere(record: Record, device: torch.device) -> str:
@@ -135,19 +105,3 @@ def elsewhere(record: Record, device: torch.device) -> str:
     here, there = environment(device), record.environment
     names = [name for name in SAME if there.get(name) != here[name]]
     return "; ".join(f"{name} was {there.get(name)}, here {here[name]}" for name in names)
-
-
-def _accuracy(record: Record) -> float:
-    return float(record.metrics.get(CHOSEN, math.nan))
-
-
-def _named(run: Run) -> str:
-    return f"{run.arm} on {run.task}, seed {run.spec.seed} ({run.key[:8]})"
-
-
-def summary(checks: Sequence[Check]) -> str:
-    states = [check.matches for check in checks]
-    return (
-        f"{states.count(True)} match, {states.count(False)} differ, "
-        f"{states.count(None)} could not be checked"
-    )

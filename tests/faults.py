@@ -31,7 +31,7 @@ from fpt.files import FptError
 from fpt.records import Store, to_content
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import get_task
-from fpt.training import checkpoint, train
+from fpt.training import checkpoint, loop, train
 
 CALLS = ("fsync", "rename", "unlink")
 MOMENT = "a random moment"
@@ -92,13 +92,13 @@ def specs() -> list[RunSpec]:
 
 def do_train(folder: Path) -> None:
     store, runs = Store(folder / "store" / "records"), specs()
+    loop.CHECKPOINT_SECONDS = 0.0
     for pack in (runs[:2], runs[2:]):
         train.train(
             pack,
             store,
             device=torch.device("cpu"),
             keep={spec.key for spec in runs},
-            checkpoint_seconds=0.0,
             cache=folder / "cache",
         )
 

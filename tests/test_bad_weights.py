@@ -35,17 +35,17 @@ def file_of(folder: Path) -> Path:
 
 
 CHANGES: dict[str, tuple[str, Callable[[Tensor], Tensor], str]] = {
-    "NaN": (BIAS, lambda t: t * float("nan"), "holds values that are not finite"),
-    "infinity": (TABLE, lambda t: t / 0, "positions holds values that are not finite"),
-    "whole numbers": (BIAS, lambda t: t.long(), "not finite floating-point numbers"),
-    "yes and no": (BIAS, lambda t: t > 0, "not finite floating-point numbers"),
+    "NaN": (BIAS, lambda t: t * float("nan"), "of finite floating-point numbers"),
+    "infinity": (TABLE, lambda t: t / 0, "positions should be"),
+    "whole numbers": (BIAS, lambda t: t.long(), "it holds (64,) of torch."),
+    "yes and no": (BIAS, lambda t: t > 0, "it holds (64,) of torch."),
     "one more axis": (
         BIAS,
         lambda t: t[None],
-        "c_fc.bias should be (64,), it holds (1, 64)",
+        "c_fc.bias should be (64,) of finite floating-point numbers, it holds (1, 64)",
     ),
-    "nothing inside": (BIAS, lambda t: t[:0], "should be (64,), it holds (0,)"),
-    "fewer positions": (TABLE, lambda t: t[:32], "should be (64, 16), it holds (32, 16)"),
+    "nothing inside": (BIAS, lambda t: t[:0], "it holds (0,)"),
+    "fewer positions": (TABLE, lambda t: t[:32], "it holds (32, 16)"),
 }
 
 
@@ -141,7 +141,7 @@ def test_a_link_or_a_folder_in_place_of_the_file(what: str, tiny: Path) -> None:
         (tiny / "a text").write_text("secret")
         path.symlink_to(path if what == "itself" else tiny / what)
     said = refusal(start)
-    expected = "is not a whole safetensors file" if what == "a text" else "are in none of"
+    expected = "is damaged" if what == "a text" else "are in none of"
     check_said(said, [expected])
     assert "secret" not in said
 

@@ -309,8 +309,8 @@ WRONG: dict[str, list[str]] = {
     "render ../01_transfer": ["no section '../01_transfer'"],
     "index --profile smok": ["'smok'", "smoke, lab, paper"],
     "verify nothing": ["section: 'nothing' is not known"],
-    "verify transfer": ["Profile 'smoke' has no record here and no printed number"],
-    "verify transfer --cells 0": ["--cells must be at least 1, not 0"],
+    "verify transfer": ["Profile 'smoke' has no record here"],
+    "verify transfer --count 0": ["--count must be at least 1, not 0"],
     # pretraining
     "pretrain --seed 0": ["Options of fpt pretrain need an OBJECTIVE"],
     "pretrain ../../x": ["Nothing is pretrained on '../../x'"],

@@ -11,9 +11,9 @@ from torch import Tensor
 
 from fpt.backbones import BACKBONES, Backbone, backbone, build, group_of
 from fpt.backbones.gpt2 import GPT2Body
-from fpt.backbones.gpt2_unfused import Attention, UnfusedGPT2
 from fpt.backbones.layers import Draws
 from fpt.backbones.no_transformer import LastToken, MeanToken
+from fpt.backbones.pre_norm import Attention, causal_probabilities
 from fpt.config import load, make_spec
 from fpt.files import FptError
 from fpt.sections.arms import ARMS
@@ -91,7 +91,9 @@ def test_without_a_transformer_there_are_two_nets() -> None:
         assert set(parameter_counts(body, task)) == set(NETS)
         assert matrix_parameters(body) == 0
         assert body.width == backbone("nano").width
-    with pytest.raises(FptError, match="no trainable group layernorm; its groups are output, inp"):
+    with pytest.raises(
+        FptError, match="trainable group of last-tiny: .layernorm. .*allowed are output, input"
+    ):
         assemble([run_of("last-tiny", trainable=("layernorm", "output"))], task, CPU)
 
 
@@ -195,8 +197,8 @@ def test_one_attention_layer_has_nothing_else() -> None:
 # ---------------------------------------------------------------------------------- fixed attention
 
 
-def attention(fixed: bool) -> Attention:
-    made = Attention(16, 2, 64, fixed)
+def attention(kind: str) -> Attention:
+    made = Attention(backbone(f"{kind}-tiny"))
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.normal_(generator=torch.Generator().manual_seed(parameter.numel()))
@@ -204,36 +206,27 @@ def attention(fixed: bool) -> Attention:
 
 
 def test_fixed_attention_does_not_hear_the_tokens() -> None:
+    """So it mixes them linearly."""
     one, other = vectors(3, 9, 16, seed=1), vectors(3, 9, 16, seed=2)
-    fixed, split = attention(True), attention(False)
-    assert fixed.weights(one).shape == (1, 2, 9, 9)
-    assert torch.equal(fixed.weights(one), fixed.weights(other))
-    assert not torch.allclose(split.weights(one), split.weights(other))
-    for made in (fixed, split):
-        weights = made.weights(one)
-        torch.testing.assert_close(weights.sum(-1), torch.ones(weights.shape[:-1]), **CLOSE)
-        assert weights.triu(1).eq(0).all()  # nothing from later tokens
-        assert not torch.allclose(weights[:, 0], weights[:, 1])  # heads differ
-    # So it mixes tokens linearly.
-    nothing = torch.zeros_like(one)
-    for made, linear in ((fixed, True), (split, False)):
-        mixed, apart = made(one + other), made(one) + made(other) - made(nothing)
+    for made, linear in ((attention("fixed"), True), (attention("split"), False)):
+        mixed = made(one + other)
+        apart = made(one) + made(other) - made(torch.zeros_like(one))
         assert torch.allclose(mixed, apart, atol=1e-3) is linear
+        torch.testing.assert_close(made(one[:, :5]), made(one)[:, :5])
+    weights = causal_probabilities(*torch.randn(2, 3, 2, 9, 8))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(3, 2, 9), **CLOSE)
+    assert weights.triu(1).eq(0).all()
 
 
 def test_fixed_attention_is_drawn_anew_for_each_seed() -> None:
     def drawn(seed: int) -> Tensor:
         run = run_of("fixed-tiny", seed=seed, trainable=("output",))
         body = assemble([run], task_of(run), CPU)[0].backbone
-        assert isinstance(body, UnfusedGPT2)
-        made = body.layers[0].attention
-        assert isinstance(made, Attention)
-        return made.weights(vectors(1, 16, 16))
+        return torch.cat([body.layers[0].attention.query, body.layers[0].attention.key])
 
     assert torch.equal(drawn(0), drawn(0))
     assert not torch.allclose(drawn(0), drawn(1))
-    scores = drawn(0)[0, :, -1].log()
-    assert 0.5 < (scores - scores.mean(-1, keepdim=True)).std() < 1.5  # N(0, 1) before the softmax
+    assert drawn(0).std() == pytest.approx(1.0, abs=0.1)
 
 
 # -------------------------------------------------------------------------------------------- packs
@@ -302,7 +295,7 @@ def test_a_shuffled_run_is_a_run_of_its_own() -> None:
     order = shuffled(batch.inputs, None, 8, [0])
     torch.testing.assert_close(models[1](batch), models[0](replace(batch, inputs=order)))
     assert not torch.allclose(models[0](batch), models[1](batch))
-    with pytest.raises(FptError, match="no order 'sorted' of the tokens; choose one of given, sh"):
+    with pytest.raises(FptError, match="order of the tokens: .sorted. .*allowed are given, sh"):
         assemble([pretrained(order="sorted")], task_of(plain), CPU)
 
 

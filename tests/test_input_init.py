@@ -14,14 +14,15 @@ from fpt.sections.arms import ARMS
 from fpt.spec import RunSpec, canonical, from_dict
 from fpt.tasks.rng import generator
 from fpt.training.loop import Loop
-from fpt.training.model import INPUT_GAIN, INPUT_INITS, InputNet, assemble
+from fpt.training.model import INPUT_INITS, assemble
+from fpt.training.packing import INPUT_GAIN, PackedEmbedding, PackedLinear
 from fpt.training.sweep import packs
 
 CPU = torch.device("cpu")
 
 
 def start(name: str, init: str, dim: int = 48, width: int = 128, seed: int = 0) -> Tensor:
-    return InputNet("vector", dim, width).initial(name, init, generator("cpu", seed, name))
+    return PackedLinear(dim, width).initial(name, init, generator("cpu", seed, name))
 
 
 @pytest.mark.parametrize(("dim", "width"), [(1, 128), (16, 64), (48, 128), (64, 16)])
@@ -57,7 +58,7 @@ def test_the_normal_start_has_unit_std_and_no_bias() -> None:
 @pytest.mark.parametrize("init", INPUT_INITS)
 def test_an_embedding_starts_normal_whatever_is_said(init: str) -> None:
     def draw(name: str) -> Tensor:
-        return InputNet("token", 30, 200).initial("weight", name, generator("cpu", 0))
+        return PackedEmbedding(30, 200).initial("weight", name, generator("cpu", 0))
 
     assert draw(init).std().item() == pytest.approx(1, rel=0.05)
     assert torch.equal(draw(init), draw("orthogonal"))

@@ -76,7 +76,7 @@ def test_a_subset_may_be_evaluated_only(monkeypatch: pytest.MonkeyPatch) -> None
     loop = Loop([run], task_of(run), CPU)
     (first,) = loop.evaluate("valid", [0], 5)
     assert first["items"] == 5
-    monkeypatch.setattr("fpt.training.loop.EVAL_TOKENS", 2 * task_of(run).length)
+    monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", 2 * task_of(run).length)
     assert loop.evaluate("valid", [0], 5)[0] == pytest.approx(first)
 
 
@@ -308,6 +308,7 @@ from fpt.training import loop, train
 from fpt.records import Store
 
 torch.set_num_threads(1)
+loop.CHECKPOINT_SECONDS = 0
 tiny.register()
 step = loop.Loop.train_step
 folder = Path({folder!r})
@@ -329,7 +330,6 @@ else:
         store,
         device=torch.device("cpu"),
         cache=folder / "cache",
-        checkpoint_seconds=0,
     )
     os._exit(0)
 """

@@ -59,7 +59,7 @@ def workers() -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if path.read_bytes().startswith(b"ray::train_there"):
+            if path.read_bytes().startswith(b"ray::train_remotely"):
                 found.append(int(path.parent.name))
         except OSError:
             continue
@@ -84,18 +84,20 @@ def test_two_workers_give_the_records_of_one_process(folder: Path) -> None:
 
 
 def test_a_killed_worker_is_replaced(folder: Path) -> None:
-    store = Store(folder / "ray" / "records")
+    store, killed = Store(folder / "ray" / "records"), list[int]()
 
     def kill() -> None:
         begun = folder / ".cache" / "locks" / "sweep" / LONG[0].key
         until(begun.exists, PATIENCE)
         for process in workers():
             os.kill(process, signal.SIGKILL)
+            killed.append(process)
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
     assert sweep.run(LONG, store, device="cpu", cluster=Cluster(workers=2)) == len(LONG)
     thread.join()
+    assert killed
     assert measured(LONG, store) == in_one_process(LONG, folder)
 
 

@@ -38,7 +38,7 @@ def write_notebook(path: Path, *cells: nbformat.NotebookNode) -> None:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty project: notebooks/ and reports/."""
     (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr("fpt.report.pages.NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr("fpt.files.NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setattr("fpt.config.notebooks", list)  # the profiles have more sections than these
     for module in ("report.render", "report.index", "records"):
         monkeypatch.setattr(f"fpt.{module}.REPORTS", tmp_path / "reports")

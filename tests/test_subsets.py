@@ -105,7 +105,7 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(
     other = replace(run, trainable=("output",), seed=1)
     seen: list[list[list[int]]] = []
     for specs, size in (([run], 32768), ([other], 640), ([run, other], 1000)):
-        monkeypatch.setattr("fpt.training.loop.EVAL_TOKENS", size)
+        monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", size)
         task = task_of(run)
         loop = Loop(specs if len(specs) == 1 else [run, replace(run, lr=0.1)], task, CPU)
         examples: dict[str, list[list[int]]] = {}

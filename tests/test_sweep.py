@@ -22,6 +22,7 @@ from fpt.files import FptError, lock
 from fpt.records import Record, Store
 from fpt.spec import RunSpec
 from fpt.training import sweep
+from fpt.training import train as training
 from fpt.training.flops import flops_per_token
 from fpt.training.sweep import MAX_RUNS, MAX_TOKENS, packs, shard, work
 from fpt.training.train import task_of, train
@@ -112,11 +113,11 @@ def test_large_steps_take_the_cores_that_are_left(monkeypatch: pytest.MonkeyPatc
     are, and at least one."""
     frozen, whole = spec(seed=0), spec(seed=0, trainable=FULL)
     flops = flops_per_token(frozen) * frozen.batch * task_of(frozen).length
-    monkeypatch.setattr(sweep, "THREADED", 2 * flops)
-    assert [sweep.threads([frozen], spare) for spare in (0, 1, 8)] == [1, 1, 1]
-    assert [sweep.threads([frozen, frozen], spare) for spare in (0, 1, 8)] == [1, 1, 8]
-    monkeypatch.setattr(sweep, "THREADED", 1.5 * flops)
-    assert sweep.threads([whole], 8) == 8
+    monkeypatch.setattr(training, "THREADED", 2 * flops)
+    assert [training.threads([frozen], spare) for spare in (0, 1, 8)] == [1, 1, 1]
+    assert [training.threads([frozen, frozen], spare) for spare in (0, 1, 8)] == [1, 1, 8]
+    monkeypatch.setattr(training, "THREADED", 1.5 * flops)
+    assert training.threads([whole], 8) == 8
 
 
 def test_spare_cores_are_for_packs_that_are_few(
@@ -129,8 +130,8 @@ def test_spare_cores_are_for_packs_that_are_few(
         seen.append(torch.get_num_threads())
         return [store.write(made(spec(seed=len(seen)), 0.5))]
 
-    monkeypatch.setattr(sweep, "train", pretend)
-    monkeypatch.setattr(sweep, "THREADED", 0)
+    monkeypatch.setattr(training, "train", pretend)
+    monkeypatch.setattr(training, "THREADED", 0)
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
     before = torch.get_num_threads()
     try:

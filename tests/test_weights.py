@@ -152,7 +152,7 @@ def test_weights_with_a_tensor_missing(tiny: Path) -> None:
     stored = load_file(file_of(tiny))
     del stored["transformer.h.1.mlp.c_fc.bias"]
     save_file(stored, file_of(tiny))
-    assert "h.1.mlp.c_fc.bias should be (64,), it holds nothing" in refused(WEIGHTS)
+    assert "h.1.mlp.c_fc.bias should be (64,)" in refused(WEIGHTS)
 
 
 @pytest.mark.parametrize("how", ["truncated", "empty", "text"])
@@ -160,7 +160,7 @@ def test_a_damaged_file(how: str, tiny: Path) -> None:
     path = file_of(tiny)
     content = path.read_bytes()
     path.write_bytes({"truncated": content[:-100], "empty": b"", "text": b"<html>"}[how])
-    assert f"{path} is not a whole safetensors file" in refused(WEIGHTS)
+    assert f"{path} is damaged (" in refused(WEIGHTS)
 
 
 @pytest.mark.parametrize("stated", ["beside it", "by the hub"])
@@ -181,7 +181,7 @@ def test_whole_files_that_are_not_those_that_are_stated(how: str, stated: str, t
         target.write_bytes(content)
     else:
         save_file({name: value / 2 for name, value in load_file(path).items()}, target)
-    assert f"{path} is damaged or another's: its SHA-256" in refused(WEIGHTS)
+    assert f"{path} is damaged (its SHA-256" in refused(WEIGHTS)
 
 
 class Trap:

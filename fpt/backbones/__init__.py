@@ -10,86 +10,35 @@ transformers is imported only when a backbone is built: its import takes longer 
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..files import FptError, instead
-from . import bert, encoder, gpt2, gpt2_unfused, lstm, no_transformer, t5, vit
-from .layers import Draws
+from . import bert, gpt2, lstm, no_transformer, t5, vit
+from .base import FAMILIES, LAST_ATTENTION, Backbone, Family
+from .layers import Draws, normal_init_
+from .pre_norm import ENCODER_GROUPS, UNFUSED_GROUPS, PreNormTransformer, encoder_init_
 
-LAST_ATTENTION = "last-attention"  # the part of group `attention` in the last layer
 LAYER = re.compile(r"\.(\d+)\.")  # the number of its layer, from 0, in a parameter's name
 
-
-@dataclass(frozen=True)
-class Family:
-    """One architecture: its builder, and the group of each of its parameters by name."""
-
-    build: Callable[["Backbone", Draws, float], nn.Module]
-    groups: tuple[tuple[str, str], ...]  # regular expression of the name -> trainable group
-    causal: bool
-    init_: Callable[[nn.Module, torch.Generator], None]  # default initialisation
-    position_std: float = 0.02  # of the default initialisation of `positions`
-    # From a checkpoint's names of tensors to ours; None: they are stored by ours.
-    load: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] | None = None
-
-
-@dataclass(frozen=True)
-class Backbone:
-    """A size of a family. `hub` names the published weights, if any."""
-
-    name: str
-    family: str
-    layers: int
-    width: int
-    heads: int = 0
-    positions: int = 0  # longest sequence; 0: any
-    vocabulary: int = 0
-    hub: str | None = None
-    window: int = 0  # Longformer: the number of tokens around it that a token sees
-    rank: int = 0  # Linformer: the number of keys of a sequence
-    bidirectional: bool = False  # GPT-2: without its causal mask
-    residual: bool = False  # LSTM: with a residual connection around each layer
-    fixed: bool = False  # gpt2-unfused: attention that does not depend on the tokens
-    feedforward: bool = True  # gpt2-unfused: with feedforward layers
-
-    @property
-    def causal(self) -> bool:
-        """Whether a token sees only itself and those before it."""
-        return FAMILIES[self.family].causal and not self.bidirectional
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        """Trainable groups of a model on this backbone, in the paper's order."""
-        inside = dict.fromkeys(group for _, group in FAMILIES[self.family].groups)
-        if not self.feedforward:
-            del inside["feedforward"]
-        norms = ("layernorm",) if "layernorm" in inside else ()
-        first = ("output", *norms, "input", *(("positions",) if self.positions else ()))
-        return (*first, *(group for group in inside if group not in first))
-
-    @property
-    def trainable(self) -> tuple[str, ...]:
-        """The names that `trainable` of a run may have: the groups, and the part of one."""
-        return (*self.groups, *((LAST_ATTENTION,) if "attention" in self.groups else ()))
-
-
-FAMILIES: Mapping[str, Family] = {
-    "gpt2": Family(gpt2.GPT2Body, gpt2.GROUPS, True, gpt2.init_, load=gpt2.load),
+FAMILIES |= {
+    "gpt2": Family(gpt2.GPT2Body, gpt2.GROUPS, True, normal_init_, load=gpt2.load),
     "lstm": Family(lstm.LayerNormLSTM, lstm.GROUPS, True, lstm.init_),
     "lstm-released": Family(lstm.ReleasedLSTM, lstm.GROUPS, True, lstm.init_),
-    "bert": Family(bert.BertBody, bert.GROUPS, False, bert.init_, load=bert.load),
-    "longformer": Family(bert.BertBody, bert.GROUPS, False, bert.init_, load=bert.load_longformer),
+    "bert": Family(bert.BertBody, bert.GROUPS, False, normal_init_, load=bert.load),
+    "longformer": Family(
+        bert.BertBody, bert.GROUPS, False, normal_init_, load=bert.load_longformer
+    ),
     "t5-encoder": Family(t5.T5Body, t5.GROUPS, False, t5.init_, load=t5.load),
-    "vit": Family(vit.ViTBody, vit.GROUPS, False, bert.init_, 0.0, vit.load),
-    "vanilla": Family(encoder.Encoder, encoder.GROUPS, False, encoder.init_),
-    "linformer": Family(encoder.Encoder, encoder.GROUPS, False, encoder.init_),
-    "gpt2-unfused": Family(gpt2_unfused.UnfusedGPT2, gpt2_unfused.GROUPS, True, gpt2_unfused.init_),
-    "last-token": Family(no_transformer.LastToken, (), True, no_transformer.init_),
-    "mean-token": Family(no_transformer.MeanToken, (), True, no_transformer.init_),
+    "vit": Family(vit.ViTBody, vit.GROUPS, False, normal_init_, 0.0, vit.load),
+    "vanilla": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
+    "linformer": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
+    "gpt2-unfused": Family(PreNormTransformer, UNFUSED_GROUPS, True, normal_init_),
+    "last-token": Family(no_transformer.LastToken, (), True, normal_init_),
+    "mean-token": Family(no_transformer.MeanToken, (), True, normal_init_),
 }
 
 # Layers, width and heads of the sizes that are pretrained here.
@@ -151,9 +100,9 @@ BACKBONES: Mapping[str, Backbone] = {
             for size, (_, width, _) in SIZES.items()
         ),
         *(
-            body
+            lstm_like
             for size, (layers, width, _) in SIZES.items()
-            for body in _lstms(size, layers, width)
+            for lstm_like in _lstms(size, layers, width)
         ),
         # Table 17's architectures, as published and in the local sizes.
         *(
@@ -177,9 +126,9 @@ BACKBONES: Mapping[str, Backbone] = {
         Backbone("linformer", "linformer", 3, 64, 4, 1024, rank=16),
         # The critics' controls.
         *(
-            body
+            control
             for size, (layers, width, heads) in SIZES.items()
-            for body in (
+            for control in (
                 Backbone(f"last-token-{size}", "last-token", 0, width),
                 Backbone(f"mean-token-{size}", "mean-token", 0, width),
                 Backbone(

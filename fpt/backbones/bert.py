@@ -13,15 +13,13 @@ are left out. `positions` is the published table of 4,096.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .base import Backbone
 from .layers import Draws, Dropout, renamed, select_positions, visible_keys
-
-if TYPE_CHECKING:
-    from . import Backbone
 
 GROUPS = (
     (r"(^embedding_norm|\.LayerNorm)\.", "layernorm"),
@@ -36,7 +34,7 @@ class BertBody(nn.Module):
     """BERT's embedding norm and blocks. With a window in `spec`, a token sees that many around it,
     half on either side, and itself: a Longformer."""
 
-    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
         from transformers import BertConfig, BertModel
 
         super().__init__()
@@ -79,19 +77,6 @@ class BertBody(nn.Module):
         band = (apart <= self.reach)[None, None]
         # Far out in the padding there is no key, and some kernels make NaN of a query without one.
         return band if keys is None else (band & keys) | (apart == 0)
-
-
-def init_(body: nn.Module, draw: torch.Generator) -> None:
-    """The default initialisation of BERT, Longformer and ViT: weights N(0, 0.02), biases 0, norms
-    1 and 0."""
-    for module in body.modules():
-        for name, parameter in module.named_parameters(recurse=False):
-            if name == "bias":
-                parameter.zero_()
-            elif isinstance(module, nn.LayerNorm):
-                parameter.fill_(1.0)
-            else:
-                parameter.normal_(0.0, 0.02, generator=draw)
 
 
 # Published names -> ours, in this order. The oldest files call gain and bias gamma and beta.

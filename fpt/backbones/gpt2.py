@@ -3,18 +3,15 @@
 A `bidirectional` GPT-2 has the same weights and no causal mask.
 """
 
-import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .base import Backbone
 from .layers import Draws, Dropout, Gelu, select_positions, visible_keys
-
-if TYPE_CHECKING:
-    from . import Backbone
 
 # The released code freezes by substring of the name; this is the same rule as a table. The
 # `positions` belong to fpt.training.model, which adds them before the backbone.
@@ -28,7 +25,7 @@ GROUPS = (
 class GPT2Body(nn.Module):
     """GPT-2's blocks and last norm; word and position tables are left out of the computation."""
 
-    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
         from transformers import GPT2Config, GPT2Model
 
         super().__init__()
@@ -99,25 +96,6 @@ def run_block(
 def _project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """(N, T, in) -> (N, T, out); GPT-2 keeps `weight` as (in, out)."""
     return torch.addmm(bias, x.view(-1, x.shape[-1]), weight).view(*x.shape[:2], -1)
-
-
-def init_(body: nn.Module, draw: torch.Generator, residual_scaled: bool = False) -> None:
-    """GPT-2's default initialisation: weights N(0, 0.02), biases 0, norms 1 and 0.
-
-    Libraries of 2019 to 2021 used 0.02 everywhere, as the paper's random arm did; newer ones divide
-    it by sqrt(2 * layers) in the projections that add to the residual stream (`residual_scaled`).
-    """
-    layers = sum(name.endswith("mlp.c_proj.weight") for name, _ in body.named_parameters())
-    for name, parameter in body.named_parameters():
-        if name.endswith("bias"):
-            parameter.zero_()
-        elif ".ln_" in name:
-            parameter.fill_(1.0)
-        else:
-            std = 0.02
-            if residual_scaled and name.endswith("c_proj.weight"):
-                std /= math.sqrt(2 * layers)
-            parameter.normal_(0.0, std, generator=draw)
 
 
 def load(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ own here. Every draw is keyed by the seed, its purpose and, where tensors are dr
 tensor's name. Every backbone is rounded to bfloat16 once, so that no arm has finer weights.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 
 from ..files import FptError
 from ..tasks.rng import generator
-from . import FAMILIES, LAYER, Backbone, gpt2, group_of
-from .layers import matrices
+from . import LAYER, group_of
+from .base import FAMILIES, Backbone
+from .layers import STD, matrices, normal_init_
 from .weights import State, read_weights
 
 Level = Literal["tensor", "layer", "global"]
@@ -26,7 +28,7 @@ Part = Literal["body", "layernorm", "positions"]  # `body`: the matrices and the
 
 @dataclass(frozen=True)
 class Initialisation:
-    """`make(spec, body, read, seed)` gives the initial state; `read` are the pretrained weights,
+    """`make(spec, module, read, seed)` gives the initial state; `read` are the pretrained weights,
     empty unless `reads_weights`, of which some initialisations use only the statistics."""
 
     make: Callable[[Backbone, nn.Module, State, int], State]
@@ -41,43 +43,41 @@ def part_of(spec: Backbone, name: str) -> Part:
     return "layernorm" if group_of(spec, name) == "layernorm" else "body"
 
 
-def _drawn(
-    spec: Backbone, body: nn.Module, seed: int, init_: Callable[[nn.Module, torch.Generator], None]
+def random(
+    spec: Backbone,
+    module: nn.Module,
+    read: State,
+    seed: int,
+    init_: Callable[[nn.Module, torch.Generator], None] | None = None,
 ) -> State:
-    draw = generator("cpu", seed, "body")
-    body = body.to_empty(device="cpu")
+    """The default of the paper's day (a flat 0.02 for GPT-2), or the values that `init_` draws."""
+    family, draw = FAMILIES[spec.family], generator("cpu", seed, "body")
+    module = module.to_empty(device="cpu")
     with torch.no_grad():
-        init_(body, draw)
-    state = {name: parameter.detach() for name, parameter in body.named_parameters()}
+        (init_ or family.init_)(module, draw)
+    state = {name: parameter.detach() for name, parameter in module.named_parameters()}
     if spec.positions:
-        state["positions"] = torch.empty(spec.positions, spec.width).normal_(
-            0.0, FAMILIES[spec.family].position_std, generator=draw
-        )
+        table = torch.empty(spec.positions, spec.width)
+        state["positions"] = table.normal_(0.0, family.position_std, generator=draw)
     return state
 
 
-def random(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
-    """The default of the paper's day (a flat 0.02 for GPT-2)."""
-    del read
-    return _drawn(spec, body, seed, FAMILIES[spec.family].init_)
-
-
-def random_scaled(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+def random_scaled(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """The default of today's libraries: residual projections divided by sqrt(2 * layers)."""
-    del read
     if spec.family != "gpt2":
         raise FptError(
             f"Init 'random-scaled' is GPT-2's; backbone {spec.name!r} is of family "
             f"{spec.family!r}: use init 'random'."
         )
-    return _drawn(spec, body, seed, partial(gpt2.init_, residual_scaled=True))
+    std = STD / math.sqrt(2 * spec.layers)
+    return random(spec, module, read, seed, partial(normal_init_, residual_std=std))
 
 
-def random_at_scale(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+def random_at_scale(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """`random` with all matrices multiplied by one factor, which gives their entries, taken
     together, the standard deviation of the pretrained ones."""
-    fresh = random(spec, body, read, seed)
-    names = [name for name, _, _ in matrices(body)]
+    fresh = random(spec, module, read, seed)
+    names = [name for name, _, _ in matrices(module)]
     wanted, drawn = (torch.cat([it[name].flatten() for name in names]) for it in (read, fresh))
     factor = (wanted.double().std() / drawn.double().std()).item()
     return fresh | {name: fresh[name] * factor for name in names}
@@ -86,14 +86,14 @@ def random_at_scale(spec: Backbone, body: nn.Module, read: State, seed: int) -> 
 def kept(*parts: Part) -> Callable[[Backbone, nn.Module, State, int], State]:
     """`parts` pretrained, the others as in `random`: which part carries the effect?"""
 
-    def make(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
-        fresh = random(spec, body, read, seed)
+    def make(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+        fresh = random(spec, module, read, seed)
         return {name: (read if part_of(spec, name) in parts else fresh)[name] for name in read}
 
     return make
 
 
-def resampled(spec: Backbone, body: nn.Module, read: State, seed: int, level: Level) -> State:
+def resampled(spec: Backbone, module: nn.Module, read: State, seed: int, level: Level) -> State:
     """Statistics only: each tensor is drawn from a Gaussian with mean and std of the old values.
 
     `level` says over what these are computed: each tensor, the tensors of one layer, or all. The
@@ -103,7 +103,6 @@ def resampled(spec: Backbone, body: nn.Module, read: State, seed: int, level: Le
     gains of norms, biases of norms, positions. A tensor outside the layers, such as GPT-2's last
     norm, is a layer of its own. The three levels share their standard normal draws.
     """
-    del body
     pools: dict[tuple[str, ...], list[str]] = {}
     for name, tensor in read.items():
         kind = "matrix" if tensor.dim() > 1 else name.rpartition(".")[2]
@@ -127,13 +126,12 @@ def layer_of(name: str) -> str:
     return found[1] if found else name
 
 
-def shuffled(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+def shuffled(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """The entries of every tensor in random order: its histogram stays, all else goes.
 
     Not in the paper. Norms, positions and biases are shuffled too; queries, keys and values are one
     tensor in GPT-2, as stored, and mix.
     """
-    del spec, body
 
     def mixed(name: str, tensor: Tensor) -> Tensor:
         order = torch.randperm(tensor.numel(), generator=generator("cpu", seed, "shuffled", name))
@@ -142,7 +140,7 @@ def shuffled(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
     return {name: mixed(name, tensor) for name, tensor in read.items()}
 
 
-def permuted_rows(spec: Backbone, body: nn.Module, read: State, seed: int) -> State:
+def permuted_rows(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """Every matrix reads its inputs in random order and is otherwise the pretrained one.
 
     Not in the paper. The axis is that of the *inputs* (rows of GPT-2's Conv1D, columns of a
@@ -150,9 +148,8 @@ def permuted_rows(spec: Backbone, body: nn.Module, read: State, seed: int) -> St
     that queries, keys, values and heads stay apart; the match between a matrix and its inputs is
     lost. Biases, norms and position tables stay pretrained.
     """
-    del spec
     permuted = dict(read)
-    for name, _, axis in matrices(body):
+    for name, _, axis in matrices(module):
         draw = generator("cpu", seed, "permuted rows", name)
         order = torch.randperm(read[name].shape[axis], generator=draw)
         permuted[name] = read[name].index_select(axis, order)
@@ -160,7 +157,7 @@ def permuted_rows(spec: Backbone, body: nn.Module, read: State, seed: int) -> St
 
 
 INITS: Mapping[str, Initialisation] = {
-    "pretrained": Initialisation(lambda spec, body, read, seed: read, depends_on_seed=False),
+    "pretrained": Initialisation(lambda spec, module, read, seed: read, depends_on_seed=False),
     "random": Initialisation(random, reads_weights=False),
     "random-scaled": Initialisation(random_scaled, reads_weights=False),
     "random-at-scale": Initialisation(random_at_scale),
@@ -179,9 +176,11 @@ INITS: Mapping[str, Initialisation] = {
 }
 
 
-def body_state(spec: Backbone, body: nn.Module, init: str, weights: str | None, seed: int) -> State:
-    """Initial values of `body` (built on the meta device) and its positions, rounded to bf16.
-    FptError for an unknown `init`, and for weights that are missing or do not fit."""
+def body_state(
+    spec: Backbone, module: nn.Module, init: str, weights: str | None, seed: int
+) -> State:
+    """Initial values of a backbone, `module` on the meta device, and its positions, rounded to
+    bf16. FptError for an unknown `init`, and for weights that are missing or do not fit."""
     if init not in INITS:
         raise FptError(f"There is no init {init!r}; choose one of {', '.join(INITS)}.")
     read: State = {}
@@ -191,6 +190,6 @@ def body_state(spec: Backbone, body: nn.Module, init: str, weights: str | None, 
                 f"Init {init!r} of backbone {spec.name!r} needs `weights`, a local name or "
                 "hub:REPO@REVISION; or use init 'random'."
             )
-        read = read_weights(spec, body, weights)
-    state = INITS[init].make(spec, body, read, seed)
+        read = read_weights(spec, module, weights)
+    state = INITS[init].make(spec, module, read, seed)
     return {name: tensor.bfloat16().float() for name, tensor in state.items()}

@@ -1,4 +1,4 @@
-"""What the backbones share: selected positions, masks, GELU, and dropout of packed runs.
+"""What the backbones share: selected positions, masks, GELU, initialisation, and dropout.
 
 Dropout: a run draws the same masks alone and in a pack. Before each training step the loop calls
 `Draws.begin`. The masks of a run come from one generator seeded by (run seed, "dropout", step),
@@ -19,6 +19,7 @@ from torch.autograd.function import once_differentiable
 
 from ..tasks.rng import fold, generator
 
+STD = 0.02  # of weights, by default
 NOISE_BLOCK = 64  # evaluation examples whose noise is drawn together
 
 
@@ -72,22 +73,43 @@ class GeluOnCPU(torch.autograd.Function):
         return gradient * ctx.saved_tensors[0]
 
 
-def matrices(body: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
+def matrices(module: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
     """The weight matrices of Linear and Conv1D layers, which multiply every token: name, tensor,
     and the axis of the inputs (1 in a Linear, 0 in GPT-2's Conv1D)."""
-    for path, module in body.named_modules():
-        conv = type(module).__name__ == "Conv1D"  # of transformers
-        if conv or isinstance(module, nn.Linear):
-            yield f"{path}.weight", module.get_parameter("weight"), 0 if conv else 1
+    for path, layer in module.named_modules():
+        conv = type(layer).__name__ == "Conv1D"  # of transformers
+        if conv or isinstance(layer, nn.Linear):
+            yield f"{path}.weight", layer.get_parameter("weight"), 0 if conv else 1
 
 
-def round_frozen(body: nn.Module) -> None:
+def round_frozen(module: nn.Module) -> None:
     """Store the frozen matrices and their biases in bfloat16. Autocast caches its casts of trained
     parameters only, so it would round frozen ones again at every use; the numbers are the same."""
-    for path, _, _ in matrices(body):
-        for parameter in body.get_submodule(path.removesuffix(".weight")).parameters():
+    for path, _, _ in matrices(module):
+        for parameter in module.get_submodule(path.removesuffix(".weight")).parameters():
             if not parameter.requires_grad:
                 parameter.data = parameter.data.bfloat16()
+
+
+def normal_init_(module: nn.Module, draw: torch.Generator, residual_std: float = STD) -> None:
+    """The default initialisation of GPT-2 in the libraries of 2019 to 2021, of BERT, Longformer and
+    ViT: weights N(0, 0.02), biases 0, norms 1 and 0. Queries and keys that are parameters of their
+    own (`fpt.backbones.pre_norm`) are N(0, 1).
+
+    `residual_std`: of GPT-2's projections that add to the residual stream, which newer libraries
+    divide by sqrt(2 * layers).
+    """
+    for path, part in module.named_modules():
+        for name, parameter in part.named_parameters(recurse=False):
+            if name == "bias":
+                parameter.zero_()
+            elif isinstance(part, nn.LayerNorm):
+                parameter.fill_(1.0)
+            elif name in ("query", "key"):
+                parameter.normal_(generator=draw)
+            else:
+                std = residual_std if path.endswith("c_proj") else STD
+                parameter.normal_(0.0, std, generator=draw)
 
 
 class Draws:
@@ -135,23 +157,20 @@ class Draws:
         In training the key is run and step; in evaluation it is run and number of the example, so
         that the noise depends neither on the pack nor on the size of the batch.
         """
+
+        def drawn(shape: Sequence[int], *key: int) -> Tensor:
+            noise = like.new_empty((len(self.seeds), *shape))
+            for row, seed in zip(noise, self.seeds, strict=True):
+                row.normal_(generator=generator(like.device, seed, purpose, *key))
+            return noise
+
         if training:
-            return self._normal(like, shape, purpose, self.step)
+            return drawn(shape, self.step)
         *outer, count, width = shape
         first_block, offset = divmod(self.first, NOISE_BLOCK)
         blocks = range(first_block, first_block + -(-(offset + count) // NOISE_BLOCK))
-        block_shape = (*outer, NOISE_BLOCK, width)
-        drawn = [self._normal(like, block_shape, purpose, -1, block) for block in blocks]
-        return torch.cat(drawn, -2)[..., offset : offset + count, :]
-
-    def _normal(self, like: Tensor, shape: Sequence[int], *key: int | str) -> Tensor:
-        rows = []
-        for seed in self.seeds:
-            draw = generator(like.device, seed, *key)
-            rows.append(
-                torch.randn(tuple(shape), generator=draw, device=like.device, dtype=like.dtype)
-            )
-        return torch.stack(rows)
+        noise = [drawn((*outer, NOISE_BLOCK, width), -1, block) for block in blocks]
+        return torch.cat(noise, -2)[..., offset : offset + count, :]
 
 
 def _draw(
@@ -169,34 +188,22 @@ def _draw(
     return torch.from_numpy(words.view("<u2") <= limit).view(shape)
 
 
-class _Drop(torch.autograd.Function):
-    """x * kept * scale. The mask is stored as bools, a quarter of what a product would store."""
+class _Dropped(torch.autograd.Function):
+    """y * kept * scale, and `x` added in the same kernel if there is one. The mask is stored as
+    bools, a quarter of what a product would store."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, kept: Tensor, scale: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor | None, y: Tensor, kept: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(kept)
         ctx.scale = scale
-        return x * (kept * scale)
+        mask = kept * scale
+        return y * mask if x is None else torch.addcmul(x, y, mask)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
         (kept,) = ctx.saved_tensors
-        return gradient * (kept * ctx.scale), None, None
-
-
-class _AddDropped(torch.autograd.Function):
-    """x + y * kept * scale, in one kernel."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor, kept: Tensor, scale: float) -> Tensor:
-        ctx.save_for_backward(kept)
-        ctx.scale = scale
-        return torch.addcmul(x, y, kept * scale)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        (kept,) = ctx.saved_tensors
-        return gradient, gradient * (kept * ctx.scale), None, None
+        of_x = gradient if ctx.needs_input_grad[0] else None
+        return of_x, gradient * (kept * ctx.scale), None, None
 
 
 class Dropout(nn.Module):
@@ -210,13 +217,15 @@ class Dropout(nn.Module):
         draws.sites.append(p)
 
     def forward(self, x: Tensor, places: int | Tensor | None = None) -> Tensor:
-        return _Drop.apply(x, self.kept(x, places), self.scale) if self.training and self.p else x
+        if not (self.training and self.p):
+            return x
+        return _Dropped.apply(None, x, self.kept(x, places), self.scale)
 
     def add(self, x: Tensor, y: Tensor, places: Tensor | None = None) -> Tensor:
         """x + dropout of y."""
-        if self.training and self.p:
-            return _AddDropped.apply(x, y, self.kept(y, places), self.scale)
-        return x + y
+        if not (self.training and self.p):
+            return x + y
+        return _Dropped.apply(x, y, self.kept(y, places), self.scale)
 
     def kept(self, x: Tensor, places: int | Tensor | None) -> Tensor:
         """This step's mask, bool, in the shape of `x`."""

@@ -10,15 +10,13 @@ tokens and cannot reach them.
 """
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .base import Backbone
 from .layers import Draws, Dropout, select_positions
-
-if TYPE_CHECKING:
-    from . import Backbone
 
 GROUPS = (
     (r"\.(input|hidden|cell)_norm\.", "layernorm"),
@@ -29,10 +27,10 @@ GROUPS = (
 class _Layer(nn.Module):
     """Two projections to the four gates, in the order input, forget, output, new; three norms."""
 
-    def __init__(self, width: int, bias: bool) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.from_input = nn.Linear(width, 4 * width, bias=bias)
-        self.from_hidden = nn.Linear(width, 4 * width, bias=bias)
+        self.from_input = nn.Linear(width, 4 * width)
+        self.from_hidden = nn.Linear(width, 4 * width)
         self.input_norm = nn.LayerNorm(4 * width)
         self.hidden_norm = nn.LayerNorm(4 * width)
         self.cell_norm = nn.LayerNorm(width)
@@ -40,7 +38,7 @@ class _Layer(nn.Module):
 
 class _StandardLayer(_Layer):
     def __init__(self, width: int) -> None:
-        super().__init__(width, bias=True)
+        super().__init__(width)
         self.bias = nn.Parameter(torch.empty(4 * width))  # after the norms, so it shifts the gates
 
     def forward(self, x: Tensor) -> Tensor:
@@ -55,7 +53,7 @@ class _StandardLayer(_Layer):
 
 class _ReleasedLayer(_Layer):
     def __init__(self, width: int, dropout: Dropout) -> None:
-        super().__init__(width, bias=True)
+        super().__init__(width)
         self.dropout = dropout
         for norm in (self.input_norm, self.hidden_norm, self.cell_norm):
             # The released norm divides by sqrt(unbiased variance + 1e-6). Up to a constant, which
@@ -94,7 +92,7 @@ class LayerNormLSTM(nn.Module):
     `residual` adds the input of each layer, before dropout, to its output.
     """
 
-    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
         super().__init__()
         self.width, self.draws, self.residual = spec.width, draws, spec.residual
         self.layers = nn.ModuleList(_StandardLayer(spec.width) for _ in range(spec.layers))
@@ -118,7 +116,7 @@ class ReleasedLSTM(nn.Module):
     makes an evaluation repeatable.
     """
 
-    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
         super().__init__()
         self.width, self.draws = spec.width, draws
         self.layers = nn.ModuleList(
@@ -140,25 +138,21 @@ class ReleasedLSTM(nn.Module):
 
 
 @torch.no_grad()
-def init_(body: nn.Module, draw: torch.Generator) -> None:
-    """Fill every parameter of `body`, not yet packed, in place; on any device from any device."""
-    assert isinstance(body, LayerNormLSTM | ReleasedLSTM)
-
-    def uniform_(parameter: Tensor, bound: float) -> None:
-        values = torch.empty(parameter.shape, device=draw.device)
-        parameter.copy_(values.uniform_(-bound, bound, generator=draw))
-
-    for layer in body.layers:
-        assert isinstance(layer, _Layer)
+def init_(module: Any, draw: torch.Generator) -> None:
+    """Fill every parameter of an LSTM, not yet packed, in place."""
+    for layer in module.layers:
+        bound = 1 / math.sqrt(module.width)
         for parameter in (*layer.from_input.parameters(), *layer.from_hidden.parameters()):
-            uniform_(parameter, 1 / math.sqrt(body.width))
+            parameter.uniform_(-bound, bound, generator=draw)
         for norm in (layer.input_norm, layer.hidden_norm, layer.cell_norm):
             if isinstance(layer, _ReleasedLayer):
                 (n,) = norm.normalized_shape
-                uniform_(norm.weight, math.sqrt((n - 1) / n) / math.sqrt(n))  # see _ReleasedLayer
-                uniform_(norm.bias, 1 / math.sqrt(n))
+                bound = 1 / math.sqrt(n)
+                gain = math.sqrt((n - 1) / n) * bound  # see _ReleasedLayer
+                norm.weight.uniform_(-gain, gain, generator=draw)
+                norm.bias.uniform_(-bound, bound, generator=draw)
             else:
                 norm.reset_parameters()  # gain 1, bias 0
         if isinstance(layer, _StandardLayer):
             layer.bias.zero_()
-            layer.bias[body.width : 2 * body.width] = 1.0
+            layer.bias[module.width : 2 * module.width] = 1.0

@@ -5,21 +5,17 @@ positions are read, each has its own mean: one over the whole sequence would giv
 same answer.
 """
 
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
+from .base import Backbone
 from .layers import Draws, select_positions
-
-if TYPE_CHECKING:
-    from . import Backbone
 
 
 class LastToken(nn.Module):
     """The identity."""
 
-    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
         super().__init__()
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
@@ -34,7 +30,3 @@ class MeanToken(LastToken):
         """As every backbone's `forward` (`fpt.backbones`)."""
         count = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
         return select_positions(x.cumsum(1) / count[:, None], read)
-
-
-def init_(body: nn.Module, draw: torch.Generator) -> None:
-    """There is nothing to initialise."""

@@ -7,15 +7,13 @@ train. Its norms scale without shifting. Bidirectional: padding is masked.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from .base import Backbone
 from .layers import Draws, Dropout, select_positions, visible_keys
-
-if TYPE_CHECKING:
-    from . import Backbone
 
 GROUPS = (
     (r"layer_norm\.", "layernorm"),
@@ -29,7 +27,7 @@ class T5Body(nn.Module):
     """T5's encoder blocks and last norm. Dropout is where T5 has it on vectors of the model's
     width; inside the feedforward layers and on attention weights it is 0, a named deviation."""
 
-    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
         from transformers import T5Config
         from transformers.models.t5.modeling_t5 import T5Stack
 
@@ -62,19 +60,18 @@ class T5Body(nn.Module):
         return self.last_dropout(self.final_layer_norm(select_positions(x, read)), read)
 
 
-def init_(body: nn.Module, draw: torch.Generator) -> None:
+def init_(module: Any, draw: torch.Generator) -> None:
     """T5's default initialisation: N(0, 1 / inputs), queries divided by sqrt(width of a head) too,
     since nothing scales their products; norms 1."""
-    assert isinstance(body, T5Body)
-    for name, parameter in body.named_parameters():
+    for name, parameter in module.named_parameters():
         if "layer_norm" in name:
             parameter.fill_(1.0)
             continue
         inputs = parameter.shape[1]
         if name.endswith("SelfAttention.q.weight"):
-            inputs *= body.block[0].layer[0].SelfAttention.key_value_proj_dim
+            inputs *= module.block[0].layer[0].SelfAttention.key_value_proj_dim
         elif "relative_attention_bias" in name:
-            inputs = len(body.final_layer_norm.weight)
+            inputs = len(module.final_layer_norm.weight)
         parameter.normal_(0.0, inputs**-0.5, generator=draw)
 
 

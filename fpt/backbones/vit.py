@@ -6,14 +6,12 @@ padding is masked. So against GPT-2, modality, causality and initial positions a
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import Tensor, nn
 
+from .base import Backbone
 from .layers import Draws, Dropout, renamed, select_positions, visible_keys
-
-if TYPE_CHECKING:
-    from . import Backbone
 
 GROUPS = (
     (r"(^|\.)layernorm", "layernorm"),
@@ -25,7 +23,7 @@ GROUPS = (
 class ViTBody(nn.Module):
     """ViT's blocks and last norm."""
 
-    def __init__(self, spec: "Backbone", draws: Draws, dropout: float) -> None:
+    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
         from transformers import ViTConfig, ViTModel
 
         super().__init__()

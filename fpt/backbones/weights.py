@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..files import DATA, NAME, SHIPPED, FptError, read_json
 from ..tasks.sources import fetch, file_digest
-from . import FAMILIES, Backbone
+from .base import FAMILIES, Backbone
 
 State = dict[str, Tensor]  # a backbone's parameters by name, and "positions" (rows, width)
 
@@ -68,40 +68,34 @@ def stated_digest(path: Path) -> str | None:
     return name if re.fullmatch("[0-9a-f]{64}", name) else None
 
 
-def read_weights(spec: Backbone, body: nn.Module, weights: str) -> State:
+def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
     """The weights of a checkpoint of the backbone, or of a model around it, in float32. FptError if
     the file is missing, damaged, or does not fit."""
     path = find(weights)
-    if stated_digest(path) not in (None, file_digest(path)):
-        raise FptError(
-            f"{path} is damaged or another's: its SHA-256 is not the one that is stated of it; "
-            "fetch it again, or pretrain it again (fpt pretrain)."
-        )
     try:
+        if stated_digest(path) not in (None, file_digest(path)):
+            raise SafetensorError("its SHA-256 is not the one that is stated of it")
         stored = load_file(path)
     except (SafetensorError, OSError) as error:
         raise FptError(
-            f"{path} is not a whole safetensors file ({error}); fetch it again."
+            f"{path} is damaged ({error}); fetch it again, or pretrain it again (fpt pretrain)."
         ) from error
     family = FAMILIES[spec.family]
     stored = family.load(stored) if family.load else stored
-    shapes = {name: parameter.shape for name, parameter in body.named_parameters()}
+    shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
     if spec.positions:
         shapes["positions"] = torch.Size((spec.positions, spec.width))
         if family.position_std == 0:
             stored.setdefault("positions", torch.zeros(shapes["positions"]))
     state = {}
     for name, shape in shapes.items():
-        if name not in stored or stored[name].shape != shape:
-            found = tuple(stored[name].shape) if name in stored else "nothing"
+        tensor = stored.get(name)
+        fits = tensor is not None and tensor.shape == shape and tensor.is_floating_point()
+        if tensor is None or not fits or not tensor.isfinite().all():
+            found = "nothing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
             raise FptError(
-                f"{path} does not fit backbone {spec.name!r}: {name} should be "
-                f"{tuple(shape)}, it holds {found}."
+                f"{path} does not fit backbone {spec.name!r}: {name} should be {tuple(shape)} of "
+                f"finite floating-point numbers, it holds {found}."
             )
-        state[name] = stored[name].float()
-        if not stored[name].is_floating_point() or not state[name].isfinite().all():
-            raise FptError(
-                f"{path} does not fit backbone {spec.name!r}: {name} holds values that are not "
-                "finite floating-point numbers; fetch it again."
-            )
+        state[name] = tensor.float()
     return state

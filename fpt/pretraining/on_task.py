@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm import tqdm
 
 from ..backbones import backbone, build
 from ..backbones.initialisations import body_state
@@ -94,9 +93,8 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
         return True
     device = devices.choose()
     loop = Loop([spec_of(plan, task)], task, device, out / CHECKPOINT)
-    with tqdm(total=plan.steps, desc=plan.name, disable=None) as bar:
-        if not loop.run(time.monotonic() + budget, bar):
-            return False
+    if not loop.run(time.monotonic() + budget):
+        return False
     progress = loop.progress[0]
     if progress.status == "diverged":
         raise FptError(

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..files import REPORTS, SHIPPED, FptError, read_json, read_params
+from ..files import REPORTS, SHIPPED, FptError, notebooks, read_json, read_params
 from ..records import Record, Store, store
-from .pages import html_page, notebooks, read_cells
+from .pages import html_page, read_cells
 from .table import NONE, si
 
 QUESTION = (

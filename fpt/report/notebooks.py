@@ -15,8 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ..files import PARAMS, ROOT
-from .pages import notebooks
+from ..files import PARAMS, ROOT, notebooks
 from .render import shown
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}

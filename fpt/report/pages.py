@@ -1,9 +1,9 @@
-"""The notebooks, and how a page looks."""
+"""The cells of a notebook, and how a page looks."""
 
 import html
 from pathlib import Path
 
-from ..files import NOTEBOOKS, FptError, read_json
+from ..files import FptError, read_json
 
 RENDERS = "FPT_RENDERS"  # in the environment of a kernel that `fpt render` started
 
@@ -22,11 +22,6 @@ th:first-child, td:first-child { text-align: left; }
 img { max-width: 100%; }
 .jp-OutputArea-output { overflow-x: auto; }
 """
-
-
-def notebooks() -> list[Path]:
-    """Every notebook, in reading order."""
-    return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 
 def read_cells(path: Path) -> list[tuple[str, str]]:

@@ -16,8 +16,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from ..files import REPORTS, FptError
-from .pages import html_page, notebooks, read_cells
+from ..files import REPORTS, FptError, notebooks
+from .pages import html_page, read_cells
 
 # What the libraries here load where it is installed, and no notebook needs: checks of addresses
 # and durations on web pages, and a file system on clusters. It takes longer than all the rest.

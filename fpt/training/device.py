@@ -1,11 +1,10 @@
 """Which device and precision a training uses, and what it says of them in a record."""
 
 import ctypes
-import gc
 import platform
 import resource
 from contextlib import AbstractContextManager, nullcontext, suppress
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -30,12 +29,6 @@ def autocast(device: torch.device) -> AbstractContextManager[Any]:
     if device.type == "cuda":
         return torch.autocast("cuda", dtype=torch.bfloat16)
     return nullcontext()
-
-
-@lru_cache(maxsize=64)
-def constant(values: tuple[float, ...], device: torch.device | str) -> torch.Tensor:
-    """`values` on `device`, copied there once: a copy per batch would wait for the device."""
-    return torch.tensor(values, device=device)
 
 
 @cache
@@ -83,13 +76,6 @@ NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "Storage size calculati
 
 def out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(it in str(error) for it in NO_MEMORY)
-
-
-def release_memory(device: torch.device) -> None:
-    """Give back a pack's memory on a GPU before the next one is planned."""
-    if device.type == "cuda":
-        gc.collect()
-        torch.cuda.empty_cache()
 
 
 def reset_peak_memory(device: torch.device) -> None:

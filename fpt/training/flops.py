@@ -1,14 +1,14 @@
-"""How many parameters each trainable group has, and what the frozen body computes."""
+"""How many parameters each trainable group has, and what the frozen backbone computes."""
 
+import math
 from collections.abc import Collection, Mapping
 from functools import cache
-from typing import Any
 
 from ..backbones import LAST_ATTENTION, Backbone, backbone, build, group_of, trained_group
 from ..backbones.layers import matrices
 from ..spec import RunSpec
 from ..tasks import Task
-from .model import InputNet, OutputNet, packable
+from .model import nets, packable
 
 
 def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
@@ -17,24 +17,19 @@ def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
     The released code marks all 1,024 position rows as trainable; those beyond the sequence never
     get a gradient, so they are not counted here.
     """
-    nets = {
-        "input": InputNet(task.kind, task.dim, spec.width).shapes,
-        "output": OutputNet(spec.width, task.answers * task.classes).shapes,
-    }
     counts = dict.fromkeys(spec.groups, 0)
-    for group, shapes in nets.items():
-        counts[group] = sum(_size(shape) for shape in shapes.values())
+    for group, net in nets(task, spec.width).items():
+        counts[group] = sum(map(math.prod, net.shapes.values()))
     if spec.positions:
         counts["positions"] = task.length * spec.width
-    for name, size in _body(spec)["sizes"].items():
+    for name, size in _sizes(spec).items():
         counts[group_of(spec, name)] += size
     return counts
 
 
 def total_count(spec: Backbone, task: Task) -> int:
-    """All parameters of a run's model and of the language model that its body is of: with every row
-    of the positions, and the table of words, which no task uses. The paper's shares are of these.
-    """
+    """All parameters of a run's model and of the language model behind it: with every row of the
+    positions, and the table of words, which no task uses. The paper's shares are of these."""
     counts = parameter_counts(spec, task) | {"positions": spec.positions * spec.width}
     return sum(counts.values()) + spec.vocabulary * spec.width
 
@@ -45,27 +40,16 @@ def trained_count(spec: Backbone, task: Task, trainable: Collection[str]) -> int
     if LAST_ATTENTION in trainable and "attention" not in trainable:
         counts[LAST_ATTENTION] = sum(
             size
-            for name, size in _body(spec)["sizes"].items()
+            for name, size in _sizes(spec).items()
             if trained_group(spec, name, (LAST_ATTENTION,))
         )
     return sum(counts.get(group, 0) for group in trainable)
 
 
 @cache
-def _body(spec: Backbone) -> Mapping[str, Any]:
-    """`sizes`: of the body's parameters, by name; `matrices`: of those alone that are one."""
-    body = build(spec)
-    return {
-        "sizes": {name: it.numel() for name, it in body.named_parameters()},
-        "matrices": sum(weight.numel() for _, weight, _ in matrices(body)),
-    }
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    total = 1
-    for extent in shape:
-        total *= extent
-    return total
+def _sizes(spec: Backbone) -> Mapping[str, int]:
+    """Of the backbone's parameters, by name."""
+    return {name: parameter.numel() for name, parameter in build(spec).named_parameters()}
 
 
 def paper_count(layers: int, width: int, tokens: int = 64, dim: int = 16, classes: int = 10) -> int:
@@ -77,19 +61,21 @@ def paper_count(layers: int, width: int, tokens: int = 64, dim: int = 16, classe
     return width * (classes + dim + 1 + 4 * layers + tokens)
 
 
+@cache
 def matrix_parameters(spec: Backbone) -> int:
-    """Parameters of the body's matrices, which every token is multiplied by.
+    """Parameters of the backbone's matrices, which every token is multiplied by.
 
     Left out are biases, norms, positions, BERT's token type, T5's relative bias and the Linformer's
     mixing over positions.
     """
-    return int(_body(spec)["matrices"])
+    return sum(weight.numel() for _, weight, _ in matrices(build(spec)))
 
 
 def flops_per_token(spec: RunSpec) -> int:
-    """Two FLOPs per multiply-add, matrices of the body only: the forward pass costs 2 P per token,
-    the gradient by the input another 2 P where anything before the output net is trained, and the
-    gradient by the weights another 2 P where the body is."""
+    """FLOPs of a training step per token: two per multiply-add, matrices of the backbone only.
+
+    The forward pass costs 2 P for P parameters, the gradient by the input another 2 P if anything
+    before the output net is trained, and that by the weights another 2 P if the backbone is."""
     trained = set(spec.trainable)
     passes = 1 if trained == {"output"} else 2 if packable(spec) else 3
     return 2 * passes * matrix_parameters(backbone(spec.backbone))
@@ -98,8 +84,8 @@ def flops_per_token(spec: RunSpec) -> int:
 def planned_flops(spec: RunSpec, task: Task) -> int:
     """FLOPs that a run's record counts if it takes its whole budget of steps; a probe's, always.
 
-    Evaluation is left out of a training. It is part of a probe, whose body sees each split once,
-    and one batch where the training set is endless.
+    Evaluation is left out of a training. It is part of a probe, whose backbone sees each split
+    once, and one batch if the training set is endless.
     """
     examples = spec.steps * spec.batch
     if spec.procedure == "probe":
@@ -109,7 +95,7 @@ def planned_flops(spec: RunSpec, task: Task) -> int:
 
 
 def forward_flops(spec: Backbone, length: int) -> int:
-    """FLOPs of the body's forward pass per token, in a sequence of `length` tokens.
+    """FLOPs of the backbone's forward pass per token, in a sequence of `length` tokens.
 
     Two FLOPs per multiply-add, matrix products only: 2 for each of `matrix_parameters`, and in each
     layer with attention 4 * width * keys for the scores and the values they weigh. Every query

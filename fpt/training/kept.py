@@ -1,16 +1,26 @@
-"""The model of a recorded run, with the parameters that were kept beside its record."""
+"""Trained parameters that are kept beside a record: the file, and the model made of it again."""
+
+from collections.abc import Container
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load
+from safetensors.torch import load, save
 from torch import Tensor
 
 from ..backbones.weights import file_digest, find
 from ..files import FptError
 from ..records import Record, Store
+from ..tasks import get_task
 from .model import Model, assemble
 from .packing import PackedParameters
-from .train import task_of
+
+
+def stored_parameters(rows: PackedParameters, row: Tensor, trainable: Container[str]) -> bytes:
+    """The groups `trainable` of a run's `row` (P,): float32 tensors by the names of their
+    parameters, in a safetensors file."""
+    parts = zip(rows.slices, rows.columns().values(), strict=True)
+    trained = [(part, columns) for part, columns in parts if part.group in trainable]
+    return save({part.stored: row[at].view(part.shape).clone() for part, at in trained})
 
 
 def trained_model(record: Record, store: Store, device: torch.device | str = "cpu") -> Model:
@@ -19,15 +29,7 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
     FptError if the parameters were not kept or do not fit, or if the weights of the backbone are
     missing or not those that the run saw.
     """
-    model, rows, _ = assemble([record.spec], task_of(record.spec), device)
-    rows.bind(kept_row(record, store, rows).to(device))
-    return model.eval()
-
-
-def kept_row(record: Record, store: Store, rows: PackedParameters) -> Tensor:
-    """The kept parameters as the one row of `rows`, (1, P). Raises as `trained_model` does."""
-    spec = record.spec
-    content = store.parameters(record)
+    spec, content = record.spec, store.parameters(record)
     if content is None:
         raise FptError(
             f"The parameters of run {spec.key} are not in {store.folder}: give the block of its "
@@ -40,13 +42,14 @@ def kept_row(record: Record, store: Store, rows: PackedParameters) -> Tensor:
                 f"The weights {spec.weights!r} in {path} are not those that run {spec.key} was "
                 "trained on; fetch those, or train it again."
             )
+    model, rows, _ = assemble([spec], get_task(spec.task, **spec.options), device)
     try:
         kept = load(content)
-        return torch.cat([kept[part.stored].view(part.shape).flatten() for part in rows.slices])[
-            None
-        ]
+        row = [kept[part.stored].view(part.shape).flatten() for part in rows.slices]
     except (SafetensorError, KeyError, RuntimeError) as error:
         raise FptError(
             f"The file {store.parameters_path(spec.key).name} does not hold the parameters of its "
             f"run ({error}); train it again."
         ) from error
+    rows.bind(torch.cat(row)[None].to(device))
+    return model.eval()

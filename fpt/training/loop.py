@@ -8,7 +8,7 @@ pack by index, and the test set is read once, for the parameters chosen on valid
 import math
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,10 @@ from ..tasks import Task
 from . import checkpoint
 from .checkpoint import Progress
 from .device import autocast, keep_memory
+from .evaluation import evaluate
 from .model import assemble
 from .packing import Adam, losses
 
-EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
 AFTER_THRESHOLD = 2  # evaluations that a run goes on for
@@ -46,44 +46,54 @@ class Loop:
         specs: Sequence[RunSpec],
         task: Task,
         device: torch.device,
-        path: Path | None = None,
-        checkpoint_seconds: float = CHECKPOINT_SECONDS,
+        path: Path | None = None,  # of the checkpoint; None: without one
     ) -> None:
         keep_memory()
         self.specs, self.task, self.device, self.path = list(specs), task, device, path
-        self.checkpoint_seconds = checkpoint_seconds
         first = specs[0]
         self.batch, self.steps, self.every = first.batch, first.steps, first.eval_every
         self.model, self.rows, self.frozen = assemble(specs, task, device)
-        self.alive = list(range(len(specs)))
-        self.adam = Adam(
-            self.rows,
-            self._column([spec.lr for spec in specs]),
-            self._column([spec.clip for spec in specs]),
-            self._mask(),
-        )
         if device.type == "cuda":
             round_frozen(self.model.backbone)
-        self.best = self.rows.values.clone()
+        self.alive = list(range(len(specs)))
+        values = self.rows.values
+        self._hold(
+            {
+                "values": values,
+                "frozen": self.frozen.values,
+                "best": values.clone(),
+                "first": torch.zeros_like(values),
+                "second": torch.zeros_like(values),
+            }
+        )
         self.selected: dict[int, Tensor] = {}  # rows of the runs that have left, on the CPU
         self.progress = [Progress() for _ in specs]
-        self.step, self.summed = 0, 0
-        self.sums = torch.zeros(3, len(specs), device=device)
+        self.step = 0
+        self._reset_sums()
 
-    def _column(self, values: Sequence[float]) -> Tensor:
-        return torch.tensor(values, device=self.device, dtype=torch.float32)[:, None]
+    def _tensors(self) -> dict[str, Tensor]:
+        """The state of training: tensors with one row per run that is alive."""
+        return {
+            "values": self.rows.values,
+            "frozen": self.frozen.values,
+            "best": self.best,  # trained values at the best validation so far
+            "first": self.adam.first,
+            "second": self.adam.second,
+        }
 
-    def _mask(self) -> Tensor | None:
-        """(K, P), 0 where a run does not train a column that a pack mate trains; None: all do."""
-        if len({spec.trainable for spec in self.specs}) == 1:
-            return None
-        mask = torch.zeros_like(self.rows.values)
-        columns = self.rows.columns()
-        for row, spec in zip(mask, self.specs, strict=True):
-            for part in self.rows.slices:
-                if part.group in spec.trainable:
-                    row[columns[part.name]] = 1
-        return mask
+    def _hold(self, tensors: Mapping[str, Tensor]) -> None:
+        """Go on with these `_tensors` of the runs that are alive."""
+        specs = [self.specs[index] for index in self.alive]
+        self.rows.bind(tensors["values"])
+        self.frozen.bind(tensors["frozen"])
+        self.best = tensors["best"]
+        lr, clip = (
+            torch.tensor(values, device=self.device, dtype=torch.float32)[:, None]
+            for values in ([spec.lr for spec in specs], [spec.clip for spec in specs])
+        )
+        mask = self.rows.mask([spec.trainable for spec in specs])
+        self.adam = Adam(self.rows, lr, clip, mask)
+        self.adam.first, self.adam.second = tensors["first"], tensors["second"]
 
     def _reset_sums(self) -> None:
         """Sums since the last evaluation, per run: loss, gradient norm, clipped steps."""
@@ -92,35 +102,33 @@ class Loop:
 
     # ---------------------------------------------------------------------------------- training
 
-    def run(self, deadline: float = math.inf, bar: tqdm | None = None) -> bool:
+    def run(self, deadline: float = math.inf) -> bool:
         """Train until all runs have ended (True) or `time.monotonic()` passes `deadline`."""
         self.resume()
-        if bar is not None:
-            bar.update(self.step - bar.n)
-        saved = time.monotonic()
-        before = (saved, time.process_time())
-        while self.alive:
-            sharing = self.alive
-            self.train_step()
-            if bar is not None:
+        first = self.specs[0]
+        title = f"{first.task} {first.init} {first.backbone} x{len(self.specs)}"
+        options = {"desc": title, "disable": None, "position": 1, "leave": False}
+        with tqdm(total=self.steps, initial=self.step, **options) as bar:
+            now = saved = time.monotonic()
+            process = time.process_time()
+            while self.alive:
+                sharing = [self.progress[index] for index in self.alive]
+                self.train_step()
                 bar.update()
-            if self.step % self.every == 0 or self.step == self.steps:
-                self.validate()
-                self.finish_runs()
-            now = time.monotonic()
-            after = (now, time.process_time())
-            for index in sharing:
-                progress = self.progress[index]
-                progress.seconds += (after[0] - before[0]) / len(sharing)
-                progress.process_seconds += (after[1] - before[1]) / len(sharing)
-            before = after
-            if self.alive and now > deadline:
-                self.save()
-                return False
-            if now - saved > self.checkpoint_seconds:
-                self.save()
-                saved = now
-        self.save()
+                if self.step % self.every == 0 or self.step == self.steps:
+                    self.validate()
+                    self.finish_runs()
+                before, now = now, time.monotonic()
+                process_before, process = process, time.process_time()
+                for progress in sharing:
+                    progress.seconds += (now - before) / len(sharing)
+                    progress.process_seconds += (process - process_before) / len(sharing)
+                late = now > deadline
+                if not self.alive or late or now - saved > CHECKPOINT_SECONDS:
+                    self.save()
+                    saved = now
+                if late and self.alive:
+                    return False
         return True
 
     def train_step(self) -> None:
@@ -148,46 +156,12 @@ class Loop:
 
     # -------------------------------------------------------------------------------- evaluation
 
-    @torch.no_grad()
     def evaluate(
         self, split: str, indices: Sequence[int], at_most: int = 0
     ) -> list[dict[str, float]]:
-        """Accuracy, loss and the task's own scores on `split`, on its fixed subset of `at_most`
-        examples (`Task.subset`) or (0) all; `indices` are bound. No dropout, no augmentation."""
-        runs = len(indices)
-        self.model.eval()
-        draws = self.model.draws
-        draws.seeds = tuple(self.specs[index].seed for index in indices)
-        size = max(1, EVAL_TOKENS // (runs * self.task.length))
-        totals: dict[str, Tensor] = {}
-        counts: dict[str, Tensor] = {}
-
-        def add(name: str, values: Tensor, applies: Tensor) -> None:  # each (K, B, R)
-            zero = torch.zeros(runs, device=self.device, dtype=torch.float64)
-            total = values.where(applies, 0).double().sum((1, 2))
-            totals[name] = totals.get(name, zero) + total
-            counts[name] = counts.get(name, zero) + applies.double().sum((1, 2))
-
-        items = 0
-        for batch in self.task.eval_batches(split, size, self.device, at_most):
-            draws.first = items
-            with autocast(self.device):
-                logits = self.model(batch).float()
-            targets = batch.targets.expand(runs, -1, -1)
-            right = (logits.argmax(-1) == targets).float()
-            each = torch.nn.functional.cross_entropy(
-                logits.flatten(0, 2), targets.flatten(), reduction="none"
-            )
-            always = torch.ones_like(right, dtype=torch.bool)
-            add("accuracy", right, always)
-            add("loss", each.view(targets.shape), always)
-            for name, values in self.task.scores(logits, batch).items():
-                add(name, values, ~values.isnan())
-            items += targets.shape[1]
-        applied = [name for name in totals if bool(counts[name].all())]  # some depths have no item
-        means = {name: (totals[name] / counts[name]).tolist() for name in applied}
-        rows = [{name: values[run] for name, values in means.items()} for run in range(runs)]
-        return [row | {"items": items} for row in rows]
+        """`fpt.training.evaluation.evaluate` of the runs `indices`, whose rows are bound."""
+        seeds = [self.specs[index].seed for index in indices]
+        return evaluate(self.model, split, seeds, self.device, at_most)
 
     def validate(self) -> None:
         """One point of every learning curve, from the validation set."""
@@ -219,44 +193,36 @@ class Loop:
 
     def finish_runs(self) -> None:
         """Test the runs that end here and let the others go on without them."""
-        leaving = [row for row, index in enumerate(self.alive) if self._ends(index)]
-        if not leaving:
+        ends = [self._ends(index) for index in self.alive]
+        if not any(ends):
             return
-        index = torch.tensor(leaving, device=self.device)
-        stay = torch.tensor(
-            [row for row in range(len(self.alive)) if row not in leaving],
-            device=self.device,
-            dtype=torch.long,
-        )
-        values, frozen = self.rows.values, self.frozen.values
-        indices = [self.alive[row] for row in leaving]
-        self.frozen.bind(frozen[index])
-        self.rows.bind(self.best[index])
-        unchanged = (values[index] == self.best[index]).all(1).tolist()  # the last were the best
+        leave = torch.tensor(ends, device=self.device)
+        tensors = self._tensors()
+        last, best = tensors["values"][leave], tensors["best"][leave]
+        indices = [index for index, ending in zip(self.alive, ends, strict=True) if ending]
+        self.rows.bind(best)
+        self.frozen.bind(tensors["frozen"][leave])
+        last_is_best = (last == best).all(1).tolist()
         tested = self.evaluate("test", indices, self.specs[0].test_items)
         endless = not self.task.sizes["train"]  # then training and test examples are of one kind
         seen = [{}] * len(indices) if endless else self.evaluate("train", indices, TRAIN_ITEMS)
-        for row, at_test, at_train, is_last in zip(leaving, tested, seen, unchanged, strict=True):
-            progress = self.progress[self.alive[row]]
-            self.selected[self.alive[row]] = self.best[row].to("cpu", copy=True)
+        for row, index in enumerate(indices):
+            progress = self.progress[index]
+            self.selected[index] = best[row].to("cpu", copy=True)
             if progress.status == "running":
                 progress.status = "done"
-            progress.metrics = {f"test_{name}": value for name, value in at_test.items()}
-            if "accuracy" in at_train:
-                progress.metrics["train_accuracy"] = at_train["accuracy"]
-                progress.metrics["train_items"] = at_train["items"]
-            if is_last:
-                progress.metrics["last_test_accuracy"] = at_test["accuracy"]
+            progress.metrics = {f"test_{name}": value for name, value in tested[row].items()}
+            scored = {name: seen[row][name] for name in ("accuracy", "items") if name in seen[row]}
+            progress.metrics |= {f"train_{name}": value for name, value in scored.items()}
+            if last_is_best[row]:
+                progress.metrics["last_test_accuracy"] = tested[row]["accuracy"]
             progress.metrics |= {
                 "valid_accuracy": max(0.0, progress.best_accuracy),
                 "best_step": progress.best_step,
                 "steps": self.step,
             }
-        self.frozen.bind(frozen[stay])
-        self.rows.bind(values[stay])
-        self.best = self.best[stay]
-        self.adam.keep(stay)
-        self.alive = [index for row, index in enumerate(self.alive) if row not in leaving]
+        self.alive = [index for index in self.alive if index not in indices]
+        self._hold({name: tensor[~leave] for name, tensor in tensors.items()})
         self._reset_sums()
 
     def _ends(self, index: int) -> bool:
@@ -275,15 +241,7 @@ class Loop:
     def save(self) -> None:
         if self.path is None:
             return
-        tensors = {
-            "values": self.rows.values,
-            "frozen": self.frozen.values,
-            "best": self.best,
-            "first": self.adam.first,
-            "second": self.adam.second,
-            "sums": self.sums,
-            **{f"selected.{index}": row for index, row in self.selected.items()},
-        }
+        left = {f"selected.{index}": row for index, row in self.selected.items()}
         history: dict[str, Any] = {
             "keys": [spec.key for spec in self.specs],
             "alive": self.alive,
@@ -291,6 +249,7 @@ class Loop:
             "summed": self.summed,
             "progress": [vars(progress) for progress in self.progress],
         }
+        tensors = {**self._tensors(), "sums": self.sums, **left}
         checkpoint.write(self.path, tensors, history)
 
     def resume(self) -> None:
@@ -314,8 +273,5 @@ class Loop:
         # Copied even on a CPU: as aligned in memory as they were before.
         tensors = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
         self.alive, self.step, self.summed = (history[it] for it in ("alive", "step", "summed"))
-        self.adam.keep(torch.tensor(self.alive, device=self.device, dtype=torch.long))
-        self.rows.bind(tensors["values"])
-        self.frozen.bind(tensors["frozen"])
-        self.best, self.sums = tensors["best"], tensors["sums"]
-        self.adam.first, self.adam.second = tensors["first"], tensors["second"]
+        self._hold(tensors)
+        self.sums = tensors["sums"]

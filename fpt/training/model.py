@@ -4,100 +4,33 @@ One `Model` holds K runs. Trainable groups have the paper's names: `input`, `out
 `positions`, and the backbone's own (`attention`, `feedforward`, ...).
 """
 
-import math
 from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
 from ..backbones.initialisations import INITS, body_state
 from ..backbones.layers import Draws, Dropout
 from ..backbones.weights import State
-from ..files import FptError
+from ..files import FptError, check_names
 from ..spec import RunSpec
 from ..tasks import Batch, Task
 from ..tasks.base import Device
 from ..tasks.rng import generator
-from .packing import PACKED, PackedParameters, ParameterSlice
+from .packing import PACKED, PackedEmbedding, PackedLinear, PackedParameters, ParameterSlice
 
 ORDERS = ("given", "shuffled")  # of the tokens
-INPUT_INITS = ("orthogonal", "default", "normal")
-INPUT_GAIN = 1.41  # of the orthogonal initialisation in the released code
+INPUT_INITS = ("orthogonal", "default", "normal")  # of the input net
 
 
-class InputNet(nn.Module):
-    """Tokens to vectors: a linear map (vectors) or an embedding (symbols), one per run."""
-
-    def __init__(self, kind: str, dim: int, width: int) -> None:
-        super().__init__()
-        self.kind = kind
-        self.weight: Tensor
-        self.bias: Tensor
-        self.register_parameter("weight", None)
-        self.register_parameter("bias", None)
-        self.shapes = (
-            {"weight": (dim, width)}
-            if kind == "token"
-            else {"weight": (width, dim), "bias": (width,)}
-        )
-
-    def initial(self, name: str, init: str, draw: torch.Generator) -> Tensor:
-        """Initial values of one run. Embeddings are N(0, 1), the library's default. A matrix is
-        `orthogonal` as in the released code, the library's `default`, or `normal`, N(0, 1); its
-        bias is zero but by default."""
-        if init not in INPUT_INITS:
-            known = ", ".join(INPUT_INITS)
-            raise FptError(
-                f"There is no initialisation {init!r} of the input net; choose one of {known}."
-            )
-        value = torch.zeros(self.shapes[name])
-        if self.kind == "token":
-            return value.normal_(generator=draw)
-        if init == "default":
-            bound = 1 / math.sqrt(self.shapes["weight"][1])
-            return value.uniform_(-bound, bound, generator=draw)
-        if name == "bias":
-            return value
-        if init == "normal":
-            return value.normal_(generator=draw)
-        return nn.init.orthogonal_(value, INPUT_GAIN, draw)
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """(K, B, T, dim) or (K, B, T) ids -> (K, B, T, width)."""
-        if self.kind == "token":
-            tables = self.weight.unbind(0)
-            return torch.stack([F.embedding(i, t) for i, t in zip(inputs, tables, strict=True)])
-        runs, size, length, dim = inputs.shape
-        x = inputs.reshape(runs, size * length, dim)
-        y = torch.baddbmm(self.bias[:, None], x, self.weight.transpose(1, 2))
-        return y.view(runs, size, length, -1)
-
-
-class OutputNet(nn.Module):
-    """One linear layer on each position read, one per run."""
-
-    def __init__(self, width: int, outputs: int) -> None:
-        super().__init__()
-        self.weight: Tensor
-        self.bias: Tensor
-        self.register_parameter("weight", None)
-        self.register_parameter("bias", None)
-        self.shapes = {"weight": (outputs, width), "bias": (outputs,)}
-
-    def initial(self, name: str, draw: torch.Generator) -> Tensor:
-        """Initial values of one run: the library's default for linear layers."""
-        bound = 1 / math.sqrt(self.shapes["weight"][1])
-        return torch.empty(self.shapes[name]).uniform_(-bound, bound, generator=draw)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        """(K, B, reads, width) -> (K, B, reads, outputs)."""
-        runs, size, reads, width = hidden.shape
-        x = hidden.reshape(runs, size * reads, width)
-        y = torch.baddbmm(self.bias[:, None], x, self.weight.transpose(1, 2))
-        return y.view(runs, size, reads, -1)
+def nets(task: Task, width: int) -> dict[str, PackedLinear | PackedEmbedding]:
+    """The input net of a task (an embedding of symbols, or a linear map of vectors) and its output
+    net (one linear layer on each position read), by their trainable group."""
+    kind = PackedEmbedding if task.kind == "token" else PackedLinear
+    output = PackedLinear(width, task.answers * task.classes)
+    return {"input": kind(task.dim, width), "output": output}
 
 
 class Model(nn.Module):
@@ -105,9 +38,7 @@ class Model(nn.Module):
 
     def __init__(self, spec: Backbone, task: Task, dropout: float, order: str = "given") -> None:
         super().__init__()
-        if order not in ORDERS:
-            known = ", ".join(ORDERS)
-            raise FptError(f"There is no order {order!r} of the tokens; choose one of {known}.")
+        check_names("order of the tokens", [order], ORDERS)
         if spec.positions and task.length > spec.positions:
             raise FptError(
                 f"Task {task.name!r} has sequences of {task.length} tokens; backbone "
@@ -115,11 +46,12 @@ class Model(nn.Module):
             )
         self.task, self.draws, self.order = task, Draws(), order
         self.width = spec.width
-        self.input = InputNet(task.kind, task.dim, spec.width)
+        self.nets = nets(task, spec.width)
+        self.input = self.nets["input"]
         # The released code drops values of its linear input nets, none of its embeddings.
         self.drop = nn.Identity() if task.kind == "token" else Dropout(dropout, self.draws)
         self.backbone = build(spec, self.draws, dropout)
-        self.output = OutputNet(spec.width, task.answers * task.classes)
+        self.output = self.nets["output"]
         self.positions: Tensor | None
         self.register_parameter("positions", None)
 
@@ -146,16 +78,6 @@ class Model(nn.Module):
         return logits.reshape(runs, size, -1, self.task.classes)
 
 
-def own_slices(model: Model) -> list[ParameterSlice]:
-    """The parameters of the input net and the output net."""
-    nets: dict[str, InputNet | OutputNet] = {"input": model.input, "output": model.output}
-    return [
-        ParameterSlice(net, name, shape, group, f"{group}.{name}")
-        for group, net in nets.items()
-        for name, shape in net.shapes.items()
-    ]
-
-
 def assemble(
     specs: Sequence[RunSpec], task: Task, device: torch.device | str
 ) -> tuple[Model, PackedParameters, PackedParameters]:
@@ -167,16 +89,15 @@ def assemble(
     first = specs[0]
     backend = backbone(first.backbone)
     trained = set().union(*(spec.trainable for spec in specs))
-    check_groups(backend, trained)
-    inside = trained - {"input", "output", "positions", "layernorm"}
-    if inside and len(specs) > 1:
-        raise FptError(
-            f"Runs that train the backbone ({', '.join(sorted(inside))}) cannot share it: "
-            f"a pack of {len(specs)} was asked for, such packs have one run."
-        )
+    check_names(f"trainable group of {backend.name}", sorted(trained), backend.trainable)
+    check_names("initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS)
     model = Model(backend, task, first.dropout, first.order)
     state = body_state(backend, model.backbone, first.init, first.weights, first.seed)
-    slices = own_slices(model)
+    slices = [
+        ParameterSlice(net, name, shape, group, f"{group}.{name}")
+        for group, net in model.nets.items()
+        for name, shape in net.shapes.items()
+    ]
     initial: State = {}
     if backend.positions:
         shape = (task.length, backend.width)
@@ -222,27 +143,16 @@ def backbone_slices(module: nn.Module, spec: Backbone, trained: set[str]) -> lis
 def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State) -> Tensor:
     """Initial values of one run, (P,): from the backbone's state, or for the nets drawn by its
     seed."""
-    parts = []
+    parts = [torch.empty(0)]
     for part in slices:
         value = initial.get(part.name)
         if value is None:
+            assert isinstance(part.owner, PackedLinear | PackedEmbedding)
+            init = spec.input_init if part.group == "input" else "default"
             draw = generator("cpu", spec.seed, "init", part.name)
-            if isinstance(part.owner, InputNet):
-                value = part.owner.initial(part.attribute, spec.input_init, draw)
-            else:
-                assert isinstance(part.owner, OutputNet)
-                value = part.owner.initial(part.attribute, draw)
+            value = part.owner.initial(part.attribute, init, draw)
         parts.append(value.flatten())
-    return torch.cat(parts) if parts else torch.empty(0)
-
-
-def check_groups(spec: Backbone, groups: set[str]) -> None:
-    unknown = groups - set(spec.trainable)
-    if unknown:
-        raise FptError(
-            f"Backbone {spec.name!r} has no trainable group {', '.join(sorted(unknown))}; "
-            f"its groups are {', '.join(spec.trainable)}."
-        )
+    return torch.cat(parts)
 
 
 def packable(spec: RunSpec) -> bool:

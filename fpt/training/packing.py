@@ -5,7 +5,8 @@ kept as rows of one matrix (K, P): one row per run, one slice of columns per par
 Adam and leaving the pack are then a few operations on that matrix, and rows never meet.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +14,71 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+INPUT_GAIN = 1.41  # of the orthogonal initialisation in the released code
 
-class PackedLayerNorm(nn.Module):
+
+class Packed(nn.Module):
+    """A module whose parameters, one of each per run, are bound by `PackedParameters`; `shapes` are
+    those for one run, by name."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(self, **shapes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shapes = shapes
+        for name in shapes:
+            self.register_parameter(name, None)
+
+
+class PackedLinear(Packed):
+    """One linear layer per run: (K, B, T, inputs) -> (K, B, T, outputs)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__(weight=(outputs, inputs), bias=(outputs,))
+
+    def initial(self, name: str, init: str, draw: torch.Generator) -> Tensor:
+        """Initial values of one run: the library's `default`; or a matrix that is `orthogonal`, as
+        the released code's input net, or `normal`, N(0, 1), and a bias of zero."""
+        value = torch.zeros(self.shapes[name])
+        if init == "default":
+            bound = 1 / math.sqrt(self.shapes["weight"][1])
+            return value.uniform_(-bound, bound, generator=draw)
+        if name == "bias":
+            return value
+        if init == "normal":
+            return value.normal_(generator=draw)
+        return nn.init.orthogonal_(value, INPUT_GAIN, draw)
+
+    def forward(self, x: Tensor) -> Tensor:
+        runs, size, length, inputs = x.shape
+        x = x.reshape(runs, size * length, inputs)
+        y = torch.baddbmm(self.bias[:, None], x, self.weight.transpose(1, 2))
+        return y.view(runs, size, length, -1)
+
+
+class PackedEmbedding(Packed):
+    """One table of token embeddings per run: (K, B, T) ids -> (K, B, T, width)."""
+
+    def __init__(self, tokens: int, width: int) -> None:
+        super().__init__(weight=(tokens, width))
+
+    def initial(self, name: str, init: str, draw: torch.Generator) -> Tensor:
+        """Initial values of one run: N(0, 1), the library's default, whatever `init` is."""
+        return torch.zeros(self.shapes[name]).normal_(generator=draw)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        tables = self.weight.unbind(0)
+        return torch.stack([F.embedding(i, t) for i, t in zip(ids, tables, strict=True)])
+
+
+class PackedLayerNorm(Packed):
     """Layer norm of (K*B, ..., width) with one gain and bias per run, both (K, width)."""
 
     def __init__(self, norm: nn.LayerNorm) -> None:
-        super().__init__()
-        self.shape, self.eps = tuple(norm.normalized_shape), norm.eps
-        self.weight: Tensor
-        self.bias: Tensor
-        self.register_parameter("weight", None)  # bound by PackedParameters
-        self.register_parameter("bias", None)
+        shape = tuple(norm.normalized_shape)
+        super().__init__(weight=shape, bias=shape)
+        self.shape, self.eps = shape, norm.eps
 
     def forward(self, x: Tensor) -> Tensor:
         runs = self.weight.shape[0]
@@ -33,15 +88,13 @@ class PackedLayerNorm(nn.Module):
         return torch.addcmul(self.bias[:, None], normal, self.weight[:, None]).view(x.shape)
 
 
-class PackedRMSNorm(nn.Module):
+class PackedRMSNorm(Packed):
     """T5's norm of (K*B, ..., width), which divides by the root mean square and does not shift,
     with one gain per run (K, width)."""
 
     def __init__(self, norm: Any) -> None:
-        super().__init__()
+        super().__init__(weight=tuple(norm.weight.shape))
         self.eps = norm.variance_epsilon
-        self.weight: Tensor
-        self.register_parameter("weight", None)  # bound by PackedParameters
 
     def forward(self, x: Tensor) -> Tensor:
         runs, width = self.weight.shape
@@ -114,6 +167,17 @@ class PackedParameters:
             start += part.size
         return found
 
+    def mask(self, trainable: Sequence[Collection[str]]) -> Tensor | None:
+        """(K, P), 0 where a run does not train a column that a pack mate trains, by the groups
+        `trainable` of each run; None: every run trains every column."""
+        if all(part.group in groups for part in self.slices for groups in trainable):
+            return None
+        mask = torch.zeros_like(self.values)
+        for part, columns in zip(self.slices, self.columns().values(), strict=True):
+            for row, groups in zip(mask, trainable, strict=True):
+                row[columns] = float(part.group in groups)
+        return mask
+
 
 def losses(logits: Tensor, targets: Tensor) -> Tensor:
     """Mean cross-entropy of every run in nats, (K,), from (K, B, R, classes) and (K, B, R)."""
@@ -157,10 +221,3 @@ class Adam:
         self.rows.values.sub_(update)
         grads.zero_()
         return norms[:, 0]
-
-    def keep(self, index: Tensor) -> None:
-        """Leave only the runs `index`; the caller binds the same rows of the values."""
-        self.first, self.second = self.first[index], self.second[index]
-        self.lr, self.clip = self.lr[index], self.clip[index]
-        if self.mask is not None:
-            self.mask = self.mask[index]

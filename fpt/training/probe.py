@@ -6,46 +6,26 @@ not given. A converged fit has no budget: multinomial logistic regression is con
 reaches belongs to the features alone.
 
 The input net starts as always and is never trained; there is no augmentation and no dropout. The
-body sees every example once; each later epoch is a pass over the cached features.
+backbone sees every example once; each later epoch is a pass over the cached features.
 """
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..files import FptError
-from ..spec import PROBE, RunSpec
+from ..spec import RunSpec
 from ..tasks import Batch, Task
-from .device import autocast
-from .loop import EVAL_TOKENS, Loop
+from .checkpoint import Progress
+from .device import autocast, keep_memory
+from .evaluation import EVAL_TOKENS, evaluate
+from .model import Model, assemble
 
 PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # L2, the same for every arm
-GRADIENT = 1e-5  # converged where no entry of the gradient is larger, in nats
+GRADIENT = 1e-5  # converged if no entry of the gradient is larger, in nats
 SMALLEST_STEP = 1e-12  # of a weight or of the objective; below it lies rounding
-
-
-@dataclass(frozen=True)
-class Probed:
-    """What a probe found: the `metrics`, `curve` and `cost` of its record.
-
-    The curve has one point per penalty, from the strongest; its `step` counts L-BFGS iterations.
-    """
-
-    metrics: dict[str, float]
-    curve: list[dict[str, float]]
-    cost: dict[str, float]
-
-
-@dataclass(frozen=True)
-class Cached:
-    """Features of all examples of a split at all positions read, and their targets."""
-
-    features: Tensor  # (N, width) float32, N examples times reads
-    targets: Tensor  # (N, answers) int64
 
 
 class Head(nn.Module):
@@ -77,24 +57,17 @@ class Head(nn.Module):
         return F.linear(standardised, self.weight[0], self.bias[0])
 
 
-@dataclass(frozen=True)
-class Fit:
-    """How a fit ended: mean loss in nats and accuracy on what it was fitted to, iterations, passes
-    over the data, and the largest entry of the objective's gradient."""
-
-    loss: float
-    accuracy: float
-    iterations: int
-    passes: int
-    gradient: float
-
-
-def fit(head: Head, features: Tensor, targets: Tensor, penalty: float, most: int) -> Fit:
+def fit(
+    head: Head, features: Tensor, targets: Tensor, penalty: float, most: int
+) -> dict[str, float]:
     """Minimise mean cross-entropy + penalty / 2 * (sum of squared weights) / answers by L-BFGS.
 
     From the head's present values, in place, in at most `most` iterations. `features` are
     standardised, (N, width); `targets` (N, answers). Dividing by the answers per position makes a
     penalty mean the same for one answer as for fifty.
+
+    Returns `loss` (mean, in nats) and `accuracy` on what it was fitted to, `iterations`, `passes`
+    over the data, and `gradient`, the largest entry of the objective's.
     """
     answers = targets.shape[1]
     # About the Hessian at the head's present odds, shared by all outputs. In units of its root the
@@ -126,21 +99,17 @@ def fit(head: Head, features: Tensor, targets: Tensor, penalty: float, most: int
 
     optimiser.step(objective)
     objective()  # the gradient at the end: the line search may have left another one
-    assert scaled.grad is not None
-    assert bias.grad is not None
-    gradient = max(float(scaled.grad.abs().max()), float(bias.grad.abs().max()))
+    gradient = max(float(part.grad.abs().max()) for part in (scaled, bias) if part.grad is not None)
     with torch.no_grad():
         head.weight.copy_(((scaled * unit) @ axes.T)[None])
         head.bias.copy_(bias[None])
-    logits = head.logits(features)
     state = optimiser.state[scaled]
-    return Fit(
-        loss=float(cross_entropy(logits, targets)),
-        accuracy=accuracy(logits, targets),
-        iterations=state["n_iter"],
-        passes=state["func_evals"] + 3,
-        gradient=gradient,
-    )
+    return {
+        **score(head.logits(features), targets),
+        "iterations": state["n_iter"],
+        "passes": state["func_evals"] + 3,
+        "gradient": gradient,
+    }
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -148,9 +117,11 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.view(targets.numel(), -1), targets.flatten())
 
 
-def accuracy(logits: Tensor, targets: Tensor) -> float:
+def score(logits: Tensor, targets: Tensor) -> dict[str, float]:
+    """`loss` and `accuracy` of (N, answers * classes) logits on (N, answers) targets."""
     right = logits.view(*targets.shape, -1).argmax(-1) == targets
-    return float(right.double().mean())
+    loss = float(cross_entropy(logits, targets))
+    return {"loss": loss, "accuracy": float(right.double().mean())}
 
 
 def training_batches(task: Task, spec: RunSpec, size: int, device: torch.device) -> Iterable[Batch]:
@@ -162,92 +133,96 @@ def training_batches(task: Task, spec: RunSpec, size: int, device: torch.device)
 
 
 @torch.no_grad()
-def cache(loop: Loop, batches: Iterable[Batch]) -> Cached:
-    """Features that the untrained model of `loop` hands to its output net, and the targets."""
-    model, task, found, targets = loop.model.eval(), loop.task, [], []
-    model.draws.seeds = (loop.specs[0].seed,)
-    kept: list[Tensor] = []
-    hook = model.output.register_forward_pre_hook(lambda _, given: kept.append(given[0]))
-    try:
-        for batch in batches:
-            with autocast(loop.device):
-                model(batch)
-            found.append(kept.pop().float().flatten(0, 2))
-            targets.append(batch.targets.reshape(-1, task.answers))
-    finally:
-        hook.remove()
-    return Cached(torch.cat(found), torch.cat(targets))
+def cache(
+    model: Model, batches: Iterable[Batch], seed: int, device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """Features that the model of one run hands to its output net, (N, width) float32 for N examples
+    times the positions read, and their targets, (N, answers) int64."""
+    model.eval()
+    model.draws.seeds = (seed,)
+    features: list[Tensor] = []
+    targets: list[Tensor] = []
+
+    def keep(_: nn.Module, given: tuple[Tensor]) -> None:
+        features.append(given[0].float().flatten(0, 2))
+
+    hook = model.output.register_forward_pre_hook(keep)
+    for batch in batches:
+        with autocast(device):
+            model(batch)
+        targets.append(batch.targets.reshape(-1, model.task.answers))
+    hook.remove()
+    return torch.cat(features), torch.cat(targets)
 
 
-def probe(spec: RunSpec, task: Task, device: torch.device) -> Probed:
+def probe(spec: RunSpec, task: Task, device: torch.device) -> tuple[Progress, dict[str, float]]:
     """Fit the output net of `spec` for every penalty and test the one that is best on validation.
 
     `spec` is one of `fpt.spec.probe_of`. The test set goes through the model once, with the chosen
-    head. `cost`: seconds, and those of the processor; tokens that the body has seen;
+    head. The curve has one point per penalty, from the strongest; its `step` counts L-BFGS
+    iterations. The second value is the cost: `tokens` that the backbone has seen;
     `first_epoch_seconds` (features of the training set and one pass over them) and
     `cached_epoch_seconds` (one pass), whose ratio is the speed-up of the paper's section 3.9;
     `epochs`, the number of passes.
     """
-    check(spec)
+    keep_memory()
     began, began_process = time.perf_counter(), time.process_time()
-    loop = Loop([spec], task, device)
+    model, _, _ = assemble([spec], task, device)
     size = max(1, EVAL_TOKENS // task.length)
-    valid = cache(loop, task.eval_batches("valid", size, device))  # first: reads data, warms up
+    # Validation first: it reads the data and warms up.
+    valid, valid_targets = cache(model, task.eval_batches("valid", size, device), spec.seed, device)
     start = now(device)
-    train = cache(loop, training_batches(task, spec, size, device))
+    batches = training_batches(task, spec, size, device)
+    features, targets = cache(model, batches, spec.seed, device)
     extraction = now(device) - start
-    head = Head(train.features, task.answers * task.classes)
-    standardised = head.standardise(train.features)
+    head = Head(features, task.answers * task.classes)
+    standardised = head.standardise(features)
     start = now(device)
-    iterations = passes = 0
+    iterations: float = 0
+    passes: float = 0
+    chosen, state = 0, {}
     curve: list[dict[str, float]] = []
-    best, chosen = (-1.0, 0.0), 0
-    state = {}
     for penalty in PENALTIES:  # from the strongest, each from where the last one ended
-        found = fit(head, standardised, train.targets, penalty, spec.steps)
-        iterations, passes = iterations + found.iterations, passes + found.passes
-        with torch.no_grad():
-            logits = head(valid.features)
-            point = {
+        found = fit(head, standardised, targets, penalty, spec.steps)
+        iterations, passes = iterations + found["iterations"], passes + found["passes"]
+        seen = score(head(valid), valid_targets)
+        curve.append(
+            {
                 "step": iterations,
                 "penalty": penalty,
-                "train_loss": found.loss,
-                "train_accuracy": found.accuracy,
-                "valid_loss": float(cross_entropy(logits, valid.targets)),
-                "valid_accuracy": accuracy(logits, valid.targets),
-                "gradient": found.gradient,
+                "train_loss": found["loss"],
+                "train_accuracy": found["accuracy"],
+                "valid_loss": seen["loss"],
+                "valid_accuracy": seen["accuracy"],
+                "gradient": found["gradient"],
             }
-        if (point["valid_accuracy"], -point["valid_loss"]) > best or not curve:
-            best, chosen = (point["valid_accuracy"], -point["valid_loss"]), len(curve)
+        )
+        ranks = [(point["valid_accuracy"], -point["valid_loss"]) for point in curve]
+        if ranks.index(max(ranks)) == len(curve) - 1:
+            chosen = len(curve) - 1
             state = {name: value.clone() for name, value in head.state_dict().items()}
-        curve.append(point)
     pass_seconds = (now(device) - start) / passes
     head.load_state_dict(state)
-    loop.model.output = head  # type: ignore[assignment]
-    tested = loop.evaluate("test", [0], spec.test_items)[0]
+    model.output = head  # type: ignore[assignment]
+    (tested,) = evaluate(model, "test", [spec.seed], device, spec.test_items)
     point = curve[chosen]
     metrics = {f"test_{name}": value for name, value in tested.items()}
     metrics |= {name: point[name] for name in ("train_accuracy", "valid_accuracy", "penalty")}
     metrics |= {"gradient": point["gradient"], "best_step": point["step"], "steps": iterations}
-    examples = sum(len(split.features) for split in (train, valid)) / task.reads + tested["items"]
     cost = {
-        "seconds": time.perf_counter() - began,
-        "process_seconds": time.process_time() - began_process,
-        "tokens": examples * task.length,
+        "tokens": ((len(features) + len(valid)) / task.reads + tested["items"]) * task.length,
         "first_epoch_seconds": extraction + pass_seconds,
         "cached_epoch_seconds": pass_seconds,
         "epochs": passes,
     }
-    return Probed(metrics, curve, cost)
-
-
-def check(spec: RunSpec) -> None:
-    wrong = {name: getattr(spec, name) for name in PROBE if getattr(spec, name) != PROBE[name]}
-    if wrong:
-        raise FptError(
-            f"A probe with {', '.join(f'{name} = {value!r}' for name, value in wrong.items())} is "
-            "none: make its spec with fpt.spec.probe_of."
-        )
+    progress = Progress(
+        curve=curve,
+        seconds=time.perf_counter() - began,
+        process_seconds=time.process_time() - began_process,
+        status="done",
+        metrics=metrics,
+    )
+    return progress, cost
 
 
 def now(device: torch.device) -> float:

@@ -17,8 +17,7 @@ from typing import Any
 from ..files import CACHE, FptError, lock
 from ..records import Store
 from . import device as devices
-from .sweep import Outcome, Pack, train_pack
-from .train import pack_id
+from .train import Outcome, Pack, pack_id, train_pack
 
 RETRIES = 5  # of a pack, after its worker was lost
 
@@ -33,14 +32,13 @@ class Cluster:
     gpus: float = 1.0
 
 
-def outcomes_there(
+def outcomes_on_cluster(
     todo: Sequence[Pack],
     store: Store,
-    cluster: Cluster,
-    *,
     keep: Container[str],
     device: str,
     budget: float,
+    cluster: Cluster,
 ) -> Iterator[tuple[Pack, Outcome]]:
     """The packs as they end on the cluster, their records written to `store`.
 
@@ -54,12 +52,12 @@ def outcomes_there(
             if device == "auto":
                 device = "cuda" if ray.cluster_resources().get("GPU", 0) else "cpu"
             need = {"num_gpus": cluster.gpus} if device == "cuda" else {"num_cpus": 1}
-            remote = ray.remote(max_retries=RETRIES, **need)(train_there)
+            remote = ray.remote(max_retries=RETRIES, **need)(train_remotely)
             running = {}
             for pack in todo:
                 name = CACHE / "locks" / store.folder.parent.name / f"{pack_id(pack)}.ray"
                 if locks.enter_context(lock(name, wait=False)):
-                    task = remote.remote(pack, files_of(store, pack), device, keep, deadline)
+                    task = remote.remote(pack, files_of(store, pack), keep, device, deadline)
                     running[task] = pack
                 else:
                     yield pack, Outcome(0, len(pack))
@@ -68,33 +66,28 @@ def outcomes_there(
                 pack = running.pop(done)
                 try:
                     files, outcome = ray.get(done)
-                    taken = take(store, files)
-                    yield pack, outcome._replace(made=taken)
+                    yield pack, outcome._replace(made=take(store, files))
                 except ray.exceptions.RayError as error:
-                    said = f"A pack was lost on the cluster: {error}"
-                    yield pack, Outcome(0, 0, FptError(said))
+                    yield (
+                        pack,
+                        Outcome(0, error=FptError(f"A pack was lost on the cluster: {error}")),
+                    )
     finally:
         ray.shutdown()
 
 
-def train_there(
-    pack: Pack, files: Mapping[str, bytes], device: str, keep: Container[str], deadline: float
+def train_remotely(
+    pack: Pack, files: Mapping[str, bytes], keep: Container[str], device: str, deadline: float
 ) -> tuple[dict[str, bytes], Outcome]:
     """Train a pack on this worker; the new files of its store, by name, and how it ended.
     `files`: what the driver's store has of the pack already."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / "sweep" / "records")
-        store.folder.mkdir(parents=True)
-        for name, content in files.items():
-            (store.folder / name).write_bytes(content)
+        write_files(store.folder, files)
         end = time.monotonic() + deadline - time.time()
-        outcome = train_pack(pack, store, devices.choose(device).type, end, keep)
-        new = {
-            path.name: path.read_bytes()
-            for path in store.folder.iterdir()
-            if files.get(path.name) != path.read_bytes()
-        }
-        return new, outcome
+        outcome = train_pack(pack, store, keep, devices.choose(device).type, end)
+        made = files_of(store, pack)
+        return {name: made[name] for name in made if made[name] != files.get(name)}, outcome
 
 
 def start(cluster: Cluster) -> Any:
@@ -126,11 +119,16 @@ def files_of(store: Store, pack: Pack) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in paths if path.exists()}
 
 
+def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+
+
 def take(store: Store, files: Mapping[str, bytes]) -> int:
     """Merge what a worker sent into the store; returns the number of new records."""
     if not files:
         return 0
     with tempfile.TemporaryDirectory() as folder:
-        for name, content in files.items():
-            (Path(folder) / name).write_bytes(content)
+        write_files(Path(folder), files)
         return store.merge(Path(folder))[0]

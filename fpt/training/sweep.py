@@ -15,7 +15,6 @@ import threading
 import time
 import warnings
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from tqdm import tqdm
@@ -24,27 +23,12 @@ from ..files import FptError
 from ..records import Store
 from ..spec import RunSpec
 from . import device as devices
-from .flops import flops_per_token
 from .model import backbone_identity, packable
-from .train import task_of, train
-
-if TYPE_CHECKING:
-    from .ray_executor import Cluster
+from .ray_executor import Cluster, outcomes_on_cluster
+from .train import Outcome, Pack, task_of, train_pack
 
 MAX_RUNS = 8  # of one pack
 MAX_TOKENS = 1 << 16  # of one step of a pack; bounds the activations that are kept
-THREADED = 3e9  # FLOPs of a step from which on more threads of a CPU are worth it
-
-Pack = tuple[RunSpec, ...]
-
-
-class Outcome(NamedTuple):
-    """How a pack ended: its new records, how many of its runs another process is training, and
-    what stopped it."""
-
-    made: int
-    elsewhere: int
-    error: FptError | None = None
 
 
 def packs(specs: Iterable[RunSpec], max_runs: int = MAX_RUNS) -> list[Pack]:
@@ -71,13 +55,6 @@ def work(pack: Pack) -> int:
     return len(pack) * first.steps * first.batch * task_of(first).length
 
 
-def threads(pack: Pack, spare: int) -> int:
-    """How many of `spare` threads of a CPU a pack takes: all or one, by the FLOPs of its step."""
-    tokens = pack[0].batch * task_of(pack[0]).length
-    flops = tokens * sum(flops_per_token(spec) for spec in pack)
-    return max(1, spare) if flops >= THREADED else 1
-
-
 def shard(found: Sequence[Pack], part: str | None) -> list[Pack]:
     """Part `I/N` of the packs, dealt round, so that N machines share a sweep."""
     if part is None:
@@ -99,7 +76,7 @@ def run(
     part: str | None = None,
     workers: int | None = None,
     max_runs: int = MAX_RUNS,
-    cluster: "Cluster | None" = None,
+    cluster: Cluster | None = None,
 ) -> int:
     """Train what `store` misses of `specs`; returns the number of new records.
 
@@ -116,13 +93,10 @@ def run(
     todo.sort(key=work, reverse=True)
     if not todo:
         return 0
-    outcomes: Iterable[tuple[Pack, Outcome]]
-    if cluster is not None:
-        from .ray_executor import outcomes_there
-
-        outcomes = outcomes_there(todo, store, cluster, keep=keep, device=device, budget=budget)
-    else:
+    if cluster is None:
         outcomes = _outcomes_here(todo, store, keep, device, time.monotonic() + budget, workers)
+    else:
+        outcomes = outcomes_on_cluster(todo, store, keep, device, budget, cluster)
     made, elsewhere, errors = 0, 0, list[FptError]()
     with tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar:
         for pack, outcome in outcomes:
@@ -136,10 +110,8 @@ def run(
             stacklevel=2,
         )
     if errors:
-        said = [f"{len(errors)} packs failed"] if len(errors) > 1 else []
-        said += [f"records made of the others: {made}"] if made else []
-        after = f" ({'; '.join(said)}.)" if said else ""
-        raise FptError(f"{errors[0]}{after}") from errors[0]
+        after = f" (Packs that failed: {len(errors)}; records made of the others: {made}.)"
+        raise FptError(f"{errors[0]}{after if len(todo) > 1 else ''}") from errors[0]
     return made
 
 
@@ -156,11 +128,11 @@ def _outcomes_here(
     cores = len(os.sched_getaffinity(0))
     workers = min(workers or (1 if chosen == "cuda" else cores), len(todo))
     before = torch.get_num_threads()
-    spare = min(before, cores // workers)
+    given = (store, keep, chosen, deadline, min(before, cores // workers))
     if workers == 1:
         for pack in todo:
             try:
-                yield pack, train_pack(pack, store, chosen, deadline, keep, spare)
+                yield pack, train_pack(pack, *given)
             finally:
                 torch.set_num_threads(before)
         return
@@ -169,43 +141,17 @@ def _outcomes_here(
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     pool = ProcessPoolExecutor(workers, initializer=_end_with, initargs=(os.getpid(),))
+    jobs = {pool.submit(train_pack, pack, *given): pack for pack in todo}
     try:
-        jobs = {
-            pool.submit(train_pack, pack, store, chosen, deadline, keep, spare): pack
-            for pack in todo
-        }
-        for job in as_completed(jobs):
-            yield jobs[job], job.result()
-    except TerminatedWorkerError:
-        said = (
+        for job in as_completed(list(jobs)):
+            yield jobs.pop(job), job.result()
+    except TerminatedWorkerError as error:
+        raise FptError(
             "A worker died, killed or out of memory (fewer --workers need less); what is recorded "
             "stays, so run again."
-        )
-        yield todo[0], Outcome(0, 0, FptError(said))
+        ) from error
     finally:
-        pool.shutdown(kill_workers=True)
-
-
-def train_pack(
-    pack: Pack, store: Store, device: str, deadline: float, keep: Container[str], spare: int = 1
-) -> Outcome:
-    """Train one pack in this process until `time.monotonic()` passes `deadline`."""
-    if device == "cpu":
-        torch.set_num_threads(threads(pack, spare))
-    if time.monotonic() > deadline:
-        return Outcome(0, 0)
-    first = pack[0]
-    title = f"{first.task} {first.init} {first.backbone} x{len(pack)}"
-    try:
-        with tqdm(total=first.steps, desc=title, disable=None, position=1, leave=False) as bar:
-            where = torch.device(device)
-            made = len(train(pack, store, device=where, deadline=deadline, keep=keep, bar=bar))
-    except FptError as error:
-        return Outcome(0, 0, error)
-    if time.monotonic() > deadline:
-        return Outcome(made, 0)
-    # What is missing although there is time was left out for its lock.
-    return Outcome(made, len(pack) - len(store.read_all((spec.key for spec in pack), keep)))
+        pool.shutdown(kill_workers=bool(jobs))
 
 
 def _end_with(parent: int) -> None:

@@ -1,28 +1,35 @@
-"""train(pack) -> records: the loop, with data and weights checked and the cost counted."""
+"""train(pack) -> records: the loop or the probe, with locks, checkpoint, cost and provenance.
+
+`train_pack` is what a sweep hands to its workers, on this machine or on a cluster.
+"""
 
 import hashlib
 import math
 import time
-from collections.abc import Container, Sequence
-from contextlib import ExitStack
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import torch
-from safetensors.torch import save
-from tqdm import tqdm
 
 from ..backbones.weights import file_digest, find
 from ..files import CACHE, FptError, lock
-from ..records import Record, Status, Store
+from ..records import Record, Store
 from ..spec import RunSpec
 from ..tasks import Task, get_task
 from ..tasks.datasets import data_note
 from . import checkpoint
 from . import device as devices
+from .checkpoint import Progress
 from .flops import flops_per_token
-from .loop import CHECKPOINT_SECONDS, Loop
+from .kept import stored_parameters
+from .loop import Loop
 from .probe import probe
+
+THREADED = 3e9  # FLOPs of a step from which on more threads of a CPU are worth it
+
+Pack = tuple[RunSpec, ...]
 
 
 def task_of(spec: RunSpec) -> Task:
@@ -41,8 +48,6 @@ def train(
     device: torch.device,
     deadline: float = math.inf,
     keep: Container[str] = (),
-    bar: tqdm | None = None,
-    checkpoint_seconds: float = CHECKPOINT_SECONDS,
     cache: Path = CACHE,
 ) -> list[Record]:
     """Train the runs `specs` as one pack and write their records; none if `time.monotonic()` passes
@@ -65,107 +70,108 @@ def train(
         ]
         if not missing:
             return []
-        task = task_of(missing[0])
+        task, records = task_of(missing[0]), list[Record]()
+        devices.reset_peak_memory(device)
         if missing[0].procedure == "probe":
-            probed = []
             for spec in missing:
-                probed.append(store.write(_probed(spec, task, device)))
-                if time.monotonic() > deadline:
-                    break
-            return probed
+                if not records or time.monotonic() <= deadline:  # one fits into any time
+                    progress, cost = probe(spec, task, device)
+                    records.append(store.write(_record(spec, task, device, [spec], progress, cost)))
+            return records
         path = cache / "checkpoints" / f"{pack_id(specs)}.safetensors"
         before = checkpoint.members(path)
         members = [spec for spec in specs if spec.key in before]
         if not set(missing) <= set(members):
             members = missing
-        devices.reset_peak_memory(device)
-        try:
-            loop = Loop(members, task, device, path, checkpoint_seconds)
-            if not loop.run(deadline, bar):
+        with _memory_explained(members):
+            loop = Loop(members, task, device, path)
+            if not loop.run(deadline):
                 return []
-        except RuntimeError as error:
-            if not devices.out_of_memory(error):
-                raise
-            raise FptError(_too_large(members, error)) from error
-        records = [
-            store.write(_record(loop, i, task), _parameters(loop, i) if spec.key in keep else None)
-            for i, spec in enumerate(members)
-            if spec in missing
-        ]
+        for index, (spec, progress) in enumerate(zip(members, loop.progress, strict=True)):
+            if spec in missing:
+                cost = {"tokens": progress.metrics["steps"] * spec.batch * task.length}
+                record = _record(spec, task, device, members, progress, cost)
+                kept = stored_parameters(loop.rows, loop.selected[index], spec.trainable)
+                records.append(store.write(record, kept if spec.key in keep else None))
         path.unlink(missing_ok=True)
         return records
 
 
-def _too_large(pack: Sequence[RunSpec], error: Exception) -> str:
-    first = pack[0]
-    fewer = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
-    reason = str(error).splitlines()[0].rstrip(".")
-    return (
-        f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} sequences a "
-        f"step each) does not fit into the memory of the device; use {fewer} ({reason})."
-    )
+@contextmanager
+def _memory_explained(pack: Sequence[RunSpec]) -> Iterator[None]:
+    """Say in one sentence that the device has no memory for a pack, and what to do."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not devices.out_of_memory(error):
+            raise
+        first, reason = pack[0], str(error).splitlines()[0].rstrip(".")
+        fewer = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
+        raise FptError(
+            f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} sequences"
+            f" a step each) does not fit into the memory of the device; use {fewer} ({reason})."
+        ) from error
 
 
-def _record(loop: Loop, index: int, task: Task) -> Record:
-    """The record of run `index` of a finished loop."""
-    spec, progress = loop.specs[index], loop.progress[index]
-    tokens = progress.metrics["steps"] * spec.batch * task.length
-    cost = {
-        "seconds": progress.seconds,
-        "process_seconds": progress.process_seconds,
-        "tokens": tokens,
-        "flops": tokens * flops_per_token(spec),
-        "peak_bytes": devices.peak_memory(loop.device),
-    }
-    status: Status = "diverged" if progress.status == "diverged" else "done"
-    return Record(
-        spec=spec,
-        status=status,
-        metrics=progress.metrics,
-        curve=progress.curve,
-        cost=cost,
-        environment=devices.environment(loop.device) | _digests(spec, task),
-        pack=[member.key for member in loop.specs],
-        notes=_notes(task),
-    )
-
-
-def _parameters(loop: Loop, index: int) -> bytes:
-    """What run `index` of a finished loop has trained, as selected on validation: float32 tensors
-    by the names of their parameters, in a safetensors file."""
-    row, spec = loop.selected[index], loop.specs[index]
-    columns = loop.rows.columns()
-    trained = [it for it in loop.rows.slices if it.group in spec.trainable]
-    return save({it.stored: row[columns[it.name]].view(it.shape).clone() for it in trained})
-
-
-def _probed(spec: RunSpec, task: Task, device: torch.device) -> Record:
-    """The record of a probe of the untrained model of `spec`."""
-    found = probe(spec, task, device)
-    cost = {
-        "flops": found.cost["tokens"] * flops_per_token(spec),
-        "peak_bytes": devices.peak_memory(device),
-    }
-    return Record(
-        spec=spec,
-        status="done",
-        metrics=found.metrics,
-        curve=found.curve,
-        cost=found.cost | cost,
-        environment=devices.environment(device) | _digests(spec, task),
-        pack=[spec.key],
-        notes=_notes(task),
-    )
-
-
-def _notes(task: Task) -> list[str]:
-    note = data_note(task)
-    return [note] if note else []
-
-
-def _digests(spec: RunSpec, task: Task) -> dict[str, Any]:
-    """What data and weights the run really saw."""
-    seen = {"data_digest": task.digest()}
+def _record(
+    spec: RunSpec,
+    task: Task,
+    device: torch.device,
+    pack: Sequence[RunSpec],
+    progress: Progress,
+    cost: Mapping[str, float],
+) -> Record:
+    """The record of a run that has ended; `cost` has at least the `tokens` of its backbone."""
+    seen, note = {"data_digest": task.digest()}, data_note(task)
     if spec.weights is not None:
         seen["weights_digest"] = file_digest(find(spec.weights))
-    return seen
+    return Record(
+        spec=spec,
+        status="diverged" if progress.status == "diverged" else "done",
+        metrics=progress.metrics,
+        curve=progress.curve,
+        cost={
+            "seconds": progress.seconds,
+            "process_seconds": progress.process_seconds,
+            "flops": cost["tokens"] * flops_per_token(spec),
+            "peak_bytes": devices.peak_memory(device),
+            **cost,
+        },
+        environment=devices.environment(device) | seen,
+        pack=[member.key for member in pack],
+        notes=[note] if note else [],
+    )
+
+
+class Outcome(NamedTuple):
+    """How a pack ended: its new records, how many of its runs another process is training, and
+    what stopped it."""
+
+    made: int
+    elsewhere: int = 0
+    error: FptError | None = None
+
+
+def threads(pack: Pack, spare: int) -> int:
+    """How many of `spare` threads of a CPU a pack takes: all or one, by the FLOPs of its step."""
+    tokens = pack[0].batch * task_of(pack[0]).length
+    flops = tokens * sum(flops_per_token(spec) for spec in pack)
+    return max(1, spare) if flops >= THREADED else 1
+
+
+def train_pack(
+    pack: Pack, store: Store, keep: Container[str], device: str, deadline: float, spare: int = 1
+) -> Outcome:
+    """Train one pack in this process until `time.monotonic()` passes `deadline`."""
+    if device == "cpu":
+        torch.set_num_threads(threads(pack, spare))
+    if time.monotonic() > deadline:
+        return Outcome(0)
+    try:
+        records = train(pack, store, device=torch.device(device), deadline=deadline, keep=keep)
+    except FptError as error:
+        return Outcome(0, error=error)
+    if time.monotonic() > deadline:
+        return Outcome(len(records))
+    # What is missing although there is time was left out for its lock.
+    return Outcome(len(records), len(pack) - len(store.read_all((it.key for it in pack), keep)))

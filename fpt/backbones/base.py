@@ -1,0 +1,67 @@
+"""What a family and a backbone are, and the table of families that `fpt.backbones` fills."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from .layers import Draws
+
+LAST_ATTENTION = "last-attention"  # the part of group `attention` in the last layer
+
+
+@dataclass(frozen=True)
+class Family:
+    """One architecture: its builder, and the group of each of its parameters by name."""
+
+    build: Callable[["Backbone", Draws, float], nn.Module]
+    groups: tuple[tuple[str, str], ...]  # regular expression of the name -> trainable group
+    causal: bool
+    init_: Callable[[nn.Module, torch.Generator], None]  # default initialisation
+    position_std: float = 0.02  # of the default initialisation of `positions`
+    # From a checkpoint's names of tensors to ours; None: they are stored by ours.
+    load: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] | None = None
+
+
+FAMILIES: dict[str, Family] = {}
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """A size of a family. `hub` names the published weights, if any."""
+
+    name: str
+    family: str
+    layers: int
+    width: int
+    heads: int = 0
+    positions: int = 0  # longest sequence; 0: any
+    vocabulary: int = 0
+    hub: str | None = None
+    window: int = 0  # Longformer: the number of tokens around it that a token sees
+    rank: int = 0  # Linformer: the number of keys of a sequence
+    bidirectional: bool = False  # GPT-2: without its causal mask
+    residual: bool = False  # LSTM: with a residual connection around each layer
+    fixed: bool = False  # gpt2-unfused: attention that does not depend on the tokens
+    feedforward: bool = True  # gpt2-unfused: with feedforward layers
+
+    @property
+    def causal(self) -> bool:
+        """Whether a token sees only itself and those before it."""
+        return FAMILIES[self.family].causal and not self.bidirectional
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """Trainable groups of a model on this backbone, in the paper's order."""
+        inside = dict.fromkeys(group for _, group in FAMILIES[self.family].groups)
+        if not self.feedforward:
+            del inside["feedforward"]
+        norms = ("layernorm",) if "layernorm" in inside else ()
+        first = ("output", *norms, "input", *(("positions",) if self.positions else ()))
+        return (*first, *(group for group in inside if group not in first))
+
+    @property
+    def trainable(self) -> tuple[str, ...]:
+        """The names that `trainable` of a run may have: the groups, and the part of one."""
+        return (*self.groups, *((LAST_ATTENTION,) if "attention" in self.groups else ()))

@@ -1,0 +1,52 @@
+"""Accuracy, loss and the task's own scores of the runs of a pack on a split."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .device import autocast
+from .model import Model
+
+EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
+
+
+@torch.no_grad()
+def evaluate(
+    model: Model,
+    split: str,
+    seeds: Sequence[int],
+    device: torch.device,
+    at_most: int = 0,
+) -> list[dict[str, float]]:
+    """One mapping per run of `model`, the runs `seeds`: `accuracy` in [0, 1], `loss` in nats, the
+    task's own scores if they apply to any example, and `items`, the number of examples.
+
+    Evaluated are the fixed subset of `at_most` examples of `split` (`Task.subset`) or (0) all,
+    without dropout and augmentation.
+    """
+    task, runs = model.task, len(seeds)
+    model.eval()
+    model.draws.seeds = tuple(seeds)
+    sums: dict[str, Tensor] = {}  # (2, K): of the values, and of the answers that they apply to
+    items = 0
+    size = max(1, EVAL_TOKENS // (runs * task.length))
+    for batch in task.eval_batches(split, size, device, at_most):
+        model.draws.first = items
+        with autocast(device):
+            logits = model(batch).float()
+        targets = batch.targets.expand(runs, -1, -1)
+        losses = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), reduction="none")
+        always = {
+            "accuracy": (logits.argmax(-1) == targets).float(),
+            "loss": losses.view(targets.shape),
+        }
+        for name, values in (always | task.scores(logits, batch)).items():  # each (K, B, R)
+            applies = torch.ones_like(values).bool() if name in always else ~values.isnan()
+            parts = torch.stack([values.where(applies, 0).double(), applies.double()]).sum((2, 3))
+            sums[name] = sums[name] + parts if name in sums else parts
+        items += targets.shape[1]
+    applied = [name for name, (_, count) in sums.items() if bool(count.all())]
+    means = {name: (sums[name][0] / sums[name][1]).tolist() for name in applied}
+    return [{name: means[name][run] for name in applied} | {"items": items} for run in range(runs)]
