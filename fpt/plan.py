@@ -205,7 +205,7 @@ def page() -> str:
         left=f"{hours_left:.1f}",
         claims=claims_table(),
         thresholds=thresholds_table(),
-        pilot=pilot_table(),
+        pilot=pilot.table(),
         not_planned=NOT_PLANNED,
     )
 
@@ -244,27 +244,6 @@ def thresholds_table() -> str:
             f"| {name} | {100 * values['threshold']:g}% | {floors} | {values['steps']:,} | "
             f"{values['eval_every']} |"
         )
-    return "\n".join(lines)
-
-
-def pilot_table() -> str:
-    """A row per arm of the pilot: on each task the median steps to the threshold at its best rate,
-    the rate, and how many of its runs reached the threshold."""
-    found = pilot.results()
-    known, _ = pilot.settings(found)
-    best = pilot.at_best(found[found["threshold"] == found["task"].map(known)])
-    lines = [f"| arm | {' | '.join(known)} |", "|---" * (1 + len(known)) + "|"]
-    for arm in pilot.plan()["arms"]:
-        cells = []
-        for task in known:
-            runs = best[(best["arm"] == arm) & (best["task"] == task)]
-            reached = len(runs) - int(runs["censored"].sum())
-            cells.append(
-                f"{runs['steps'].median():,.0f} at {runs['lr'].iloc[0]:g} ({reached}/{len(runs)})"
-                if len(runs)
-                else "–"
-            )
-        lines.append(f"| {arm} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -15,6 +15,8 @@ def test_every_arm_has_the_same_trials(arm: str) -> None:
     trials = Counter((run.task, run.lr, run.spec.seed) for run in runs)
     assert set(trials.values()) == {1}
     tried = {(task, lr) for task in plan["battery"] for lr in plan["lrs"]}
+    beyond = plan["beyond"].get(arm, {})
+    tried |= {(task, lr) for task, lrs in beyond.items() for lr in lrs}
     assert {(task, lr) for task, lr, _ in trials} == tried
     english = {f"nano-english@2M-{seed}" for seed in plan["arms"][arm]}
     assert {run.spec.weights for run in runs} == (english if "english" in arm else {None})
@@ -43,6 +45,7 @@ def results(rows: list[tuple[str, float, int, float, int]]) -> pd.DataFrame:
         budget=2000,
         censored=frame["steps"] == 2000,
         evaluations=frame["steps"] // 10,
+        accuracy=0.99,
     )
 
 

@@ -148,5 +148,9 @@ def test_what_corpora_taught_predicts_their_steps() -> None:
     it = Claim("it", "A.", "us", "predicts", dict.fromkeys(arms, 2), TASKS)
     runs = made(levels, count=2)
     assert registered.verdicts([it], runs, corpora)[0].label == "supported"
-    turned = corpora.assign(learned=-corpora["learned"])
+    failed = corpora.copy()
+    failed.loc["corpus-3", "learned"] = -0.01
+    (found,) = registered.verdicts([it], runs, failed)
+    assert (found.label, found.reason) == ("undecided", "not learned by its backbones: corpus-3")
+    turned = corpora.assign(learned=1 - corpora["learned"])
     assert registered.verdicts([it], runs, turned)[0].label == "contradicted"

@@ -60,9 +60,8 @@ INSIDE_FUNCTIONS = {
     "fpt.report.notebooks fpt.report.execution",
     "fpt.report.render fpt.report.execution",
     "fpt.report.render fpt.report.index",
-    "fpt.training.sweep fpt.training.ray_executor",
 }
-LONG = {"fpt.report.figures", "fpt.report.tables", "fpt.sections.comparisons", "fpt.training.loop"}
+LONG = {"fpt.report.figures", "fpt.report.tables", "fpt.sections.comparisons"}
 
 
 @cache

@@ -191,6 +191,27 @@ def spread(found: pd.DataFrame) -> dict[str, float]:
     return {str(task): float(value) for task, value in np.sqrt(pooled).items()}
 
 
+def table() -> str:
+    """A row per arm of the pilot: on each task the median steps to the threshold at its best rate,
+    the rate, and how many of its runs reached the threshold."""
+    found = results()
+    known, _ = settings(found)
+    best = at_best(found[found["threshold"] == found["task"].map(known)])
+    lines = [f"| arm | {' | '.join(known)} |", "|---" * (1 + len(known)) + "|"]
+    for arm in plan()["arms"]:
+        cells = []
+        for task in known:
+            runs = best[(best["arm"] == arm) & (best["task"] == task)]
+            reached = len(runs) - int(runs["censored"].sum())
+            cells.append(
+                f"{runs['steps'].median():,.0f} at {runs['lr'].iloc[0]:g} ({reached}/{len(runs)})"
+                if len(runs)
+                else "–"
+            )
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m fpt.analysis.pilot", description=__doc__)
     parser.add_argument("arms", nargs="*", default=list(plan()["arms"]), metavar="ARM")

@@ -18,6 +18,7 @@ from .registration import registration
 from .steps import backbone_means
 
 ALPHA = 0.05
+MEMORYLESS = ("fpt-uniform", "fpt-unigram")  # corpora without anything to learn from context
 MOST_CENSORED = 0.1  # of the runs of the arm that is claimed to be the better one
 Label = Literal["supported", "contradicted", "undecided"]
 
@@ -152,6 +153,8 @@ def verdicts(
         label, reason = _judged(it, runs, p, against)
         if lack:
             label, reason = "undecided", f"present are {lack}"
+        elif failed := _not_learned(it, corpora):
+            label, reason = "undecided", f"not learned by its backbones: {', '.join(failed)}"
         found.append(Finding(it, effect, n, float(p), label, reason))
     return found
 
@@ -159,6 +162,14 @@ def verdicts(
 def _missing(it: Claim, n: Mapping[str, int]) -> str:
     few = {arm: need for arm, need in it.backbones.items() if n[arm] < need}
     return ", ".join(f"{n[arm]} of {need} {arm}" for arm, need in few.items())
+
+
+def _not_learned(it: Claim, corpora: pd.DataFrame | None) -> list[str]:
+    """The corpora of a claim from whose context nothing was learned, though it has something."""
+    if corpora is None:
+        return []
+    mine = corpora[corpora.index.isin(it.backbones) & ~corpora.index.isin(MEMORYLESS)]
+    return list(mine.index[mine["learned"] <= 0])
 
 
 def _judged(it: Claim, runs: pd.DataFrame, p: float, against: float) -> tuple[Label, str]:
