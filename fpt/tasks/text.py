@@ -22,7 +22,7 @@ words in a row in common with a book that is held out from it, since collections
 import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from typing import Any
@@ -119,7 +119,7 @@ ENGLISH_FILES = {"train": ENGLISH[2:3], "valid": ENGLISH[3:], "test": (ENGLISH_H
 ENGLISH_PASSAGES = {"train": 40_000, "valid": 1000, "test": 2000}
 
 
-def _from_corpus(name: str, build: Any) -> Dataset:
+def _from_corpus(name: str, build: Callable[[], Arrays]) -> Dataset:
     source = {"source": "Project Gutenberg", "corpus": "english", "preparation": PREPARATION}
     return Dataset(f"{name}-v{PREPARATION}", source, build)
 
