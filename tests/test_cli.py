@@ -316,7 +316,7 @@ WRONG: dict[str, list[str]] = {
     "pretrain ../../x": ["Nothing is pretrained on '../../x'"],
     "pretrain english --backbone nano@2": ["'nano@2' is not pretrained as a language model"],
     "pretrain english --tokens=-5": ["from 1 to below 2^63, not -5"],
-    "pretrain english --seed=-1": ["seed must be a whole number from 0", "not -1"],
+    "pretrain english --seed=-1": ["seed must be from 0 to below 2^63", "not -1"],
     "pretrain english --budget soon": ["The budget 'soon' is not a time"],
     "pretrain english": ["'english-train-0.txt'", "FPT_CORPORA"],
 }
@@ -328,7 +328,6 @@ def test_wrong_input_is_one_line_and_leaves_no_trace(
 ) -> None:
     monkeypatch.chdir(project)
     monkeypatch.setenv("FPT_CORPORA", "nowhere")
-    monkeypatch.setattr("fpt.pretraining.corpora.PREPARED", project / "data")
     monkeypatch.setitem(sys.modules, "ray", None)  # as if the extra is not installed
     before = files_of(project)
     with pytest.raises(SystemExit) as caught:
