@@ -183,6 +183,7 @@ def test_loss_falls_and_the_body_is_the_one_that_was_trained(
     assert losses[-1] < losses[0] < np.log(4096)
     assert record["tokens"] == 4096
     assert record["positions_seen"] == body.positions
+    assert record["weight_scale"] == pytest.approx(0.02, abs=0.005)  # as drawn, after few steps
     assert not (out / "checkpoint.safetensors").exists()
 
     state, ours = read_back(body, out)

@@ -148,9 +148,13 @@ def test_what_corpora_taught_predicts_their_steps() -> None:
     it = Claim("it", "A.", "us", "predicts", dict.fromkeys(arms, 2), TASKS)
     runs = made(levels, count=2)
     assert registered.verdicts([it], runs, corpora)[0].label == "supported"
-    failed = corpora.copy()
-    failed.loc["corpus-3", "learned"] = -0.01
-    (found,) = registered.verdicts([it], runs, failed)
-    assert (found.label, found.reason) == ("undecided", "not learned by its backbones: corpus-3")
     turned = corpora.assign(learned=1 - corpora["learned"])
     assert registered.verdicts([it], runs, turned)[0].label == "contradicted"
+
+
+def test_a_corpus_that_was_not_learned_is_not_compared() -> None:
+    runs = made({"a": dict.fromkeys(TASKS, 5.0), "b": dict.fromkeys(TASKS, 6.0)})
+    corpora = pd.DataFrame({"learned": [1.0, -0.01], "scale": [0.0, 0.0]}, index=["a", "b"])
+    (found,) = registered.verdicts([claim()], runs, corpora)
+    assert (found.label, found.reason) == ("undecided", "not learned by its backbones: b")
+    assert registered.verdicts([claim()], runs, corpora.abs())[0].label == "supported"

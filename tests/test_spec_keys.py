@@ -9,7 +9,7 @@ from fpt.config import Run
 
 PLANNED = {
     "smoke": (218, "fdba816cbe66b2d51a22160a82542c429610acdb0e2b136ce43d58eee3939d93"),
-    "lab": (996, "d0a2d420dcb10f401584eeeef11a8b6653a1c1f3a55112f70cacdd60b135bbb9"),
+    "lab": (964, "ca40e55ea281b68cc6dcba79fb09a0cc02021d98d999c509a90817dd7453e13a"),
     "paper": (7210, "230096569285b867b358bd4bbeda0ed9ebb0773d8b2de0f655fef0afacd718a9"),
 }
 

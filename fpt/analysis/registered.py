@@ -165,8 +165,9 @@ def _missing(it: Claim, n: Mapping[str, int]) -> str:
 
 
 def _not_learned(it: Claim, corpora: pd.DataFrame | None) -> list[str]:
-    """The corpora of a claim from whose context nothing was learned, though it has something."""
-    if corpora is None:
+    """The corpora that a claim compares from whose context nothing was learned, though it has
+    something."""
+    if corpora is None or it.measure == "predicts":
         return []
     mine = corpora[corpora.index.isin(it.backbones) & ~corpora.index.isin(MEMORYLESS)]
     return list(mine.index[mine["learned"] <= 0])

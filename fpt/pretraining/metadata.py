@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save
 from torch import Tensor
 
@@ -43,8 +44,17 @@ def write(
     }
     path = folder / "model.safetensors"
     write_atomic(path, save(rounded, metadata={"format": "pt"}))
-    write_json(folder / "pretraining.json", {**metadata, "weights_digest": file_digest(path)})
+    found = {"weight_scale": weight_scale(rounded), "weights_digest": file_digest(path)}
+    write_json(folder / "pretraining.json", {**metadata, **found})
     (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def weight_scale(tensors: Mapping[str, Tensor]) -> float:
+    """The standard deviation of the entries of all matrices, taken together, but for the tables of
+    tokens and positions."""
+    tables = ("wte.weight", "wpe.weight", "positions")
+    matrices = [it for name, it in tensors.items() if it.ndim == 2 and not name.endswith(tables)]
+    return torch.cat([it.double().flatten() for it in matrices]).std().item()
 
 
 def finished(folder: Path, **expected: Any) -> bool:
