@@ -39,6 +39,7 @@ report.dots sections
 report.efficiency sections
 report.efficiency_figures sections
 report.figures sections
+report.findings config sections
 report.headline sections
 report.mass_tables sections
 report.output_only sections

@@ -102,11 +102,6 @@ def test_figures_count_each_test_once(section: Section) -> None:
     assert len(panels) == len({it.finding.claim.id for it in found})
 
 
-def test_the_readme_block_is_replaced_and_nothing_else() -> None:
-    text = f"before\n{headline.BEGIN}\nold\n{headline.END}\nafter\n"
-    assert headline.in_readme(text, "new \\1\n") == text.replace("old", "new \\1")
-
-
 @pytest.mark.parametrize(("steps", "said"), [(400, "bit-xor 400 of 500"), (500, None)])
 def test_budgets_below_the_papers_convergence_are_said(steps: int, said: str | None) -> None:
     whole = fpt_section("transfer", "lab").part(["bit-xor"])

@@ -1,21 +1,15 @@
-"""What the ledger says in a few lines: the head of a profile's report, and of the README.
+"""What the ledger says in a few lines: the head of a profile's report."""
 
-`python -m fpt.report.headline` writes the README's block anew from the committed records of `lab`.
-"""
-
-import re
 from collections.abc import Sequence
 
-from ..files import ROOT, write_atomic
+from ..files import write_atomic
 from ..paper import reader as paper
 from ..sections.claims import LABELS, effect_text
 from ..sections.section import Section, section
-from ..sections.verdicts import Entry, by_claim, count_claims, entries
+from ..sections.verdicts import Entry, by_claim, count_claims
 from .outputs import renders
 
-SECTION, PROFILE = "transfer", "lab"  # the claims that are said one by one; the README's profile
-BEGIN = "<!-- headline: made by python -m fpt.report.headline -->"
-END = "<!-- end of headline -->"
+SECTION = "transfer"  # the claims that are said one by one
 
 
 def headline(found: Sequence[Entry], profile: str) -> str:
@@ -80,19 +74,3 @@ def _on(mine: Sequence[Entry], name: str) -> str:
         if it.verdict.label == name:
             texts.append(it.title + (f" ({effect_text(it.measured)})" if it.measured.ran else ""))
     return f"{name} on {', '.join(texts)}" if texts else ""
-
-
-def in_readme(text: str, block: str) -> str:
-    """The README's text with its block replaced."""
-    pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
-    return re.sub(pattern, lambda _: f"{BEGIN}\n{block}{END}", text, flags=re.DOTALL)
-
-
-def main() -> None:
-    path = ROOT / "README.md"
-    block = headline(entries(PROFILE), PROFILE)
-    path.write_text(in_readme(path.read_text(encoding="utf-8"), block), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
