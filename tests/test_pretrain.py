@@ -183,10 +183,11 @@ def test_loss_falls_and_the_body_is_the_one_that_was_trained(
     assert losses[-1] < losses[0] < np.log(4096)
     assert record["tokens"] == 4096
     assert record["positions_seen"] == body.positions
-    assert record["weight_scale"] == pytest.approx(0.02, abs=0.005)  # as drawn, after few steps
     assert not (out / "checkpoint.safetensors").exists()
 
     state, ours = read_back(body, out)
+    matrices = [it.flatten() for name, it in state.items() if it.ndim == 2 and name != "positions"]
+    assert record["weight_scale"] == pytest.approx(torch.cat(matrices).std().item(), rel=1e-4)
     ids, places = torch.randint(4096, (3, 20)), torch.arange(500, 520).expand(3, -1)
     trained = made[0].bfloat16().float().eval()
     x = torch.nn.functional.embedding(ids, trained.token_embeddings)
