@@ -52,7 +52,7 @@ def write(
 def weight_scale(tensors: Mapping[str, Tensor]) -> float:
     """The standard deviation of the entries of all matrices, taken together, but for the tables of
     tokens and positions."""
-    tables = ("wte.weight", "wpe.weight", "positions")
+    tables = ("wte.weight", "wpe.weight", "words", "positions")
     matrices = [it for name, it in tensors.items() if it.ndim == 2 and not name.endswith(tables)]
     return torch.cat([it.double().flatten() for it in matrices]).std().item()
 
