@@ -22,6 +22,10 @@ from ..training import sweep
 from .steps import steps_to
 
 FILE = Path(__file__).with_name("pilot.yaml")
+COLUMNS = [
+    *("arm", "task", "lr", "seed", "threshold", "steps", "censored", "evaluations", "budget"),
+    *("accuracy", "core_seconds"),
+]
 FINALISTS = 2  # rates that are tried with all seeds of an arm
 LEAST_REACHED = 0.8  # of the runs of each arm that sets thresholds
 LEAST_EVALUATIONS = 5  # before any run of these is at a threshold
@@ -119,7 +123,7 @@ def results() -> pd.DataFrame:
                     "core_seconds": record.cost["process_seconds"],
                 }
             )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def best_rate(found: pd.DataFrame) -> float:
