@@ -7,9 +7,10 @@ a list of parameters, `.item()` at every step. Same task, start, dropout and ste
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import GPT2Config, GPT2Model
+from transformers import GPT2Model
 
 from fpt.backbones import Backbone, backbone
+from fpt.backbones.gpt2 import gpt2_config
 from fpt.spec import RunSpec
 from fpt.tasks import Task
 from fpt.training.model import assemble
@@ -17,19 +18,8 @@ from fpt.training.model import assemble
 
 def plain_backbone(spec: RunSpec, body: Backbone) -> GPT2Model:
     """transformers' GPT-2 with the dropout of `spec`, its norms and positions trainable."""
-    config = GPT2Config(
-        vocab_size=1,
-        n_positions=body.positions,
-        n_embd=body.width,
-        n_layer=body.layers,
-        n_head=body.heads,
-        embd_pdrop=spec.dropout,
-        resid_pdrop=spec.dropout,
-        attn_pdrop=0.0,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    model = GPT2Model(config)
+    dropout = {"embd_pdrop": spec.dropout, "resid_pdrop": spec.dropout, "attn_pdrop": 0.0}
+    model = GPT2Model(gpt2_config(body, 1, **dropout))
     for name, parameter in model.named_parameters():
         parameter.requires_grad_("ln_" in name or "wpe" in name)
     return model

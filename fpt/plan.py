@@ -15,14 +15,13 @@ from . import config
 from .analysis import pilot, registered
 from .analysis.registration import digest, registered_seeds
 from .backbones.weights import local_folder
-from .config import Profile, Run
+from .config import Run
 from .files import ROOT, SHIPPED, FptError, write_atomic
 from .pretraining import metadata as notes
 from .pretraining.ensure import digest_of, plan_of, pretrain
 from .records import Store, store
-from .sections.arms import ARMS
+from .report.findings import runs_of
 from .sections.section import seconds
-from .spec import RunSpec
 from .tasks import get_task
 from .training import sweep
 
@@ -65,7 +64,7 @@ def blocks() -> list[Block]:
     profile = config.load(LAB)
     of_section = {name: config.expand(profile, name) for name in profile.sections}
     everything = {run.key: run for runs in of_section.values() for run in runs}
-    primary = [everything[spec.key] for spec in primary_specs(profile)]
+    primary = [everything[run.key] for run in runs_of(registered.claims("primary"))]
     seen: set[str] = set()
     read: set[str] = set()
     found = []
@@ -78,19 +77,6 @@ def blocks() -> list[Block]:
         seen |= mine.keys()
         read |= weights
     return found
-
-
-def primary_specs(profile: Profile) -> list[RunSpec]:
-    """The runs that the primary claims are judged on, each once; FptError where no section of the
-    profile plans one."""
-    found: dict[str, RunSpec] = {}
-    for claim in registered.claims("primary"):
-        for arm, count in claim.backbones.items():
-            for task in claim.tasks:
-                for seed in registered_seeds(count):
-                    spec = config.make_spec(profile, ARMS[arm], task, seed)
-                    found[spec.key] = spec
-    return list(found.values())
 
 
 def by_backbone(runs: Iterable[Run]) -> list[list[Run]]:
@@ -146,8 +132,8 @@ def planned() -> tuple[Run, ...]:
 
 
 def cost(run: Run, measured: Mapping[tuple[str, str], float]) -> float:
-    """Core-seconds of a run: what the pilot measured for its task and arm, else for its task and a
-    random backbone (a fully trained one costs twice that), by step where there is no threshold."""
+    """Core-seconds of a run: the pilot's mean for its task and arm; else for its task and a frozen
+    random or a fully trained backbone; else a minute."""
     spec = run.spec
     kind = "full" if "attention" in spec.trainable else "random"
     if (spec.task, run.arm) in measured and spec.threshold:
@@ -233,7 +219,7 @@ def thresholds_table() -> str:
     """A row per task of the battery: its threshold, trivial baselines and budget."""
     profile = config.load(LAB)
     lines = [
-        "| task | threshold | trivial baselines | at most, steps | evaluated every |",
+        "| task | threshold | trivial baselines | budget, steps | steps between evaluations |",
         "|---|---|---|---|---|",
     ]
     for name in pilot.plan()["battery"]:
@@ -273,6 +259,10 @@ with this effect, and with the pilot's spread between backbones, supports the cl
 5%; `error` how often one without any effect does at 5%.
 
 {claims}
+
+The first version of that file, of 23 November 2026, was replaced on the same day, before any of its
+runs had been recorded: it tested distance with repeated segments, which the pilot's backbones had
+not learned. Deviations from the present version: none.
 
 ## The battery
 

@@ -32,7 +32,8 @@ MUTATIONS = {
         "training/packing.py", ".clamp(max=1.0)", "", "pack"
     ),
     "the mask of a run that left stays": Mutation(
-        "training/packing.py", "self.mask[index]", "self.mask[: len(index)]", "pack loop"
+        "training/loop.py", "[spec.trainable for spec in specs]",
+        "[spec.trainable for spec in self.specs[: len(specs)]]", "pack loop",
     ),
     "all runs of a pack train at the rate of the first": Mutation(
         "training/loop.py", "[spec.lr for spec in specs]", "[specs[0].lr for _ in specs]", "pack"
@@ -41,7 +42,7 @@ MUTATIONS = {
         "training/loop.py", "min(pair) >= threshold", "min(pair) > threshold", "loop effects"
     ),
     "the last parameters are tested, not the best": Mutation(
-        "training/loop.py", "self.rows.bind(self.best[index])", "self.rows.bind(values[index])",
+        "training/loop.py", "self.rows.bind(best)", "self.rows.bind(last)",
         "loop",
     ),
     "initial values are drawn for another purpose": Mutation(

@@ -28,8 +28,7 @@ def test_claims_without_runs_are_counted_and_not_judged(records: Store) -> None:
     found = findings.findings([CLAIM])
     assert [it.label for it in found] == ["undecided"]
     text = findings.in_words(found, {"done": 0, "planned": 6})
-    assert "0 of 6 runs" in text
-    assert "0 claims have all their runs" in text
+    assert "Of the 6 runs that they need, 0 are done; 0 claims have all of theirs." in text
     assert "A beats B" not in text
 
 

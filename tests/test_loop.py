@@ -297,6 +297,21 @@ def test_a_checkpoint_of_another_pack_is_not_used(tmp_path: Path) -> None:
     assert pack_id([spec()]) != pack_id([spec(lr=0.02)])
 
 
+def test_a_checkpoint_of_another_version_is_not_used(tmp_path: Path) -> None:
+    path = tmp_path / "c.safetensors"
+    loop = Loop([spec()], task_of(spec()), CPU, path)
+    loop.run(deadline=0.0)
+    found = checkpoint.read(path)
+    assert found is not None
+    tensors, history = found
+    del tensors["frozen"]
+    checkpoint.write(path, tensors, history)
+    again = Loop([spec()], task_of(spec()), CPU, path)
+    with pytest.warns(UserWarning, match="another version of this package; their pack starts"):
+        again.resume()
+    assert again.step == 0
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fpt.backbones import BACKBONES, Backbone
+from fpt.backbones.gpt2 import gpt2_config
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
@@ -58,19 +59,10 @@ def pretrained(**changes: Any) -> RunSpec:
 def save_weights(folder: Path) -> "GPT2LMHeadModel":
     """A GPT-2 with its head, as transformers stores one, in `folder`/WEIGHTS. Its values are far
     from a fresh start, so that every parameter matters; they fit in bfloat16."""
-    from transformers import GPT2Config, GPT2LMHeadModel  # processes that save none start at once
+    from transformers import GPT2LMHeadModel  # processes that save none start at once
 
     body = TINY[0]
-    config = GPT2Config(
-        vocab_size=body.vocabulary,
-        n_positions=body.positions,
-        n_embd=body.width,
-        n_layer=body.layers,
-        n_head=body.heads,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    model = GPT2LMHeadModel(config)
+    model = GPT2LMHeadModel(gpt2_config(body, body.vocabulary))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -22,10 +22,8 @@ from ..training import sweep
 from .steps import steps_to
 
 FILE = Path(__file__).with_name("pilot.yaml")
-COLUMNS = [
-    *("arm", "task", "lr", "seed", "threshold", "steps", "censored", "evaluations", "budget"),
-    *("accuracy", "core_seconds"),
-]
+OF_RUN = ["arm", "task", "lr", "seed"]
+MEASURED = ["steps", "censored", "evaluations", "budget", "accuracy", "core_seconds"]
 FINALISTS = 2  # rates that are tried with all seeds of an arm
 LEAST_REACHED = 0.8  # of the runs of each arm that sets thresholds
 LEAST_EVALUATIONS = 5  # before any run of these is at a threshold
@@ -123,7 +121,7 @@ def results() -> pd.DataFrame:
                     "core_seconds": record.cost["process_seconds"],
                 }
             )
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=[*OF_RUN, "threshold", *MEASURED])
 
 
 def best_rate(found: pd.DataFrame) -> float:

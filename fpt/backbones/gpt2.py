@@ -22,24 +22,31 @@ GROUPS = (
 )
 
 
+def gpt2_config(spec: Backbone, words: int, **changes: Any) -> Any:
+    """transformers' configuration of a GPT-2 of the size `spec`, with a table of `words` tokens."""
+    from transformers import GPT2Config
+
+    return GPT2Config(
+        vocab_size=words,
+        n_positions=spec.positions,
+        n_embd=spec.width,
+        n_layer=spec.layers,
+        n_head=spec.heads,
+        bos_token_id=0,
+        eos_token_id=0,
+        **changes,
+    )
+
+
 class GPT2Body(nn.Module):
     """GPT-2's blocks and last norm; word and position tables are left out of the computation."""
 
     def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
-        from transformers import GPT2Config, GPT2Model
+        from transformers import GPT2Model
 
         super().__init__()
-        config = GPT2Config(
-            vocab_size=1,
-            n_positions=spec.positions,
-            n_embd=spec.width,
-            n_layer=spec.layers,
-            n_head=spec.heads,
-            attn_pdrop=0.0,  # attention dropout is 0: a named deviation from the released code
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-        gpt2: Any = GPT2Model(config)
+        # Attention dropout is 0: a named deviation from the released code.
+        gpt2: Any = GPT2Model(gpt2_config(spec, 1, attn_pdrop=0.0))
         del gpt2.wte, gpt2.wpe  # positions are added before the backbone
         gpt2.drop = Dropout(dropout, draws)
         self.causal = spec.causal

@@ -13,26 +13,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..backbones import BACKBONES, FAMILIES, Backbone, build
+from ..backbones.gpt2 import gpt2_config
 from ..files import FptError
 from .lines import VOCABULARY
 
 ROWS = 1024  # of the matrix of logits at a time: what they need stays in the cache of a CPU
-
-
-def gpt2_config(spec: Backbone, words: int, **changes: Any) -> Any:
-    """transformers' configuration of a GPT-2 of the size `spec`."""
-    from transformers import GPT2Config
-
-    return GPT2Config(
-        vocab_size=words,
-        n_positions=spec.positions,
-        n_embd=spec.width,
-        n_layer=spec.layers,
-        n_head=spec.heads,
-        bos_token_id=0,
-        eos_token_id=0,
-        **changes,
-    )
 
 
 def config_of(spec: Backbone) -> dict[str, Any]:

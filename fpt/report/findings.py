@@ -86,8 +86,8 @@ def in_words(found: Sequence[Finding], progress: Mapping[str, int]) -> str:
     judged = [it for it in found if not math.isnan(it.effect.estimate)]
     lines = [
         f"The profile `lab` has {len(found)} primary claims that were registered before any of "
-        f"their runs ([docs/plan.md](docs/plan.md)). Done are {progress['done']} of "
-        f"{progress['planned']} runs of these claims; {len(judged)} claims have all their runs.",
+        f"their runs ([docs/plan.md](docs/plan.md)). Of the {progress['planned']} runs that they "
+        f"need, {progress['done']} are done; {len(judged)} claims have all of theirs.",
         "",
     ]
     for it in judged:

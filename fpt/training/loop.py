@@ -256,14 +256,15 @@ class Loop:
         """Go on from the checkpoint of this very pack, if there is one; warns of another's."""
         if self.path is None or (found := checkpoint.read(self.path)) is None:
             return
-        if found[1].get("keys") != [spec.key for spec in self.specs]:
+        tensors, history = found
+        runs = [spec.key for spec in self.specs]
+        if history.get("keys") != runs or not self._tensors().keys() < tensors.keys():
             warnings.warn(
-                f"The checkpoint {self.path} is of other runs than those that are trained here; "
-                "their pack starts again.",
+                f"The checkpoint {self.path} is of other runs than those that are trained here, or "
+                "of another version of this package; their pack starts again.",
                 stacklevel=2,
             )
             return
-        tensors, history = found
         self.progress = [Progress(**values) for values in history["progress"]]
         self.selected = {
             index: tensors.pop(name)
