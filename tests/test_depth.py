@@ -70,6 +70,19 @@ def test_the_paper_has_cells_without_ours(section: Section) -> None:
     assert table.shown.loc["random"].tolist() == [*["not run"] * 4, *["–"] * 3]
 
 
+def test_no_number_of_the_paper_stands_on_another_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    section = section_of("finetuning", "lab", tmp_path, monkeypatch).part(["bit-xor"])
+    table = depth.depth_table(section, NORMS)
+    assert list(table.shown.index) == ["pretrained", "random", "pretrained minus random"]
+    assert list(table.shown.columns) == ["4"]
+    assert set(table.numbers["of"]) == {"ours"}
+    (panel,) = depth.depth_figure(section, [NORMS]).axes
+    assert panel.get_title(loc="left").startswith("bit-xor: ")
+    assert [tick.get_text() for tick in panel.get_xticklabels()] == ["4"]
+
+
 def test_the_papers_own_depths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     section = section_of("finetuning", "paper", tmp_path, monkeypatch)
     assert list(depth.by_depth(section, OUTPUT, "random")) == [1, 2, 3, 6, 12, 24]

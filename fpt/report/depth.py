@@ -41,11 +41,11 @@ def by_depth(section: Section, comparison: Comparison, start: str) -> dict[int, 
     return {layers(section, arm): arm for arm in sorted(arms, key=lambda a: layers(section, a))}
 
 
-def printed(comparison: Comparison, start: str) -> dict[int, tuple[str, float]]:
-    """What the paper printed for a start: arms and their percents by number of layers."""
+def printed(comparison: Comparison, start: str, task: str) -> dict[int, tuple[str, float]]:
+    """What the paper printed for a start on `task`: arms and their percents by number of layers."""
     found = {}
     for arm in comparison.arms:
-        value = comparison.printed(arm, str(comparison.task))
+        value = comparison.printed(arm, task)
         if comparison.row(arm) == STARTS[start] and value is not None:
             found[int(comparison.columns[arm].removeprefix("layers-"))] = (arm, value)
     return found
@@ -58,7 +58,7 @@ def depth_table(section: Section, comparison: Comparison) -> Table:
     found = cells(section.frame())
     arms = {start: by_depth(section, comparison, start) for start in STARTS}
     theirs = {
-        start: {depth: value for depth, (_, value) in printed(comparison, start).items()}
+        start: {depth: value for depth, (_, value) in printed(comparison, start, task).items()}
         for start in STARTS
     }
     columns = sorted({depth for start in STARTS for depth in (*arms[start], *theirs[start])})
@@ -78,6 +78,8 @@ def depth_table(section: Section, comparison: Comparison) -> Table:
         for depth in columns
     ]
     for start, values in theirs.items():
+        if not values:
+            continue
         name = f"paper, {comparison.tables[0]}: {STARTS[start]}"
         shown[name] = [f"{values[depth]:.3g}" if depth in values else NONE for depth in columns]
         numbers += [
@@ -120,7 +122,7 @@ def depth_figure(section: Section, comparisons: Sequence[Comparison]) -> Figure:
         title = f"{task}: {comparison.title.partition(', ')[2]}"
         series = []
         for start, look in LINES.items():
-            mine, theirs = by_depth(section, comparison, start), printed(comparison, start)
+            mine, theirs = by_depth(section, comparison, start), printed(comparison, start, task)
             ours = [(depth, found.get((arm, task))) for depth, arm in mine.items()]
             papers = [(depth, arm, value) for depth, (arm, value) in theirs.items()]
             series.append(Series(f"{start} body", look, ours, papers))
