@@ -8,7 +8,7 @@ from made import make_record
 
 from fpt.analysis.registered import Claim
 from fpt.records import Store, store
-from fpt.report import findings
+from fpt.report import findings, index
 
 CLAIM = Claim("it", "A beats B.", "us", "solved", {"random": 3, "full": 3}, ("bit-xor",))
 
@@ -27,7 +27,7 @@ def test_the_readme_block_is_replaced_and_nothing_else() -> None:
 def test_claims_without_runs_are_counted_and_not_judged(records: Store) -> None:
     found = findings.findings([CLAIM])
     assert [it.label for it in found] == ["undecided"]
-    text = findings.in_words(found, {"done": 0, "planned": 6})
+    text = findings.in_words(found, 0, 6)
     assert "Of the 6 runs that they need, 0 are done; 0 claims have all of theirs." in text
     assert "A beats B" not in text
 
@@ -43,7 +43,7 @@ def test_a_claim_with_all_its_runs_is_judged(records: Store) -> None:
     assert list(frame["arm"]) == ["random"] * 3 + ["full"] * 3
     assert list(frame["censored"]) == [False] * 3 + [True] * 3
     assert set(frame["test_accuracy"]) == {1.0, 0.5}
-    text = findings.in_words(findings.findings([CLAIM]), {"done": 6, "planned": 6})
+    text = findings.in_words(findings.findings([CLAIM]), 6, 6)
     assert "- **Supported**: A beats B. (+100.0 points [" in text
     assert "n = 3 and 3, adjusted p = 0.0" in text
 
@@ -63,3 +63,10 @@ def test_what_corpora_taught_comes_from_their_pretraining_metadata(
         records.write(make_record(run, 1.0))
     found = findings.corpora(findings.results([claim]))
     assert found.to_dict("index") == {"fpt-bigram": {"learned": 1.5, "scale": 0.0}}
+
+
+def test_the_index_of_the_lab_says_the_same_as_the_readme(records: Store) -> None:
+    text = "\n".join(index.paragraphs("lab"))
+    assert findings.block("../../").strip() in text
+    assert "(../../docs/plan.md)" in text
+    assert "## Claims" not in text

@@ -5,7 +5,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -81,13 +81,21 @@ def effect_text(found: Finding) -> str:
     return "{:+.1f} points [{:+.1f}, {:+.1f}]".format(*(100 * values))
 
 
-def in_words(found: Sequence[Finding], progress: Mapping[str, int]) -> str:
-    """Markdown: how much of the plan is done, and each primary claim whose runs are all here."""
+def block(root: str = "") -> str:
+    """Markdown: how much of the plan is done, and each primary claim whose runs are all here.
+    `root` leads from the page to the project's folder."""
+    them = claims("primary")
+    keys = {run.key for run in runs_of(them)}
+    return in_words(findings(them), len(keys & store(PROFILE).keys()), len(keys), root)
+
+
+def in_words(found: Sequence[Finding], done: int, planned: int, root: str = "") -> str:
+    """The `block` of some findings, of whose `planned` runs so many are done."""
     judged = [it for it in found if not math.isnan(it.effect.estimate)]
     lines = [
         f"The profile `lab` has {len(found)} primary claims that were registered before any of "
-        f"their runs ([docs/plan.md](docs/plan.md)). Of the {progress['planned']} runs that they "
-        f"need, {progress['done']} are done; {len(judged)} claims have all of theirs.",
+        f"their runs ([docs/plan.md]({root}docs/plan.md)). Of the {planned} runs that they need, "
+        f"{done} are done; {len(judged)} claims have all of theirs.",
         "",
     ]
     for it in judged:
@@ -101,18 +109,15 @@ def in_words(found: Sequence[Finding], progress: Mapping[str, int]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def in_readme(text: str, block: str) -> str:
+def in_readme(text: str, made: str) -> str:
     """The README's text with its block replaced."""
     pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
-    return re.sub(pattern, lambda _: f"{BEGIN}\n{block}{END}", text, flags=re.DOTALL)
+    return re.sub(pattern, lambda _: f"{BEGIN}\n{made}{END}", text, flags=re.DOTALL)
 
 
 def main() -> None:
-    them, path = claims("primary"), ROOT / "README.md"
-    keys = {run.key for run in runs_of(them)}
-    progress = {"done": len(keys & store(PROFILE).keys()), "planned": len(keys)}
-    text = in_readme(path.read_text(encoding="utf-8"), in_words(findings(them), progress))
-    path.write_text(text, encoding="utf-8")
+    path = ROOT / "README.md"
+    path.write_text(in_readme(path.read_text(encoding="utf-8"), block()), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..files import REPORTS, SHIPPED, FptError, notebooks, read_json, read_params
 from ..records import Record, Store, store
+from . import findings
 from .pages import html_page, read_cells
 from .table import NONE, si
 
@@ -88,14 +89,18 @@ def paragraphs(profile: str) -> Iterator[str]:
     pages = [page_of(path, folder) for path in notebooks()]
     yield f"# Frozen pretrained transformers: the report of profile `{profile}`"
     yield QUESTION
-    if head.exists():
+    if profile == findings.PROFILE:
+        yield "## Findings"
+        yield findings.block("../../").strip()
+    elif head.exists():
         yield "## Findings"
         yield head.read_text(encoding="utf-8").strip()
         yield from figure(folder, "transfer", "transfer_bars", "FPT against other bodies")
     yield "## Method"
     yield METHOD
     yield set_up(profile)
-    yield from ledger(folder)
+    if profile != findings.PROFILE:
+        yield from ledger(folder)
     for page in pages:
         if page.section != "verdict":
             yield from about(folder, page)
