@@ -68,7 +68,7 @@ faults: setup  ## let 120 real processes meet a fault and write docs/faults.md
 	@$(PY) tests/faults.py --trials 120 --write docs/faults.md
 
 notebooks: setup  ## renew tests/project from params.yaml, and the outputs that nbval compares
-	@$(PY) -m fpt.report.notebooks
+	@$(PY) tests/renew.py
 
 data: setup  ## fetch and prepare the data that the profile in params.yaml needs (reaches the hub)
 	@$(PY) -m fpt data

@@ -11,7 +11,7 @@ import pytest
 
 HERE = Path(__file__).parent
 OWN = ("FPT_BACKBONES", "FPT_CORPORA", "FPT_RENDERS")  # of the user
-NOT_COMPARED = ("text/html",)  # of a notebook's outputs: the same is there as plain text
+NOT_COMPARED = ("text/html", "text/markdown")  # of outputs: the same is there as plain text
 
 
 def pytest_configure(config: pytest.Config) -> None:

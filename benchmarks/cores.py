@@ -48,7 +48,7 @@ def train_on_demand(pack: Sequence[RunSpec], pipe: Connection) -> None:
 
 def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
     """Time `case` in `rounds` rounds of about `seconds` for each part. Its runs are shared by the
-    cores as a sweep shares them; where they are too few for that, each core has as many. It is
+    cores as a sweep shares them; if they are too few for that, each core has as many. It is
     timed by the clock, so nothing else may run."""
     cores, before = len(os.sched_getaffinity(0)), torch.get_num_threads()
     specs = tuple(specs_of(case))

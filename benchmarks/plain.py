@@ -1,7 +1,7 @@
 """The loop that packs are compared with: one run at a time, as such code is usually written.
 
 fp32, a transformers GPT-2 with trainable norms and positions, host-side batches, torch's Adam over
-a list of parameters, `.item()` at every step. Same task, start, dropout and steps as ours.
+a list of parameters, `.item()` at every step. Same task, initialisation, dropout and steps as ours.
 """
 
 import torch
@@ -16,10 +16,10 @@ from fpt.tasks import Task
 from fpt.training.model import assemble
 
 
-def plain_backbone(spec: RunSpec, body: Backbone) -> GPT2Model:
+def plain_backbone(spec: RunSpec, network: Backbone) -> GPT2Model:
     """transformers' GPT-2 with the dropout of `spec`, its norms and positions trainable."""
     dropout = {"embd_pdrop": spec.dropout, "resid_pdrop": spec.dropout, "attn_pdrop": 0.0}
-    model = GPT2Model(gpt2_config(body, 1, **dropout))
+    model = GPT2Model(gpt2_config(network, 1, **dropout))
     for name, parameter in model.named_parameters():
         parameter.requires_grad_("ln_" in name or "wpe" in name)
     return model
@@ -30,24 +30,24 @@ class PlainRun(nn.Module):
 
     def __init__(self, spec: RunSpec, task: Task, device: torch.device) -> None:
         super().__init__()
-        body = backbone(spec.backbone)
+        network = backbone(spec.backbone)
         self.spec, self.task, self.device = spec, task, device
         if task.kind == "token":
-            self.input: nn.Module = nn.Embedding(task.dim, body.width)
+            self.input: nn.Module = nn.Embedding(task.dim, network.width)
         else:
-            self.input = nn.Linear(task.dim, body.width)
+            self.input = nn.Linear(task.dim, network.width)
         self.drop = nn.Dropout(spec.dropout)
-        self.backbone = plain_backbone(spec, body)
-        self.output = nn.Linear(body.width, task.answers * task.classes)
-        self.start()
+        self.backbone = plain_backbone(spec, network)
+        self.output = nn.Linear(network.width, task.answers * task.classes)
+        self.initialise()
         self.to(device)
         trained = [p for p in self.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(trained, lr=spec.lr)
         self.trained = trained
         self.count = 0
 
-    def start(self) -> None:
-        """Begin with the numbers that the run's row of a pack begins with."""
+    def initialise(self) -> None:
+        """Take the initial values of the run's row of a pack."""
         model, *_ = assemble([self.spec], self.task, "cpu")
         mine = self.state_dict()
         for name, value in model.state_dict().items():

@@ -17,6 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import torch
 from matplotlib.figure import Figure
 from plain import PlainRun
@@ -24,7 +25,9 @@ from plain import PlainRun
 from fpt.report.style import INK, styled
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
-from fpt.tasks import get_task
+from fpt.tasks import Task, get_task
+from fpt.tasks.datasets import Arrays, own_data
+from fpt.tasks.images import ImageTask
 from fpt.training import device as devices
 from fpt.training.flops import flops_per_token
 from fpt.training.loop import Loop
@@ -35,7 +38,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True)
 class Case:
-    """K runs of one shape on random bodies; `kind` is that of the device."""
+    """K runs of one shape on random backbones; `kind` is that of the device."""
 
     name: str
     task: str
@@ -48,11 +51,11 @@ class Case:
 
 CASES = (
     Case("12 bit-xor runs, nano, batch 4", "bit-xor", {"n": 5}, "nano", 4, 12, "cpu"),
-    Case("3 CIFAR-shaped runs, nano, batch 16", "shapes", {}, "nano", 16, 3, "cpu"),
-    Case("15 CIFAR-shaped runs, GPT-2 small, batch 16", "shapes", {}, "gpt2", 16, 15, "cuda"),
-    Case("4 CIFAR-shaped runs, GPT-2 small, batch 16", "shapes", {}, "gpt2", 16, 4, "cuda"),
+    Case("3 CIFAR-shaped runs, nano, batch 16", "cifar10", {}, "nano", 16, 3, "cpu"),
+    Case("15 CIFAR-shaped runs, GPT-2 small, batch 16", "cifar10", {}, "gpt2", 16, 15, "cuda"),
+    Case("4 CIFAR-shaped runs, GPT-2 small, batch 16", "cifar10", {}, "gpt2", 16, 4, "cuda"),
     Case("15 bit-xor runs, GPT-2 small, batch 4", "bit-xor", {"n": 5}, "gpt2", 4, 15, "cuda"),
-    Case("12 CIFAR-shaped runs, nano, batch 16", "shapes", {}, "nano", 16, 12, "cuda"),
+    Case("12 CIFAR-shaped runs, nano, batch 16", "cifar10", {}, "nano", 16, 12, "cuda"),
 )
 
 
@@ -63,7 +66,7 @@ class Measured:
     case: str
     runs: int
     tokens: int  # of one step of one run
-    flops: int  # of one step of one run, 4 P per token: frozen matrices of the body
+    flops: int  # of one step of one run, 4 P per token: frozen matrices of the backbone
     steps: dict[str, list[float]]  # of "plain", "single" and "packed": seconds per step
     products: list[float]  # the matrix products of a packed step alone, in their shapes
     ceiling: list[float]  # FLOP/s of a large square product
@@ -96,9 +99,26 @@ class Measured:
         }
 
 
-def specs_of(case: Case) -> list[RunSpec]:
-    """Runs on one random body that differ in learning rate (a random body is drawn by seed)."""
+def task_of(case: Case) -> Task:
+    """The task of a case; noise stands in for photographs, so nothing has to be fetched."""
     task = get_task(case.task, **case.options)
+    if not isinstance(task, ImageTask):
+        return task
+    draw, sizes = np.random.default_rng(0), {"train": 1000, "valid": 100, "test": 100}
+
+    def build() -> Arrays:
+        shapes = {f"{split}_images": (count, 32, 32, 3) for split, count in sizes.items()}
+        images = {name: draw.integers(0, 256, shape, np.uint8) for name, shape in shapes.items()}
+        labels = {f"{split}_labels": np.zeros(count, np.uint8) for split, count in sizes.items()}
+        return images | labels
+
+    noise = own_data("noise", build)
+    return replace(task, dataset=noise, sizes=sizes, available=sizes["train"])
+
+
+def specs_of(case: Case) -> list[RunSpec]:
+    """Runs on one random backbone, which is drawn by seed, that differ in learning rate."""
+    task = task_of(case)
     first = RunSpec(
         data=canonical(task.identity),
         backbone=case.backbone,
@@ -117,7 +137,7 @@ def specs_of(case: Case) -> list[RunSpec]:
 
 def seconds_per_step(step: Callable[[], Any], count: int, device: torch.device) -> float:
     """Mean time of `count` calls: wall time until a GPU has done them; on a CPU this process's own,
-    which is wall time where nobody else wants the core."""
+    which is wall time if nothing else needs the core."""
     if device.type == "cpu":
         began = time.process_time()
         for _ in range(count):
@@ -173,7 +193,7 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     if device.type == "cuda":
         gc.collect()
         torch.cuda.empty_cache()  # of the case before
-    specs, task = specs_of(case), get_task(case.task, **case.options)
+    specs, task = specs_of(case), task_of(case)
     packed, single = Loop(specs, task, device), Loop(specs[:1], task, device)
     plain = PlainRun(specs[0], task, device)
     tokens = case.batch * task.length
@@ -188,7 +208,8 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     }
     counts, warm_up, peak_bytes = {}, {}, 0
     for name, part in parts.items():
-        devices.reset_peak_memory(device)
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
         began = time.perf_counter()
         seconds_per_step(part, 5, device)
         warm_up[name] = time.perf_counter() - began

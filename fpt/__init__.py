@@ -1,7 +1,7 @@
 """Pretrained transformers as universal computation engines, reproduced.
 
 `fpt.section("transfer")` gives the runs that a section's tables need; its `train()` trains what is
-missing, where the profile allows it, and its `frame()` is one tidy row per run.
+missing, if the profile allows it, and its `results()` are one tidy row per run.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 from .files import FptError
 
 if TYPE_CHECKING:
-    from .sections.section import Section, section
+    from .analysis.study import Study, section
 
-__all__ = ["FptError", "Section", "section"]
+__all__ = ["FptError", "Study", "section"]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs torch and transformers is imported when it is first asked for: a command that
-    trains nothing starts at once."""
-    if name in ("Section", "section"):
-        from .sections import section as sections
+    """Import lazily what needs torch, so that commands without it start at once."""
+    if name in ("Study", "section"):
+        from .analysis import study
 
-        return getattr(sections, name)
+        return getattr(study, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,14 +18,8 @@ from .files import PROFILES, FptError, check_names, current_profile
 from .records import store
 
 
-def one_line(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    line: str | None = None,
-) -> str:
-    """A warning as the reader of a command line needs it: not where in the code it was given."""
+def one_line(message: Warning | str, *place: object, **more: object) -> str:
+    """A warning for the command line, without the place in the code that gave it."""
     return f"fpt: {' '.join(str(message).split())}\n"
 
 
@@ -33,8 +27,15 @@ def one_line(
 warnings.formatwarning = one_line
 
 
+def at_least_one(text: str) -> int:
+    """The type of an option that counts something."""
+    if (count := int(text)) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {count}")
+    return count
+
+
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, without the usage above it."""
+    """Reports a mistake in one line, without the usage above it."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
@@ -66,11 +67,11 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--budget", metavar="TIME", help=budget)
     run.add_argument("--shard", metavar="I/N", help="this part of the packs only")
     run.add_argument("--device", default="auto", choices=devices)
-    run.add_argument("--workers", type=int, help="packs side by side; default one per CPU core")
-    run.add_argument("--max-runs", type=int, help="of one pack; by default 8")
-    run.add_argument("--executor", default="processes", choices=("processes", "ray"))
-    run.add_argument("--address", help="of a Ray cluster, such as auto or 10.0.0.1:6379")
-    run.add_argument("--gpus", type=float, default=1.0, help="part of a GPU per pack, with ray")
+    run.add_argument("--workers", type=at_least_one, help="packs side by side; one per core")
+    run.add_argument("--max-runs", type=at_least_one, default=8, help="of one pack")
+    ray = "on the Ray cluster at ADDRESS (auto, 10.0.0.1:6379), by default one of this machine"
+    run.add_argument("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
+    run.add_argument("--gpus", type=float, default=1.0, help="part of a GPU per pack, with --ray")
     run.add_argument("--pipeline", action="store_true", help=pipeline)
 
     merge = verb("merge", "Take over records that were made elsewhere.")
@@ -87,46 +88,35 @@ def parser() -> argparse.ArgumentParser:
     render = verb("render", "Execute a section's notebook; write it, its tables and figures.")
     render.add_argument("section", metavar="SECTION")
     verb("index", "Write the page that links a profile's notebooks, tables and figures.")
-    verb("sheet", "Lay all figures of a profile on contact sheets, in colour and in grey.")
 
     verify = verb("verify", "Compute random records again; exit status 1 if one differs.")
     verify.add_argument("section", nargs="?", metavar="SECTION", help="by default all")
-    verify.add_argument("--count", type=int, default=3, help="records of each section")
+    verify.add_argument("--count", type=at_least_one, default=3, help="records of each section")
     verify.add_argument("--seed", type=int, default=0, help="of the choice")
     verify.add_argument("--retrain", action="store_true", help="instead of testing parameters")
     verify.add_argument("--device", default="auto", choices=devices)
 
     pretrain = verb("pretrain", "Pretrain a backbone; without OBJECTIVE, what the profile reads.")
-    objectives = "such as english, nesting@5M, english+nesting, images, bit-memory or shapes"
+    objectives = "such as english, nesting@5M, english+nesting, images or bit-memory"
     pretrain.add_argument("objective", nargs="?", metavar="OBJECTIVE", help=objectives)
     pretrain.add_argument("--backbone", help="by default nano")
-    pretrain.add_argument("--tokens", type=int, help="by default those of the shipped weights")
     pretrain.add_argument("--seed", type=int, help="by default 0")
     pretrain.add_argument("--budget", metavar="TIME", help=budget)
     pretrain.add_argument("--compile", action="store_true", help="needs a C++ compiler")
-
-    corpus = verb("corpus", "Write a text corpus from files of a data set.", profile=False)
-    corpus.add_argument("name", help="of the corpus: NAME.txt in the corpora folder")
-    corpus.add_argument("repo", help="OWNER/NAME of the data set on the hub")
-    corpus.add_argument("files", nargs="+", metavar="FILE", help=".parquet, .txt or .txt.xz")
-    newest = "a commit; by default the newest at the first use"
-    corpus.add_argument("--revision", default="locked", help=newest)
-    corpus.add_argument("--column", default="text", help="of parquet files; by default text")
     return top
 
 
 def dispatch(args: argparse.Namespace) -> int:
+    """Carry out the verb; the exit status."""
     if "profile" in args:
         if args.profile is None:
             args.profile = current_profile()
         check_names("profile", [args.profile], PROFILES)
-    match args.verb:  # the verbs that need no torch, and thus start at once
+    match args.verb:
         case "render":
             import_module("fpt.report.render").render(args.section, args.profile)
         case "index":
             import_module("fpt.report.index").index(args.profile)
-        case "sheet":
-            print(*import_module("fpt.report.sheet").contact_sheet(args.profile), sep="\n")
         case "merge":
             taken, present = store(args.profile).merge(Path(args.folder))
             print(f"{taken} files taken, {present} were here already")
@@ -135,18 +125,18 @@ def dispatch(args: argparse.Namespace) -> int:
     return 0
 
 
-def terminated(number: int, frame: object) -> NoReturn:
-    """SIGTERM, as of a machine that is taken away, ends a command as Ctrl-C does."""
+def terminate(number: int, frame: object) -> NoReturn:
+    """SIGTERM, as a machine that is taken away sends it, ends a command as Ctrl-C does."""
     raise KeyboardInterrupt(number)
 
 
 def discard_stdout() -> None:
-    """Let what is left to print go nowhere, so that it does not fail once more at the end."""
+    """Discard what is left to print, which would fail once more at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    before = signal.signal(signal.SIGTERM, terminated)
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
         code = dispatch(parser().parse_args(argv))
         sys.stdout.flush()
@@ -154,13 +144,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FptError as error:
         print(f"fpt: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # as in `fpt status | head`: what is left to print has no reader
+    except BrokenPipeError:  # as in `fpt status | head`
         discard_stdout()
         return 128 + signal.SIGPIPE
-    except (OSError, MemoryError) as error:  # what the machine lacks, wherever it is missed
+    except (OSError, MemoryError) as error:  # the machine lacks disk or memory
         discard_stdout()
-        said = " ".join(str(error).split()) or "it is out of memory"
-        print(f"fpt: The machine cannot go on ({said}).", file=sys.stderr)
+        reason = " ".join(str(error).split()) or "it is out of memory"
+        print(f"fpt: The machine cannot go on ({reason}).", file=sys.stderr)
         return 2
     except KeyboardInterrupt as error:
         print("fpt: interrupted; what was finished is kept", file=sys.stderr)

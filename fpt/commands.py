@@ -1,22 +1,23 @@
-"""What the verbs of the command line do that need torch; `fpt.__main__` has their options."""
+"""The verbs of the command line that need torch; `fpt.__main__` has their options."""
 
 import argparse
 import math
+import random
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from . import config
+from .analysis import status as statuses
+from .analysis.study import Study, section
 from .backbones import backbone
 from .backbones.weights import local_folder
 from .config import Run
 from .files import PREPARED, FptError, check_names
 from .pretraining import ensure
-from .pretraining.corpora import take
 from .records import store
-from .sections import status as statuses
 from .sections.arms import FROZEN
-from .sections.section import Section, seconds, section
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks
 from .tasks.manifest import parse_task, prepare
@@ -24,12 +25,10 @@ from .training import device as devices
 from .training import sweep
 from .training.flops import parameter_counts
 from .training.ray_executor import Cluster
-from .verify import checks_of
-
-SMALLEST_PART = 0.0001  # of a GPU, that Ray knows
+from .training.verify import retested, retrained
 
 
-def sections_of(profile: str, name: str | None = None) -> list[Section]:
+def sections_of(profile: str, name: str | None = None) -> list[Study]:
     names = [name] if name else list(config.load(profile).sections)
     return [section(each, profile) for each in names]
 
@@ -47,6 +46,14 @@ def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> li
             "--only narrows the choice, so give one arm and one task at most."
         )
     return found
+
+
+def seconds(text: str) -> float:
+    """`90s`, `9m`, `2h` or a plain number of seconds."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
+    if match is None:
+        raise FptError(f"The budget {text!r} is not a time; write 90s, 9m or 2h.")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def _budget(args: argparse.Namespace) -> float:
@@ -74,10 +81,9 @@ def data(args: argparse.Namespace) -> None:
 def run(args: argparse.Namespace) -> None:
     if bool(args.section) == args.all:
         raise FptError("fpt run takes one section, or --all; see fpt status for the sections.")
-    for option in ("workers", "max_runs"):
-        if (given := getattr(args, option)) is not None and given < 1:
-            raise FptError(f"--{option.replace('_', '-')} must be at least 1, not {given}.")
-    cluster, end = _cluster(args), time.monotonic() + _budget(args)
+    if not 0 < args.gpus <= 1:
+        raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
+    end = time.monotonic() + _budget(args)
     parts = sections_of(args.profile, args.section)
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
     if args.pipeline and not parts[0].may_train(args.device):
@@ -92,25 +98,12 @@ def run(args: argparse.Namespace) -> None:
             budget=end - time.monotonic(),
             part=args.shard,
             workers=args.workers,
-            max_runs=args.max_runs or sweep.MAX_RUNS,
-            cluster=cluster,
+            max_runs=args.max_runs,
+            cluster=Cluster(args.ray, args.workers, args.gpus) if args.ray else None,
         )
         print(f"{made} new records in {store(args.profile).folder}")
     for part in parts:
         part.write_index()
-
-
-def _cluster(args: argparse.Namespace) -> Cluster | None:
-    """The Ray cluster that the options name; None if packs run in processes of this machine."""
-    if args.executor != "ray":
-        if args.address is not None:
-            raise FptError("--address is that of a Ray cluster; give --executor ray with it.")
-        return None
-    if not SMALLEST_PART <= args.gpus <= 1:
-        raise FptError(f"--gpus must be from {SMALLEST_PART} to 1, not {args.gpus:g}.")
-    if args.address is not None and args.workers is not None:
-        raise FptError("--workers is for a cluster of this machine alone; leave out --address.")
-    return Cluster(args.address, args.workers, args.gpus)
 
 
 def status(args: argparse.Namespace) -> None:
@@ -134,36 +127,31 @@ def params(args: argparse.Namespace) -> None:
 
 
 def verify(args: argparse.Namespace) -> int:
-    if args.count < 1:
-        raise FptError(f"--count must be at least 1, not {args.count}.")
-    device = devices.choose(args.device)
-    checks = [
-        check
-        for part in sections_of(args.profile, args.section)
-        for check in checks_of(part, args.count, args.seed, device, args.retrain)
-    ]
-    if not checks:
+    device, check = devices.choose(args.device), retrained if args.retrain else retested
+    states = []
+    for part in sections_of(args.profile, args.section):
+        done = [record for record in part.records().values() if record.status == "done"]
+        for record in random.Random(args.seed).sample(done, min(args.count, len(done))):
+            found = check(record, part.store, device)
+            print(found)
+            states.append(found.matches)
+    if not states:
         raise FptError(f"Profile {args.profile!r} has no record here.")
-    states = [check.matches for check in checks]
     same, other, unknown = (states.count(state) for state in (True, False, None))
-    print(*checks, f"{same} match, {other} differ, {unknown} could not be checked", sep="\n")
+    print(f"{same} match, {other} differ, {unknown} could not be checked")
     return int(other > 0)
-
-
-def corpus(args: argparse.Namespace) -> None:
-    print(take(args.name, args.repo, args.revision, args.files, args.column))
 
 
 def pretrain(args: argparse.Namespace) -> None:
     if args.objective is not None:
         seed, name = args.seed or 0, args.backbone or "nano"
-        plan = ensure.make_plan(args.objective, name, seed, args.tokens)
+        plan = ensure.make_plan(args.objective, name, seed)
         folder = local_folder() / plan.name
         done = ensure.pretrain(plan, folder, budget=_budget(args), compiled=args.compile)
         print(f"{plan.name} is in {folder}" if done else "the budget is over; call again to go on")
         return
-    if any((args.backbone, args.tokens, args.seed is not None, args.budget, args.compile)):
+    if any((args.backbone, args.seed is not None, args.budget, args.compile)):
         raise FptError("Options of fpt pretrain need an OBJECTIVE, such as english; name one.")
     loaded, parts = config.load(args.profile), sections_of(args.profile)
-    read = {weights for part in parts for weights in part.bodies}
+    read = {weights for part in parts for weights in part.weights}
     print(*ensure.ensure_weights(sorted(read), devices.choose().type in loaded.train_on), sep="\n")

@@ -5,6 +5,7 @@ then by its section's: the nearest to the table wins. Anything unknown or out of
 FptError that names the place in params.yaml and what is allowed there.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -13,24 +14,25 @@ from typing import Any
 from .backbones import backbone
 from .backbones.initialisations import INITS
 from .backbones.weights import check_identity
-from .checks import (
-    SETTINGS,
-    check_complete,
-    check_list,
-    check_mapping,
-    check_named,
-    check_roles,
-    check_seeds,
-    check_settings,
-    check_value,
-    placed,
-)
 from .files import PROFILES, FptError, check_names, notebooks, read_params
-from .sections.arms import ARMS, Arm
+from .sections.arms import ROLES, SOURCES, arm
+from .sections.registration import registered_seeds
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task
 from .training.flops import as_costly
 from .training.loop import TRAIN_ITEMS
+from .training.settings import (
+    FLAG,
+    MOST_SEEDS,
+    SEED,
+    SETTINGS,
+    check_list,
+    check_mapping,
+    check_roles,
+    check_settings,
+    check_value,
+    placed,
+)
 
 OPTIONAL: dict[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out
 LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
@@ -80,13 +82,14 @@ class Profile:
 def load(name: str, path: Path | None = None) -> Profile:
     """The profile `name` of params.yaml, or of the file `path`, checked whole."""
     check_names("profile", [name], PROFILES)
-    block = check_mapping(name, read_params(path).get(name))
-    check_complete(name, block, [field.name for field in fields(Profile) if field.name != "name"])
-    arms, sources = ARMS.values(), {arm.weights for arm in ARMS.values()}
-    check_roles(f"{name}.bodies", block["bodies"], {arm.body for arm in arms}, backbone)
-    check_roles(f"{name}.weights", block["weights"], sources, _check_weights)
+    needed = [field.name for field in fields(Profile) if field.name != "name"]
+    block = check_mapping(name, read_params(path).get(name), needed, needed)
+    bodies = check_mapping(f"{name}.bodies", block["bodies"])
+    depths = {role for role in bodies if re.fullmatch("depth-[0-9]+", str(role))}
+    check_roles(f"{name}.bodies", bodies, ROLES | depths, backbone)
+    check_roles(f"{name}.weights", block["weights"], SOURCES, _check_weights)
     defaults = OPTIONAL | check_settings(f"{name}.defaults", block["defaults"])
-    check_complete(f"{name}.defaults", defaults, SETTINGS)
+    check_mapping(f"{name}.defaults", defaults, needed=SETTINGS)
     tasks = {}
     for task, given in check_mapping(f"{name}.tasks", block["tasks"]).items():
         where = f"{name}.tasks.{task}"
@@ -94,19 +97,29 @@ def load(name: str, path: Path | None = None) -> Profile:
         check_mapping(f"{where}.options", tasks[task].get("options", {}))
         with placed(where):
             _task(task, tasks[task])
-    check_names(f"{name}.arms", check_mapping(f"{name}.arms", block["arms"]), ARMS)
+    given_arms = check_mapping(f"{name}.arms", block["arms"])
+    with placed(f"{name}.arms"):
+        for it in given_arms:
+            arm(str(it))
     profile = Profile(
         name=name,
-        train_on=tuple(check_named(f"{name}.train_on", block["train_on"], ("cpu", "cuda"))),
-        bodies=block["bodies"],
+        train_on=tuple(check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda"))),
+        bodies=bodies,
         weights=block["weights"],
         seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"])),
         defaults=defaults,
         tasks=tasks,
-        arms={arm: _arm(f"{name}.arms.{arm}", it, tasks) for arm, it in block["arms"].items()},
+        arms={it: _arm(f"{name}.arms.{it}", given, tasks) for it, given in given_arms.items()},
         sections={},
     )
-    return replace(profile, sections=_sections(profile, block["sections"]))
+    where = f"{name}.sections"
+    known = [notebook.stem[3:] for notebook in notebooks()] or None  # without any, all names pass
+    sections = {}
+    for section, blocks in check_mapping(where, block["sections"], known).items():
+        if not isinstance(blocks, list):
+            raise FptError(f"{where}.{section}: expected a list of blocks, found {blocks!r}.")
+        sections[section] = tuple(_block(f"{where}.{section}", it, profile) for it in blocks)
+    return replace(profile, sections=sections)
 
 
 def _arm(where: str, given: Any, tasks: Iterable[str]) -> dict[str, Any]:
@@ -124,17 +137,6 @@ def _check_weights(weights: str) -> None:
     check_identity(weights.replace("{seed}", "0"))
 
 
-def _sections(profile: Profile, given: Any) -> dict[str, tuple[Mapping[str, Any], ...]]:
-    where, found = f"{profile.name}.sections", {}
-    if known := [path.stem[3:] for path in notebooks()]:  # a root without any names its own
-        check_names(where, check_mapping(where, given), known)
-    for section, blocks in check_mapping(where, given).items():
-        if not isinstance(blocks, list):
-            raise FptError(f"{where}.{section}: expected a list of blocks, found {blocks!r}.")
-        found[section] = tuple(_block(f"{where}.{section}", it, profile) for it in blocks)
-    return found
-
-
 def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
     """One block of a section: each of its arms on each of its tasks.
 
@@ -142,27 +144,26 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
     them, which must not be those that are reported (`fpt.analysis.tuning`).
     """
     block = check_settings(where, given, OF_BLOCK)
-    arms = [ARMS[name] for name in check_named(f"{where}.arms", block.get("arms"), ARMS)]
-    check_named(f"{where}.tasks", block.get("tasks"), profile.tasks)
-    for arm in arms:
-        check_names(f"{where}.arms: body of {arm.name}", [arm.body], profile.bodies)
-        if INITS[arm.init].reads_weights:
-            check_names(f"{where}.arms: weights of {arm.name}", [arm.weights], profile.weights)
+    with placed(f"{where}.arms"):
+        arms = [arm(str(name)) for name in check_list(f"{where}.arms", block.get("arms"))]
+    check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
+    for it in arms:
+        check_names(f"{where}.arms: backbone of {it.name}", [it.body], profile.bodies)
+        if INITS[it.init].reads_weights:
+            check_names(f"{where}.arms: weights of {it.name}", [it.weights], profile.weights)
     block["seeds"] = check_seeds(f"{where}.seeds", block.get("seeds", list(profile.seeds)))
-    if type(block.get("keep", False)) is not bool:
-        raise FptError(f"{where}.keep: expected true or false, found {block['keep']!r}.")
-    probes = [arm.name for arm in arms if arm.procedure == "probe"]
-    if probes and ("lrs" in block or block.get("keep")):
+    keep = check_value(f"{where}.keep", block.get("keep", False), FLAG)
+    probes = [it.name for it in arms if it.procedure == "probe"]
+    if probes and ("lrs" in block or keep):
         raise FptError(
             f"{where}: a probe has no learning rate and keeps no parameters; leave "
             f"{', '.join(probes)} out."
         )
     if "lrs" not in block and "search" not in block:
         return block
-    rates, search = f"{where}.lrs", check_seeds(f"{where}.search", block.get("search"))
-    block["lrs"] = check_list(
-        rates, block.get("lrs"), lambda lr: check_value(rates, lr, SETTINGS["lr"])
-    )
+    search = check_seeds(f"{where}.search", block.get("search"))
+    rates = check_list(f"{where}.lrs", block.get("lrs"))
+    block["lrs"] = [check_value(f"{where}.lrs", lr, SETTINGS["lr"]) for lr in rates]
     if "lr" in block:
         raise FptError(f"{where}.lr: a block with lrs has no rate of its own; leave it out.")
     if both := sorted(set(search) & set(block["seeds"])):
@@ -173,49 +174,53 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
     return block
 
 
+def check_seeds(where: str, given: Any) -> list[int]:
+    """A list of seeds, or {registered: N} for the first N that follow from the registration of the
+    lab's claims (`fpt.sections.registration`)."""
+    if isinstance(given, Mapping):
+        count = check_mapping(where, given, ("registered",), ("registered",))["registered"]
+        return registered_seeds(check_value(f"{where}.registered", count, MOST_SEEDS))
+    return [check_value(where, seed, SEED) for seed in check_list(where, given)]
+
+
 def _task(name: str, settings: Mapping[str, Any]) -> Task:
     """The task behind a block of `tasks`, whose name in the profile may be its own."""
     options = {str(option): value for option, value in settings.get("options", {}).items()}
     return get_task(settings.get("name", name), **options)
 
 
-def weights_of(profile: Profile, arm: Arm, seed: int) -> str | None:
-    """The identity of an arm's weights. `{seed}` in it is the run's own seed, as in
-    nano-nesting-{seed}: so runs differ in their backbone too, the unit that compares corpora."""
-    if not INITS[arm.init].reads_weights:
-        return None
-    return profile.weights[arm.weights].replace("{seed}", str(seed))
-
-
-def make_spec(profile: Profile, arm: Arm, task: str, seed: int, **settings: Any) -> RunSpec:
-    """The spec of one run; `settings` override the profile's for its task and arm."""
+def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any) -> RunSpec:
+    """The spec of one run; `settings` override the profile's for its task and arm. `{seed}` in the
+    name of its weights is its own seed, so that runs differ in their backbone too."""
+    it = arm(name)
     data = _task(task, profile.tasks[task])
     of_task = {key: value for key, value in profile.tasks[task].items() if key in SETTINGS}
-    values = {**profile.defaults, **of_task, **profile.arms.get(arm.name, {}), **settings}
+    values = {**profile.defaults, **of_task, **profile.arms.get(name, {}), **settings}
     if isinstance(values["lr"], Mapping):
         values["lr"] = values["lr"].get(task, of_task.get("lr", profile.defaults["lr"]))
     whole = data.sizes["test"]
     most = LONG_TEST_ITEMS if data.length >= LONG else whole
     test_items = min(values["test_items"] or whole, most)
     values["test_items"] = test_items if test_items < whole else 0
-    frozen = backbone(profile.bodies[arm.body])
-    if arm.body == "lstm-flops":
+    frozen = backbone(profile.bodies[it.body])
+    if it.body == "lstm-flops":
         frozen = as_costly(frozen, backbone(profile.backbone), data.length)
-    trainable = frozen.groups if arm.trainable is None else arm.trainable
+    trainable = frozen.groups if it.trainable is None else it.trainable
     if not frozen.positions:
         trainable = tuple(group for group in trainable if group != "positions")
+    weights = profile.weights[it.weights] if INITS[it.init].reads_weights else None
     spec = RunSpec(
         data=canonical(data.identity),
         backbone=frozen.name,
-        init=arm.init,
-        weights=weights_of(profile, arm, seed),
+        init=it.init,
+        weights=weights.replace("{seed}", str(seed)) if weights else None,
         trainable=tuple(sorted(trainable)),
         seed=seed,
-        input_init=arm.input_init,
-        order=arm.order,
+        input_init=it.input_init,
+        order=it.order,
         **values,
     )
-    spec = probe_of(spec) if arm.procedure == "probe" else spec
+    spec = probe_of(spec) if it.procedure == "probe" else spec
     return replace(spec, semantics=semantics_of(spec))
 
 
@@ -250,14 +255,14 @@ def expand(profile: Profile, section: str) -> list[Run]:
         search = block.get("search", ())
         runs += [
             Run(
-                arm,
+                name,
                 task,
-                make_spec(profile, ARMS[arm], task, seed, **settings, **rate),
+                make_spec(profile, name, task, seed, **settings, **rate),
                 block.get("keep", False),
                 seed in search,
             )
             for task in block["tasks"]
-            for arm in block["arms"]
+            for name in block["arms"]
             for rate in [{"lr": lr} for lr in block.get("lrs", ())] or [{}]
             for seed in (*search, *block["seeds"])
         ]

@@ -10,7 +10,7 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ NOTEBOOKS = ROOT / "notebooks"
 
 PROFILES = ("smoke", "lab", "paper")
 HOST = platform.node()  # processes of two machines that share a disk may have one number
-SHOWN = 30  # names that a sentence lists; of more, it gives those that are most like the mistake
+SHOWN = 30  # names that a sentence lists at most; else it gives those most like the mistake
 
 # What may become part of a file's name: nothing hidden, and no way out of a folder.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
@@ -74,19 +74,16 @@ def write_atomic(path: Path, content: bytes) -> None:
     partial = path.with_name(f".{path.name}.{HOST}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(partial, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(partial, path)
-        except OSError:
-            partial.unlink(missing_ok=True)
-            raise
+        with open(partial, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
     except OSError as error:
-        raise FptError(
-            f"Cannot write {path}: {error.strerror}; nothing was changed there."
-        ) from error
+        with suppress(OSError):
+            partial.unlink()
+        sentence = f"Cannot write {path}: {error.strerror}; nothing was changed there."
+        raise FptError(sentence) from error
 
 
 def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
@@ -97,12 +94,12 @@ def read_json(path: Path) -> dict[str, Any]:
     """The values by name in a file that this project wrote; FptError if it is damaged."""
     try:
         content = json.loads(path.read_bytes())
+        if not isinstance(content, dict):
+            raise ValueError("no values by name")
     except ValueError as error:
         raise FptError(f"{path} is not valid JSON ({error}); make it again.") from error
     except OSError as error:
         raise FptError(f"Cannot read {path}: {error.strerror}.") from error
-    if not isinstance(content, dict):
-        raise FptError(f"{path} holds no values by name; make it again.")
     return content
 
 

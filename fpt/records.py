@@ -7,7 +7,6 @@ parameters of a run are kept beside its record, in KEY.safetensors.
 
 import hashlib
 import json
-import os
 import warnings
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -15,17 +14,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from .files import REPORTS, FptError, read_json, set_aside, write_atomic
-from .spec import RunSpec, from_dict
+from .files import REPORTS, FptError, set_aside, write_atomic
+from .spec import RunSpec, canonical, from_dict
 
 Status = Literal["done", "diverged"]
-METADATA = "bodies"  # folder in that of the records: how backbones were pretrained
-KNOWN = 4096  # records that are kept as parsed, more than a section has
+METADATA = "bodies"  # subfolder of the records: pretraining metadata of backbones
+PARSED = 8192  # records that are kept as parsed: more than a section has
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one run gave.
+    """The results of one run.
 
     `metrics` holds accuracies in [0, 1] and losses in nats; `curve` one mapping per evaluation on
     validation; `cost` seconds, tokens, FLOPs, bytes; `environment` what it ran on; `notes` what a
@@ -53,9 +52,8 @@ class Record:
 
 def digest(content: Mapping[str, Any]) -> str:
     """SHA-256 of the content of a file without its own `digest`."""
-    body = {name: value for name, value in content.items() if name != "digest"}
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    named = {name: value for name, value in content.items() if name != "digest"}
+    return hashlib.sha256(canonical(named).encode()).hexdigest()
 
 
 def to_content(record: Record) -> dict[str, Any]:
@@ -79,8 +77,11 @@ def parse(content: bytes, key: str) -> Record:
     """The record in a file that is named by `key`; ValueError if it is damaged or another's."""
     try:
         found = json.loads(content)
-        if isinstance(found["curve"], dict):  # older files hold it by point
-            found["curve"] = _by_point(found["curve"])
+        columns = found["curve"]
+        if isinstance(columns, dict):  # older files hold it by point
+            points = zip(*columns.values(), strict=True)
+            rows = [zip(columns, point, strict=True) for point in points]
+            found["curve"] = [{k: value for k, value in row if value is not None} for row in rows]
         if found.pop("digest") != digest(found):
             raise ValueError("its digest does not fit its content")
         named = found.pop("key")
@@ -92,14 +93,7 @@ def parse(content: bytes, key: str) -> Record:
     return record
 
 
-def _by_point(columns: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
-    """A curve by column as one mapping per evaluation."""
-    points = zip(*columns.values(), strict=True)
-    rows = [zip(columns, point, strict=True) for point in points]
-    return [{name: value for name, value in row if value is not None} for row in rows]
-
-
-@lru_cache(KNOWN)
+@lru_cache(PARSED)
 def _parsed(path: Path, size: int, changed: int) -> Record:
     """The record in a file, which every table of a page asks for; parsed anew after a change."""
     return parse(path.read_bytes(), path.stem)
@@ -121,23 +115,19 @@ class Store:
         """Keys that have a file; the files are not read."""
         return {path.stem for path in self.folder.glob("[0-9a-f]*.json")}
 
-    def read(self, key: str, keep: bool = False) -> Record | None:
-        """The record of `key`, or None. A damaged one is moved aside with a warning.
-
-        `keep`: without its parameters, whole, a record counts as missing.
-        """
+    def read(self, key: str) -> Record | None:
+        """The record of `key`, or None. A damaged one is moved aside with a warning."""
         path = self.path(key)
         try:
             seen = path.stat()
-            record = _parsed(path, seen.st_size, seen.st_mtime_ns)
+            return _parsed(path, seen.st_size, seen.st_mtime_ns)
         except FileNotFoundError:
             return None
         except ValueError as error:
-            _damaged(path, error)
+            _move_aside(path, error)
             return None
         except OSError as error:
             raise FptError(f"Cannot read the record {path}: {error.strerror}.") from error
-        return None if keep and self.parameters(record) is None else record
 
     def parameters(self, record: Record) -> bytes | None:
         """The safetensors file of a record's parameters, or None. A damaged one is moved aside
@@ -147,14 +137,18 @@ class Store:
             return None
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != record.parameters:
-            _damaged(path, "its digest is not the one in its record")
+            _move_aside(path, "its digest is not the one in its record")
             return None
         return content
 
     def read_all(self, keys: Iterable[str], keep: Container[str] = ()) -> dict[str, Record]:
         """The records that are here; those of `keep` only with their parameters."""
-        found = {key: self.read(key, key in keep) for key in keys}
-        return {key: record for key, record in found.items() if record is not None}
+        found = {key: record for key in keys if (record := self.read(key)) is not None}
+        return {
+            key: record
+            for key, record in found.items()
+            if key not in keep or self.parameters(record) is not None
+        }
 
     def write(self, record: Record, parameters: bytes | None = None) -> Record:
         """Write the record, and before it the file of the parameters that it then names; returns
@@ -179,44 +173,31 @@ class Store:
 
         What is here already stays as it is: two machines may both have run a spec, and the first
         one has been shown in tables. Only a record that comes with parameters takes the place of
-        one without. Nothing is taken if a file in `folder` is damaged: that raises FptError.
+        one without. Damaged records are moved aside with a warning. FptError if `folder` holds
+        no records.
         """
-        if not folder.is_dir():
-            raise FptError(f"There is no folder {folder} to merge; name one that holds records.")
-        if os.path.realpath(folder) == os.path.realpath(self.folder):
-            raise FptError(f"{folder} is the store itself; name a folder with records of another.")
-        records, metadata, other = [], {}, Store(folder)
-        for path in sorted(folder.glob("[0-9a-f]*.json")):
-            try:
-                record = parse(path.read_bytes(), path.stem)
-            except (ValueError, OSError) as error:
-                raise FptError(f"{path} is not a record ({error}); remove it first.") from error
-            if record.parameters is not None and other.parameters(record) is None:
-                raise FptError(f"The parameters that {path} names are not beside it; copy them.")
-            records.append(record)
-        for path in sorted((folder / METADATA).glob("*.json")):
-            metadata[self.folder / path.relative_to(folder)] = path.read_bytes()
-            content = read_json(path)
-            if content.get("digest") != digest(content):
-                raise FptError(f"{path} is damaged or edited; remove it first.")
-        if not records and not metadata:
+        other = Store(folder)
+        found, metadata = other.read_all(other.keys()), list(folder.glob(f"{METADATA}/*.json"))
+        if not found and not metadata:
             raise FptError(f"There are no records in {folder}; name the folder that holds them.")
         taken = 0
-        for path, written in metadata.items():
-            if not path.exists():
-                write_atomic(path, written)
+        for path in metadata:
+            copy = self.folder / METADATA / path.name
+            if not copy.exists():
+                write_atomic(copy, path.read_bytes())
                 taken += 1
-        for record in records:
-            if self.read(record.key, keep=record.parameters is not None) is None:
-                self.write(record, other.parameters(record))
+        for key, record in found.items():
+            parameters, here = other.parameters(record), self.read(key)
+            if here is None or (parameters is not None and self.parameters(here) is None):
+                self.write(record, parameters)
                 taken += 1
-        return taken, len(records) + len(metadata) - taken
+        return taken, len(found) + len(metadata) - taken
 
 
-def _damaged(path: Path, why: object) -> None:
+def _move_aside(path: Path, reason: object) -> None:
     aside = set_aside(path)
     warnings.warn(
-        f"{path.name} is damaged ({why}); it was moved to {aside.name} and counts as missing.",
+        f"{path.name} is damaged ({reason}); it was moved to {aside.name} and counts as missing.",
         stacklevel=3,
     )
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-# What a spec means moves on purpose only, for the specs that are concerned
-# (`fpt.config.semantics_of`); older records of these are superseded.
+# A change of what a spec means raises this for the specs concerned (`fpt.config.semantics_of`);
+# their older records are superseded.
 SEMANTICS = 1
 
 
@@ -29,8 +29,8 @@ class RunSpec:
 
     data: str  # canonical JSON of the task's identity: name, options, source of its data
     backbone: str  # a name of fpt.backbones
-    init: str  # how the backbone starts, a name of fpt.backbones.initialisations
-    weights: str | None  # identity of the weights behind `init`, None where none are read
+    init: str  # initialisation of the backbone, a name of fpt.backbones.initialisations
+    weights: str | None  # identity of the weights that `init` reads, None if none
     trainable: tuple[str, ...]  # groups of parameters, sorted
     lr: float  # Adam, constant
     batch: int  # sequences per step
@@ -40,7 +40,7 @@ class RunSpec:
     patience: int = 0  # evaluations without a better accuracy before stopping; 0: never
     clip: float = 1.0  # largest gradient norm
     dropout: float = 0.1  # after a linear input net and in the backbone (not on attention weights)
-    augment: bool = True  # the task's augmentation, where it has one
+    augment: bool = True  # the task's augmentation, if it has one
     procedure: str = "sgd"  # or "probe": see `probe_of`
     input_init: str = "orthogonal"  # of the input net, a name of fpt.training.model.INPUT_INITS
     order: str = "given"  # of the tokens, or "shuffled": see fpt.training.model

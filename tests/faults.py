@@ -1,11 +1,11 @@
 """The fault harness: a process meets a fault, is started again, and must lose nothing.
 
 `python tests/faults.py --trials 50` prints the fault matrix as Markdown. Each trial forks a real
-process that does its work (train a sweep, or merge a folder of records) on a store of its own. It
-kills itself with SIGKILL just before or after the n-th call that changes what is on the disk, or is
-killed at a random moment; or it finds the disk full, or a second process at the same work; or one
-of the files that it has left is damaged. Then the work is done again, and its records must be those
-of an undisturbed run: none lost, none torn, none more.
+process that trains two packs on a store of its own. It kills itself with SIGKILL just before or
+after the n-th call that changes what is on the disk, or is killed at a random moment; or the disk
+is full, or a second process does the same work; or one of the files that it has left is damaged.
+Then the work is done again, and its records must be those of an undisturbed run: none lost, none
+torn, none more.
 """
 
 import argparse
@@ -44,17 +44,8 @@ POINTS = (
     SECOND,
     *DAMAGES,
 )
-# Passages of a call that there are at least, by what is done; none where it is not named.
-PASSAGES = {
-    "train": {"fsync": 16, "rename": 16, "unlink": 2},
-    "merge": {"fsync": 8, "rename": 8},
-}
-CASES = [
-    (scene, point)
-    for scene in PASSAGES
-    for point in POINTS
-    if point.split()[-1] not in CALLS or point.split()[-1] in PASSAGES[scene]
-]
+# Passages of a call that there are at least.
+PASSAGES = {"fsync": 16, "rename": 16, "unlink": 2}
 CRASHED, REFUSED = 3, 4  # exit status of a child that an exception ended, or a sentence
 
 
@@ -64,7 +55,6 @@ class Outcome:
     undisturbed process; `torn`: files that a reader could not use and that nobody had damaged, left
     halves, or work that ended in anything but a sentence; `extra`: records too many."""
 
-    scene: str
     point: str
     injected: bool
     lost: int
@@ -77,7 +67,7 @@ class Outcome:
 
 
 def specs() -> list[RunSpec]:
-    """Two packs of two runs on a small body; the second pack loses a member on the way."""
+    """Two packs of two runs on a small backbone; the second pack loses a member on the way."""
     shared: dict[str, Any] = {
         "data": canonical(get_task("bit-xor", n=2).identity), "backbone": "attention-pico",
         "init": "random", "weights": None, "batch": 4, "steps": 12, "eval_every": 3,
@@ -90,21 +80,12 @@ def specs() -> list[RunSpec]:
     ]
 
 
-def do_train(folder: Path) -> None:
+def work(folder: Path) -> None:
     store, runs = Store(folder / "store" / "records"), specs()
     loop.CHECKPOINT_SECONDS = 0.0
     for pack in (runs[:2], runs[2:]):
-        train.train(
-            pack,
-            store,
-            device=torch.device("cpu"),
-            keep={spec.key for spec in runs},
-            cache=folder / "cache",
-        )
-
-
-def do_merge(folder: Path, source: Path) -> None:
-    Store(folder / "store" / "records").merge(source)
+        keep = {spec.key for spec in runs}
+        train.train(pack, train.Job(store, keep, "cpu", cache=folder / "cache"))
 
 
 def die() -> None:
@@ -134,14 +115,14 @@ def arm(point: str, nth: int) -> None:
     setattr(place, name, fatal)
 
 
-def begin(work: Callable[[], None], before: Callable[[], None] = lambda: None) -> int:
-    """Begin `work` in a forked process; its id."""
+def begin(folder: Path, before: Callable[[], None] = lambda: None) -> int:
+    """Begin the work in a forked process; its id."""
     child = os.fork()
     if child == 0:
         try:
             sys.stderr = open(os.devnull, "w")  # noqa: SIM115
             before()
-            work()
+            work(folder)
         except FptError:
             os._exit(REFUSED)
         except BaseException:
@@ -208,17 +189,14 @@ def agrees(found: Any, expected: Any) -> bool:
     )
 
 
-def trial(
-    scene: str, point: str, moment: float, draw: random.Random, reference: Any, source: Path
-) -> Outcome:
-    most = PASSAGES[scene].get(point.split()[-1], PASSAGES[scene]["rename"])
+def trial(point: str, moment: float, draw: random.Random, reference: Any) -> Outcome:
+    most = PASSAGES.get(point.split()[-1], PASSAGES["rename"])
     most = {FULL: 6000}.get(point, 2 * most if point in DAMAGES else most)
     nth = draw.randint(1, most)  # of the passages, or bytes
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        work = (lambda: do_train(folder)) if scene == "train" else lambda: do_merge(folder, source)
         at = "after rename" if point in DAMAGES else point
-        children = [begin(work, lambda: arm(at, nth)) for _ in range(1 + (point == SECOND))]
+        children = [begin(folder, lambda: arm(at, nth)) for _ in range(1 + (point == SECOND))]
         kill_after = draw.uniform(0.0, moment) if point == MOMENT else 0.0
         statuses = [ended(child, kill_after) for child in children]
         allowed = {FULL: (0, REFUSED), SECOND: (0,)}.get(point, (0, -signal.SIGKILL))
@@ -227,57 +205,46 @@ def trial(
             torn += len(list(folder.rglob("*.partial")))
         damaged = damage(folder, point, draw) if point in DAMAGES else 0
         injected = bool(damaged) if point in DAMAGES else any(statuses) or point == SECOND
-        torn += ended(begin(work)) != 0
+        torn += ended(begin(folder)) != 0
         found = measured(Store(folder / "store" / "records"))
         lost = sum(not agrees(found.get(key), value) for key, value in reference.items())
         torn += max(0, len(list(folder.rglob("*.corrupt"))) - damaged)
         extra = len(set(found) - set(reference))
-        return Outcome(scene, point, injected, lost, torn, extra)
+        return Outcome(point, injected, lost, torn, extra)
 
 
 def campaign(trials: int, seed: int, prepare: Callable[[], None] = lambda: None) -> list[Outcome]:
-    """`trials` outcomes, points and scenes in turn; where in a point, at random by `seed`.
+    """`trials` outcomes, each kind of fault in turn; where it strikes, at random by `seed`.
 
     `prepare` may spoil something in this process first: its children inherit it.
     """
     torch.set_num_threads(1)
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        source, times = folder / "store" / "records", {}
-        works = {"train": do_train, "merge": lambda it: do_merge(it / "merged", source)}
-        for scene, work in works.items():
+        for folder in (Path(name) / "warm-up", Path(name) / "timed"):
             began = time.monotonic()
             work(folder)
-            times[scene] = time.monotonic() - began
-        reference = measured(Store(source))
-        assert len(reference) == len(specs())
-        prepare()
-        outcomes = []
-        for index in range(trials):
-            scene, point = CASES[index % len(CASES)]
-            outcomes.append(trial(scene, point, times[scene], draw, reference, source))
-    return outcomes
+            moment = time.monotonic() - began
+        reference = measured(Store(folder / "store" / "records"))
+    assert len(reference) == len(specs())
+    prepare()
+    points = [POINTS[index % len(POINTS)] for index in range(trials)]
+    return [trial(point, moment, draw, reference) for point in points]
 
 
 def matrix(outcomes: Sequence[Outcome]) -> str:
-    """Trials, injected faults and losses by scene and point, as a Markdown table."""
+    """Trials, injected faults and losses by kind of fault, as a Markdown table."""
     lines = [
-        "| work | fault | trials | faults injected | lost | torn | too many |",
-        "|---|---|--:|--:|--:|--:|--:|",
+        "| fault | trials | faults injected | lost | torn | too many |",
+        "|---|--:|--:|--:|--:|--:|",
     ]
-    for scene in PASSAGES:
-        for point in POINTS:
-            mine = [it for it in outcomes if (it.scene, it.point) == (scene, point)]
-            if mine:
-                numbers = [len(mine), sum(it.injected for it in mine)]
-                numbers += [
-                    sum(getattr(it, name) for it in mine) for name in ("lost", "torn", "extra")
-                ]
-                lines.append(f"| {scene} | {point} | " + " | ".join(map(str, numbers)) + " |")
-    totals = [len(outcomes), sum(it.injected for it in outcomes)]
-    totals += [sum(getattr(it, name) for it in outcomes) for name in ("lost", "torn", "extra")]
-    return "\n".join([*lines, "| all | | " + " | ".join(map(str, totals)) + " |"]) + "\n"
+    for point in (*POINTS, "all"):
+        found = [it for it in outcomes if point in (it.point, "all")]
+        numbers = [
+            sum(getattr(it, name) for it in found) for name in ("injected", "lost", "torn", "extra")
+        ]
+        lines.append(f"| {point} | " + " | ".join(map(str, [len(found), *numbers])) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def plant() -> None:
@@ -297,24 +264,23 @@ def plant() -> None:
 
 HEAD = """# Faults
 
-Written by `make faults` ({trials} trials, seed {seed}). Each trial is a real process that meets a
-fault while it trains two packs or merges a folder of records; then the same work is done again.
+Written by `make faults` ({trials} trials, seed {seed}). In each trial a real process meets a fault
+while it trains two packs; then the same work is done again.
 
-It is killed with SIGKILL just before or after the n-th call of a kind, or at a random moment. Or it
-finds the *disk full*: no file may grow beyond a random size; it has to end in one sentence and
-leave no half of a file. Or *a second process* does the same work on one store at once. Or it is
-killed after a rename and then a file that it left, a record, kept parameters or a checkpoint, has
-*a bit flipped*, is *truncated* or *swapped* with another.
+The process is killed with SIGKILL just before or after the n-th call of a kind, or at a random
+moment. Or the *disk is full*: no file may grow beyond a random size; the process has to end in one
+sentence and leave no half of a file. Or *a second process* does the same work on one store at once.
+Or the process is killed after a rename, and then a file that it left, a record, kept parameters or
+a checkpoint, has *a bit flipped*, is *truncated* or *swapped* with another.
 
 *Lost*: runs whose record or kept parameters are not those of an undisturbed process, bit for bit. A
 run whose record was damaged is trained again without its pack mates, so that sums come in another
 order: it has to agree to three digits. *Torn*: files that a reader could not use (other than the
-damaged ones), work that ended otherwise than said, or that could not be done again. *Too many*:
-records of no run. Where the work had ended before its fault came, none was injected.
+damaged ones), work that ended in another way, or that could not be done again. *Too many*: records
+of no run. If the work had ended before its fault came, none was injected.
 
-`tests/test_ray.py` kills Ray's workers. `tests/test_limits.py` has disks that are full or read-only
-under each kind of file, devices without the memory for a pack, and clocks that jump.
-`tests/test_faults.py` plants a write that is not atomic, which the harness catches.
+`tests/test_ray.py` kills Ray's workers. `tests/test_limits.py` has devices without the memory for a
+pack. `tests/test_faults.py` plants a write that is not atomic, which the harness catches.
 
 """
 

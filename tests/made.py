@@ -1,6 +1,5 @@
-"""Sections with made-up records, for the tests of tables, figures and claims."""
+"""Studies with made-up records, for the tests of tables, figures and claims."""
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -8,10 +7,10 @@ import pytest
 import yaml
 
 from fpt import config
+from fpt.analysis.study import Study
 from fpt.config import Run
 from fpt.records import Record, Status
-from fpt.sections.arms import ARMS as ALL
-from fpt.sections.section import Section
+from fpt.sections.arms import CORPORA, KINDS
 from fpt.training.loop import TRAIN_ITEMS
 from fpt.training.train import task_of
 
@@ -31,10 +30,11 @@ def bodies(transformer: str) -> dict[str, str]:
 
 def weights(language: str) -> dict[str, str]:
     """Weights from every source that an arm names."""
-    return {arm.weights: f"{arm.weights}-0" for arm in ALL.values()} | {"language": language}
+    sources = (*CORPORA, *(source for _, source in KINDS.values() if source))
+    return {source: f"{source}-0" for source in sources} | {"language": language}
 
 
-def make_section(
+def make_study(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str = "transfer",
@@ -42,12 +42,12 @@ def make_section(
     body: tuple[str, str] = ("nano", "nano-english-0"),
     tasks: Mapping[str, Mapping[str, object]] | Sequence[str] = TASKS,
     **defaults: object,
-) -> Section:
-    """A section of 3 tasks, 4 arms and 3 seeds without records; reports go to `folder`.
+) -> Study:
+    """A study of 3 tasks, 4 arms and 3 seeds without records; reports go to `folder`.
 
     `tasks`: their names, or their blocks in params.yaml by name.
     """
-    monkeypatch.setattr(sys.modules["fpt.sections.section"], "REPORTS", folder)
+    monkeypatch.setattr("fpt.analysis.study.REPORTS", folder)
     monkeypatch.setattr("fpt.records.REPORTS", folder)
     block = {
         "train_on": ["cuda"], "bodies": bodies(body[0]), "weights": weights(body[1]),
@@ -59,7 +59,7 @@ def make_section(
     params = folder / "params.yaml"
     params.write_text(yaml.safe_dump({"profile": "lab", "lab": block}))
     profile = config.load("lab", params)
-    return Section(name, profile, tuple(config.expand(profile, name)))
+    return Study(name, profile, tuple(config.expand(profile, name)))
 
 
 def make_record(
@@ -96,12 +96,12 @@ def make_record(
     )
 
 
-def fill(section: Section, accuracy: Callable[[Run], float | None]) -> None:
+def fill(study: Study, accuracy: Callable[[Run], float | None]) -> None:
     """A record of every run for which `accuracy` gives a number."""
-    for run in section.runs:
+    for run in study.runs:
         value = accuracy(run)
         if value is not None:
-            section.store.write(make_record(run, value))
+            study.store.write(make_record(run, value))
 
 
 # Accuracies with a little spread over seeds, FPT ahead of all but the full transformer.

@@ -36,7 +36,8 @@ MUTATIONS = {
         "[spec.trainable for spec in self.specs[: len(specs)]]", "pack loop",
     ),
     "all runs of a pack train at the rate of the first": Mutation(
-        "training/loop.py", "[spec.lr for spec in specs]", "[specs[0].lr for _ in specs]", "pack"
+        "training/loop.py", "[[spec.lr] for spec in specs]", "[[specs[0].lr] for _ in specs]",
+        "pack",
     ),
     "a threshold has to be exceeded": Mutation(
         "training/loop.py", "min(pair) >= threshold", "min(pair) > threshold", "loop effects"

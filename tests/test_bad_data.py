@@ -33,13 +33,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 TEXTS: dict[str, tuple[str, bytes, list[str]]] = {
-    "empty": ("a.txt", b"", ["'a' is too small", "50 documents"]),
-    "49 lines": ("a.txt", LINES[: LINES.index(b"line 49")], ["'a' is too small"]),
     "not UTF-8": ("a.txt", LINES + b"\xff\xfe", ["a.txt is no whole text in UTF-8", "0xff"]),
     "not xz": ("a.txt.xz", LINES, ["a.txt.xz is no whole text"]),
     "truncated xz": ("a.txt.xz", lzma.compress(LINES)[:-20], ["a.txt.xz is no whole text"]),
     "an empty xz": ("a.txt.xz", b"", ["a.txt.xz is no whole text"]),
-    "no text in it": ("a.txt", b"\n" * 60, ["'a' is too small"]),
     "no images": ("images-32x32.parquet", b"PAR1", ["is not a whole parquet file"]),
 }
 
@@ -58,7 +55,10 @@ def test_a_bad_text(what: str, folder: Path) -> None:
 IMAGES: dict[str, tuple[dict[str, list[Any]], str]] = {
     "few": ({"image": [png(4, 4)] * 49}, "49 images; 50 are the least"),
     "of two sizes": ({"image": [png(4, 4)] * 49 + [png(4, 5)] * 9}, "images of different sizes"),
-    "under another name": ({"img": [png(4, 4)] * 60}, "no column 'image' but img"),
+    "under another name": (
+        {"img": [png(4, 4)] * 60},
+        "not a whole parquet file with columns image",
+    ),
 }
 
 

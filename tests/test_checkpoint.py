@@ -14,17 +14,13 @@ PLACE = "c.safetensors"
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / PLACE
     assert checkpoint.read(path) is None
-    assert checkpoint.members(path) == []
     tensors = {"values": torch.randn(2, 3), "none": torch.empty(0, 3)}
     history = {"keys": ["a", "b"], "step": 3, "loss": 0.1 + 0.2}
     checkpoint.write(path, tensors, history)
     found = checkpoint.read(path)
     assert found is not None
     assert found[1] == history
-    assert {name: t.tolist() for name, t in found[0].items()} == {
-        name: t.tolist() for name, t in tensors.items()
-    }
-    assert checkpoint.members(path) == ["a", "b"]
+    torch.testing.assert_close(found[0], tensors, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(

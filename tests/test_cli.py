@@ -21,12 +21,11 @@ from tiny import WEIGHTS, task_of
 
 from fpt import records
 from fpt.__main__ import main
+from fpt.commands import seconds
 from fpt.config import expand, load
 from fpt.files import PACKAGE, FptError
 from fpt.records import Store
-from fpt.sections.section import seconds
 from fpt.tasks import TASKS
-from fpt.training import train
 from fpt.training.flops import planned_flops
 
 PARAMETERS = {
@@ -82,11 +81,10 @@ def enter(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fpt.files.PARAMS", root / "params.yaml")
     monkeypatch.setattr("fpt.files.CACHE", root / ".cache")
     monkeypatch.setattr(records, "REPORTS", root / "reports")
-    monkeypatch.setattr(sys.modules["fpt.sections.section"], "REPORTS", root / "reports")
+    monkeypatch.setattr("fpt.analysis.study.REPORTS", root / "reports")
     for module in ("fpt.tasks.datasets", "fpt.commands"):
         monkeypatch.setattr(f"{module}.PREPARED", root / "data" / "prepared")
-    assert train.train.__kwdefaults__ is not None
-    monkeypatch.setitem(train.train.__kwdefaults__, "cache", root / ".cache")
+    monkeypatch.setattr("fpt.training.train.CACHE", root / ".cache")
 
 
 @pytest.fixture
@@ -272,27 +270,20 @@ WRONG: dict[str, list[str]] = {
     "run transfer --only fpt --only random": ["No run here is all of fpt, random"],
     "run transfer --only bit-xor --only bit-memory --seed 1": ["bit-xor, bit-memory, seed 1"],
     "run transfer --seed 7": ["--seed: 7 is not known; allowed are 0, 1"],
-    "run transfer --seed one": ["--seed", "invalid int value: 'one'"],
     "run transfer --fast": ["--fast"],
     "run transfer --budget soon": ["'soon'", "9m"],
-    "run transfer --budget=-1": ["The budget '-1' is not a time"],
     "run transfer --shard 3/2": ["'3/2'", "2/8"],
-    "run transfer --shard 0/4": ["'0/4' is not I/N"],
-    "run transfer --shard x": ["'x' is not I/N"],
     # on what
     "run transfer --workers 0": ["--workers", "at least 1", "0"],
     "run transfer --workers two": ["--workers", "'two'"],
     "run transfer --device tpu": ["'tpu'", "cuda"],
-    "run transfer --executor dask": ["invalid choice: 'dask'", "ray"],
-    "run transfer --address 10.0.0.1:6379": ["--executor ray with it"],
-    "run transfer --executor ray --gpus 0": ["--gpus must be from 0.0001 to 1, not 0"],
-    "run transfer --executor ray --gpus nan": ["--gpus", "not nan"],
-    "run transfer --executor ray --workers 2 --address auto": ["--workers", "leave out --address"],
-    "run transfer --executor ray --device cpu": ["pip install 'fpt[ray]'"],
+    "run transfer --ray --gpus 0": ["--gpus must be above 0 and at most 1, not 0"],
+    "run transfer --ray --gpus nan": ["--gpus", "not nan"],
+    "run transfer --ray --device cpu": ["pip install 'fpt[ray]'"],
     # what is here
     "merge": ["DIR"],
-    "merge nowhere": ["There is no folder nowhere"],
-    "merge params.yaml": ["There is no folder params.yaml to merge"],
+    "merge nowhere": ["There are no records in nowhere"],
+    "merge params.yaml": ["There are no records in params.yaml"],
     "merge . --profile smok": ["'smok'", "smoke, lab, paper"],
     "status --profile=": ["'' is not known", "smoke, lab, paper"],
     "status transfer": ["unrecognized arguments: transfer"],
@@ -302,22 +293,16 @@ WRONG: dict[str, list[str]] = {
     "data minst": ["'minst'", "mnist"],
     "data mnist:size": ["'mnist:size'", "option=value"],
     "data mnist:sise=28": ["'sise'", "size"],
-    "data mnist:size=30": ["'size'", "one of 32, 28, not 30"],
-    "data bit-xor:n=true": ["'n'", "must be a whole number", "not True"],
-    "data bit-memory:n=4294967296": ["'n'", "from 1 to 2147483647"],
     # reports
     "render ../01_transfer": ["no section '../01_transfer'"],
     "index --profile smok": ["'smok'", "smoke, lab, paper"],
     "verify nothing": ["section: 'nothing' is not known"],
     "verify transfer": ["Profile 'smoke' has no record here"],
-    "verify transfer --count 0": ["--count must be at least 1, not 0"],
+    "verify transfer --count 0": ["--count: must be at least 1, not 0"],
     # pretraining
     "pretrain --seed 0": ["Options of fpt pretrain need an OBJECTIVE"],
     "pretrain ../../x": ["Nothing is pretrained on '../../x'"],
     "pretrain english --backbone nano@2": ["'nano@2' is not pretrained as a language model"],
-    "pretrain english --tokens=-5": ["from 1 to below 2^63, not -5"],
-    "pretrain english --seed=-1": ["seed must be from 0 to below 2^63", "not -1"],
-    "pretrain english --budget soon": ["The budget 'soon' is not a time"],
     "pretrain english": ["'english-train-0.txt'", "FPT_CORPORA"],
 }
 

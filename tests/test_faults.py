@@ -18,10 +18,10 @@ def harness(*arguments: str) -> tuple[int, list[dict[str, Any]]]:
 
 def test_nothing_is_lost_torn_or_doubled() -> None:
     """Every kind of fault once."""
-    status, outcomes = harness("--trials", "22", "--seed", "1")
+    status, outcomes = harness("--trials", "12", "--seed", "1")
     assert status == 0, [it for it in outcomes if it["lost"] or it["torn"] or it["extra"]]
-    assert len({(it["scene"], it["point"]) for it in outcomes}) == 22
-    assert sum(it["injected"] for it in outcomes) >= 18
+    assert len({it["point"] for it in outcomes}) == 12
+    assert sum(it["injected"] for it in outcomes) >= 9
     assert {(it["lost"], it["torn"], it["extra"]) for it in outcomes} == {(0, 0, 0)}
 
 

@@ -15,10 +15,10 @@ from refusals import one_sentence
 from test_config import PARAMETERS
 from test_records import made
 
-from fpt.checks import SETTINGS
 from fpt.config import expand, load
 from fpt.files import FptError
 from fpt.records import Store, parse, to_content
+from fpt.training.settings import SETTINGS
 
 
 def fuzz(examples: int) -> Callable[..., Any]:
@@ -105,6 +105,7 @@ def test_any_table_of_parameters(content: Any, folder: Path) -> None:
     assert all(len(run.spec.key) == 16 for run in runs)
 
 
+@pytest.mark.filterwarnings("ignore:.* is damaged")
 @fuzz(200)
 @given(content=cut(json.dumps(to_content(made())).encode()) | st.binary(max_size=40))
 def test_any_bytes_for_a_record(content: bytes, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """GPT-2 without its causal mask: the control of causality (family gpt2, bidirectional)."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from torch import Tensor
 from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build
-from fpt.backbones.initialisations import body_state
+from fpt.backbones.initialisations import initial_state
 from fpt.training.model import Model, assemble
 
 CPU = torch.device("cpu")
@@ -18,12 +19,12 @@ LENGTH = 9
 
 
 @pytest.fixture(autouse=True)
-def bodies(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def _registered(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BACKBONES, BOTH.name, BOTH)
 
 
-def model_of(body: Backbone) -> Model:
-    run = spec(backbone=body.name, init="pretrained", weights=WEIGHTS, dropout=0.0)
+def model_of(which: Backbone) -> Model:
+    run = spec(backbone=which.name, init="pretrained", weights=WEIGHTS, dropout=0.0)
     return assemble([run], task_of(run), CPU)[0].eval()
 
 
@@ -34,7 +35,7 @@ def vectors() -> Tensor:
 @torch.no_grad()
 def test_hidden_states_are_those_of_transformers_with_the_mask_lifted(tiny) -> None:
     theirs = GPT2Model.from_pretrained(tiny / "backbones" / WEIGHTS).eval()
-    body, x = model_of(BOTH).backbone, vectors()
+    made, x = model_of(BOTH).backbone, vectors()
     table = theirs.wpe.weight[:LENGTH]
     lengths = torch.tensor([LENGTH, 1, 4, 8])
     mask = torch.arange(LENGTH) < lengths[:, None]
@@ -44,16 +45,16 @@ def test_hidden_states_are_those_of_transformers_with_the_mask_lifted(tiny) -> N
         expected = theirs(inputs_embeds=x, attention_mask=seen).last_hidden_state
         causal = theirs(inputs_embeds=x, attention_mask=real.long()).last_hidden_state
         assert (expected - causal)[real].abs().max() > 0.1
-        found = body(x + table, real)
+        found = made(x + table, real)
         torch.testing.assert_close(found[real], expected[real], rtol=1e-5, atol=1e-5)
         read = real.sum(1, keepdim=True) - 1
         torch.testing.assert_close(
-            body(x + table, real, read),
+            made(x + table, real, read),
             expected[torch.arange(4)[:, None], read],
             rtol=1e-5,
             atol=1e-5,
         )
-    torch.testing.assert_close(body(x), body(x, torch.ones_like(mask)), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(made(x), made(x, torch.ones_like(mask)), rtol=1e-5, atol=1e-5)
 
 
 @torch.no_grad()
@@ -61,52 +62,51 @@ def test_the_first_token_hears_the_last_only_without_the_mask() -> None:
     x = vectors()
     other = x.clone()
     other[:, -1] += torch.linspace(-1, 1, 16)
-    for body, hears in ((TINY[0], False), (BOTH, True)):
-        made = model_of(body).backbone
+    for which, hears in ((TINY[0], False), (BOTH, True)):
+        made = model_of(which).backbone
         moved = (made(x)[:, 0] - made(other)[:, 0]).abs().max()
-        assert bool(moved > 1e-3) is hears is not body.causal
+        assert bool(moved > 1e-3) is hears is not which.causal
 
 
-@torch.no_grad()
-def test_what_is_read_does_not_depend_on_padding() -> None:
-    body, x = model_of(BOTH).backbone, vectors()
-    mask = torch.arange(LENGTH) < torch.tensor([[3]] * 4)
-    read = torch.tensor([[2]] * 4)
-    padded = torch.where(mask[..., None], x, 50.0)
-    alone = body(x[:, :3])
-    torch.testing.assert_close(body(padded, mask)[:, :3], alone, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(body(padded, mask, read), alone[:, 2:], rtol=1e-5, atol=1e-5)
-
-
-def test_both_are_one_body() -> None:
+def test_both_have_the_same_tensors() -> None:
     """The same tensors from the same file or seed."""
     for init, weights in (
         ("pretrained", WEIGHTS),
         ("random", None),
         ("statistics-tensor", WEIGHTS),
     ):
-        causal, both = (body_state(body, build(body), init, weights, 3) for body in (TINY[0], BOTH))
+        causal, both = (initial_state(it, build(it), init, weights, 3) for it in (TINY[0], BOTH))
         assert list(causal) == list(both)
         for name, tensor in causal.items():
             assert torch.equal(tensor, both[name]), name
 
 
 def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole() -> None:
-    body, x = model_of(BOTH).backbone, vectors()
-    mask = torch.arange(LENGTH) < torch.tensor([[LENGTH], [2], [5], [7]])
-    read = mask.sum(1, keepdim=True) - 1
-    gradients = []
-    for shortcut in (True, False):
-        leaf = x.clone().requires_grad_()
-        if shortcut:
-            hidden = body(leaf, mask, read)
-        else:
-            hidden = body(leaf, mask)[torch.arange(4)[:, None], read]
-        hidden.square().sum().backward()
+    """And those of a sequence without its padding."""
+    backbone, x = model_of(BOTH).backbone, vectors()
+    lengths = torch.tensor([[LENGTH], [2], [5], [7]])
+    mask, read = torch.arange(LENGTH) < lengths, lengths - 1
+    padded = torch.where(mask[..., None], x, 50.0)
+
+    def gradient(hidden: Callable[[Tensor], Tensor]) -> Tensor:
+        leaf = padded.clone().requires_grad_()
+        hidden(leaf).square().sum().backward()
         assert leaf.grad is not None
-        gradients.append(leaf.grad)
-    assert gradients[0].abs().max() > 0.1
-    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-5)
+        return leaf.grad
+
+    whole = gradient(lambda leaf: backbone(leaf, mask)[torch.arange(4)[:, None], read])
+    short = gradient(lambda leaf: backbone(leaf, mask, read))
+    alone = gradient(
+        lambda leaf: torch.stack(
+            [
+                backbone(row[None, :n])[0, -1]
+                for row, (n,) in zip(leaf, lengths.tolist(), strict=True)
+            ]
+        )
+    )
+    assert whole.abs().max() > 0.1
+    torch.testing.assert_close(short, whole, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(short, alone, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("size", [*SIZES, "gpt2"])
@@ -119,6 +119,6 @@ def test_the_named_ones_differ_from_the_causal_in_the_mask_alone(size: str) -> N
 
 
 def test_causality_of_every_backbone() -> None:
-    causal = {body.family for body in BACKBONES.values() if body.causal}
+    causal = {each.family for each in BACKBONES.values() if each.causal}
     controls = {"last-token", "mean-token", "gpt2-unfused"}
     assert causal == {"gpt2", "lstm", "lstm-released"} | controls

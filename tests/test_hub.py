@@ -6,6 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from huggingface_hub.errors import RemoteEntryNotFoundError
 from refusals import check_said, refusal
@@ -84,14 +86,15 @@ def test_a_commit_is_asked_for_as_it_is_and_compared_too(put: Put) -> None:
     check_said(refusal(lambda: find(identity)), ["model.safetensors of o/r"])
 
 
-def test_a_data_set_is_locked(put: Put) -> None:
+def test_a_data_set_is_locked(put: Put, tmp_path: Path) -> None:
     source = hub.Repository("o/r", hub.LOCKED, {"train": FILE})
-    path = put(b"first", FIRST)
-    assert source.fetch("train") == path
+    pq.write_table(pa.table({"text": ["a", "b"], "label": [0, 1]}), tmp_path / "table")
+    put((tmp_path / "table").read_bytes(), FIRST)
+    assert source.columns("train", "label", "text") == [[0, 1], ["a", "b"]]
     dataset = hub_dataset("mine", 1, source, dict)
     assert dataset.source["revision"] == "locked"  # the key of a run holds no commit
     put(b"other", FIRST)
-    check_said(refusal(lambda: source.fetch("train")), ["hub.lock.json"])
+    check_said(refusal(lambda: source.columns("train", "text")), ["hub.lock.json"])
 
 
 def test_a_locked_commit_that_is_not_here(put: Put, tmp_path: Path) -> None:

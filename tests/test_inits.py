@@ -1,37 +1,35 @@
-"""Bodies that keep only part of a pretrained one: what stays, what goes, and who draws anew."""
+"""Backbones that keep only part of a pretrained one: what stays, what goes, and who draws anew."""
 
 from typing import get_args
 
 import pytest
 import torch
+from refusals import check_said, refusal
 from tiny import TINY, WEIGHTS, pretrained, task_of
 from torch import Tensor
 
 from fpt.backbones import Backbone, build
-from fpt.backbones.initialisations import INITS, Part, body_state, layer_of, part_of
+from fpt.backbones.initialisations import INITS, Part, initial_state, layer_of, part_of
 from fpt.backbones.weights import State
-from fpt.files import FptError
-from fpt.report.starts import weight_stds
 from fpt.training.loop import Loop
 from fpt.training.model import backbone_identity
 
 pytestmark = pytest.mark.usefixtures("tiny")
-BODY = TINY[0]
+SMALL = TINY[0]
 WIDE = Backbone("wide", "gpt2", 2, 64, 2, 64, 50)  # enough entries to measure a std
 DERIVED = [name for name in INITS if name not in ("pretrained", "random", "random-scaled")]
-CHANCE = [name for name in DERIVED if name != "random-layernorm"]  # norms start as 1 and 0
+CHANCE = [name for name in DERIVED if name != "random-layernorm"]  # norms are 1 and 0 at first
 REDRAWN = [name for name in DERIVED if name.startswith("statistics") or name == "shuffled"]
 
 
-def state(init: str, seed: int = 0) -> State:
-    return body_state(BODY, build(BODY), init, WEIGHTS, seed)
+def state(init: str, seed: int = 0, weights: str | None = WEIGHTS) -> State:
+    return initial_state(SMALL, build(SMALL), init, weights, seed)
 
 
 @pytest.fixture
 def known() -> State:
     """Pretrained weights of `WIDE` whose every tensor has a mean and a std of its own."""
-    body = build(WIDE)
-    shapes = {name: tuple(p.shape) for name, p in body.named_parameters()}
+    shapes = {name: tuple(p.shape) for name, p in build(WIDE).named_parameters()}
     shapes["positions"] = (WIDE.positions, WIDE.width)
     draw = torch.Generator().manual_seed(1)
     made = {
@@ -58,7 +56,7 @@ def kind_of(name: str, known: State) -> str:
     return f"{matrix} {part_of(WIDE, name)}"
 
 
-def test_a_random_start_at_scale_differs_from_random_by_one_factor(known: State) -> None:
+def test_random_at_scale_differs_from_random_by_one_factor(known: State) -> None:
     made, random = derived("random-at-scale", known), derived("random", known)
     assert set(made) == set(random)
     matrix_names = [name for name in known if known[name].dim() == 2 and name != "positions"]
@@ -90,23 +88,15 @@ def test_statistics_are_those_of_the_pool_and_nothing_else(level: str, known: St
         assert abs(torch.corrcoef(both)[0, 1].item()) < 4.5 / count**0.5
 
 
-def test_the_pools_of_the_test_above_differ(known: State) -> None:
-    """Else the three granularities would pass it as one."""
+def test_the_granularities_share_their_draws_and_differ_in_their_pools(known: State) -> None:
     name = "gpt2.h.0.attn.c_attn.weight"
-    stds = [
-        derived(f"statistics-{level}", known)[name].std() for level in ("tensor", "layer", "global")
-    ]
+    levels = ("tensor", "layer", "global")
+    drawn = [derived(f"statistics-{level}", known)[name].double() for level in levels]
+    stds = [values.std() for values in drawn]
     assert stds[0] < 0.8 * stds[1] < 0.8 * stds[2]
-
-
-def test_the_granularities_share_their_draws(known: State) -> None:
-    name = "gpt2.h.1.mlp.c_fc.weight"
-    normal = []
-    for level in ("tensor", "layer", "global"):
-        drawn = derived(f"statistics-{level}", known)[name].double()
-        normal.append((drawn - drawn.mean()) / drawn.std())
-    torch.testing.assert_close(normal[0], normal[1], rtol=0, atol=1e-5)
-    torch.testing.assert_close(normal[0], normal[2], rtol=0, atol=1e-5)
+    normal = [(values - values.mean()) / values.std() for values in drawn]
+    for other in normal[1:]:
+        torch.testing.assert_close(normal[0], other, rtol=0, atol=1e-5)
 
 
 def test_shuffled_keeps_every_histogram() -> None:
@@ -132,7 +122,7 @@ def test_permuted_rows_keeps_each_matrix_but_for_the_order_of_its_inputs() -> No
             torch.linalg.svdvals(tensor), torch.linalg.svdvals(after[name]), rtol=1e-4, atol=1e-5
         )
         orders.append(tuple(same.int().argmax(1).tolist()))
-    assert len(set(orders)) == len(orders) == 4 * BODY.layers
+    assert len(set(orders)) == len(orders) == 4 * SMALL.layers
 
 
 @pytest.mark.parametrize("part", get_args(Part))
@@ -168,7 +158,7 @@ def test_equal_tensors_do_not_get_one_draw(init: str, known: State) -> None:
 
 
 @pytest.mark.parametrize("init", DERIVED)
-def test_runs_train_on_every_start(init: str) -> None:
+def test_runs_train_on_every_initialisation(init: str) -> None:
     run = pretrained(init=init)
     loop = Loop([run], task_of(run), torch.device("cpu"))
     before = loop.rows.values.clone()
@@ -177,22 +167,13 @@ def test_runs_train_on_every_start(init: str) -> None:
     assert not torch.equal(before, loop.rows.values)
 
 
-def test_starts_that_read_weights_say_so() -> None:
+def test_those_that_read_weights_or_depend_on_the_seed_say_so() -> None:
+    depends = {init for init in INITS if INITS[init].depends_on_seed}
+    assert set(INITS) - depends == {"pretrained", "random-layernorm"}
+    one, two = (state("random-layernorm", seed) for seed in (0, 1))
+    assert all(torch.equal(one[name], two[name]) for name in one)
     for init in INITS:
-        body = build(BODY)
         if INITS[init].reads_weights:
-            with pytest.raises(FptError, match="weights"):
-                body_state(BODY, body, init, None, 0)
+            check_said(refusal(lambda init=init: state(init, weights=None)), ["needs `weights`"])
         else:
-            body_state(BODY, body, init, None, 0)
-
-
-def test_weight_stds_is_the_table_of_the_figure() -> None:
-    read = state("pretrained")
-    table = weight_stds(read)
-    assert len(table) == 4 * BODY.layers
-    assert set(table["tensor"]) == {"attn.c_attn", "attn.c_proj", "mlp.c_fc", "mlp.c_proj"}
-    row = table[(table["layer"] == 1) & (table["tensor"] == "mlp.c_fc")].iloc[0]
-    values = read["gpt2.h.1.mlp.c_fc.weight"].double().numpy()
-    assert row["std"] == pytest.approx(values.std())
-    assert row["mean"] == pytest.approx(values.mean())
+            state(init, weights=None)

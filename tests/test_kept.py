@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,36 +13,27 @@ from safetensors.torch import load
 from tiny import TINY, WEIGHTS, clock_of_steps, pretrained, spec, task_of
 
 from fpt import config
-from fpt.config import Run, expand
+from fpt.analysis.study import Study
+from fpt.config import expand
 from fpt.files import FptError
 from fpt.records import Record, Store, to_content
-from fpt.sections.section import Section
 from fpt.spec import RunSpec
 from fpt.training import sweep
-from fpt.training.kept import trained_model
-from fpt.training.model import Model
+from fpt.training.model import Model, trained_model
 from fpt.training.packing import losses
-from fpt.training.train import train
+from fpt.training.train import Job, train
 
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(autouse=True)
-def folder(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the test, with locks and checkpoints."""
-    assert train.__kwdefaults__ is not None
-    monkeypatch.setitem(train.__kwdefaults__, "cache", tiny / "cache")
-    return tiny
-
-
 @pytest.fixture
-def store(folder: Path) -> Store:
-    return Store(folder / "reports" / "smoke" / "records")
+def store(tiny: Path) -> Store:
+    return Store(tiny / "reports" / "smoke" / "records")
 
 
 def kept(specs: list[RunSpec], store: Store, **options) -> list[Record]:
     """Trained, with the parameters of all."""
-    return train(specs, store, device=CPU, keep={run.key for run in specs}, **options)
+    return train(specs, Job(store, {run.key for run in specs}, "cpu", **options))
 
 
 def scores(model: Model, run: RunSpec) -> tuple[float, float]:
@@ -62,7 +52,7 @@ def scores(model: Model, run: RunSpec) -> tuple[float, float]:
 
 
 def test_a_kept_model_is_the_one_that_was_tested(store: Store) -> None:
-    """Runs of one pack that train different parts, and a run on a body of its own."""
+    """Runs of one pack that train different parts, and a run on a backbone of its own."""
     pack = [
         pretrained(lr=0.05),
         pretrained(seed=1, trainable=("output",)),
@@ -70,7 +60,7 @@ def test_a_kept_model_is_the_one_that_was_tested(store: Store) -> None:
     ]
     full = spec(trainable=("attention", "feedforward", *pack[0].trainable))
     for record in kept(pack, store) + kept([full], store):
-        assert store.read(record.key, keep=True) == record
+        assert store.read(record.key) == record
         content = store.parameters_path(record.key).read_bytes()
         assert record.parameters == hashlib.sha256(content).hexdigest()
         tensors = load(content)
@@ -84,25 +74,19 @@ def test_a_kept_model_is_the_one_that_was_tested(store: Store) -> None:
 
 def test_only_what_is_asked_for_is_kept(store: Store) -> None:
     specs = [pretrained(), pretrained(seed=1)]
-    train(specs, store, device=CPU, keep={specs[1].key})
-    first, second = (store.read(run.key) for run in specs)
-    assert first is not None
-    assert second is not None
+    first, second = train(specs, Job(store, {specs[1].key}, "cpu"))
     assert "parameters" not in to_content(first)
-    assert to_content(second)["parameters"] == second.parameters
-    assert [path.name for path in store.folder.glob("*.safetensors")] == [
-        f"{second.key}.safetensors"
-    ]
+    assert [path.stem for path in store.folder.glob("*.safetensors")] == [second.key]
     with pytest.raises(FptError, match=rf"parameters of run {first.key} .*`keep: true`"):
         trained_model(first, store)
 
 
 def test_a_pack_that_was_stopped_keeps_the_same(
-    store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One run leaves after six steps; the pack is stopped after nine, by a clock of steps."""
     specs = [pretrained(lr=1e-9, patience=1), pretrained(seed=1)]
-    whole = Store(folder / "whole" / "records")
+    whole = Store(tiny / "whole" / "records")
     assert [record.metrics["steps"] for record in kept(specs, whole)] == [6, 12]
     clock = clock_of_steps(monkeypatch)
     assert kept(specs, store, deadline=8.5) == []
@@ -118,18 +102,16 @@ def test_a_pack_that_was_stopped_keeps_the_same(
 
 
 def test_a_record_without_the_parameters_asked_for_is_missing(store: Store) -> None:
-    run = pretrained()
+    run, keep = pretrained(), {pretrained().key}
     assert sweep.run([run], store, device="cpu", workers=1) == 1
     before = store.read(run.key)
     assert before is not None
-    assert store.read(run.key, keep=True) is None
-    assert store.read_all([run.key], keep={run.key}) == {}
-    assert store.digests([run.key], keep={run.key}) == {run.key: None}
-    assert sweep.run([run], store, keep={run.key}, device="cpu", workers=1) == 1
-    after = store.read(run.key, keep=True)
-    assert after is not None
+    assert store.read_all([run.key], keep) == {}
+    assert store.digests([run.key], keep) == {run.key: None}
+    assert sweep.run([run], store, keep=keep, device="cpu", workers=1) == 1
+    after = store.read_all([run.key], keep)[run.key]
     assert after.measured() == before.measured()
-    assert sweep.run([run], store, keep={run.key}, device="cpu", workers=1) == 0
+    assert sweep.run([run], store, keep=keep, device="cpu", workers=1) == 0
     assert sweep.run([run], store, device="cpu", workers=1) == 0  # and it serves where none asks
 
 
@@ -145,18 +127,18 @@ def test_damaged_parameters_are_moved_aside_and_trained_again(store: Store, how:
     }[how]
     path.write_bytes(damaged)
     with pytest.warns(UserWarning, match=rf"{path.name} is damaged .*moved to {path.name}.corr"):
-        assert store.read(run.key, keep=True) is None
+        assert store.read_all([run.key], keep={run.key}) == {}
     assert path.with_name(f"{path.name}.corrupt").read_bytes() == damaged
     assert not path.exists()
-    assert store.read(run.key) == record  # where no parameters are asked for
-    assert store.read(run.key, keep=True) is None  # said once
+    assert store.read(run.key) == record  # for whom needs no parameters
+    assert store.read_all([run.key], keep={run.key}) == {}  # without another warning
     assert len(kept([run, other], store)) == 1
-    assert store.read(run.key, keep=True) is not None
+    assert store.read_all([run.key], keep={run.key}).keys() == {run.key}
 
 
-def test_a_model_needs_the_weights_that_its_run_saw(store: Store, folder: Path) -> None:
+def test_a_model_needs_the_weights_that_its_run_saw(store: Store, tiny: Path) -> None:
     (record,) = kept([pretrained()], store)
-    path = folder / "backbones" / WEIGHTS / "model.safetensors"
+    path = tiny / "backbones" / WEIGHTS / "model.safetensors"
     other = replace(record, environment=record.environment | {"weights_digest": "0" * 64})
     with pytest.raises(FptError, match=rf"'{WEIGHTS}' .*are not those that run {record.key}"):
         trained_model(other, store)
@@ -168,11 +150,10 @@ def test_a_model_needs_the_weights_that_its_run_saw(store: Store, folder: Path) 
 # ---------------------------------------------------------------------------------------- sections
 
 
-def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Section, Section]:
+def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Study, Study]:
     """Two sections that share their runs; the second asks for parameters."""
-    monkeypatch.setattr(sys.modules["fpt.sections.section"], "REPORTS", folder / "reports")
+    monkeypatch.setattr("fpt.analysis.study.REPORTS", folder / "reports")
     monkeypatch.setattr("fpt.records.REPORTS", folder / "reports")
-    monkeypatch.setattr("fpt.files.CACHE", folder / "cache")
     block = {"tasks": ["bit-xor"], "arms": ["fpt", "random"]}
     parameters = {
         "train_on": ["cpu", "cuda"], "bodies": {"transformer": TINY[0].name},
@@ -185,16 +166,16 @@ def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Section, Se
     path.write_text(yaml.safe_dump({"profile": "smoke", "smoke": parameters}, sort_keys=False))
     monkeypatch.setattr("fpt.files.PARAMS", path)
     profile = config.load("smoke")
-    made = [Section(name, profile, tuple(expand(profile, name))) for name in profile.sections]
+    made = [Study(name, profile, tuple(expand(profile, name))) for name in profile.sections]
     return made[0], made[1]
 
 
 def test_sections_agree_on_what_is_missing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from fpt.__main__ import main
 
-    plain, keeping = sections(folder, monkeypatch)
+    plain, keeping = sections(tiny, monkeypatch)
     assert plain.keys == keeping.keys  # what is kept is no part of a run
 
     def counts() -> list[list[int]]:
@@ -203,48 +184,17 @@ def test_sections_agree_on_what_is_missing(
         rows = json.loads(capsys.readouterr().out)["sections"]
         found = [[row["missing"] for row in rows]]
         found += [[len(part.missing()) for part in (plain, keeping)]]
-        found += [[2 - part.summary()["present"] for part in (plain, keeping)]]
-        for part in (plain, keeping):
-            part.write_index()
         return found
 
-    assert counts() == [[2, 2]] * 3
+    assert counts() == [[2, 2]] * 2
     assert plain.train(device="cpu", workers=1) == 2
-    assert counts() == [[0, 2]] * 3
+    assert counts() == [[0, 2]] * 2
     assert keeping.train(device="cpu", workers=1) == 2
-    assert counts() == [[0, 0]] * 3
+    assert counts() == [[0, 0]] * 2
     keeping.store.parameters_path(keeping.keys[0]).unlink()
-    assert counts() == [[0, 1]] * 3
+    assert counts() == [[0, 1]] * 2
     run = ["run", "--all", "--profile", "smoke", "--device", "cpu", "--workers", "1"]
     for new in (1, 0):
         assert main(run) == 0
         assert capsys.readouterr().out.startswith(f"{new} new records")
-    assert counts() == [[0, 0]] * 3
-    keeping.store.path(keeping.keys[0]).unlink()
-    assert main(["run", "attention", *run[2:]]) == 0
-    assert counts() == [[0, 0]] * 3
-
-
-def test_a_section_goes_on_with_a_pack_of_which_a_part_is_recorded(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Killed between two records of a pack: its checkpoint serves the other, without a step."""
-    runs = tuple(Run("fpt", "bit-xor", pretrained(seed=seed)) for seed in range(3))
-    section = replace(sections(folder, monkeypatch)[0], runs=runs)
-    write = Store.write
-
-    def one_only(self: Store, record: Record, parameters: bytes | None = None) -> Record:
-        if self.keys():
-            raise KeyboardInterrupt
-        return write(self, record, parameters)
-
-    with monkeypatch.context() as killed:
-        killed.setattr(Store, "write", one_only)
-        with pytest.raises(KeyboardInterrupt):
-            section.train(device="cpu", workers=1)
-    assert len(section.missing()) == 2
-    monkeypatch.setattr(
-        "fpt.training.loop.Loop.train_step", lambda self: pytest.fail("trained again")
-    )
-    assert section.train(device="cpu", workers=1) == 2
-    assert [record.pack for record in section.records().values()] == [section.keys] * 3
+    assert counts() == [[0, 0]] * 2

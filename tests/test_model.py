@@ -1,6 +1,7 @@
 """The model: transformers' GPT-2 inside, the paper's parameters around it, frozen means frozen."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -12,8 +13,9 @@ from fpt.backbones import BACKBONES, backbone, build, group_of
 from fpt.backbones.layers import round_frozen
 from fpt.files import FptError
 from fpt.sections.arms import FROZEN
+from fpt.spec import RunSpec
 from fpt.tasks import Batch, get_task
-from fpt.training.flops import paper_count, parameter_counts, trained_count
+from fpt.training.flops import parameter_counts
 from fpt.training.loop import Loop
 from fpt.training.model import assemble, packable
 from fpt.training.packing import INPUT_GAIN
@@ -108,122 +110,63 @@ def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny) -> 
     assert found[0][1].abs().max() > 1
 
 
-def test_symbols_are_embedded_per_run(tiny) -> None:
-    run = spec("listops", {"variant": "released"}, backbone="nano")
-    task = task_of(run)
-    model, _, _ = assemble([run, replace(run, seed=1)], task, CPU)
-    ids = torch.randint(15, (2, 3, 9))
-    vectors = model.input(ids)
-    for k in range(2):
-        assert torch.equal(vectors[k], model.input.weight[k][ids[k]])
-    assert not torch.equal(model.input.weight[0], model.input.weight[1])
-
-
 # -------------------------------------------------------------------------- groups and counts
 
+
+def both(*names: str) -> list[str]:
+    return [f"{name}.{kind}" for name in names for kind in ("weight", "bias")]
+
+
+LSTM_NORMS = both(*(f"layers.#.{part}_norm" for part in ("input", "hidden", "cell")))
+GATES = both("layers.#.from_input", "layers.#.from_hidden")
 NAMES = {
     "gpt2": {
-        "layernorm": ["ln_f.weight", "ln_f.bias"]
-        + [f"h.#.ln_{i}.{kind}" for i in (1, 2) for kind in ("weight", "bias")],
-        "attention": [
-            f"h.#.attn.{part}.{kind}"
-            for part in ("c_attn", "c_proj")
-            for kind in ("weight", "bias")
-        ],
-        "feedforward": [
-            f"h.#.mlp.{part}.{kind}" for part in ("c_fc", "c_proj") for kind in ("weight", "bias")
-        ],
+        "layernorm": both("ln_f", "h.#.ln_1", "h.#.ln_2"),
+        "attention": both("h.#.attn.c_attn", "h.#.attn.c_proj"),
+        "feedforward": both("h.#.mlp.c_fc", "h.#.mlp.c_proj"),
     },
-    "lstm": {
-        "layernorm": [
-            f"layers.#.{part}_norm.{kind}"
-            for part in ("input", "hidden", "cell")
-            for kind in ("weight", "bias")
-        ],
-        "recurrent": [
-            "layers.#.bias",
-            *(
-                f"layers.#.from_{part}.{k}"
-                for part in ("input", "hidden")
-                for k in ("weight", "bias")
-            ),
-        ],
-    },
-    "lstm-released": {
-        "layernorm": [
-            f"layers.#.{part}_norm.{kind}"
-            for part in ("input", "hidden", "cell")
-            for kind in ("weight", "bias")
-        ],
-        "recurrent": [
-            f"layers.#.from_{part}.{kind}"
-            for part in ("input", "hidden")
-            for kind in ("weight", "bias")
-        ],
-    },
+    "lstm": {"layernorm": LSTM_NORMS, "recurrent": ["layers.#.bias", *GATES]},
+    "lstm-released": {"layernorm": LSTM_NORMS, "recurrent": GATES},
 }
+FAMILIES_HERE = [name for name, each in BACKBONES.items() if each.family in NAMES]
 
 
-FAMILIES_HERE = [name for name, body in BACKBONES.items() if body.family in NAMES]
-
-
-@pytest.mark.parametrize("name", [*FAMILIES_HERE, *(body.name for body in TINY)])
-def test_every_parameter_of_a_body_is_in_the_group_of_its_name(name: str, tiny) -> None:
-    body = backbone(name)
-    prefix = "gpt2." if body.family == "gpt2" else ""
+@pytest.mark.parametrize("name", [*FAMILIES_HERE, *(each.name for each in TINY)])
+def test_every_parameter_is_in_the_group_of_its_name(name: str, tiny) -> None:
+    spec = backbone(name)
+    prefix = "gpt2." if spec.family == "gpt2" else ""
     expected = {
         prefix + pattern.replace("#", str(layer)): group
-        for group, patterns in NAMES[body.family].items()
+        for group, patterns in NAMES[spec.family].items()
         for pattern in patterns
-        for layer in (range(body.layers) if "#" in pattern else [0])
+        for layer in (range(spec.layers) if "#" in pattern else [0])
     }
-    found = dict(build(body).named_parameters())
-    assert {full: group_of(body, full) for full in found} == expected
+    found = dict(build(spec).named_parameters())
+    assert {full: group_of(spec, full) for full in found} == expected
     assert all(parameter.is_meta for parameter in found.values())
-    assert set(expected.values()) | {"input", "output"} == set(body.groups) - {"positions"}
-    assert ("positions" in body.groups) is (body.positions > 0)
+    assert set(expected.values()) | {"input", "output"} == set(spec.groups) - {"positions"}
+    assert ("positions" in spec.groups) is (spec.positions > 0)
 
 
 @pytest.mark.parametrize("family", ["tiny", "lstm-tiny", "lstm-released-tiny"])
 def test_trained_parameters_are_those_of_the_groups_named(family: str, tiny) -> None:
-    body = backbone(family)
+    network = backbone(family)
     task = get_task("bit-xor", n=2)
-    counts = parameter_counts(body, task)
-    names = {full: group_of(body, full) for full, _ in build(body).named_parameters()}
+    counts = parameter_counts(network, task)
+    names = {full: group_of(network, full) for full, _ in build(network).named_parameters()}
     own = {"input": ["input.weight", "input.bias"], "output": ["output.weight", "output.bias"]}
-    own |= {"positions": ["positions"]} if body.positions else {}
-    for group in body.groups:
+    own |= {"positions": ["positions"]} if network.positions else {}
+    for group in network.groups:
         run = spec(backbone=family, trainable=(group,))
         model, rows, fixed = assemble([run], task, CPU)
         expected = own.get(group) or [f"backbone.{n}" for n, g in names.items() if g == group]
         assert sorted(rows.columns()) == sorted(expected)
-        assert rows.width == counts[group] > 0
+        assert rows.values.shape == (1, counts[group])
         trained = {n for n, p in model.named_parameters() if p.requires_grad}
         assert trained == set(expected)
         assert sorted(fixed.columns()) == sorted(
             name for other, listed in own.items() if other != group for name in listed
         )
-
-
-def test_counts_of_a_small_body_by_hand(tiny) -> None:
-    """2 layers of 16; bit-xor n=2: 4 tokens of 1, 2 classes."""
-    task = get_task("bit-xor", n=2)
-    outside = {"input": 16 + 16, "output": 2 * 16 + 2}
-    assert parameter_counts(backbone("tiny"), task) == outside | {
-        "layernorm": (2 * 2 + 1) * 2 * 16,
-        "positions": 4 * 16,
-        "attention": 2 * (16 * 48 + 48 + 16 * 16 + 16),
-        "feedforward": 2 * (16 * 64 + 64 + 64 * 16 + 16),
-    }
-    norms = 2 * 2 * (64 + 64 + 16)
-    assert parameter_counts(backbone("lstm-tiny"), task) == outside | {
-        "layernorm": norms,
-        "recurrent": 2 * (2 * 16 * 64 + 3 * 64),
-    }
-    assert parameter_counts(backbone("lstm-released-tiny"), task) == outside | {
-        "layernorm": norms,
-        "recurrent": 2 * (2 * 16 * 64 + 2 * 64),
-    }
 
 
 @pytest.mark.parametrize(
@@ -232,10 +175,9 @@ def test_counts_of_a_small_body_by_hand(tiny) -> None:
 )
 def test_the_papers_counts(name: str, printed: int) -> None:
     """Table 8 counts tokens of 16 numbers, no output bias and no final norm."""
-    body = backbone(name)
-    assert paper_count(body.layers, body.width) == printed
-    ours = parameter_counts(body, get_task("mnist"))  # 64 tokens of 16: the shape that it counts
-    output_bias, final_norm = 10, 2 * body.width
+    network = backbone(name)
+    ours = parameter_counts(network, get_task("mnist"))  # 64 tokens of 16: the shape that it counts
+    output_bias, final_norm = 10, 2 * network.width
     assert sum(ours[group] for group in FROZEN) - output_bias - final_norm == printed
 
 
@@ -258,29 +200,26 @@ def test_parameters_that_get_a_gradient_as_in_the_released_code(
     assert sum(counts[group] for group in FROZEN) == released
 
 
-def test_more_tokens_than_positions(tiny) -> None:
-    run = spec(options={"n": 40})
-    with pytest.raises(FptError, match="'bit-xor' has sequences of 80 tokens; .*'tiny' .*most 64"):
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"options": {"n": 40}}, "'bit-xor' has sequences of 80 tokens; .*'tiny' .*most 64"),
+        ({"trainable": ("input", "norms")}, "group of tiny: 'norms' .*allowed are output, "),
+        ({"backbone": "lstm-tiny"}, "trainable group of lstm-tiny: 'positions'"),
+        (
+            {"backbone": "lstm-tiny", "trainable": ("last-attention",)},
+            "trainable group of lstm-tiny: 'last-attention'",
+        ),
+    ],
+    ids=["too long", "unknown group", "no positions", "no attention"],
+)
+def test_what_fits_no_backbone(changes: dict[str, Any], said: str, tiny) -> None:
+    run = spec(**changes)
+    with pytest.raises(FptError, match=said):
         assemble([run], task_of(run), CPU)
-    assert spec(options={"n": 40}, backbone="lstm-tiny").options["n"] == 40
-    lstm = spec(options={"n": 40}, backbone="lstm-tiny", trainable=("input", "output"))
-    assemble([lstm], task_of(lstm), CPU)
 
 
-def test_an_unknown_group(tiny) -> None:
-    run = spec(trainable=("input", "norms"))
-    with pytest.raises(FptError, match="trainable group of tiny: 'norms' .*allowed are output, "):
-        assemble([run], task_of(run), CPU)
-    lstm = spec(backbone="lstm-tiny")
-    with pytest.raises(FptError, match="trainable group of lstm-tiny: 'positions'"):
-        assemble([lstm], task_of(lstm), CPU)
-
-
-LAST = [
-    f"backbone.gpt2.h.1.attn.{part}.{kind}"
-    for part in ("c_attn", "c_proj")
-    for kind in ("weight", "bias")
-]
+LAST = [f"backbone.gpt2.h.1.attn.{name}" for name in both("c_attn", "c_proj")]
 
 
 def test_the_last_attention_layer_is_a_part_of_its_own(tiny) -> None:
@@ -289,20 +228,12 @@ def test_the_last_attention_layer_is_a_part_of_its_own(tiny) -> None:
     assert [part.name for part in rows.slices if part.group == "last-attention"] == LAST
     trained = {name for name, p in model.named_parameters() if p.requires_grad}
     assert {name for name in trained if ".attn." in name} == set(LAST)
-    body, task = backbone("tiny"), task_of(run)
-    assert rows.width == trained_count(body, task, run.trainable)
-    all_attention = trained_count(body, task, ("attention",))
-    assert trained_count(body, task, ("last-attention",)) == all_attention // body.layers
+    network, task = backbone("tiny"), task_of(run)
+    counts = parameter_counts(network, task)
+    last = counts["attention"] // network.layers
+    assert rows.values.shape[1] == counts["output"] + counts["feedforward"] + last
     assert not packable(run)
-    assert "last-attention" not in body.groups  # a part, so that no sum counts it twice
-    lstm = spec(backbone="lstm-tiny", trainable=("last-attention",))
-    with pytest.raises(FptError, match="trainable group of lstm-tiny: 'last-attention'"):
-        assemble([lstm], task_of(lstm), CPU)
-
-
-def test_an_unknown_backbone() -> None:
-    with pytest.raises(FptError, match="no backbone 'gpt3'; the nearest of .* are gpt2, "):
-        backbone("gpt3")
+    assert "last-attention" not in network.groups  # a part, so that no sum counts it twice
 
 
 # ----------------------------------------------------------------------------------- training
@@ -313,34 +244,28 @@ def state(loop: Loop) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    ("run", "trained"),
+    "run",
     [
-        (pretrained(), FROZEN),
-        (spec(), FROZEN),
-        (spec(trainable=("layernorm",)), ("layernorm",)),
-        (spec(trainable=("input", "output", "positions")), ("input", "output", "positions")),
-        (spec(trainable=("attention", "output")), ("attention", "output")),
-        (
-            spec(backbone="lstm-tiny", trainable=("input", "output", "recurrent")),
-            ("input", "output", "recurrent"),
-        ),
-        (spec(backbone="lstm-released-tiny", trainable=("layernorm",)), ("layernorm",)),
+        pretrained(),
+        spec(trainable=("layernorm",)),
+        spec(trainable=("input", "output", "positions")),
+        spec(trainable=("attention", "output")),
+        spec(backbone="lstm-tiny", trainable=("input", "output", "recurrent")),
+        spec(backbone="lstm-released-tiny", trainable=("layernorm",)),
     ],
-    ids=lambda value: "-".join(value) if isinstance(value, tuple) else value.backbone,
+    ids=lambda run: f"{run.backbone} {'-'.join(run.trainable)}",
 )
-def test_training_changes_the_groups_named_and_not_one_bit_beside_them(
-    run, trained: tuple[str, ...], tiny
-) -> None:
+def test_training_changes_the_groups_named_and_not_one_bit_beside_them(run: RunSpec, tiny) -> None:
     loop = Loop([run], task_of(run), CPU)
     before = state(loop)
     for _ in range(3):
         loop.train_step()
     after = state(loop)
-    body = backbone(run.backbone)
+    network = backbone(run.backbone)
     for name, value in after.items():
         own = name.split(".")[0]
-        group = group_of(body, name) if own == "backbone" else own
-        if group in trained:
+        group = group_of(network, name) if own == "backbone" else own
+        if group in run.trainable:
             moved = (value != before[name]).double().mean()
             # Not all: the biases of the keys shift all scores of a query alike.
             assert moved > 0.5, name

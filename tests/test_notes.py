@@ -7,13 +7,11 @@ from typing import Any
 
 import made
 import pytest
-from made import make_section
+from made import make_study
 
+from fpt.analysis.study import Study
 from fpt.files import FptError
 from fpt.pretraining import metadata as notes
-from fpt.report import corpora
-from fpt.report.table import label
-from fpt.sections.section import Section
 
 BODY = "nano-dyck-64@1k-0"
 NOTES = {
@@ -35,52 +33,50 @@ def put(tmp_path: Path, **others: Any) -> Path:
 
 
 @pytest.fixture
-def section(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Section:
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
     monkeypatch.setattr(made, "weights", lambda _: {"dyck": BODY, "english": "nano-english-0"})
     arms = ["random", "fpt-dyck", "fpt-english"]
-    return make_section(tmp_path, monkeypatch, "synthetic_pretraining", arms, tasks={"bit-xor": {}})
+    return make_study(tmp_path, monkeypatch, "synthetic_pretraining", arms, tasks={"bit-xor": {}})
 
 
-def index(section: Section) -> dict[str, Any]:
-    section.write_index()
-    return json.loads((section.folder / "index" / f"{section.name}.json").read_text())
+def index(study: Study) -> dict[str, Any]:
+    study.write_index()
+    return json.loads((study.folder / "index" / f"{study.name}.json").read_text())
 
 
-def test_a_table_needs_no_weights(section: Section, tmp_path: Path) -> None:
-    assert BODY not in index(section)
+def test_a_table_needs_no_weights(study: Study, tmp_path: Path) -> None:
+    assert BODY not in index(study)
     folder = put(tmp_path)
-    first = index(section)
+    first = index(study)
     assert len(first[BODY]) == 64
     assert "nano-english-0" not in first  # it ships, and has its notes there
     for file in folder.iterdir():
         file.unlink()
-    assert index(section) == first
-    table = corpora.corpora_table(section)
-    assert table.shown.loc[label("fpt-dyck"), "held out"] == "4.500"
-    assert table.shown.loc[label("fpt-english"), "held out"] != "4.500"
-    assert not any("nothing is here" in note for note in table.notes)
+    assert index(study) == first
+    assert notes.read(study.store.folder, BODY)["valid_loss"] == 4.5
+    assert notes.read(study.store.folder, "nano-english-0")["valid_loss"] < 4.5
 
 
 def test_a_copy_stays_what_the_records_are_of(
-    section: Section, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    study: Study, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(tmp_path)
-    before = index(section)
+    before = index(study)
     put(tmp_path, valid_loss=3.0, weights_digest="1" * 64)
     with caplog.at_level(logging.WARNING):
-        assert index(section) == before
+        assert index(study) == before
     assert f"The weights {BODY} here are others" in caplog.text
-    assert notes.read(section.store.folder, BODY)["valid_loss"] == 4.5
+    assert notes.read(study.store.folder, BODY)["valid_loss"] == 4.5
 
 
-def test_an_edited_copy_is_refused(section: Section, tmp_path: Path) -> None:
+def test_an_edited_copy_is_refused(study: Study, tmp_path: Path) -> None:
     put(tmp_path)
-    section.write_index()
-    path = notes.copy_of(section.store.folder, BODY)
+    study.write_index()
+    path = notes.copy_of(study.store.folder, BODY)
     path.write_text(path.read_text().replace("4.5", "3.5"))
     with pytest.raises(FptError, match="its digest does not fit") as caught:
-        corpora.corpora_table(section)
+        notes.read(study.store.folder, BODY)
     assert "\n" not in str(caught.value)
 
 

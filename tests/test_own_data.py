@@ -1,4 +1,4 @@
-"""Data of the reader's own: the task of the README, known by the content of its files."""
+"""Data of the reader's own: the task of docs/own-task.md, known by the content of its files."""
 
 import importlib.util
 import re
@@ -14,6 +14,7 @@ from tiny import spec, task_of
 
 from fpt import tasks
 from fpt.files import PACKAGE
+from fpt.spec import RunSpec
 from fpt.tasks import datasets as data
 from fpt.tasks.datasets import data_note, own_data, prepared_path
 from fpt.tasks.sequences import end_to_end
@@ -24,9 +25,9 @@ SPLITS = {"train": 12, "valid": 4, "test": 4}
 
 @pytest.fixture
 def folder(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The README's module and its data; prepared data go to the folder of the test."""
+    """The page's module and its data; prepared data go to the folder of the test."""
     monkeypatch.setattr(data, "PREPARED", tiny / "prepared")
-    text = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
+    text = (PACKAGE.parent / "docs/own-task.md").read_text(encoding="utf-8")
     (module,) = re.findall(r'```python\n("""fpt/tasks/reviews\.py.*?)```', text, re.DOTALL)
     (tiny / "reviews.py").write_text(module)
     for split, count in SPLITS.items():
@@ -53,8 +54,12 @@ def test_the_readmes_task_trains_and_is_keyed_by_its_content(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registered(folder, monkeypatch)
-    body = {"backbone": "lstm-tiny", "trainable": ("input", "output", "recurrent")}
-    run = spec("reviews", {}, steps=2, eval_every=1, batch=4, **body)
+
+    def run_of_today() -> RunSpec:
+        lstm = {"backbone": "lstm-tiny", "trainable": ("input", "output", "recurrent")}
+        return spec("reviews", {}, steps=2, eval_every=1, batch=4, **lstm)
+
+    run = run_of_today()
     loop = Loop([run], task_of(run), torch.device("cpu"))
     assert loop.run()
     assert loop.progress[0].metrics["test_items"] == SPLITS["test"]
@@ -65,12 +70,12 @@ def test_the_readmes_task_trains_and_is_keyed_by_its_content(
     assert before.needs is None
 
     registered(folder, monkeypatch)
-    assert spec("reviews", {}, steps=2, eval_every=1, batch=4, **body).key == run.key
+    assert run_of_today().key == run.key
 
     with (folder / "reviews-train.tsv").open("a") as file:
         file.write("1\tone more\n")
     registered(folder, monkeypatch)
-    edited = spec("reviews", {}, steps=2, eval_every=1, batch=4, **body)
+    edited = run_of_today()
     after = task_of(edited)
     assert edited.key != run.key
     assert after.digest() != before.digest()
@@ -87,18 +92,15 @@ def test_data_that_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch)
     check_said(refusal(module.reviews), ["'reviews' cannot be read", "reviews-test.tsv"])
 
 
-def test_own_data_are_read_once_in_a_process(folder: Path) -> None:
-    calls = []
+def test_own_data_are_read_once_in_a_process() -> None:
+    built = iter([{"a": np.arange(3)}])
 
     def build() -> data.Arrays:
-        calls.append(1)
-        return {"a": np.arange(3)}
+        return next(built)
 
     one, two = own_data("mine", build), own_data("mine", build)
     assert one is two
-    assert data.load(one)["a"].tolist() == [0, 1, 2]
     assert one.build()["a"].tolist() == [0, 1, 2]
-    assert calls == [1]
 
 
 @pytest.mark.parametrize(("token", "found"), [(256, "0 to 256"), (-1, "-1 to 3")])

@@ -1,6 +1,5 @@
 """Packs: K runs trained together are K runs trained alone, and Adam is PyTorch's."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,11 +8,10 @@ import torch
 from tiny import pretrained, spec, task_of
 from torch import Tensor, nn
 
-from fpt.backbones import backbone
 from fpt.spec import RunSpec
 from fpt.training.loop import Loop
 from fpt.training.model import assemble
-from fpt.training.packing import Adam, PackedLayerNorm, PackedParameters, ParameterSlice, losses
+from fpt.training.packing import losses
 
 CPU = torch.device("cpu")
 FROZEN = ("input", "layernorm", "output", "positions")
@@ -45,15 +43,6 @@ def mixed(**common: object) -> list[RunSpec]:
     ]
 
 
-def in_common(loop: Loop, names: Sequence[str], row: int) -> Tensor:
-    """The values of run `row` in the parameters `names`, whether they are trained or fixed."""
-    parts = []
-    for name in names:
-        rows = loop.rows if name in loop.rows.columns() else loop.frozen
-        parts.append(rows.values[row, rows.columns()[name]])
-    return torch.cat(parts)
-
-
 @pytest.mark.parametrize("dropout", [0.0, 0.1])
 @pytest.mark.parametrize(
     ("task", "options"),
@@ -63,24 +52,15 @@ def test_packed_runs_are_single_runs(dropout: float, task: str, options: dict[st
     specs = mixed(task=task, options=options, dropout=dropout)
     packed = loop_of(*specs)
     loss, norm, _ = trace(packed, 6)
+    assert packed.sums[2, 1] == 6  # the second run is always clipped
     for row, one in enumerate(specs):
         single = loop_of(one)
         alone_loss, alone_norm, values = trace(single, 6)
         torch.testing.assert_close(loss[:, row], alone_loss[:, 0], rtol=2e-4, atol=1e-6)
         torch.testing.assert_close(norm[:, row], alone_norm[:, 0], rtol=1e-3, atol=1e-6)
-        names = list(single.rows.columns())
-        torch.testing.assert_close(
-            in_common(packed, names, row), values[0], rtol=0, atol=3e-2 * one.lr
-        )
-
-
-def test_the_runs_of_the_test_above_clip_differently() -> None:
-    loop = loop_of(*mixed())
-    _, norms, _ = trace(loop, 6)
-    clipped = loop.sums[2]
-    assert clipped[1] == 6
-    assert norms.min() > 0
-    assert len(set(norms[0].tolist())) == 4
+        columns = packed.rows.columns()
+        common = torch.cat([packed.rows.values[row, columns[it]] for it in single.rows.columns()])
+        torch.testing.assert_close(common, values[0], rtol=0, atol=3e-2 * one.lr)
 
 
 def test_packed_gradients_are_single_gradients() -> None:
@@ -100,10 +80,8 @@ def test_packed_gradients_are_single_gradients() -> None:
         loss = losses(model(replace(batch, inputs=batch.inputs.double())), batch.targets)
         loss.sum().backward()
         assert rows.grads is not None
-        found = []
-        for row in rows.grads:
-            found.append({name: row[columns] for name, columns in rows.columns().items()})
-        return found
+        columns = rows.columns().items()
+        return [{name: row[place] for name, place in columns} for row in rows.grads]
 
     for run, packed in zip(specs, gradients(specs), strict=True):
         (alone,) = gradients([run])
@@ -169,73 +147,31 @@ def test_adam_and_clipping_are_pytorchs(clip: float) -> None:
     torch.testing.assert_close(values, theirs.rows.values, rtol=0, atol=1e-2 * run.lr)
 
 
-def test_adam_on_a_known_gradient() -> None:
-    owner = nn.Module()
-    owner.register_parameter("weight", None)
-    rows = PackedParameters(
-        [ParameterSlice(owner, "weight", (2,), "input", "weight")], trained=True
-    )
-    rows.bind(torch.tensor([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]))
-    mask = torch.tensor([[1.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    adam = Adam(rows, torch.tensor([[0.1], [0.1], [0.5]]), torch.full((3, 1), 1.0), mask)
-    assert rows.grads is not None
-    rows.grads.copy_(torch.tensor([[3.0, 4.0]]).expand(3, 2))
-    norms = adam.step(1)
-    assert norms.tolist() == [5.0, 3.0, 5.0]  # a masked column does not count
-    torch.testing.assert_close(  # Adam's first step has the size of the learning rate
-        rows.values, torch.tensor([[0.9, 1.9], [0.9, 2.0], [0.5, 1.5]]), rtol=0, atol=1e-5
-    )
-    assert rows.grads.eq(0).all()
-    torch.testing.assert_close(adam.first[0], torch.tensor([0.06, 0.08]))  # clipped to norm 1
-
-
-def test_packed_layer_norm_is_layer_norm_per_run() -> None:
-    norm = nn.LayerNorm(6, eps=1e-3)
-    packed = PackedLayerNorm(norm)
-    weight, bias, x = torch.randn(3, 6), torch.randn(3, 6), torch.randn(3 * 4, 5, 6)
-    packed.weight, packed.bias = nn.Parameter(weight), nn.Parameter(bias)
-    each = [
-        nn.functional.layer_norm(part, (6,), w, b, 1e-3)
-        for part, w, b in zip(x.split(4), weight, bias, strict=True)
-    ]
-    torch.testing.assert_close(packed(x), torch.cat(each))
-    packed.weight, packed.bias = nn.Parameter(weight[:1]), nn.Parameter(bias[:1])
-    torch.testing.assert_close(packed(x[:4]), each[0])
-
-
 def test_losses_are_means_per_run() -> None:
     logits, targets = torch.randn(2, 3, 4, 5), torch.randint(5, (2, 3, 4))
-    found = losses(logits, targets)
-    for run in range(2):
-        mean = nn.functional.cross_entropy(logits[run].flatten(0, 1), targets[run].flatten())
-        torch.testing.assert_close(found[run], mean)
-    assert losses(torch.zeros(1, 2, 1, 4), torch.zeros(1, 2, 1, dtype=torch.long)).item() == (
-        pytest.approx(math.log(4))
-    )
+    for row, found in enumerate(losses(logits, targets)):
+        mean = nn.functional.cross_entropy(logits[row].flatten(0, 1), targets[row].flatten())
+        torch.testing.assert_close(found, mean)
+
+
+def as_alone(specs: list[RunSpec]) -> None:
+    """Losses and values of a pack are those of its runs trained alone."""
+    packed, _, values = trace(loop_of(*specs), 4)
+    for row, run in enumerate(specs):
+        alone, _, single = trace(loop_of(run), 4)
+        torch.testing.assert_close(packed[:, row], alone[:, 0], rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(values[row], single[0], rtol=0, atol=3e-2 * run.lr)
 
 
 @pytest.mark.parametrize("name", ["lstm-tiny", "lstm-released-tiny"])
 def test_frozen_lstms_pack_too(name: str) -> None:
     common = {"backbone": name, "trainable": ("input", "layernorm", "output"), "seed": 3}
-    assert "positions" not in backbone(name).groups
-    specs = [spec(lr=0.01, **common), spec(lr=0.03, **common)]
-    loss, _, values = trace(loop_of(*specs), 4)
-    for row, run in enumerate(specs):
-        alone, _, single = trace(loop_of(run), 4)
-        torch.testing.assert_close(loss[:, row], alone[:, 0], rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(values[row], single[0], rtol=0, atol=3e-2 * run.lr)
+    as_alone([spec(lr=0.01, **common), spec(lr=0.03, **common)])
 
 
 def test_sequences_of_different_lengths_pack(tiny, monkeypatch) -> None:
     """Padding depends on the pack mates' sequences; what a run computes must not."""
     monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
     options = {"max_length": 40, "train": 60, "valid": 20, "test": 30}
-    specs = [
-        pretrained(task="listops", options=options, seed=seed, batch=4, dropout=0.1)
-        for seed in range(3)
-    ]
-    packed, _, values = trace(loop_of(*specs), 4)
-    for row, run in enumerate(specs):
-        alone, _, single = trace(loop_of(run), 4)
-        torch.testing.assert_close(packed[:, row], alone[:, 0], rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(values[row], single[0], rtol=0, atol=3e-2 * run.lr)
+    common = {"task": "listops", "options": options, "batch": 4, "dropout": 0.1}
+    as_alone([pretrained(seed=seed, **common) for seed in range(3)])

@@ -16,8 +16,12 @@ OTHERS = ["Text", "Rates", "LRA", "Forks", "Rothermel1", "ChiangLee2020", "Chian
 OTHERS += ["ChiangLee2022-2"]
 
 
+def cell(table: str, row: str, column: str) -> paper.PaperCell:
+    return paper.table(table).cells[row, column]
+
+
 def row(table: str, name: str, columns: list[str] = TASKS) -> list[float]:
-    values = [paper.cell(table, name, column).value for column in columns]
+    values = [cell(table, name, column).value for column in columns]
     assert None not in values
     return [value for value in values if value is not None]
 
@@ -63,13 +67,13 @@ def test_the_frozen_pretrained_row_is_the_same_everywhere_but_for_conflict_a() -
     assert row("T9", "fpt") == row("T13", "fpt") == base
     differing = [t for t, x, y in zip(TASKS, row("T1", "fpt"), base, strict=True) if x != y]
     assert differing == ["cifar10"]
-    odd = paper.cell("T1", "fpt", "cifar10")
-    assert odd.value == paper.cell("T8", "large", "fpt").value
+    odd = cell("T1", "fpt", "cifar10")
+    assert odd.value == cell("T8", "large", "fpt").value
     assert "36-layer" in odd.note
     assert "conflict A" in odd.note
-    assert paper.cell("T2", "fpt", "cifar10").note == ""
+    assert cell("T2", "fpt", "cifar10").note == ""
     for table, name, column in [("T8", "small", "fpt"), ("T16", "fpt", "trained-layernorm")]:
-        assert paper.cell(table, name, column).value == base[4]
+        assert cell(table, name, column).value == base[4]
     assert row("T17", "fpt", ["listops", "cifar10"]) == [base[2], base[4]]
     assert row("T10", "fpt", ["listops", "cifar10-lra"]) == [base[2], base[5]]
     assert row("T7", "fpt", ["test"]) == [base[5]]
@@ -79,8 +83,8 @@ def test_the_frozen_pretrained_row_is_the_same_everywhere_but_for_conflict_a() -
 def test_the_frozen_random_row_is_the_same_everywhere() -> None:
     base = row("T2", "random")
     assert row("T3", "random") == row("T9", "random") == base
-    assert paper.cell("T8", "small", "random").value == base[4]
-    assert paper.cell("T16", "random", "trained-layernorm").value == base[4]
+    assert cell("T8", "small", "random").value == base[4]
+    assert cell("T16", "random", "trained-layernorm").value == base[4]
 
 
 def test_ablations_end_at_the_full_recipe_but_for_conflict_f() -> None:
@@ -89,7 +93,7 @@ def test_ablations_end_at_the_full_recipe_but_for_conflict_f() -> None:
     rounded = [round(value) for value in row("T9", "random")]
     differing = [t for t, x, y in zip(TASKS, row("T20", every), rounded, strict=True) if x != y]
     assert differing == ["listops"]
-    assert "conflict F" in paper.cell("T20", every, "listops").note
+    assert "conflict F" in cell("T20", every, "listops").note
     for successive, individual in [("T15", "T18"), ("T20", "T21")]:
         for parts in ["output", "output+layernorm"]:
             assert row(successive, parts) == row(individual, parts)
@@ -98,11 +102,11 @@ def test_ablations_end_at_the_full_recipe_but_for_conflict_f() -> None:
 def test_rows_quoted_from_elsewhere_agree_but_for_conflict_c() -> None:
     for table, column in [("T7", "test"), ("T10", "cifar10-lra"), ("T1", "cifar10-lra")]:
         arm = "vanilla-transformer" if table == "T7" else "full"
-        printed = paper.cell("LRA", "vanilla-transformer", "cifar10-lra").value
+        printed = cell("LRA", "vanilla-transformer", "cifar10-lra").value
         assert printed is not None
-        assert paper.cell(table, arm, column).value == round(printed)
-    quoted = paper.cell("T1", "full", "listops")
-    assert quoted.value != paper.cell("LRA", "vanilla-transformer", "listops").value
+        assert cell(table, arm, column).value == round(printed)
+    quoted = cell("T1", "full", "listops")
+    assert quoted.value != cell("LRA", "vanilla-transformer", "listops").value
     assert "conflict C" in quoted.note
     assert row("T14", "fpt+feedforward", ["cifar10"]) == row("T13", "fpt+feedforward", ["cifar10"])
 
@@ -144,7 +148,7 @@ def test_frozen_pretrained_beats_frozen_random_in_rothermel_by_the_printed_gaps(
     columns = list(paper.table("Rothermel1").columns)
     gaps = np.subtract(row("Rothermel1", "fpt", columns), row("Rothermel1", "random", columns))
     assert gaps == pytest.approx([7.2, 0.5, 4.5, 10.5])
-    assert paper.cell("Rothermel1", "fpt", "cifar10-lra").error == 1.4
+    assert cell("Rothermel1", "fpt", "cifar10-lra").error == 1.4
 
 
 def test_frame_is_tidy_and_keeps_gaps_as_nan() -> None:
@@ -156,45 +160,25 @@ def test_frame_is_tidy_and_keeps_gaps_as_nan() -> None:
 
 
 def test_unknown_names_list_the_allowed_ones_and_missing_tables_say_why() -> None:
-    with pytest.raises(FptError, match="allowed are .*T1"):
+    with pytest.raises(FptError, match="T1"):
         paper.table("T99")
-    with pytest.raises(FptError, match="'gpt' is no row of table T1; allowed are fpt, full, lstm"):
-        paper.cell("T1", "gpt", "mnist")
-    with pytest.raises(FptError, match="allowed are .*mnist"):
-        paper.cell("T1", "fpt", "imagenet")
     with pytest.raises(FptError, match="T4 has no numbers here: .* not found"):
         paper.table("T4")
 
 
-HEAD = "conflicts: {}\nmissing: {}\nsources: {'N': x}\ntables:\n"
-BLOCK = "  T1: {title: t, section: s, unit: u, source: 'N', columns: [a, b], rows: {r: [1, 2]}}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (HEAD + BLOCK + BLOCK, "'T1' stands twice"),
-        (HEAD + BLOCK.replace("r: [1, 2]", "r: [1, 2], r: [3, 4]"), "'r' stands twice"),
-        (HEAD + BLOCK.replace("[1, 2]", "[1]"), "must have 2 values"),
-        (HEAD + BLOCK.replace("'N'", "'S9'"), "'S9' is no source tag"),
-        (HEAD + BLOCK.replace("unit: u, ", ""), "lacks 'unit'"),
-        (HEAD + BLOCK.replace("unit: u", "unit: u, errrors: {}"), "'errrors' is no entry"),
-        (HEAD + BLOCK.replace("unit: u", "unit: u, cells: {q: {a: {note: n}}}"), "'q' is no row"),
-        (HEAD + BLOCK.replace("unit: u", "unit: u, cells: {r: {c: {note: n}}}"), "'c' is no col"),
-        (HEAD + BLOCK.replace("unit: u", "unit: u, cells: {r: {a: {nota: n}}}"), "'nota' is no en"),
-    ],
-)
-def test_a_faulty_file_is_refused(tmp_path, text: str, message: str) -> None:
-    path = tmp_path / "paper.yaml"
-    path.write_text(text)
-    with pytest.raises(FptError, match=message):
-        paper.read(path)
-
-
-def test_the_same_file_without_the_fault_is_read(tmp_path) -> None:
-    path = tmp_path / "paper.yaml"
-    path.write_text(HEAD + BLOCK)
-    assert paper.read(path)[0]["T1"].cells["r", "b"] == paper.PaperCell(2.0, "N")
+def test_the_file_names_only_what_it_has() -> None:
+    """Tags of sources, conflicts, and the rows and columns of special cells and errors."""
+    document = yaml.safe_load(paper.PATH.read_text(encoding="utf-8"))
+    for name, block in document["tables"].items():
+        table = paper.table(name)
+        special = block.get("cells", {})
+        assert {*special, *block.get("errors", {})} <= set(table.rows)
+        for cells in special.values():
+            assert set(cells) <= set(table.columns)
+            for cell in cells.values():
+                assert set(cell) <= {"source", "note", "conflict"}
+        tags = {tag for it in table.cells.values() for tag in it.source.split(", ")}
+        assert tags <= set(paper.sources())
 
 
 # Which plain scalars YAML 1.1's full specification and YAML 1.2's core schema take for something

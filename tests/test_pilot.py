@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from fpt import config
-from fpt.analysis import pilot
+from lab import pilot
 
 
 @pytest.mark.parametrize("arm", ["random", "full", "fpt-english"])

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from fpt import config, plan
-from fpt.analysis import registered
-from fpt.analysis.registration import registered_seeds
+from fpt import config
+from fpt.analysis.claims import claims
 from fpt.records import Store
+from fpt.sections.registration import registered_seeds
 from fpt.spec import RunSpec
+from lab import plan
 
 
 def planned() -> set[str]:
@@ -27,7 +28,7 @@ def test_blocks_hold_every_run_once() -> None:
 def test_the_first_block_is_what_the_primary_claims_need() -> None:
     first, *others = plan.blocks()
     assert first.name == "primary"
-    arms = {arm for it in registered.claims("primary") for arm in it.backbones}
+    arms = {arm for it in claims("primary") for arm in it.backbones}
     assert {run.spec.weights for run in first.runs if run.spec.weights} == set(first.weights)
     assert {"fpt-english", "random", "full"} < arms
     seen = set(first.weights)
@@ -82,4 +83,4 @@ def test_the_page_counts_what_is_left(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(plan, "thresholds_table", lambda: "")  # needs the data
     text = plan.page()
     assert f"| primary | {plan.WHAT['primary']} |" in text
-    assert all(it.statement in text for it in registered.claims("primary"))
+    assert all(it.statement in text for it in claims("primary"))

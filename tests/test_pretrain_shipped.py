@@ -9,7 +9,7 @@ import torch
 
 from fpt import files as paths
 from fpt.backbones import backbone, build
-from fpt.backbones.initialisations import body_state
+from fpt.backbones.initialisations import initial_state
 from fpt.backbones.weights import file_digest, stated_digest
 from fpt.pretraining.ensure import plan_of
 
@@ -31,8 +31,8 @@ def test_they_are_what_would_be_made_under_their_name(folder: Path) -> None:
 def test_they_are_small_and_fit_their_backbone(folder: Path) -> None:
     assert sum(file.stat().st_size for file in folder.iterdir()) < 4_000_000
     spec = backbone(plan_of(folder.name).backbone)
-    state = body_state(spec, build(spec), "pretrained", folder.name, 0)
-    start = body_state(spec, build(spec), "random", None, 0)
+    state = initial_state(spec, build(spec), "pretrained", folder.name, 0)
+    start = initial_state(spec, build(spec), "random", None, 0)
     assert all(value.isfinite().all() for value in state.values())
     assert {name for name in start if torch.equal(start[name], state[name])} == set()
 
@@ -43,7 +43,7 @@ def test_they_are_the_files_that_were_made(folder: Path) -> None:
 
 
 def test_they_learned(folder: Path) -> None:
-    """Below the entropy of single words, or above what can be had without a body."""
+    """Below the entropy of single words, or above what a trivial baseline reaches."""
     record = json.loads((folder / "pretraining.json").read_text())
     if "valid_loss" in record:
         assert record["valid_loss"] < record["unigram_entropy"] - 1

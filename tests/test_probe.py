@@ -16,8 +16,16 @@ from fpt.tasks import get_task
 from fpt.training import sweep
 from fpt.training.flops import planned_flops
 from fpt.training.model import assemble
-from fpt.training.probe import GRADIENT, PENALTIES, Head, cache, fit, probe, training_batches
-from fpt.training.train import train
+from fpt.training.probe import (
+    GRADIENT,
+    Head,
+    features_of,
+    fit,
+    probe,
+    score,
+    training_batches,
+)
+from fpt.training.train import Job, train
 
 CPU = torch.device("cpu")
 MEMORY = {"n": 8, "patterns": 2, "patch": 4, "valid": 50, "test": 60}
@@ -44,16 +52,16 @@ def test_the_fit_is_the_optimum_that_scikit_learn_finds(penalty: float) -> None:
     features, targets = blobs(3)
     head = Head(features, 3)
     standardised = head.standardise(features)
-    found = fit(head, standardised, targets, penalty, 500)
-    assert found["gradient"] <= GRADIENT
-    assert found["passes"] > found["iterations"] > 3
+    iterations, passes, gradient = fit(head, standardised, targets, penalty, 500)
+    assert gradient <= GRADIENT
+    assert passes > iterations > 3
     theirs = LogisticRegression(C=1 / (400 * penalty), tol=1e-10, max_iter=5000)
     theirs.fit(standardised.numpy(), targets[:, 0].numpy())
     ours = head(features).softmax(-1).numpy()
     np.testing.assert_allclose(ours, theirs.predict_proba(standardised.numpy()), atol=2e-4)
-    score = theirs.score(standardised.numpy(), targets[:, 0].numpy())
-    assert found["accuracy"] == pytest.approx(score)
-    assert found["accuracy"] > 0.4
+    accuracy = score("x", head(features), targets)["x_accuracy"]
+    assert accuracy == pytest.approx(theirs.score(standardised.numpy(), targets[:, 0].numpy()))
+    assert accuracy > 0.4
 
 
 def test_several_answers_are_as_many_fits() -> None:
@@ -72,14 +80,14 @@ def test_a_constant_feature_is_no_feature() -> None:
     features[:, 4] = 1 + 1e-7 * features[:, 0]
     head = Head(features, 2)
     assert head.standardise(features)[:, 4].abs().max() < 1e-2
-    assert fit(head, head.standardise(features), targets, 1e-4, 500)["gradient"] <= GRADIENT
+    assert fit(head, head.standardise(features), targets, 1e-4, 500)[2] <= GRADIENT
 
 
 def test_features_are_what_the_untrained_model_gives_its_output_net() -> None:
     run = probe_of(pretrained(task="bit-memory", options=MEMORY))
     task = task_of(run)
     model, _, _ = assemble([run], task, CPU)
-    features, targets = cache(model, task.eval_batches("test", 7, CPU), run.seed, CPU)
+    features, targets = features_of(model, task.eval_batches("test", 7, CPU), run.seed, CPU)
     assert features.shape == (60 * task.reads, 16)
     assert targets.shape == (60 * task.reads, 4)
     weight, bias = model.output.weight[0], model.output.bias[0]
@@ -102,7 +110,7 @@ def test_the_training_set_is_clean_and_whole() -> None:
     assert counts == [90, 90, 20]
 
 
-def test_a_probe_of_one_body_is_one_run() -> None:
+def test_a_probe_of_one_backbone_is_one_run() -> None:
     one = probe_of(pretrained(lr=0.1, steps=7, batch=2, patience=3, trainable=("input",)))
     other = probe_of(pretrained(lr=0.2, steps=9, dropout=0.3))
     assert one == other
@@ -115,7 +123,7 @@ def test_a_probe_of_one_body_is_one_run() -> None:
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 def test_probe_finds_what_the_features_hold(init: str) -> None:
     run = probe_of(pretrained(task="digits", options={}, init=init))
-    found, cost = probe(run, task_of(run), CPU)
+    found = probe(run, task_of(run), CPU)
     assert [point["penalty"] for point in found.curve] == [0.1, 1e-3]
     assert found.curve[0]["train_loss"] > found.curve[1]["train_loss"]
     best = max(found.curve, key=lambda p: (p["valid_accuracy"], -p["valid_loss"]))
@@ -125,10 +133,9 @@ def test_probe_finds_what_the_features_hold(init: str) -> None:
     assert found.metrics["test_items"] == 500
     assert found.metrics["test_accuracy"] > 0.2
     assert found.metrics["test_loss"] < np.log(10)
-    tokens = (4388 + 200 + 500) * 4
-    assert cost["tokens"] == tokens
-    assert 0 < cost["cached_epoch_seconds"] < cost["first_epoch_seconds"]
-    again, _ = probe(run, task_of(run), CPU)
+    assert found.cost["tokens"] == (4388 + 200 + 500) * 4
+    assert 0 < found.cost["cached_epoch_seconds"] < found.cost["first_epoch_seconds"]
+    again = probe(run, task_of(run), CPU)
     assert again.metrics == found.metrics
     assert again.curve == found.curve
 
@@ -139,7 +146,7 @@ def test_the_chosen_head_is_the_one_that_is_tested(monkeypatch: pytest.MonkeyPat
     alone = {}
     for penalties in ((1e-2,), (1e-2, 1e6)):
         monkeypatch.setattr("fpt.training.probe.PENALTIES", penalties)
-        alone[penalties] = probe(run, task_of(run), CPU)[0].metrics
+        alone[penalties] = probe(run, task_of(run), CPU).metrics
     first, both = alone.values()
     assert both["penalty"] == 1e-2
     assert both["test_accuracy"] == first["test_accuracy"]
@@ -148,41 +155,24 @@ def test_the_chosen_head_is_the_one_that_is_tested(monkeypatch: pytest.MonkeyPat
 
 def test_scores_of_the_task_are_in_the_metrics() -> None:
     run = probe_of(pretrained(task="bit-memory", options=MEMORY))
-    metrics = probe(run, task_of(run), CPU)[0].metrics
+    metrics = probe(run, task_of(run), CPU).metrics
     assert 0.7 < metrics["test_accuracy"] < 1
     assert 0.3 < metrics["test_masked"] < metrics["test_accuracy"]
 
 
-def test_lstms_are_probed_too() -> None:
-    run = probe_of(spec(backbone="lstm-released-tiny", trainable=("output",), task="digits"))
-    assert probe(run, task_of(run), CPU)[0].metrics["test_accuracy"] > 0.1
-
-
-def test_probes_are_trained_and_swept_like_runs(tmp_path: Path) -> None:
+def test_probes_are_trained_one_by_one(tmp_path: Path) -> None:
+    """A budget stops a sweep between two of them."""
     store = Store(tmp_path / "records")
     plain = [pretrained(seed=seed) for seed in (0, 1)]
     probes = [probe_of(run) for run in (*plain, pretrained(task="digits", options={}))]
     found = sweep.packs([*plain, *probes])
-    assert {len({run.procedure for run in pack}) for pack in found} == {1}
-    records = train(probes[:2], store, device=CPU, cache=tmp_path / "cache")
-    records += train(probes[2:], store, device=CPU, cache=tmp_path / "cache")
-    assert [record.key for record in records] == [run.key for run in probes]
-    for record in records:
-        assert store.read(record.key) == record
+    assert sorted(map(len, found)) == [1, 1, 1, 2]
+    (record,) = train(probes[:1], Job(store, deadline=0.0))  # one fits into any time
+    assert sweep.run(probes, store, device="cpu", workers=1, budget=0.0) == 0
+    assert sweep.run(probes, store, device="cpu", workers=1) == 2
+    assert store.read(record.key) == record
+    for record in store.read_all(run.key for run in probes).values():
         matrices = TINY[0].layers * 12 * 16 * 16
         assert record.cost["flops"] == record.cost["tokens"] * 2 * matrices
         assert record.cost["flops"] == planned_flops(record.spec, task_of(record.spec))
         assert record.environment["weights_digest"]
-    assert train(probes, store, device=CPU, cache=tmp_path / "cache") == []
-
-
-def test_probes_end_with_the_time(tmp_path: Path) -> None:
-    """One fits into any time, so that each call goes on."""
-    store, probes = Store(tmp_path / "records"), [probe_of(pretrained(seed=s)) for s in (0, 1, 2)]
-    for run in probes:
-        (record,) = train(probes, store, device=CPU, deadline=0.0, cache=tmp_path / "cache")
-        assert record.key == run.key
-
-
-def test_the_grid_goes_from_strong_to_weak() -> None:
-    assert list(PENALTIES) == sorted(PENALTIES, reverse=True)

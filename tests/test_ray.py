@@ -12,32 +12,30 @@ from processes import until
 from refusals import check_said, refusal
 from tiny import spec
 
-from fpt.files import FptError, lock
+from fpt.files import FptError
 from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.training import sweep
-from fpt.training.ray_executor import Cluster, take
-from fpt.training.train import pack_id, train
+from fpt.training.ray_executor import Cluster
+from fpt.training.train import Job, pack_id
 
 pytest.importorskip("ray")
 # Of a start of Ray that came too late and was repeated: it leaves processes, which end with this.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-# A body that every worker knows and has at once, without transformers.
-BODY = "attention-pico"
+# A backbone that every worker knows and has at once, without transformers.
+BACKBONE = "attention-pico"
 TESTS = Path(__file__).parent
-SHORT = [spec(backbone=BODY, seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
+SHORT = [spec(backbone=BACKBONE, seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
 # Long enough to be killed on the way.
 PATIENCE = 120  # seconds, so that a test that fails ends
-LONG = [spec(backbone=BODY, steps=2400, eval_every=60, lr=lr) for lr in (0.01, 0.02)]
+LONG = [spec(backbone=BACKBONE, steps=2400, eval_every=60, lr=lr) for lr in (0.01, 0.02)]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Locks and checkpoints of everything that the test trains lie here."""
     monkeypatch.setenv("FPT_ROOT", str(tmp_path))  # of the workers
-    monkeypatch.setattr("fpt.training.ray_executor.CACHE", tmp_path / ".cache")
-    assert train.__kwdefaults__ is not None
-    monkeypatch.setitem(train.__kwdefaults__, "cache", tmp_path / "alone")
+    monkeypatch.setattr("fpt.training.train.CACHE", tmp_path / ".cache")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     return tmp_path
 
@@ -71,10 +69,8 @@ def test_two_workers_give_the_records_of_one_process(folder: Path) -> None:
     store, place = Store(folder / "ray" / "records"), Cluster(workers=2)
     lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
     first, theirs, *_ = sweep.packs(SHORT)
-    locks = folder / ".cache" / "locks" / "ray"
     with (
-        lock(locks / f"{pack_id(theirs)}.ray", wait=False),
-        pytest.warns(UserWarning, match="training 2 of the runs that are missing"),
+        Job(store).lock(f"{pack_id(theirs)}.ray"),
         pytest.raises(FptError, match=r"pico-nowhere-0.*records made of the others: 6"),
     ):
         sweep.run([lost, *SHORT], store, device="cpu", cluster=place)
@@ -87,7 +83,7 @@ def test_a_killed_worker_is_replaced(folder: Path) -> None:
     store, killed = Store(folder / "ray" / "records"), list[int]()
 
     def kill() -> None:
-        begun = folder / ".cache" / "locks" / "sweep" / LONG[0].key
+        begun = folder / ".cache" / "locks" / "ray" / LONG[0].key
         until(begun.exists, PATIENCE)
         for process in workers():
             os.kill(process, signal.SIGKILL)
@@ -114,15 +110,8 @@ def test_what_does_not_start_is_one_sentence(folder: Path, monkeypatch: pytest.M
 
     store = Store(folder / "ray" / "records")
     monkeypatch.setattr("ray.init", late)
-    for address, place in ((None, "on this machine"), ("there:1", "at 'there:1'")):
-        said = refusal(partial(sweep.run, SHORT, store, device="cpu", cluster=Cluster(address)))
-        check_said(said, [f"Ray does not start {place} (The current node timed out"])
+    said = refusal(partial(sweep.run, SHORT, store, device="cpu", cluster=Cluster("there:1")))
+    check_said(said, ["Ray does not start at 'there:1' (The current node timed out"])
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(FptError, match=r"pip install 'fpt\[ray\]'"):
         sweep.run(SHORT, store, device="cpu", cluster=Cluster())
-
-
-def test_a_damaged_record_of_a_worker_is_not_taken(folder: Path) -> None:
-    store = Store(folder / "ray" / "records")
-    with pytest.raises(FptError, match="is not a record"):
-        take(store, {f"{SHORT[0].key}.json": b"{}"})

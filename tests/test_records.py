@@ -10,8 +10,7 @@ import pytest
 from refusals import check_said, refusal
 from tiny import spec
 
-from fpt import files
-from fpt.files import FptError, lock, write_atomic, write_json
+from fpt.files import FptError, lock, write_json
 from fpt.records import Record, Store, digest, to_content
 
 
@@ -59,13 +58,6 @@ def test_a_record_with_its_curve_by_point_is_read(store: Store) -> None:
     assert store.read(record.key) == record
 
 
-def test_the_digest_covers_every_field() -> None:
-    content = to_content(made())
-    assert content["digest"] == digest(content)
-    for name in set(content) - {"digest"}:
-        assert digest(content | {name: "other"}) != content["digest"], name
-
-
 def test_a_value_that_is_not_finite_is_never_written(store: Store) -> None:
     with pytest.raises(ValueError, match="JSON"):
         store.write(made(accuracy=float("nan")))
@@ -82,10 +74,8 @@ def signed(**changes: object) -> bytes:
 WHOLE = json.dumps(to_content(made())).encode()
 DAMAGED = {
     "truncated": WHOLE[:200],
-    "empty": b"",
     "a digit changed": WHOLE.replace(b"0.75", b"0.25"),
     "not text": b"\xff\xfe" + WHOLE,
-    "a list": b"[1, 2]",
     "another's": json.dumps(to_content(made(seed=1))).encode(),
     "another's under this key": signed(spec=made(seed=1).spec.to_dict()),
     "without a key": signed(key=None),
@@ -142,16 +132,15 @@ def test_merging_takes_parameters_along(store: Store, other: Store) -> None:
     theirs = [other.write(made(seed), b"theirs") for seed in (0, 1)]
     other.write(made(2))
     assert store.merge(other.folder) == (2, 1)
-    assert store.read(theirs[0].key, keep=True) == theirs[0]
     assert store.parameters(theirs[0]) == b"theirs"
-    assert store.read(mine.key, keep=True) == mine
-    assert store.read(made(2).key, keep=True) is None
+    assert store.read(mine.key) == mine
+    assert store.parameters(mine) == b"mine"
+    assert store.merge(other.folder) == (0, 3)
 
 
 def test_merging_takes_pretraining_metadata_along(store: Store, other: Store) -> None:
     for name, loss in (("nano-dyck-0", 1.0), ("nano-uniform-0", 2.0)):
-        content = {"name": name, "loss": loss}
-        write_json(other.folder / "bodies" / f"{name}.json", content | {"digest": digest(content)})
+        write_json(other.folder / "bodies" / f"{name}.json", {"name": name, "loss": loss})
     mine = store.folder / "bodies" / "nano-dyck-0.json"
     write_json(mine, {"loss": 4.0})
     assert store.merge(other.folder) == (1, 1)
@@ -159,48 +148,25 @@ def test_merging_takes_pretraining_metadata_along(store: Store, other: Store) ->
     assert (store.folder / "bodies" / "nano-uniform-0.json").exists()
 
 
-@pytest.mark.parametrize("how", [*DAMAGED, "metadata", "parameters damaged", "parameters missing"])
-@pytest.mark.filterwarnings("ignore:.*safetensors is damaged")
-def test_nothing_is_merged_if_a_file_is_damaged(store: Store, other: Store, how: str) -> None:
+@pytest.mark.parametrize("how", ["a digit changed", "parameters"])
+def test_what_is_damaged_is_not_merged(store: Store, other: Store, how: str) -> None:
     for seed in range(3):
         other.write(made(seed), b"parameters")
-    if how == "metadata":
-        write_json(other.folder / "bodies" / "nano.json", {"loss": 1.0, "digest": "0" * 64})
-    elif how == "parameters damaged":
-        other.parameters_path(made().key).write_bytes(b"others")
-    elif how == "parameters missing":
-        other.parameters_path(made().key).unlink()
-    else:
-        other.path(made().key).write_bytes(DAMAGED[how])
-    named = "nano.json" if how == "metadata" else f"{made().key}.json"
-    check_said(refusal(lambda: store.merge(other.folder)), [named])
-    assert not store.folder.exists()
+    path = other.parameters_path(made().key) if how == "parameters" else other.path(made().key)
+    path.write_bytes(DAMAGED["a digit changed"])
+    with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
+        store.merge(other.folder)
+    present = {made(seed).key for seed in range(how != "parameters", 3)}
+    assert store.keys() == present
+    assert not store.parameters_path(made().key).exists()
 
 
 def test_merging_what_holds_no_records(store: Store, tmp_path: Path) -> None:
-    check_said(refusal(lambda: store.merge(tmp_path / "nowhere")), ["There is no folder"])
-    check_said(refusal(lambda: store.merge(tmp_path)), ["There are no records in"])
-    store.write(made())
-    check_said(refusal(lambda: store.merge(store.folder)), ["is the store itself"])
+    for folder in (tmp_path / "nowhere", tmp_path):
+        check_said(refusal(lambda folder=folder: store.merge(folder)), ["There are no records in"])
 
 
 # ------------------------------------------------------------------------------------------ files
-
-
-def test_a_failed_write_leaves_the_old_content(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "file.json"
-    write_json(path, 1)
-
-    def full(descriptor: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files.os, "fsync", full)
-    with pytest.raises(FptError, match="Cannot write .*No space left on device"):
-        write_json(path, 2)
-    assert path.read_text() == "1\n"
-    assert [each.name for each in tmp_path.iterdir()] == ["file.json"]
 
 
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
@@ -212,30 +178,6 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
         lock(tmp_path / "reports" / "lock", wait=False),
     ):
         pass
-
-
-def _write_often(path: Path, text: str, times: int) -> None:
-    for _ in range(times):
-        write_atomic(path, text.encode() * 10_000)
-
-
-def test_a_reader_never_sees_half_of_a_file(tmp_path: Path) -> None:
-    """Two processes replace the file while this one reads it."""
-    path = tmp_path / "file"
-    context = multiprocessing.get_context("fork")
-    write_atomic(path, b"a" * 10_000)
-    writers = [context.Process(target=_write_often, args=(path, t, 40)) for t in "ab"]
-    for writer in writers:
-        writer.start()
-    seen = set()
-    while any(writer.is_alive() for writer in writers):
-        content = path.read_bytes()
-        seen.add((len(content), len(set(content))))
-    for writer in writers:
-        writer.join()
-        assert writer.exitcode == 0
-    assert seen == {(10_000, 1)}
-    assert [each.name for each in tmp_path.iterdir()] == ["file"]
 
 
 def _hold(path: Path, ready: Any) -> None:

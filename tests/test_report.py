@@ -1,241 +1,286 @@
-"""Executed notebooks, pages and index."""
+"""Tables, figures and pages from made-up records."""
 
-import json
-import os
-import subprocess
-import sys
+import base64
+import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import nbformat
+import numpy as np
+import pandas as pd
 import pytest
-from made import fill, make_record, make_section, spread
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from refusals import check_said, refusal
+from made import fill, make_record, make_study, spread
+from matplotlib.figure import Figure
+from PIL import Image
 
-from fpt import config
-from fpt.files import PACKAGE, FptError
-from fpt.records import Store, store
-from fpt.report import figures, headline, outputs, tables
-from fpt.report import index as front
-from fpt.report import render as report
-from fpt.report.notebooks import clean, refresh
+import fpt
+from fpt.analysis.study import Study
+from fpt.config import expand
+from fpt.files import FptError
+from fpt.paper import reader as paper
+from fpt.report import (
+    conclude,
+    dot_plot,
+    learning_curves,
+    line_plot,
+    paper_table,
+    results_table,
+    samples,
+    show_figure,
+    show_table,
+)
+from fpt.report.index import appendix_paragraphs
+from fpt.report.page import notebook_page
+from fpt.report.render import render
+from fpt.report.style import looks
+from fpt.report.table import cell_text, effect_text, si
+from fpt.sections import declared
+from fpt.tasks import shown_tasks
 
-FIGURE = """
-import matplotlib.pyplot as plt
-fig, ax = plt.subplots(figsize=(1, 1))
-fig
-"""
+TABLE = declared("transfer").comparisons[0]
 
 
-def write_notebook(path: Path, *cells: nbformat.NotebookNode) -> None:
-    parameters = new_code_cell('profile = "smoke"', metadata={"tags": ["parameters"]})
-    cells = (new_markdown_cell(f"# About {path.stem}"), parameters, *cells)
-    nbformat.write(clean(new_notebook(cells=list(cells))), path)
+@pytest.fixture
+def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """Accuracies on two tasks, steps on a third."""
+    tasks = {"bit-xor": {"threshold": 0.5}, "mnist": {}, "digits": {}}
+    made = make_study(tmp_path, monkeypatch, tasks=tasks)
+    fill(made, spread)
+    return made
+
+
+def numbers(study: Study) -> pd.DataFrame:
+    return results_table(study, TABLE).numbers.set_index(["kind", "row", "task"])
+
+
+def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study: Study) -> None:
+    table = results_table(study, TABLE)
+    shown = table.shown
+    assert list(shown.columns) == ["bit-xor (fitting)", "mnist", "digits"]
+    assert shown.loc["FPT (frozen, language)", "mnist"] == "95.2 ± 0.5 (3); paper 98"
+    assert shown.loc["FPT (frozen, language)", "digits"] == "95.2 ± 0.5 (3)"
+    assert shown.loc["baseline: majority", "digits"] == "7.6"
+    row = shown.loc["FPT (frozen, language) − Frozen random"]
+    assert row["mnist"] == "+15.0 [+14.5, +15.5]; paper +6.3"
+    assert re.fullmatch(r"×0\.\d\d(?: \[0\.\d\d, \d\.\d\d\])?", row["bit-xor (fitting)"])
+    assert shown.loc["FPT (frozen, language)", "bit-xor (fitting)"].startswith("70")
+    assert (
+        "paper" not in shown.loc["FPT (frozen, language)", "bit-xor (fitting)"]
+    )  # it has no steps
+    tidy = numbers(study)
+    assert tidy.loc[("arm", "FPT (frozen, language)", "mnist"), "mean"] == pytest.approx(95.2)
+    assert tidy.loc[("difference", "FPT (frozen, language) − Fully trained", "digits"), "estimate"]
+    assert "ratios of steps" in table.caption
+    assert "`nano`" in table.caption
+
+
+def test_what_a_backbone_was_pretrained_on_is_marked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arms = ["fpt", "fpt-bits", "fpt-vit"]
+    study = make_study(tmp_path, monkeypatch, "modality", arms, tasks=["bit-memory", "cifar10"])
+    weights = {"bit-memory": "nano-bit-memory-0", "image": "vit-nano-cifar10-0"}
+    profile = replace(study.profile, weights=study.profile.weights | weights)
+    study = Study("modality", profile, tuple(expand(profile, "modality")))
+    assert study.taught == {("fpt-bits", "bit-memory"), ("fpt-vit", "cifar10")}
+    shown = results_table(study, declared("modality").comparisons[0])
+    assert shown.shown.loc["Frozen, bit memory", "bit-memory"] == "– (0 of 3); paper 100 †"
+    assert "†" not in shown.shown.loc["Frozen, bit memory", "cifar10"]
+    assert "† A backbone was pretrained on this task" in shown.caption
+
+
+def test_a_table_is_the_same_as_markdown_and_html(study: Study) -> None:
+    table = results_table(study, TABLE)
+    cells = [line.split(" | ") for line in table.markdown().splitlines() if line.startswith("| F")]
+    page = table._repr_html_()
+    assert len(cells) == 3 + 3  # arms that begin so, and differences of FPT
+    for _, *values in cells:
+        for value in values:
+            assert f"<td>{value.rstrip(' |')}</td>" in page
+    assert repr(table) == table.markdown()
+
+
+def test_incomplete_diverged_and_censored_runs_are_said(study: Study) -> None:
+    cell = {"runs": 2, "expected": 3, "diverged": 1, "censored": 0, "low": np.nan, "high": np.nan}
+    assert cell_text({**cell, "mean": 97.04}, False) == "97.0 (2 of 3, 1 diverged)"
+    whole = {**cell, "runs": 3, "diverged": 0, "censored": 1, "mean": np.log(400)}
+    assert cell_text(whole, True) == "400 (3, 1 at the budget)"
+    assert cell_text({**cell, "runs": 0, "diverged": 0, "mean": np.nan}, False) == "– (0 of 3)"
+    effect = {"estimate": np.nan, "low": np.nan, "high": np.nan}
+    assert effect_text(effect, True) == "–"
+    run = next(run for run in study.runs if (run.task, run.arm) == ("digits", "random"))
+    study.store.write(make_record(run, 0.5, "diverged"))
+    shown = results_table(study, TABLE).shown["digits"]
+    assert shown["Frozen random"] == "80.3 (2 of 3, 1 diverged)"
+    assert shown["FPT (frozen, language) − Frozen random"] == "–"
+
+
+@pytest.mark.parametrize("name", paper.tables())
+def test_every_table_of_the_paper_is_shown_with_its_sources(name: str) -> None:
+    table = paper_table(name)
+    assert table.shown.shape == (len(paper.table(name).rows), len(paper.table(name).columns))
+    tags = {tag for cell in paper.table(name).cells.values() for tag in cell.source.split(", ")}
+    assert all(f"{tag} is {paper.sources()[tag]}" in table.notes for tag in tags)
+
+
+def test_numbers_have_prefixes() -> None:
+    assert [si(value) for value in (0.5, 999, 12_345, 2.5e9)] == ["0.5", "999", "12.3 k", "2.5 G"]
+
+
+def test_dots_are_where_the_numbers_are(study: Study) -> None:
+    figure = dot_plot(study, TABLE)
+    assert figure is not None
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert titles == ["bit-xor (fitting)", "mnist", "digits"]
+    assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear", "linear"]
+    drawn = {round(float(line.get_xdata()[0]), 1) for line in figure.axes[1].lines}
+    assert {95.2, 80.2, 98.0} <= drawn  # two arms of ours, and the paper's FPT
+    names = [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    assert names == [
+        "FPT (frozen, language)",
+        "Frozen random",
+        "Fully trained",
+        "LSTM (layer norm)",
+    ]
+    effects = dot_plot(study, TABLE, effects=True)
+    assert effects is not None
+    drawn = {round(float(line.get_xdata()[0]), 1) for line in effects.axes[2].lines}
+    assert {15.0, 35.0, 0.0} <= drawn
+
+
+def test_without_records_there_is_no_figure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = make_study(tmp_path, monkeypatch)
+    assert dot_plot(empty, TABLE) is None
+    assert dot_plot(empty, TABLE, effects=True) is None
+    assert learning_curves(empty) is None
+    assert "no run" in repr(show_figure(empty, "results", None, "nothing"))
+    assert results_table(empty, TABLE).shown.loc["Frozen random", "digits"] == "– (0 of 3)"
+
+
+def test_learning_curves_have_a_line_per_arm_and_seed(study: Study) -> None:
+    figure = learning_curves(study, ["fpt", "random"])
+    assert figure is not None
+    assert len(figure.axes) == 3
+    assert len(figure.axes[1].lines) == 2 * (3 + 1) + 1  # seeds, means, the baseline
+
+
+def test_lines_join_means_and_points_are_named() -> None:
+    table = pd.DataFrame({"lr": [1, 1, 10, 10], "score": [1.0, 3.0, 5.0, 5.0], "arm": ["a"] * 4})
+    figure = line_plot(table, "lr", "score", "arm", log="x")
+    assert figure.axes[0].get_xscale() == "log"
+    assert [list(figure.axes[0].lines[0].get_ydata())] == [[2.0, 5.0]]
+    named = line_plot(table, "lr", "score", labels=list("abcd"))
+    assert [text.get_text() for text in named.axes[0].texts] == list("abcd")
+
+
+def test_looks_differ_and_stay() -> None:
+    arms = ["fpt", "random", "full", *(f"fpt-{it}" for it in ("dyck", "unigram", "bigram"))]
+    assert len(set(looks(arms).values())) == len(arms)
+    assert looks(["random", "fpt"])["fpt"] == looks(arms)["fpt"]
+
+
+def test_samples_show_an_example_or_how_to_fetch_it() -> None:
+    panels = samples(shown_tasks(["bit-xor", "digits", "mnist"])).axes
+    assert panels[0].get_title(loc="left").startswith("bit-xor: 10 tokens\nanswer: ")
+    assert [text.get_text() for text in panels[2].texts] == ["Fetch it with\nfpt data mnist"]
+
+
+def test_a_report_is_written_only_if_it_is_rendered(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, figure = results_table(study, TABLE), Figure((2, 1))
+    for show in (lambda: show_table(study, table), lambda: conclude(study)):
+        show()
+    picture = show_figure(study, "results", figure, "an 'alt' text")
+    assert not (study.folder / "tables").exists()
+    assert not (study.folder / "metrics").exists()
+    monkeypatch.setenv("FPT_RENDERS", "1")
+    show_table(study, table)
+    conclude(study)
+    again = show_figure(study, "results", figure, "an 'alt' text")
+    written = {path.relative_to(study.folder).as_posix() for path in study.folder.rglob("*.*")}
+    assert {
+        "tables/transfer/results.md", "tables/transfer/results.csv",
+        "figures/transfer/results.png", "metrics/transfer.json", "curves/transfer.csv",
+    } <= written  # fmt: skip
+    png = (study.folder / "figures/transfer/results.png").read_bytes()
+    assert base64.b64encode(png).decode() in picture._repr_html_() == again._repr_html_()
+    assert 'alt="an &#x27;alt&#x27; text"' in picture._repr_html_()
+    assert Image.open(io.BytesIO(png)).size == (220, 110)
+
+
+def test_conclusions_say_how_much_and_in_which_unit(study: Study) -> None:
+    said = conclude(study).text  # a study of `lab`, none of whose registered claims has runs
+    assert "that await their runs: 8." in said
+    made = Study(study.name, fpt.section("transfer", "smoke").profile, study.runs)
+    made.__dict__["store"] = study.store
+    said = conclude(made).text
+    assert re.search(r"random: 0\.\d+ times as many steps .*\+15\.0 points of accuracy \[", said)
+    assert "decide nothing" in said
+
+
+def test_the_appendix_says_how_runs_were_made(study: Study) -> None:
+    text = "\n".join(appendix_paragraphs([study]))
+    assert "36 of 36 runs are recorded on a test CPU (36): 0.4 processor hours, 72 TFLOPs" in text
+    assert "| Frozen random | mnist | nano | random | 0.001 | 4 | 120 | 3 | 78.2 |" in text
+
+
+def made_notebook(failing: bool = False) -> nbformat.NotebookNode:
+    cell, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
+    return nbformat.v4.new_notebook(
+        cells=[
+            text("# Title\n\n**Is it so?**\n\nIn short."),
+            cell('profile = "smoke"', metadata={"tags": ["parameters"]}),
+            text("## Results"),
+            cell("print(1 < 2)"),
+            cell("print(profile + '!')", metadata={"tags": ["result"]}),
+            cell("1 / 0" if failing else "import os; print(os.environ['FPT_RENDERS'])"),
+            cell("raise SystemError", metadata={"tags": ["nbval-skip", "skip-execution"]}),
+        ],
+        metadata={
+            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}
+        },
+    )
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty project: notebooks/ and reports/."""
     (tmp_path / "notebooks").mkdir()
     monkeypatch.setattr("fpt.files.NOTEBOOKS", tmp_path / "notebooks")
-    monkeypatch.setattr("fpt.config.notebooks", list)  # the profiles have more sections than these
-    for module in ("report.render", "report.index", "records"):
-        monkeypatch.setattr(f"fpt.{module}.REPORTS", tmp_path / "reports")
+    monkeypatch.setattr("fpt.report.render.REPORTS", tmp_path / "reports")
+    nbformat.write(made_notebook(), tmp_path / "notebooks/01_transfer.ipynb")
+    nbformat.write(made_notebook(failing=True), tmp_path / "notebooks/02_modality.ipynb")
     return tmp_path
 
 
-def test_a_page_holds_what_the_notebook_shows(project: Path) -> None:
-    write_notebook(
-        project / "notebooks/01_toy.ipynb",
-        new_code_cell("from fpt.report.outputs import renders\n\nprint('in', profile, renders())"),
-        new_code_cell(FIGURE),
-    )
-    page = report.render("toy", "lab")
-    assert page == project / "reports/lab/notebooks/01_toy.html"
-    text = page.read_text()
-    assert "in lab True" in text
-    assert "data:image/png;base64" in text
-    assert "<script" not in text
-    assert 'src="http' not in text
-    first = page.with_suffix(".ipynb").read_bytes()
-    report.render("toy", "lab")
-    assert page.with_suffix(".ipynb").read_bytes() == first  # nothing in it tells the time
+def test_a_page_has_its_result_on_top_and_code_folded(project: Path) -> None:
+    page = render("transfer", "smoke").read_text()
+    body = page[page.index("<body>") :]
+    assert body.index("smoke!") < body.index('<h2 id="results">')
+    assert "injected" not in body
+    assert body.count("<details>") == 4
+    assert '<a href="#results">Results</a>' in body
+    assert '<a href="02_modality.html">next: modality</a>' in body
+    assert "<pre>1\n</pre>" in body  # of FPT_RENDERS: what was executed wrote the report
+    assert not re.search(r"(src|href)=\"https?:", page)
+    before = (project / "reports/smoke/notebooks/01_transfer.ipynb").read_bytes()
+    render("transfer", "smoke")
+    assert (project / "reports/smoke/notebooks/01_transfer.ipynb").read_bytes() == before
 
 
-def test_a_failing_notebook_is_kept_and_named(project: Path) -> None:
-    write_notebook(
-        project / "notebooks/01_toy.ipynb", new_code_cell("print('seen')"), new_code_cell("1 / 0")
-    )
-    with pytest.raises(FptError, match=r"01_toy.ipynb failed in cell \[4\] with ZeroDivisionError"):
-        report.render("toy", "smoke")
-    assert "seen" in (project / "reports/smoke/notebooks/01_toy.html").read_text()
-    assert "| About 01_toy | failed |" in (project / "reports/smoke/README.md").read_text()
+def test_a_failing_cell_is_named_and_its_page_kept(project: Path) -> None:
+    with pytest.raises(FptError, match=r"02_modality.ipynb failed in cell \[5\] with ZeroDivision"):
+        render("modality", "smoke")
+    page = (project / "reports/smoke/notebooks/02_modality.html").read_text()
+    assert "ZeroDivisionError: division by zero" in page
+    with pytest.raises(FptError, match="There is no section 'nonsense'"):
+        render("nonsense", "smoke")
 
 
-def test_what_ran_before_its_kernel_died_is_kept(project: Path) -> None:
-    write_notebook(
-        project / "notebooks/01_toy.ipynb",
-        new_code_cell("print('seen')"),
-        new_code_cell("import os\n\nos._exit(1)"),
-    )
-    with pytest.raises(FptError, match="01_toy.ipynb failed because its kernel died"):
-        report.render("toy", "smoke")
-    assert "seen" in (project / "reports/smoke/notebooks/01_toy.html").read_text()
-
-
-def test_an_unknown_section_lists_the_known(project: Path) -> None:
-    write_notebook(project / "notebooks/01_toy.ipynb")
-    with pytest.raises(FptError, match="no section 'tyo'; the sections are toy"):
-        report.render("tyo", "smoke")
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("notebooks/01_toy.ipynb", "{", "is not valid JSON"),
-        ("notebooks/01_toy.ipynb", '{"nbformat": 4}', "is damaged: it has no cells"),
-        ("notebooks/01_toy.ipynb", '{"cells": [1]}', "is damaged: it has no cells"),
-        ("reports/smoke/runs/toy.json", "[1, 2]", "holds no values by name"),
-        ("reports/smoke/runs/toy.json", '{"runs": [[1]]}', "is damaged; render its section again"),
-        ("reports/smoke/runs/toy.json", '{"present": "a"}', "is damaged; render its section again"),
-    ],
-)
-def test_a_damaged_file_is_named_in_one_sentence(
-    name: str, content: str, said: str, project: Path
-) -> None:
-    write_notebook(project / "notebooks/01_toy.ipynb")
-    path = project / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content)
-    refused = [lambda: front.index("smoke")]
-    if path.suffix == ".ipynb":
-        refused.append(lambda: report.render("toy", "smoke"))
-    for action in refused:
-        check_said(refusal(action), [str(path), said])
-
-
-@pytest.mark.parametrize("place", ["notebooks", "reports/smoke/notebooks"])
-def test_a_notebook_that_cannot_be_read_or_written_is_one_sentence(
-    place: str, tmp_path: Path
-) -> None:
-    """As a process, since a library that is loaded meanwhile must not be cut off at its end."""
-    (tmp_path / "notebooks").mkdir()
-    write_notebook(tmp_path / "notebooks/01_toy.ipynb")
-    path = tmp_path / place / "01_toy.ipynb"
-    path.unlink(missing_ok=True)
-    path.mkdir(parents=True)
-    env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(tmp_path)}
-    command = [sys.executable, "-m", "fpt", "render", "toy", "--profile", "smoke"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
-    assert str(path) in done.stderr
-
-
-def test_the_index_links_what_is_there(project: Path) -> None:
-    write_notebook(project / "notebooks/00_first.ipynb")
-    write_notebook(project / "notebooks/01_second.ipynb")
-    made = {
-        "runs/second.json": json.dumps({"expected": 6, "present": 4, "runs": {}}),
-        "notebooks/01_second.html": "page",
-        "tables/second/table1.md": "table",
-        "figures/second/bars.png": "figure",
-    }
-    for name, content in made.items():
-        path = project / "reports/lab" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-    page = front.index("lab").read_text()
-    text = (project / "reports/lab/README.md").read_text()
-    assert "| About 00_first | not rendered | – |" in text
-    assert "| About 01_second | 4 of 6 | [01_second.html](notebooks/01_second.html) |" in text
-    assert "[table1.md](tables/second/table1.md)" in text
-    assert '<a href="figures/second/bars.png">' in page
-
-
-def test_the_first_page_reads_like_a_paper(project: Path, tiny: Path) -> None:
-    """Question, findings, method, claims that have a verdict, sections, what all runs took."""
-    first, second = (
-        "# Transfer\n\n**Does it\ncompute?**\n\nMore.",
-        "# Scaling\n\n**Is more better?**",
-    )
-    for name, text in (("01_transfer", first), ("06_scaling", second), ("12_verdict", "# Verdict")):
-        cells = [new_markdown_cell(text), new_code_cell("1")]
-        nbformat.write(new_notebook(cells=cells), project / f"notebooks/{name}.ipynb")
-    runs = config.expand(config.load("smoke"), "transfer")[:2]
-    for run in runs:
-        store("smoke").write(make_record(run, 0.5))
-    extra = replace(runs[0], spec=replace(runs[0].spec, lr=0.1))
-    record = make_record(extra, 0.5)
-    timed = replace(record, cost=record.cost | {"process_seconds": 1800.0})
-    Store(project / "reports/smoke/records/exploratory").write(timed)
-    listed = {run.key: "digest" for run in runs}
-    made = {
-        "runs/transfer.json": json.dumps({"expected": 6, "present": 2, "runs": listed}),
-        "runs/scaling.json": json.dumps({"expected": 4, "present": 0, "runs": {}}),
-        "runs/verdict.json": json.dumps({"expected": 6, "present": 2, "runs": listed}),
-        "tables/transfer/transfer.md": "**FPT against other bodies**",
-        "tables/scaling/scaling.md": "**Sizes**",
-        "tables/verdict/ledger.md": "**The ledger**\n\n| | verdict |\n| --- | ---: |\n"
-        "| it computes | supported |\n| it sings | not run | – |\n\n- 2 claims.",
-        "figures/transfer/transfer_bars.png": "figure",
-        "headline.md": "It computes.",
-    }
-    for name, content in made.items():
-        path = project / "reports/smoke" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content)
-    front.index("smoke")
-    text = (project / "reports/smoke/README.md").read_text()
-    heads = [line for line in text.splitlines() if line.startswith("#")]
-    assert heads[1:] == [
-        "## Findings", "## Method", "## Claims", "## Transfer", "## Scaling", "## Cost", "## Pages",
-    ]  # fmt: skip
-    assert "It computes." in text
-    assert "Does it compute?" in text
-    assert text.count("(figures/transfer/transfer_bars.png)") == 3  # twice shown, once linked
-    assert "**FPT against other bodies**" in text
-    assert "| it computes | supported |" in text
-    assert "it sings" not in text
-    assert "1 of 2 claims are decided, 0 inconclusive, 1 not run." in text
-    assert "Not run: 0 of 4 runs are here." in text
-    assert "**Sizes**" not in text
-    # Each record once, though two pages have it; the exploratory ones for themselves.
-    assert "| planned | cpu | 2 | – | 2 M | 4 T |" in text
-    assert "| exploratory | cpu | 1 | 0.5 | 1 M | 2 T |" in text
-
-
-def test_a_stored_notebook_holds_what_is_compared(project: Path) -> None:
-    path = project / "notebooks/01_toy.ipynb"
-    write_notebook(
-        path,
-        new_code_cell("6 * 7"),
-        new_code_cell(FIGURE),
-        new_code_cell("from fpt.report.outputs import renders\n\nrenders()"),
-    )
-    refresh(path)
-    first = path.read_bytes()
-    _, _, compared, picture, by_hand = nbformat.read(path, as_version=4).cells
-    assert compared.outputs[0].data == {"text/plain": "42"}
-    assert set(picture.outputs[0].data) == {"text/plain"}
-    assert by_hand.outputs[0].data == {"text/plain": "False"}
-    refresh(path)
-    assert path.read_bytes() == first
-
-
-def test_by_hand_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    section = make_section(tmp_path, monkeypatch)
-    fill(section, spread)
-    before = sorted(tmp_path.rglob("*"))
-    assert "FPT" in outputs.save_table(section, tables.transfer_table(section)).markdown()
-    assert outputs.save_figure(section, "bars", figures.transfer_bars(section)).png
-    outputs.save_numbers(section)
-    assert headline.save(section, [])
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_what_is_there_in_html_is_not_there_as_text_too() -> None:
-    both, text = {"text/plain": "| a |", "text/html": "<table>"}, {"text/plain": "42"}
-    cell = new_code_cell("1", outputs=[new_output("display_data", it) for it in (both, text)])
-    kept = report.strip(new_notebook(cells=[cell])).cells[0].outputs
-    assert [output.data for output in kept] == [{"text/html": "<table>"}, {"text/plain": "42"}]
+def test_a_table_in_markdown_scrolls_by_itself() -> None:
+    cells = [nbformat.v4.new_markdown_cell("# T"), nbformat.v4.new_markdown_cell("|a|\n|-|\n|1|")]
+    page = notebook_page(nbformat.v4.new_notebook(cells=cells), {})
+    assert '<div class="table"><table>' in page

@@ -2,11 +2,11 @@
 
 import ast
 import re
-import sys
 from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,54 +15,6 @@ PAGE = (ROOT / "docs" / "architecture.md").read_text()
 ROOMS = re.findall(r"^\| `(fpt\.\w+)` \|", PAGE, re.MULTILINE)  # the highest first
 FREE = {"fpt", "fpt.__main__"}
 MOST_LINES, MOST_FLAT = 300, 8
-
-# What is not so yet. Take out what has been mended; nothing may be added.
-UPWARD = """
-analysis.arrivals sections
-analysis.cells sections
-analysis.claim report sections
-analysis.fit sections
-analysis.masses config sections
-analysis.memory report
-analysis.pilot config sections
-analysis.provenance report sections
-analysis.tuning config sections
-report.architecture config sections
-report.attention_maps sections
-report.basis sections
-report.budget sections
-report.cached sections
-report.corpora sections
-report.coverage sections
-report.depth sections
-report.dots sections
-report.efficiency sections
-report.efficiency_figures sections
-report.figures sections
-report.findings config sections
-report.headline sections
-report.mass_tables sections
-report.output_only sections
-report.outputs sections
-report.overfitting sections
-report.protocol sections
-report.rate_figures sections
-report.rate_tables sections
-report.sizes sections
-report.starts sections
-report.table sections
-report.tables sections
-report.verdict_figures sections
-sections.section config
-sections.status config
-sections.verdicts config
-"""
-INSIDE_FUNCTIONS = {
-    "fpt.report.notebooks fpt.report.execution",
-    "fpt.report.render fpt.report.execution",
-    "fpt.report.render fpt.report.index",
-}
-LONG = {"fpt.report.figures", "fpt.report.tables", "fpt.sections.comparisons"}
 
 
 @cache
@@ -114,11 +66,7 @@ def test_a_room_imports_only_rooms_above_it() -> None:
         for name in imported(module, tree)
         if room(name) in ROOMS and ROOMS.index(room(name)) > ROOMS.index(room(module))
     }
-    known = set()
-    for line in UPWARD.split("\n")[1:-1]:
-        module, *others = line.split()
-        known |= {(f"fpt.{module}", f"fpt.{other}") for other in others}
-    assert found == known
+    assert not found
 
 
 def test_no_module_of_ours_is_imported_inside_a_function() -> None:
@@ -130,12 +78,12 @@ def test_no_module_of_ours_is_imported_inside_a_function() -> None:
         if isinstance(node, ast.FunctionDef)
         for name in imported(module, node)
     }
-    assert found == INSIDE_FUNCTIONS
+    assert not found
 
 
 def test_no_module_is_long() -> None:
     lines = {name: len(path.read_text().splitlines()) for name, path in modules().items()}
-    assert {name for name, count in lines.items() if count > MOST_LINES} == LONG
+    assert not {name for name, count in lines.items() if count > MOST_LINES}
 
 
 def names_in_code() -> list[str]:
@@ -157,16 +105,15 @@ def test_every_path_is_there(path: str) -> None:
 
 
 def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import_module("fpt.sections.section")
-    monkeypatch.setattr(sys.modules["fpt.sections.section"], "REPORTS", tmp_path)
+    monkeypatch.setattr("fpt.analysis.study.REPORTS", tmp_path)
     monkeypatch.setattr("fpt.records.REPORTS", tmp_path)
     (example,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-    seen: dict[str, object] = {}
+    seen: dict[str, Any] = {}
     exec(example, seen)
-    record, cell = seen["record"], seen["cell"]
-    assert [point["step"] for point in record.curve] == [10, 20]  # type: ignore[attr-defined]
-    assert cell.values == (record.metrics["test_accuracy"],)  # type: ignore[attr-defined]
-    assert "bit-xor (fitting)" in seen["table"].shown  # type: ignore[attr-defined]
+    record, means = seen["record"], seen["means"]
+    assert [point["step"] for point in record.curve] == [10, 20]
+    assert means["mean"].item() == pytest.approx(100 * record.metrics["test_accuracy"])
+    assert "bit-xor (fitting)" in seen["table"].shown
     assert len(list(tmp_path.rglob("*.json"))) == 1
 
 

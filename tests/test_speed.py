@@ -1,17 +1,14 @@
 """What was made quick computes what the slow way computes, and the benchmark runs."""
 
-import json
-import multiprocessing
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import throughput
 import torch
 import torch.nn.functional as F
-from cores import SideBySide, side_by_side
 from plain import PlainRun
-from throughput import Case, Measured, lines, specs_of
+from throughput import Case, specs_of
 
 from fpt.backbones.layers import Draws, Dropout, GeluOnCPU
 from fpt.spec import RunSpec
@@ -60,41 +57,6 @@ def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass() -> None:
     torch.testing.assert_close(drop.add(x, y), x + y * scaled, rtol=1e-6, atol=1e-7)
     assert torch.autograd.gradcheck(drop, x)
     assert torch.autograd.gradcheck(drop.add, (x, y))
-
-
-def test_ratios_are_medians_of_rounds() -> None:
-    steps = {"plain": [2.0, 4.0, 9.0], "single": [1.0, 2.0, 3.0], "packed": [1.0, 2.0, 6.0]}
-    one = Measured("c", 3, 10, 400, steps, [0.5, 1.0, 1.0], [2400.0] * 3, {}, 0, {})
-    summary = one.summary
-    assert summary["packed / plain"] == 6.0  # of 6, 6 and 4.5
-    assert summary["packed / single"] == 3.0
-    assert summary["single / plain"] == 2.0
-    assert summary["share of the matrix ceiling"] == 0.25
-    assert summary["share of the step in its products"] == 0.5
-    assert summary["tokens per second"] == 15.0
-    assert json.loads(json.dumps(asdict(one)))["runs"] == 3
-    slower = replace(one, steps=steps | {"packed": [2.0, 4.0, 12.0]})
-    assert slower.summary["packed / plain"] == 3.0
-
-
-def test_packs_on_all_cores_are_compared_with_the_best_plain_loop(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    torch.set_num_threads(1)
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {3})
-    case = Case("2 runs", "bit-xor", {"n": 2}, "pico", 4, 2, "cpu")
-    found = side_by_side(case, 2, 0.001)
-    assert torch.get_num_threads() == 1
-    assert len(found.one) == len(found.every) == len(found.packs) == 2
-    assert [len(packs) for packs in found.packs] == [1, 1]
-    assert found.runs == [2]
-    assert not multiprocessing.active_children()
-    times = [[2.0, 4.0], [2.0, 4.0], [1.0, 1.0]]
-    three = SideBySide("c", [2, 2], one=[1.0, 1.0, 3.0], every=[2.0, 0.5, 3.0], packs=times)
-    assert lines(three.case, three.summary) == [
-        "c",
-        "        1.50  packs of 2 and 2 side by side / plain",
-    ]  # of .75 to 12
 
 
 def both_losses(spec: RunSpec, steps: int) -> tuple[list[float], list[float]]:

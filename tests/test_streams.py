@@ -7,16 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import torch
 from PIL import Image
+from refusals import check_said, refusal
 
-from fpt.files import FptError
-from fpt.pretraining import streams
-from fpt.pretraining.corpora import NAMES, known, open_stream
-from fpt.pretraining.ensure import OBJECTIVES, make_plan, plan_of
-from fpt.pretraining.languages import ALONE, FROM_ENGLISH
-from fpt.pretraining.on_corpus import Pretraining
-from fpt.pretraining.streams import PIXELS, pixel_ids
+from fpt.pretraining.corpora import open_stream, parse
+from fpt.pretraining.ensure import make_plan, plan_of
+from fpt.pretraining.languages import FROM_ENGLISH
+from fpt.pretraining.streams import pixel_ids
 
 
 @pytest.fixture
@@ -45,10 +42,10 @@ def english(corpora: Path) -> Path:
 
 
 def test_a_text_of_the_readers_own(corpora: Path) -> None:
-    assert not known("diary")
+    assert not parse("diary")
     lines = words(0, 120)
     (corpora / "diary.txt").write_text("\n".join(lines))
-    assert known("diary")
+    assert parse("diary")
     stream = open_stream("diary", 2000)
     assert len(stream.train) == 2000
     assert stream.tokenizer is not None
@@ -64,14 +61,6 @@ def test_a_text_of_the_readers_own(corpora: Path) -> None:
     assert changed.digest != stream.digest
     assert changed.tokenizer is not None
     assert changed.tokenizer.decode(changed.train.tolist()).startswith(lines[-1])
-
-
-@pytest.mark.parametrize("name", ["../diary", "/diary", "", ".diary", "di ary", "diary.txt"])
-def test_what_names_no_text(name: str, corpora: Path) -> None:
-    (corpora / "diary.txt").write_text("\n".join(words(0, 120)))
-    assert not known(name)
-    with pytest.raises(FptError, match=r"choose from english, .* corpora folder"):
-        open_stream(name, 100)
 
 
 def test_english_in_shorter_words(english: Path) -> None:
@@ -93,15 +82,9 @@ def test_english_in_shorter_words(english: Path) -> None:
 # ----------------------------------------------------------------------------- synthetic languages
 
 
-def test_languages_that_need_english_say_so(corpora: Path) -> None:
-    for name in FROM_ENGLISH:
-        with pytest.raises(FptError) as caught:
-            open_stream(name, 1000)
-        said = str(caught.value)
-        assert repr(name) in said
-        assert "'english-train-0.txt'" in said
-        assert said.count("\n") == 0
-        assert said.endswith(f"{', '.join(ALONE)} need no text.")
+@pytest.mark.parametrize("name", FROM_ENGLISH)
+def test_languages_that_need_english_say_so(name: str, corpora: Path) -> None:
+    check_said(refusal(lambda: open_stream(name, 1000)), [repr(name), "'english-train-0.txt'"])
 
 
 def test_frequencies_are_those_of_english(english: Path) -> None:
@@ -152,24 +135,9 @@ def test_images_pixel_by_pixel(corpora: Path) -> None:
     assert np.array_equal(open_stream("images", 50, 30).train, stream.train[:50])
 
 
-def test_images_of_the_task(corpora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    images = torch.randint(0, 256, (7, 32, 32, 3), dtype=torch.uint8)
-    arrays = {"train_images": images[:5], "valid_images": images[5:]}
-    monkeypatch.setattr(streams, "load", lambda dataset: arrays)
-    stream = open_stream("cifar10-pixels", 3000)
-    assert np.array_equal(stream.train, pixel_ids(images[:5].numpy())[:3000])
-    assert np.array_equal(stream.valid, pixel_ids(images[5:].numpy()))
-    assert len(stream.valid) == 2 * 1025
-
-
 def test_extreme_colours() -> None:
     images = np.array([[[[0, 0, 0], [255, 255, 255], [31, 32, 224]]]], dtype=np.uint8)
     assert pixel_ids(images).tolist() == [1, 512, 1 + 8 + 7, 0]
-
-
-def test_missing_images(corpora: Path) -> None:
-    with pytest.raises(FptError, match="'images-32x32.parquet' .* FPT_CORPORA"):
-        open_stream("images", 1000)
 
 
 # ------------------------------------------------------------------ mixtures, one loss per sequence
@@ -194,12 +162,6 @@ def test_a_mixture_with_a_text(corpora: Path) -> None:
     assert np.array_equal(mixed.train[:1024], open_stream("diary", 4096).train[:1024])
     assert np.array_equal(mixed.train[1024:2048], open_stream("dyck-64", 4096).train[:1024])
     assert (mixed.entropy, mixed.tokenizer) == (None, None)
-
-
-def test_a_text_too_short_for_a_mixture(corpora: Path) -> None:
-    (corpora / "diary.txt").write_text("\n".join(words(0, 100)))
-    with pytest.raises(FptError, match=r"'diary' is too short for the mixture 'diary\+dyck-64'"):
-        open_stream("diary+dyck-64", 8192, 2048)
 
 
 def test_a_text_is_found_by_its_whole_name(corpora: Path) -> None:
@@ -227,63 +189,35 @@ def test_a_cut_corpus(corpora: Path) -> None:
     assert (len(mixed.train), mixed.sparse) == (3000, True)
 
 
-def test_a_cut_corpus_is_read_once() -> None:
-    assert make_plan("english@5M", "nano").tokens == 5_000_000
-    assert make_plan("english@500k-last", "lstm-nano").tokens == 500_000
-    short, usual = make_plan("english@1M", "nano"), make_plan("english", "nano")
-    assert isinstance(short, Pretraining)
-    assert isinstance(usual, Pretraining)
-    assert short.warmup == short.steps // 5 < usual.warmup == 200
-    assert make_plan("english@5M", "nano", tokens=5_000_000) == make_plan("english@5M", "nano")
-    with pytest.raises(FptError, match="5000000 tokens, so 10000000 are another corpus: .* 10M"):
-        make_plan("english@5M", "nano", tokens=10_000_000)
-
-
 @pytest.mark.parametrize(
     "name",
     [
         "klingon",
         "uniform+klingon",
         "uniform+",
-        "+",
         "uniform+uniform",
         "uniform-last+dyck-64",
         "uniform-last-last",
         "uniform@5T",
         "uniform@0M",
+        "uniform@\u0663",
         "uniform@5M@5M",
         "uniform-last@5M",
         "uniform@5M+dyck-64",
         "@5M",
-        "nesting-5000",
         "-last",
+        "",
+        "../diary",
+        ".diary",
+        "di ary",
+        "diary.txt",
+        "bit-memory+uniform",
+        "bit-memory@5M",
     ],
 )
 def test_names_without_a_corpus(name: str, corpora: Path) -> None:
-    assert not known(name)
-    with pytest.raises(FptError, match="choose from") as caught:
-        open_stream(name, 1000)
-    with pytest.raises(FptError, match=r"Nothing is pretrained on .* choose from"):
-        make_plan(name, "nano")
-    with pytest.raises(FptError, match="BACKBONE-OBJECTIVE-SEED"):
-        plan_of(f"nano-{name}-0")
-    assert repr(name) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_every_corpus_has_a_plan_under_its_name(corpora: Path) -> None:
-    (corpora / "diary.txt").touch()
-    more = (
-        "english+nesting",
-        "english-last",
-        "kannada+images-last",
-        "diary",
-        "diary+uniform@5M-last",
-    )
-    for name in (*OBJECTIVES, *more):
-        plan = make_plan(name, "nano", seed=3)
-        assert plan.name == f"nano-{name}-3"
-        assert plan_of(plan.name) == plan
-    assert set(NAMES) < set(OBJECTIVES)
-    assert set(PIXELS) < set(NAMES)
-    assert plan_of("bidirectional-nano-nesting-50-0").backbone == "bidirectional-nano"
+    (corpora / "diary.txt").write_text("\n".join(words(0, 120)))
+    said = [repr(name), "choose from english, ", "corpora folder"]
+    check_said(refusal(lambda: open_stream(name, 1000)), said)
+    check_said(refusal(lambda: make_plan(name, "nano")), said)
+    check_said(refusal(lambda: plan_of(f"nano-{name}-0")), ["BACKBONE-OBJECTIVE-SEED"])

@@ -1,7 +1,6 @@
 """Sweeps: which runs are trained together, where, and each once."""
 
 import itertools
-import math
 import os
 import signal
 import subprocess
@@ -12,20 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from processes import lives, until, workers_of
 from refusals import check_said, refusal
-from test_limits import made
 from tiny import clock_of_steps, pretrained, spec
 
 from fpt.files import FptError, lock
-from fpt.records import Record, Store
+from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.training import sweep
-from fpt.training import train as training
-from fpt.training.flops import flops_per_token
-from fpt.training.sweep import MAX_RUNS, MAX_TOKENS, packs, shard, work
-from fpt.training.train import task_of, train
+from fpt.training.sweep import MAX_RUNS, MAX_TOKENS, packs, shard
+from fpt.training.train import Job
 
 TESTS = Path(__file__).parent
 FULL = ("attention", "feedforward", "input", "layernorm", "output", "positions")
@@ -33,10 +28,7 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store, with locks and checkpoints beside it, not in the project's cache."""
-    assert train.__kwdefaults__ is not None
-    monkeypatch.setitem(train.__kwdefaults__, "cache", tmp_path / "cache")
+def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "reports" / "smoke" / "records")
 
 
@@ -47,20 +39,15 @@ def sizes(specs: list[RunSpec]) -> list[int]:
 # ------------------------------------------------------------------------------------------ packs
 
 
-def test_runs_on_one_body_are_trained_together() -> None:
+def test_runs_on_one_backbone_are_trained_together() -> None:
     seeds_and_rates = [pretrained(seed=s, lr=lr) for s in range(3) for lr in (0.01, 0.1)]
     assert sizes(seeds_and_rates) == [6]
     assert sizes([pretrained(trainable=("input",)), pretrained(trainable=("output",))]) == [2]
     assert sizes([pretrained(patience=1), pretrained(patience=2), pretrained(clip=3.0)]) == [3]
+    assert sizes([spec(seed=s, lr=lr) for s in range(3) for lr in (0.01, 0.1)]) == [2, 2, 2]
 
 
-def test_a_random_body_is_one_seeds() -> None:
-    runs = [spec(seed=s, lr=lr) for s in range(3) for lr in (0.01, 0.1)]
-    assert sizes(runs) == [2, 2, 2]
-    assert all(len({run.seed for run in pack}) == 1 for pack in packs(runs))
-
-
-def test_a_trained_body_is_one_runs() -> None:
+def test_a_backbone_that_is_trained_is_one_runs() -> None:
     runs = [pretrained(trainable=FULL, seed=s, lr=lr) for s in range(2) for lr in (0.01, 0.1)]
     lstms = {"backbone": "lstm-tiny", "trainable": ("input", "output", "recurrent")}
     runs += [spec(lr=lr, **lstms) for lr in (0.01, 0.1)]
@@ -108,47 +95,6 @@ def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:
     assert sizes([replace(run, batch=MAX_TOKENS) for run in heavy]) == [1, 1, 1, 1]
 
 
-def test_large_steps_take_the_cores_that_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By all runs of the pack, a whole run a half more than a frozen one; never more than there
-    are, and at least one."""
-    frozen, whole = spec(seed=0), spec(seed=0, trainable=FULL)
-    flops = flops_per_token(frozen) * frozen.batch * task_of(frozen).length
-    monkeypatch.setattr(training, "THREADED", 2 * flops)
-    assert [training.threads([frozen], spare) for spare in (0, 1, 8)] == [1, 1, 1]
-    assert [training.threads([frozen, frozen], spare) for spare in (0, 1, 8)] == [1, 1, 8]
-    monkeypatch.setattr(training, "THREADED", 1.5 * flops)
-    assert training.threads([whole], 8) == 8
-
-
-def test_spare_cores_are_for_packs_that_are_few(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Threads of the caller bound them, and are put back."""
-    seen: list[int] = []
-
-    def pretend(*args: object, **options: object) -> list[Record]:
-        seen.append(torch.get_num_threads())
-        return [store.write(made(spec(seed=len(seen)), 0.5))]
-
-    monkeypatch.setattr(training, "train", pretend)
-    monkeypatch.setattr(training, "THREADED", 0)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
-    before = torch.get_num_threads()
-    try:
-        for bound in (1, 2):
-            torch.set_num_threads(bound)
-            sweep.run([spec(seed=bound)], store, device="cpu")
-            assert torch.get_num_threads() == bound
-    finally:
-        torch.set_num_threads(before)
-    assert seen == [1, 2]
-
-
-def test_work_is_counted_in_tokens() -> None:
-    pack = (pretrained(seed=0), pretrained(seed=1))
-    assert work(pack) == 2 * 12 * 8 * task_of(pack[0]).length
-
-
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_shards_cover_everything_once(count: int) -> None:
     found = packs([spec(seed=seed) for seed in range(7)])
@@ -173,20 +119,15 @@ def measured(store: Store, specs: list[RunSpec]) -> list[object]:
     return [record.measured() if record else None for record in found]
 
 
-def test_a_sweep_trains_what_is_missing(store: Store, tmp_path: Path) -> None:
+def test_a_sweep_trains_what_is_missing(store: Store) -> None:
     specs = [pretrained(seed=0), pretrained(seed=1), spec()]
-    threads = torch.get_num_threads()
     assert sweep.run(specs[:1], store, device="cpu", workers=1) == 1
     assert sweep.run(specs, store, device="cpu", workers=1) == 2
     assert sweep.run(specs, store, device="cpu", workers=1) == 0
-    assert torch.get_num_threads() == threads
-    first = store.read(specs[1].key)
+    before = measured(store, specs)
     store.path(specs[1].key).unlink()
     assert sweep.run(specs, store, device="cpu", workers=1) == 1
-    again = store.read(specs[1].key)
-    assert first is not None
-    assert again is not None
-    assert again.measured() == first.measured()
+    assert measured(store, specs) == before
 
 
 def test_a_damaged_record_is_trained_again(store: Store) -> None:
@@ -226,7 +167,7 @@ def test_shards_on_two_machines_merge_to_the_whole(store: Store, tmp_path: Path)
     assert sweep.run(specs, store, device="cpu", workers=1) == 0
 
 
-def test_two_workers_give_the_bits_of_one(store: Store, tmp_path: Path, monkeypatch) -> None:
+def test_two_workers_give_the_bits_of_one(store: Store, tmp_path: Path) -> None:
     specs = [
         spec(backbone="attention-nano", seed=seed, lr=lr, steps=4)
         for seed in (0, 1)
@@ -234,7 +175,6 @@ def test_two_workers_give_the_bits_of_one(store: Store, tmp_path: Path, monkeypa
     ]
     alone = Store(tmp_path / "alone" / "records")
     assert sweep.run(specs, alone, device="cpu", workers=1) == 4
-    monkeypatch.setenv("FPT_ROOT", str(tmp_path))  # of the workers: for their locks
     assert sweep.run(specs, store, device="cpu", workers=2) == 4
     assert measured(store, specs) == measured(alone, specs)
 
@@ -287,11 +227,10 @@ def test_two_sweeps_on_one_store_train_every_run_once(store: Store, tmp_path: Pa
     assert members(store) == members(alone)
 
 
-def test_a_run_that_somebody_else_trains_is_left_to_them(store: Store, tmp_path: Path) -> None:
-    folder = tmp_path / "cache" / "locks" / "smoke"
+def test_a_run_that_another_process_trains_is_left_to_it(store: Store) -> None:
     runs = [spec(seed=0), spec(seed=1)]
     with (
-        lock(folder / runs[0].key, wait=False),
+        Job(store).lock(runs[0].key),
         pytest.warns(UserWarning, match=r"training 1 of the runs that are missing"),
     ):
         assert sweep.run(runs, store, device="cpu", workers=1) == 1
@@ -299,7 +238,7 @@ def test_a_run_that_somebody_else_trains_is_left_to_them(store: Store, tmp_path:
     assert sweep.run(runs, store, device="cpu", workers=1) == 1
 
 
-# A body that needs no transformers, so that processes begin sooner.
+# A backbone that needs no transformers, so that processes begin sooner.
 QUICK = "attention-pico"
 # Two packs that no worker finishes while a test waits.
 ENDLESS = [spec(backbone=QUICK, seed=seed, steps=10**6, eval_every=1000) for seed in (0, 1)]
@@ -317,39 +256,36 @@ sweep.run(test_sweep.ENDLESS, store, device="cpu", budget=budget, workers=2)
 """
 
 
-def both_train(folder: Path) -> bool:
+def both_train(cache: Path) -> bool:
     """Whether each of the two workers has the lock of a pack of its own."""
-    locks = folder / ".cache" / "locks" / "smoke"
-    return all((locks / run.key).exists() for run in ENDLESS)
+    return all((cache / "locks" / "smoke" / run.key).exists() for run in ENDLESS)
 
 
-def nobody_trains(folder: Path) -> bool:
+def nobody_trains(cache: Path) -> bool:
     """A process that died keeps its locks until the last of its threads is gone."""
     with ExitStack() as stack:
-        locks = (lock(path, wait=False) for path in (folder / ".cache/locks/smoke").iterdir())
+        locks = (lock(path, wait=False) for path in (cache / "locks" / "smoke").iterdir())
         return all([stack.enter_context(each) for each in locks])
 
 
 def test_a_killed_sweep_takes_its_workers_with_it(store: Store, tmp_path: Path) -> None:
     """What the next one makes of it is in test_faults.py."""
-    script = tmp_path / "driver.py"
+    script, cache = tmp_path / "driver.py", tmp_path / ".cache"
     script.write_text(DRIVER.format(tests=str(TESTS), folder=str(tmp_path)))
     env = os.environ | {"PYTHONPATH": str(TESTS.parent), "FPT_ROOT": str(tmp_path)}
     driver = subprocess.Popen([sys.executable, str(script)], env=env)
-    until(lambda: both_train(tmp_path) or driver.poll() is not None)
+    until(lambda: both_train(cache) or driver.poll() is not None)
     workers = workers_of(driver.pid)
     driver.kill()
     driver.wait()
     assert len(workers) == 2
-    until(lambda: not any(map(lives, workers)) and nobody_trains(tmp_path), 10.0)
+    until(lambda: not any(map(lives, workers)) and nobody_trains(cache), 10.0)
     assert store.keys() == set()
 
 
-def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setenv("FPT_ROOT", str(tmp_path))  # of the workers: for their locks
-
+def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path) -> None:
     def kill_one() -> None:
-        until(lambda: both_train(tmp_path))
+        until(lambda: both_train(tmp_path / "cache"))
         os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
 
     thread = threading.Thread(target=kill_one, daemon=True)
@@ -366,11 +302,3 @@ def test_an_error_before_training_leaves_no_record(store: Store) -> None:
     with pytest.raises(FptError, match="no device 'tpu'; choose one of auto, cpu, cuda"):
         sweep.run([spec()], store, device="tpu")
     assert store.keys() == set()
-
-
-def test_a_record_is_whole(store: Store) -> None:
-    sweep.run([spec()], store, device="cpu", workers=1)
-    record = store.read(spec().key)
-    assert isinstance(record, Record)
-    assert record.environment["threads"] == 1
-    assert math.isfinite(record.metrics["test_accuracy"])

@@ -1,6 +1,5 @@
 """Text as bytes: authors and next bytes of books made here, GLUE of parquet files made here."""
 
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,16 +9,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from refusals import check_said, refusal
 
-from fpt.files import FptError
-from fpt.report import protocol
-from fpt.tasks import Batch, Task, get_task, manifest
+from fpt.analysis.summary import baselines
+from fpt.tasks import Task, get_task
 from fpt.tasks import datasets as data
 from fpt.tasks import text as module
 from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.sequences import encode
-from fpt.tasks.sources import Repository
 from fpt.tasks.text import AUTHORS, AUTHORS_LENGTH, author_of, plain, runs_of_words
+from lab.manifest import linear_baseline
 
 FEW = {"train": 6, "valid": 2, "test": 3}
 
@@ -29,35 +28,29 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Empty folders for prepared data, the manifest and corpora."""
     monkeypatch.setattr(data, "PREPARED", tmp_path / "prepared")
     monkeypatch.setattr(data, "DATA", tmp_path)
-    monkeypatch.setattr(manifest, "DATA", tmp_path)
+    monkeypatch.setattr("lab.manifest.DATA", tmp_path)
     monkeypatch.setattr("fpt.tasks.sources.DATA", tmp_path)
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
     return tmp_path
 
 
-def bytes_of(text: str, other: str | None, length: int) -> bytes:
-    return encode(length, text, other).tobytes()
-
-
-# ------------------------------------------------------------------------------------------- bytes
-
-
-def test_a_text_is_its_bytes() -> None:
-    assert bytes_of("naïve", None, 10) == "naïve".encode()
-    assert bytes_of("abcdef", None, 4) == b"abcd"
-    assert bytes_of("", None, 4) == b" "
-    assert bytes_of("a\0b", "c", 9) == b"a b\0c"
-
-
 @pytest.mark.parametrize(
-    ("a", "b", "kept"),
-    [(3, 3, (3, 3)), (20, 3, (7, 3)), (3, 20, (3, 7)), (20, 20, (5, 5)), (6, 6, (5, 5))],
+    ("length", "texts", "expected"),
+    [
+        (10, ["naïve"], "naïve"),
+        (4, ["abcdef"], "abcd"),
+        (4, [""], " "),
+        (9, ["a\0b", "c"], "a b\0c"),
+        # of a pair, each keeps its half, or what the other leaves
+        (11, ["aaa", "bbb"], "aaa\0bbb"),
+        (11, ["a" * 20, "bbb"], "aaaaaaa\0bbb"),
+        (11, ["aaa", "b" * 20], "aaa\0bbbbbbb"),
+        (11, ["a" * 20, "b" * 20], "aaaaa\0bbbbb"),
+        (11, ["aaaaaa", "bbbbbb"], "aaaaa\0bbbbb"),
+    ],
 )
-def test_of_a_pair_each_keeps_its_half_or_what_the_other_leaves(
-    a: int, b: int, kept: tuple[int, int]
-) -> None:
-    found = bytes_of("a" * a, "b" * b, 11)
-    assert found == b"a" * kept[0] + b"\0" + b"b" * kept[1]
+def test_a_text_is_its_bytes(length: int, texts: list[str], expected: str) -> None:
+    assert encode(length, *texts).tobytes() == expected.encode()
 
 
 # ----------------------------------------------------------------------------------------- authors
@@ -97,14 +90,20 @@ def library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | No
     return write
 
 
-def test_title_pages_name_the_author() -> None:
-    assert author_of("THE AMERICAN\n\nBy Henry James\n\nI\n\nOn a brilliant day") == "James"
-    assert author_of("TALES\n_by_\n\nO. HENRY\n") == "Henry"
-    assert author_of("INDIAN SUMMER\nby W. D. Howells\n") == "Howells"
-    assert author_of("A TALE\nby Henry James Forman\n") is None
-    assert author_of("A TALE\nedited by a friend\nby Bret Harte\n") == "Harte"
-    assert author_of("A TALE\nby a friend of\nBret Harte\n") is None
-    assert author_of("\n" * 40 + "by Bret Harte\n") is None
+@pytest.mark.parametrize(
+    ("page", "author"),
+    [
+        ("THE AMERICAN\n\nBy Henry James\n\nI\n\nOn a brilliant day", "James"),
+        ("TALES\n_by_\n\nO. HENRY\n", "Henry"),
+        ("INDIAN SUMMER\nby W. D. Howells\n", "Howells"),
+        ("A TALE\nedited by a friend\nby Bret Harte\n", "Harte"),
+        ("A TALE\nby Henry James Forman\n", None),
+        ("A TALE\nby a friend of\nBret Harte\n", None),
+        ("\n" * 40 + "by Bret Harte\n", None),
+    ],
+)
+def test_title_pages_name_the_author(page: str, author: str | None) -> None:
+    assert author_of(page) == author
 
 
 def test_print_is_made_plain() -> None:
@@ -132,7 +131,7 @@ def test_splits_have_books_and_words_of_their_own(library: Callable[[str | None]
     assert not runs["train"] & runs["test"]
     assert not runs["train"] & runs["valid"]
     assert task.floors() == {"majority": pytest.approx(0.1)}
-    floor = manifest.linear_floor(task)
+    floor = linear_baseline(task)
     assert floor is not None
     assert floor > 0.5  # each author has letters of his own here
 
@@ -156,24 +155,6 @@ def test_what_a_held_out_book_has_too_is_not_trained_on(
     assert stories() > 0  # so it was the rule that kept them out
 
 
-def test_without_the_corpus_there_is_one_sentence(folder: Path) -> None:
-    task = get_task("authors")
-    assert (task.needs, task.here) == ("a corpus", False)
-    with pytest.raises(FptError, match="`fpt data authors` takes them from a corpus"):
-        task.floors()
-    with pytest.raises(FptError, match=r"'english-train-3.txt' .* FPT_CORPORA") as caught:
-        task.train_batch([0], 0, 4, "cpu")
-    assert "\n" not in str(caught.value)
-
-
-def test_another_corpus_is_refused(library: Callable[[str | None], None], folder: Path) -> None:
-    library(None)
-    path = folder / "english-train-3.txt"
-    path.write_text(re.sub("anthonytrollope", "nobody", path.read_text()))
-    with pytest.raises(FptError, match=r"0 passages by Trollope in english-train-3.txt and 3 are"):
-        get_task("authors").digest()
-
-
 # --------------------------------------------------------------------------------------- next byte
 
 
@@ -194,27 +175,18 @@ def books(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 
 def test_the_answer_at_each_position_is_the_next_byte(books: dict[str, str]) -> None:
+    """Each split is of other files of the corpus."""
     task = get_task("english")
-    batches = [task.train_batch([0, 1], 0, 4, "cpu"), *task.eval_batches("test", 2, "cpu")]
-    assert [batch.inputs.shape for batch in batches] == [(2, 4, 128), (1, 2, 128), (1, 1, 128)]
-    for batch in batches:
-        assert batch.targets.shape[-1] == task.length == task.reads
-        assert torch.equal(batch.inputs[..., 1:], batch.targets[..., :-1])
-    example = task.example("test", 0)
-    assert f"{example.text}{example.answer}" in books["test"]
-
-
-def test_splits_are_of_different_files_of_the_corpus(books: dict[str, str]) -> None:
-    task = get_task("english")
+    assert task.train_batch([0, 1], 0, 4, "cpu").inputs.shape == (2, 4, 128)
     for split, count in FEW.items():
         (batch,) = task.eval_batches(split, 10, "cpu")
-        passages = {bytes([*row[:1], *after]).decode() for row, after in rows_of(batch)}
+        assert torch.equal(batch.inputs[..., 1:], batch.targets[..., :-1])
+        rows = torch.cat([batch.inputs[0, :, :1], batch.targets[0]], 1).tolist()
+        passages = {bytes(row).decode() for row in rows}
         assert len(passages) == count == task.sizes[split]
         assert all(passage in books[split] for passage in passages)
-
-
-def rows_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
-    return list(zip(batch.inputs[0].tolist(), batch.targets[0].tolist(), strict=True))
+        example = task.example(split, 0)
+        assert f"{example.text}{example.answer}" in passages
 
 
 def test_trivial_baselines_of_the_next_byte(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,10 +201,15 @@ def test_trivial_baselines_of_the_next_byte(monkeypatch: pytest.MonkeyPatch) -> 
     assert task.measure_floors() == {"majority": 64 / 128, "byte before": 1 / 128}
 
 
-def test_too_short_a_corpus_is_refused(books: dict[str, str], folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "passages"), [("english", "1 passages of 129 bytes"), ("authors", "0 passages by B")]
+)
+def test_too_short_a_corpus_is_refused(
+    books: dict[str, str], folder: Path, task: str, passages: str
+) -> None:
     (folder / "english-train-3.txt").write_text("short " * 30)
-    with pytest.raises(FptError, match=r"1 passages of 129 bytes in english-train-3.txt and 2 are"):
-        get_task("english").digest()
+    said = refusal(get_task(task).digest)
+    check_said(said, [passages, "in english-train-3.txt and", "are needed"])
 
 
 # -------------------------------------------------------------------------------------------- GLUE
@@ -244,10 +221,10 @@ TABLES = {
         "sentence2": [f"Another {i} ü" for i in range(400)],
         "label": [1, 1, 0, 1] * 100,
     },
-    "qnli": {
-        "question": [f"Who is {i}?" for i in range(2100)],
-        "sentence": ["He is " + "x" * (i % 700) for i in range(2100)],
-        "label": [0, 1] * 1050,
+    "rte": {
+        "sentence1": [f"Who is {i}?" for i in range(300)],
+        "sentence2": ["He is " + "x" * (i % 700) for i in range(300, 600)],
+        "label": [0, 1] * 150,
     },
 }  # fmt: skip
 
@@ -287,7 +264,7 @@ def test_glue_is_read_from_the_files_of_the_hub(hub: Path, name: str) -> None:
     first = task.example("test", 4)
     assert first.text == " | ".join(map(str, rows[4]))
     assert first.answer == task.names[TABLES[name]["label"][4]]
-    if name != "qnli":  # whose long sentences are cut
+    if name != "rte":  # whose long sentences are cut
         both = ((split, i) for split in ("train", "valid") for i in range(task.sizes[split]))
         seen = {task.example(*which).text for which in both}
         assert seen == {" | ".join(map(str, row)) for row in rows}
@@ -297,7 +274,7 @@ def test_glue_is_read_from_the_files_of_the_hub(hub: Path, name: str) -> None:
 
 
 def test_long_pairs_are_cut_and_keep_both_texts(hub: Path) -> None:
-    task = glue("qnli")
+    task = glue("rte")
     assert load(task.dataset)["train_starts"].diff().max() == task.length
     for index in range(task.sizes["train"]):
         tokens, _ = task.sequence("train", index)
@@ -305,17 +282,19 @@ def test_long_pairs_are_cut_and_keep_both_texts(hub: Path) -> None:
         assert bytes(tokens).startswith(b"Who is ")
 
 
-def test_floors_are_no_reason_to_download(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Repository, "fetch", lambda *asked: pytest.fail("the hub was asked"))
-    task = get_task("glue", subset="rte")
-    with pytest.raises(FptError, match="`fpt data glue` takes them from the hub"):
-        task.floors()
-    assert protocol.floors_table({"rte": task}).shown.empty
-
-
-def test_without_the_hub_there_is_one_sentence() -> None:
-    with pytest.raises(FptError, match=r"mrpc/.*nyu-mll/glue .* HF_HUB_CACHE") as caught:
-        get_task("glue", subset="mrpc").digest()
-    assert "\n" not in str(caught.value)
-    with pytest.raises(FptError, match="one of 'sst2', 'cola', 'mrpc', 'rte', 'qnli', not 'wnli'"):
-        get_task("glue", subset="wnli")
+@pytest.mark.parametrize(
+    ("task", "options", "source", "sentence"),
+    [
+        ("authors", {}, "a corpus", ["'english-train-3.txt'", "FPT_CORPORA"]),
+        ("glue", {"subset": "mrpc"}, "the hub", ["mrpc/", "nyu-mll/glue", "HF_HUB_CACHE"]),
+    ],
+)
+def test_without_the_data_there_is_one_sentence(
+    task: str, options: dict[str, str], source: str, sentence: list[str]
+) -> None:
+    """Baselines are no reason to fetch data; training is."""
+    made = get_task(task, **options)
+    assert (made.needs, made.here) == (source, False)
+    check_said(refusal(made.floors), [f"`fpt data {task}` takes them from {source}"])
+    assert baselines(made) == {}
+    check_said(refusal(lambda: made.train_batch([0], 0, 4, "cpu")), sentence)

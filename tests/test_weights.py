@@ -1,62 +1,76 @@
-"""How bodies start: weights as they were stored, random draws as they are described."""
+"""Weights of backbones: what is stored is what is read, random draws are as described, and anything
+else is refused in one sentence and never opened."""
 
 import json
 import math
 import pickle
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from refusals import check_said, refusal
 from safetensors.torch import load_file, save_file
 from tiny import WEIGHTS, pretrained, spec, task_of
 from torch import Tensor
 
 from fpt.backbones import backbone, build
-from fpt.backbones.initialisations import INITS, body_state
+from fpt.backbones.initialisations import INITS, initial_state
 from fpt.backbones.weights import file_digest, find
-from fpt.files import FptError
+from fpt.pretraining.ensure import ensure_weights, plan_of
 from fpt.training.model import assemble
 
 CPU = torch.device("cpu")
+BIAS = "transformer.h.1.mlp.c_fc.bias"
+TABLE = "transformer.wpe.weight"
 
 
-def start(name: str, init: str, seed: int = 0, weights: str | None = None) -> dict[str, Tensor]:
-    body = backbone(name)
-    return body_state(body, build(body), init, weights, seed)
+def initial(
+    init: str = "pretrained", weights: str | None = WEIGHTS, name: str = "tiny", seed: int = 0
+) -> dict[str, Tensor]:
+    spec = backbone(name)
+    return initial_state(spec, build(spec), init, weights, seed)
 
 
 def file_of(tiny: Path) -> Path:
     return tiny / "backbones" / WEIGHTS / "model.safetensors"
 
 
-def test_pretrained_weights_are_the_stored_ones(tiny: Path) -> None:
-    """With the head's prefix and without it; rounded to bfloat16, in which they were stored."""
+def change(tiny: Path, name: str, by: Callable[[Tensor], Tensor]) -> None:
     stored = load_file(file_of(tiny))
-    state = start("tiny", "pretrained", weights=WEIGHTS)
-    assert torch.equal(state.pop("positions"), stored["transformer.wpe.weight"])
-    assert len(state) == 2 * 12 + 2
+    save_file({**stored, name: by(stored[name]).contiguous()}, file_of(tiny))
+
+
+def test_pretrained_weights_are_the_stored_ones(tiny: Path) -> None:
+    """With the head's prefix and without it, in any precision."""
+    assert find(WEIGHTS) == file_of(tiny)
+    stored = load_file(file_of(tiny))
+    state = initial()
+    assert len(state) == 2 * 12 + 3
     for name, value in state.items():
-        assert torch.equal(value, stored[name.replace("gpt2.", "transformer.")])
-    bare = {name.removeprefix("transformer."): value for name, value in stored.items()}
-    save_file(bare, file_of(tiny))
-    again = start("tiny", "pretrained", weights=WEIGHTS)
-    assert all(torch.equal(again[name], value) for name, value in state.items())
+        theirs = TABLE if name == "positions" else name.replace("gpt2.", "transformer.")
+        assert torch.equal(value, stored[theirs])
+    for kind in (torch.float32, torch.float64):
+        bare = {name.removeprefix("transformer."): t.to(kind) for name, t in stored.items()}
+        save_file(bare, file_of(tiny))
+        assert all(torch.equal(value, state[name]) for name, value in initial().items())
 
 
 @pytest.mark.parametrize("init", INITS)
-def test_every_body_is_rounded_to_bfloat16(init: str, tiny: Path) -> None:
+def test_every_backbone_is_rounded_to_bfloat16(init: str, tiny: Path) -> None:
     fine = {name: value + 1e-4 for name, value in load_file(file_of(tiny)).items()}
     save_file(fine, file_of(tiny))
-    for name, value in start("tiny", init, weights=WEIGHTS).items():
+    for name, value in initial(init).items():
         assert value.dtype == torch.float32
         assert torch.equal(value, value.bfloat16().float()), name
         assert value.isfinite().all(), name
 
 
 @pytest.mark.parametrize("init", ["random", "random-scaled"])
-def test_both_default_starts_of_gpt2(init: str) -> None:
+def test_both_default_initialisations_of_gpt2(init: str) -> None:
     """Standard deviations per tensor: 0.02, and over sqrt(2 * layers) where a block adds."""
-    for name, value in start("nano", init).items():
+    for name, value in initial(init, None, "nano").items():
         if name.endswith("bias"):
             assert value.eq(0).all(), name
         elif ".ln_" in name:
@@ -71,8 +85,8 @@ def test_both_default_starts_of_gpt2(init: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny", "lstm-tiny", "lstm-released-tiny"])
-def test_a_seed_is_a_body(name: str, tiny: Path) -> None:
-    first, again, other = (start(name, "random", seed) for seed in (0, 0, 1))
+def test_a_seed_is_a_backbone(name: str, tiny: Path) -> None:
+    first, again, other = (initial("random", None, name, seed) for seed in (0, 0, 1))
     assert all(torch.equal(again[key], value) for key, value in first.items())
     drawn = [key for key, value in first.items() if value.unique().numel() > 2]
     assert len(drawn) >= 4
@@ -81,107 +95,103 @@ def test_a_seed_is_a_body(name: str, tiny: Path) -> None:
     assert len({tuple(row) for row in values}) == len(drawn)  # no tensor repeats another
 
 
-def test_pretrained_bodies_do_not_depend_on_the_seed(tiny: Path) -> None:
-    depends = {init for init in INITS if INITS[init].depends_on_seed}
-    assert set(INITS) - depends == {"pretrained", "random-layernorm"}
-    one, two = (start("tiny", "pretrained", seed, WEIGHTS) for seed in (0, 1))
-    assert all(torch.equal(one[name], two[name]) for name in one)
-
-
 def test_a_model_holds_nothing_without_values(tiny: Path) -> None:
-    """Bodies are built on the meta device: none of it may be left."""
+    """Backbones are built on the meta device: none of it may be left."""
     runs = [
         pretrained(),
-        spec(),
         spec(init="random-scaled"),
         spec(backbone="lstm-tiny", trainable=("input", "output", "recurrent")),
         spec(backbone="lstm-released-tiny", trainable=("input", "output")),
     ]
     for run in runs:
         model, _, _ = assemble([run], task_of(run), CPU)
-        tensors = [*model.named_parameters(), *model.named_buffers()]
-        assert {name for name, tensor in tensors if tensor.device.type != "cpu"} == set()
-        assert all(tensor.isfinite().all() for _, tensor in tensors)
-
-
-def test_the_digest_of_the_file_that_is_read(tiny: Path) -> None:
-    path = find(WEIGHTS)
-    assert path == file_of(tiny)
-    assert len(file_digest(path)) == 64
+        for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+            assert tensor.device.type == "cpu", name
+            assert tensor.isfinite().all(), name
 
 
 # ------------------------------------------------------------------------------------------ errors
 
 
-def refused(weights: str | None, name: str = "tiny", init: str = "pretrained") -> str:
-    """The one sentence with which the weights are refused."""
-    with pytest.raises(FptError) as caught:
-        start(name, init, weights=weights)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert message.endswith(".")
-    return message
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"init": "warm"}, ["There is no init 'warm'; choose one of pretrained, random"]),
+        ({"weights": "missing"}, ["'missing'", "backbones", "pretrain them"]),
+        ({"weights": None}, ["'tiny'", "use init 'random'"]),
+        ({"init": "random-scaled", "name": "vit-pico"}, ["'random-scaled' is GPT-2's"]),
+        ({"name": "nano"}, ["does not fit backbone 'nano': ", "it holds "]),
+        ({"name": "lstm-tiny"}, ["does not fit backbone 'lstm-tiny': ", "nothing"]),
+        *(
+            ({"name": f"{family}-pico"}, [f"does not fit backbone '{family}-pico'", "nothing"])
+            for family in ("bert", "longformer", "t5-encoder", "vit")
+        ),
+    ],
+)
+def test_what_cannot_be_given(given: dict[str, str], said: list[str], tiny: Path) -> None:
+    check_said(refusal(lambda: initial(**given)), said)
 
 
-def test_an_unknown_init() -> None:
-    message = refused(None, "nano", "warm")
-    assert message == f"There is no init 'warm'; choose one of {', '.join(INITS)}."
+CHANGES: dict[str, tuple[str, Callable[[Tensor], Tensor], str]] = {
+    "NaN": (BIAS, lambda t: t * float("nan"), "of finite floating-point numbers"),
+    "infinity": (TABLE, lambda t: t / 0, "positions should be"),
+    "whole numbers": (BIAS, lambda t: t.long(), "it holds (64,) of torch."),
+    "one more axis": (BIAS, lambda t: t[None], "c_fc.bias should be (64,) of finite"),
+    "nothing inside": (BIAS, lambda t: t[:0], "it holds (0,)"),
+    "fewer positions": (TABLE, lambda t: t[:32], "it holds (32, 16)"),
+}
 
 
-def test_weights_that_are_nowhere(tiny: Path) -> None:
-    message = refused("missing")
-    assert "'missing'" in message
-    assert str(tiny / "backbones") in message
-    assert "pretrain them" in message
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_tensor_that_does_not_fit(what: str, tiny: Path) -> None:
+    name, by, expected = CHANGES[what]
+    change(tiny, name, by)
+    check_said(refusal(initial), [f"{file_of(tiny)} does not fit backbone 'tiny'", expected])
 
 
-def test_weights_that_are_not_named(tiny: Path) -> None:
-    message = refused(None)
-    assert "'tiny'" in message
-    assert "use init 'random'" in message
+@pytest.mark.parametrize("init", [init for init in INITS if not init.startswith("random-s")])
+def test_every_initialisation_that_reads_weights_says_so(init: str, tiny: Path) -> None:
+    change(tiny, BIAS, lambda t: t * float("nan"))
+    if init == "random":
+        initial(init)
+    else:
+        check_said(refusal(lambda: initial(init)), ["does not fit backbone 'tiny'"])
 
 
-@pytest.mark.parametrize("name", ["nano", "lstm-tiny"])
-def test_weights_of_another_body(name: str, tiny: Path) -> None:
-    message = refused(WEIGHTS, name)
-    assert f"does not fit backbone {name!r}: " in message
-    assert "it holds " in message
-
-
-def test_weights_with_a_tensor_missing(tiny: Path) -> None:
-    stored = load_file(file_of(tiny))
-    del stored["transformer.h.1.mlp.c_fc.bias"]
-    save_file(stored, file_of(tiny))
-    assert "h.1.mlp.c_fc.bias should be (64,)" in refused(WEIGHTS)
-
-
-@pytest.mark.parametrize("how", ["truncated", "empty", "text"])
+@pytest.mark.parametrize("how", ["truncated", "empty", "text", "flipped", "swapped"])
 def test_a_damaged_file(how: str, tiny: Path) -> None:
+    """A whole file too, if it is not the one of which the pretraining metadata state the digest."""
     path = file_of(tiny)
     content = path.read_bytes()
-    path.write_bytes({"truncated": content[:-100], "empty": b"", "text": b"<html>"}[how])
-    assert f"{path} is damaged (" in refused(WEIGHTS)
+    digest = json.dumps({"weights_digest": file_digest(path)})
+    path.with_name("pretraining.json").write_text(digest)
+    initial()
+    save_file({name: value / 2 for name, value in load_file(path).items()}, path)
+    damaged = {
+        "truncated": content[:-100],
+        "empty": b"",
+        "text": b"<html>",
+        "flipped": content[:-1] + bytes([content[-1] ^ 1]),
+        "swapped": path.read_bytes(),
+    }
+    path.write_bytes(damaged[how])
+    check_said(refusal(initial), [f"{path} is damaged or not readable (its SHA-256"])
+    path.with_name("pretraining.json").unlink()
+    if how in ("truncated", "empty", "text"):
+        check_said(refusal(initial), [f"{path} is damaged or not readable ("])
 
 
-@pytest.mark.parametrize("stated", ["beside it", "by the hub"])
-@pytest.mark.parametrize("how", ["flipped", "swapped"])
-def test_whole_files_that_are_not_those_that_are_stated(how: str, stated: str, tiny: Path) -> None:
-    """The digest is in the notes of the pretraining, or the name of the file in the hub's cache."""
-    path = file_of(tiny)
-    content, digest = bytearray(path.read_bytes()), file_digest(path)
-    target = path
-    if stated == "beside it":
-        path.with_name("pretraining.json").write_text(json.dumps({"weights_digest": digest}))
-    else:
-        target = path.rename(tiny / digest)
-        path.symlink_to(target)
-    start("tiny", "pretrained", weights=WEIGHTS)
-    if how == "flipped":
-        content[-1] ^= 1
-        target.write_bytes(content)
-    else:
-        save_file({name: value / 2 for name, value in load_file(path).items()}, target)
-    assert f"{path} is damaged (its SHA-256" in refused(WEIGHTS)
+@pytest.mark.parametrize(
+    ("text", "said"), [("{", "is not valid JSON"), ("[]", "no values by name")]
+)
+def test_damaged_metadata_beside_the_weights(text: str, said: str, tiny: Path) -> None:
+    file_of(tiny).with_name("pretraining.json").write_text(text)
+    check_said(refusal(initial), ["pretraining.json", said])
+
+
+def test_sizes_come_from_the_table_not_from_a_file(tiny: Path) -> None:
+    file_of(tiny).with_name("config.json").write_text("{")
+    initial()
 
 
 class Trap:
@@ -199,16 +209,53 @@ def test_a_pickle_is_never_opened(name: str, tiny: Path) -> None:
     sprung = tiny / "sprung"
     file_of(tiny).unlink()
     (file_of(tiny).parent / name).write_bytes(pickle.dumps(Trap(sprung)))
-    refused(WEIGHTS)
+    refusal(initial)
     assert not sprung.exists()
     pickle.loads(pickle.dumps(Trap(sprung)))  # the trap works
     assert sprung.exists()
 
 
-@pytest.mark.parametrize("weights", ["hub:somebody/something@main", "hub:somebody/something"])
-def test_a_hub_that_cannot_be_reached(weights: str, tiny: Path, monkeypatch) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tiny / "hub"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    message = refused(weights)
-    assert "somebody/something" in message
-    assert ("HF_HUB_OFFLINE" if "@" in weights else "REVISION") in message
+@pytest.mark.parametrize("suffix", ["pt", "bin", "ckpt", "npz"])
+def test_no_other_format_is_looked_for(suffix: str, tiny: Path) -> None:
+    path = file_of(tiny)
+    path.rename(path.with_name(f"model.{suffix}"))
+    check_said(refusal(initial), [f"'{WEIGHTS}'", "are in none of"])
+
+
+NAMES = ["../outside", "a/../../outside", "..", ".", "", "./tiny-weights", ".hidden", "a\0b"]
+
+
+@pytest.mark.parametrize("name", [*NAMES, "a\nb", "x" * 300, "{folder}/outside"])
+def test_a_name_that_leads_elsewhere(name: str, tiny: Path) -> None:
+    """Right weights lie there; they are not taken."""
+    name = name.format(folder=tiny)
+    shutil.copytree(file_of(tiny).parent, tiny / "outside")
+    shutil.copytree(file_of(tiny).parent, tiny / "backbones/.hidden")
+    shutil.copy(file_of(tiny), tiny / "backbones/model.safetensors")
+    said = refusal(lambda: initial(weights=name))
+    check_said(said, [repr(name), "a path is not taken", str(tiny)])
+    for action in (plan_of, lambda identity: ensure_weights([identity], train_here=True)):
+        check_said(refusal(lambda action=action: action(name)), [repr(name)])
+
+
+HUB = ["hub:../../outside@main", "hub:gpt2@../main", "hub:a//b@main", "hub:@main", "hub:gpt2@"]
+
+
+@pytest.mark.parametrize("name", [*HUB, "hub:gpt2@a b", "hub:.x/gpt2@main", "hub:a/gpt2"])
+def test_a_name_that_is_not_the_hubs(
+    name: str, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_, **__: pytest.fail("asked"))
+    check_said(refusal(lambda: initial(weights=name)), [repr(name), "hub:OWNER/REPO@REVISION"])
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionError("no route"), OSError(28, "full"), TimeoutError()]
+)
+def test_a_hub_that_fails(error: Exception, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def download(*_: object, **__: object) -> str:
+        raise error
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
+    parts = ["model.safetensors of a/gpt2 (revision 1234)", "HF_HUB_OFFLINE", "HF_HUB_CACHE"]
+    check_said(refusal(lambda: initial(weights="hub:a/gpt2@1234")), parts)

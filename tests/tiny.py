@@ -1,4 +1,4 @@
-"""A body small enough to train in a test, and specs of runs on it."""
+"""Backbones small enough to train in a test, and specs of runs on them."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,8 +25,8 @@ WEIGHTS = "tiny-weights"
 
 
 def register() -> None:
-    """Make the bodies known by name; tests do it through the fixture `tiny`."""
-    BACKBONES.update({body.name: body for body in TINY})  # type: ignore[attr-defined]
+    """Make the backbones known by name; tests do it through the fixture `tiny`."""
+    BACKBONES.update({each.name: each for each in TINY})  # type: ignore[attr-defined]
 
 
 def spec(task: str = "bit-xor", options: dict[str, Any] | None = None, **changes: Any) -> RunSpec:
@@ -58,11 +58,10 @@ def pretrained(**changes: Any) -> RunSpec:
 
 def save_weights(folder: Path) -> "GPT2LMHeadModel":
     """A GPT-2 with its head, as transformers stores one, in `folder`/WEIGHTS. Its values are far
-    from a fresh start, so that every parameter matters; they fit in bfloat16."""
+    from the initial ones, so that every parameter matters; they fit in bfloat16."""
     from transformers import GPT2LMHeadModel  # processes that save none start at once
 
-    body = TINY[0]
-    model = GPT2LMHeadModel(gpt2_config(body, body.vocabulary))
+    model = GPT2LMHeadModel(gpt2_config(TINY[0], TINY[0].vocabulary))
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

@@ -1,6 +1,7 @@
 """The tests of claims: one number and one p-value each, in one direction, from scipy."""
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,17 +24,20 @@ class Effect:
     against: float
 
 
-def less(a: Sequence[float], b: Sequence[float], margin: float = 0.0) -> Effect:
-    """Whether the mean of `a` is below that of `b` by more than `margin`: Welch's test on a - b.
+def difference(a: Sequence[float], b: Sequence[float], margin: float = 0.0) -> Effect:
+    """The mean of `a` minus that of `b` by Welch's test; p of its being below -`margin`.
 
     Arms without any spread, or with fewer than two values, are not tested (NaN)."""
     one, other = np.asarray(a, float), np.asarray(b, float)
     estimate = float(one.mean() - other.mean()) if len(one) and len(other) else math.nan
-    if min(len(one), len(other)) < 2 or one.std() == other.std() == 0:
+    if min(len(one), len(other)) < 2 or np.ptp(one) == np.ptp(other) == 0:
         return Effect(estimate, math.nan, math.nan, math.nan, math.nan)
-    low, high = stats.ttest_ind(one, other, equal_var=False).confidence_interval(LEVEL)
-    p = stats.ttest_ind(one + margin, other, equal_var=False, alternative="less").pvalue
-    against = stats.ttest_ind(one, other, equal_var=False, alternative="greater").pvalue
+    with warnings.catch_warnings():
+        # Where one arm alone has no spread, scipy warns of its rounding.
+        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
+        low, high = stats.ttest_ind(one, other, equal_var=False).confidence_interval(LEVEL)
+        p = stats.ttest_ind(one + margin, other, equal_var=False, alternative="less").pvalue
+        against = stats.ttest_ind(one, other, equal_var=False, alternative="greater").pvalue
     return Effect(estimate, float(low), float(high), float(p), float(against))
 
 

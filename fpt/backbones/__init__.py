@@ -10,7 +10,7 @@ transformers is imported only when a backbone is built: its import takes longer 
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 import torch
@@ -25,21 +25,21 @@ from .pre_norm import ENCODER_GROUPS, UNFUSED_GROUPS, PreNormTransformer, encode
 LAYER = re.compile(r"\.(\d+)\.")  # the number of its layer, from 0, in a parameter's name
 
 FAMILIES |= {
-    "gpt2": Family(gpt2.GPT2Body, gpt2.GROUPS, True, normal_init_, load=gpt2.load),
-    "lstm": Family(lstm.LayerNormLSTM, lstm.GROUPS, True, lstm.init_),
-    "lstm-released": Family(lstm.ReleasedLSTM, lstm.GROUPS, True, lstm.init_),
-    "bert": Family(bert.BertBody, bert.GROUPS, False, normal_init_, load=bert.load),
-    "longformer": Family(
-        bert.BertBody, bert.GROUPS, False, normal_init_, load=bert.load_longformer
+    "gpt2": Family(gpt2.GPT2Backbone, gpt2.GROUPS, True, normal_init_, renamed=gpt2.RENAMED),
+    "lstm": Family(lstm.LSTM, lstm.GROUPS, True, lstm.init_),
+    "lstm-released": Family(lstm.LSTM, lstm.GROUPS, True, lstm.init_),
+    "bert": Family(
+        bert.BertBackbone, bert.GROUPS, False, normal_init_, renamed=bert.RENAMED, rows=bert.ROWS
     ),
-    "t5-encoder": Family(t5.T5Body, t5.GROUPS, False, t5.init_, load=t5.load),
-    "vit": Family(vit.ViTBody, vit.GROUPS, False, normal_init_, 0.0, vit.load),
+    "t5-encoder": Family(t5.T5Backbone, t5.GROUPS, False, t5.init_, renamed=t5.RENAMED),
+    "vit": Family(vit.ViTBackbone, vit.GROUPS, False, normal_init_, 0.0, vit.RENAMED),
     "vanilla": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
     "linformer": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
     "gpt2-unfused": Family(PreNormTransformer, UNFUSED_GROUPS, True, normal_init_),
     "last-token": Family(no_transformer.LastToken, (), True, normal_init_),
     "mean-token": Family(no_transformer.MeanToken, (), True, normal_init_),
 }
+FAMILIES["longformer"] = replace(FAMILIES["bert"], rows=bert.LONGFORMER_ROWS)
 
 # Layers, width and heads of the sizes that are pretrained here.
 SIZES = {
@@ -52,94 +52,71 @@ SIZES = {
 BASE = (12, 768, 12)  # the published size of GPT-2, BERT, T5, Longformer and ViT
 
 
-def _gpt2(name: str, layers: int, width: int, heads: int, hub: str | None = None) -> Backbone:
-    vocabulary = 50257 if hub else 4096
-    return Backbone(name, "gpt2", layers, width, heads, 1024, vocabulary, hub)
-
-
 LSTM_LAYERS = 3  # the paper's, of GPT-2's width; the local ones follow the local widths
 
 
-def _lstms(size: str, layers: int, width: int) -> tuple[Backbone, ...]:
-    """The LSTM made more like the transformer of a size, one step after another (section 3.3, of
-    the paper's second version): as deep, with residual connections, with a table of positions. And
-    two that are matched to it: `matched` has as many frozen matrix parameters, 8 width^2 per layer
-    instead of the transformer's 12; `flops` can take as many FLOPs per token: it has layers for
-    attention in the longest sequence, of which a task takes the first ones
-    (`fpt.training.flops.as_costly`), and residuals, without which so many layers would pass nothing
-    on. Empty for a size whose transformer is not deeper than `LSTM_LAYERS`."""
-    if layers <= LSTM_LAYERS:
-        return ()
-    as_costly = 3 * layers // 2 + layers * 1024 // (4 * width)
-    return (
-        Backbone(f"lstm-deep-{size}", "lstm", layers, width),
-        Backbone(f"lstm-residual-{size}", "lstm", layers, width, residual=True),
-        Backbone(f"lstm-positions-{size}", "lstm", layers, width, positions=1024, residual=True),
-        Backbone(f"lstm-matched-{size}", "lstm", 3 * layers // 2, width),
-        Backbone(f"lstm-flops-{size}", "lstm", as_costly, width, residual=True),
-    )
+def _of_size(size: str, layers: int, width: int, heads: int) -> Iterator[Backbone]:
+    """Every architecture in one of the local sizes."""
+    shape = (layers, width, heads)
+    gpt2_of_size = Backbone(size, "gpt2", *shape, 1024, 4096)
+    yield gpt2_of_size
+    # The control of causality: the same weights, a token sees those after it too.
+    yield replace(gpt2_of_size, name=f"bidirectional-{size}", bidirectional=True)
+    # Table 17's architectures.
+    yield Backbone(f"bert-{size}", "bert", *shape, 512)
+    yield Backbone(f"t5-encoder-{size}", "t5-encoder", *shape)
+    yield Backbone(f"longformer-{size}", "longformer", *shape, 4096, window=512)
+    yield Backbone(f"vit-{size}", "vit", *shape, 1024)
+    yield Backbone(f"lstm-{size}", "lstm", LSTM_LAYERS, width)
+    yield Backbone(f"lstm-released-{size}", "lstm-released", LSTM_LAYERS, width)
+    if layers > LSTM_LAYERS:
+        # The LSTM made more like the transformer, one step after another (section 3.3, of the
+        # paper's second version): as deep, with residual connections, with a table of positions.
+        deep = Backbone(f"lstm-deep-{size}", "lstm", layers, width)
+        yield deep
+        yield replace(deep, name=f"lstm-residual-{size}", residual=True)
+        yield replace(deep, name=f"lstm-positions-{size}", residual=True, positions=1024)
+        # And two that are matched to it. `matched` has as many frozen matrix parameters, 8 width^2
+        # per layer instead of the transformer's 12. `flops` can take as many FLOPs per token: it
+        # has layers for attention in the longest sequence, of which a task takes the first ones
+        # (`fpt.training.flops.as_costly`), and residuals, without which so many layers would pass
+        # nothing on.
+        matched = 3 * layers // 2
+        as_costly = matched + layers * 1024 // (4 * width)
+        yield replace(deep, name=f"lstm-matched-{size}", layers=matched)
+        yield replace(deep, name=f"lstm-flops-{size}", layers=as_costly, residual=True)
+    # The critics' controls.
+    yield Backbone(f"last-token-{size}", "last-token", 0, width)
+    yield Backbone(f"mean-token-{size}", "mean-token", 0, width)
+    unfused = Backbone(f"split-{size}", "gpt2-unfused", *shape, 1024)
+    yield unfused
+    yield replace(unfused, name=f"fixed-{size}", fixed=True)
+    yield replace(unfused, name=f"attention-{size}", layers=1, feedforward=False)
 
 
-BACKBONES: Mapping[str, Backbone] = {
-    backbone.name: backbone
-    for backbone in (
-        *(_gpt2(size, *shape) for size, shape in SIZES.items()),
-        _gpt2("gpt2", *BASE, "openai-community/gpt2"),
-        _gpt2("gpt2-medium", 24, 1024, 16, "openai-community/gpt2-medium"),
-        _gpt2("gpt2-large", 36, 1280, 20, "openai-community/gpt2-large"),
-        _gpt2("gpt2-xl", 48, 1600, 25, "openai-community/gpt2-xl"),
-        # The control of causality: the same weights, a token sees those after it too.
-        *(
-            replace(_gpt2(f"bidirectional-{size}", *shape), bidirectional=True)
-            for size, shape in SIZES.items()
-        ),
-        replace(_gpt2("bidirectional", *BASE, "openai-community/gpt2"), bidirectional=True),
-        *(
-            Backbone(f"{family}-{size}", family, LSTM_LAYERS, width)
-            for family in ("lstm", "lstm-released")
-            for size, (_, width, _) in SIZES.items()
-        ),
-        *(
-            lstm_like
-            for size, (layers, width, _) in SIZES.items()
-            for lstm_like in _lstms(size, layers, width)
-        ),
-        # Table 17's architectures, as published and in the local sizes.
-        *(
-            Backbone(f"{family}-{size}", family, *shape, positions, window=window)
-            for family, positions, window in (
-                ("bert", 512, 0),
-                ("t5-encoder", 0, 0),
-                ("longformer", 4096, 512),
-                ("vit", 1024, 0),
-            )
-            for size, shape in SIZES.items()
-        ),
-        Backbone("bert-base", "bert", *BASE, 512, 30522, "google-bert/bert-base-uncased"),
-        Backbone("t5-base", "t5-encoder", *BASE, 0, 32128, "google-t5/t5-base"),
-        Backbone(
-            "longformer-base", "longformer", *BASE, 4096, 50265, "allenai/longformer-base-4096", 512
-        ),
-        Backbone("vit-base", "vit", *BASE, 1024, 0, "google/vit-base-patch16-224-in21k"),
-        # Table 7's two that are trained from nothing.
-        Backbone("vanilla", "vanilla", 3, 64, 4, 1024),
-        Backbone("linformer", "linformer", 3, 64, 4, 1024, rank=16),
-        # The critics' controls.
-        *(
-            control
-            for size, (layers, width, heads) in SIZES.items()
-            for control in (
-                Backbone(f"last-token-{size}", "last-token", 0, width),
-                Backbone(f"mean-token-{size}", "mean-token", 0, width),
-                Backbone(
-                    f"attention-{size}", "gpt2-unfused", 1, width, heads, 1024, feedforward=False
-                ),
-                Backbone(f"split-{size}", "gpt2-unfused", layers, width, heads, 1024),
-                Backbone(f"fixed-{size}", "gpt2-unfused", layers, width, heads, 1024, fixed=True),
-            )
-        ),
-    )
-}
+def _gpt2(name: str, layers: int, width: int, heads: int) -> Backbone:
+    return Backbone(name, "gpt2", layers, width, heads, 1024, 50257, f"openai-community/{name}")
+
+
+PUBLISHED = (
+    _gpt2("gpt2", *BASE),
+    _gpt2("gpt2-medium", 24, 1024, 16),
+    _gpt2("gpt2-large", 36, 1280, 20),
+    _gpt2("gpt2-xl", 48, 1600, 25),
+    replace(_gpt2("gpt2", *BASE), name="bidirectional", bidirectional=True),
+    Backbone("bert-base", "bert", *BASE, 512, 30522, "google-bert/bert-base-uncased"),
+    Backbone("t5-base", "t5-encoder", *BASE, 0, 32128, "google-t5/t5-base"),
+    Backbone(
+        "longformer-base", "longformer", *BASE, 4096, 50265, "allenai/longformer-base-4096", 512
+    ),
+    Backbone("vit-base", "vit", *BASE, 1024, 0, "google/vit-base-patch16-224-in21k"),
+)
+TABLE_7 = (  # trained from nothing
+    Backbone("vanilla", "vanilla", 3, 64, 4, 1024),
+    Backbone("linformer", "linformer", 3, 64, 4, 1024, rank=16),
+)
+LOCAL = [made for size, shape in SIZES.items() for made in _of_size(size, *shape)]
+BACKBONES: Mapping[str, Backbone] = {made.name: made for made in (*LOCAL, *PUBLISHED, *TABLE_7)}
 
 
 def backbone(name: str) -> Backbone:

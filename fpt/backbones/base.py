@@ -1,7 +1,8 @@
 """What a family and a backbone are, and the table of families that `fpt.backbones` fills."""
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +21,21 @@ class Family:
     causal: bool
     init_: Callable[[nn.Module, torch.Generator], None]  # default initialisation
     position_std: float = 0.02  # of the default initialisation of `positions`
-    # From a checkpoint's names of tensors to ours; None: they are stored by ours.
-    load: Callable[[Mapping[str, Tensor]], dict[str, Tensor]] | None = None
+    # From the names in a published checkpoint to ours: (pattern, replacement), one after another.
+    renamed: tuple[tuple[str, str], ...] = ()
+    rows: Mapping[str, slice] = field(default_factory=dict)  # of a published table that are used
+
+    def load(self, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of a checkpoint of the architecture, or of a model around it, by our names;
+        tensors that are not part of the backbone keep theirs."""
+        found = {}
+        for published, tensor in stored.items():
+            name = published
+            for pattern, replacement in self.renamed:
+                name = re.sub(pattern, replacement, name)
+            used = name != published and name in self.rows  # what we stored has our rows already
+            found[name] = tensor[self.rows[name]] if used else tensor
+        return found
 
 
 FAMILIES: dict[str, Family] = {}

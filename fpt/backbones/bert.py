@@ -12,14 +12,13 @@ sequence to whole windows of 512; the band needs no padding. The projections for
 are left out. `positions` is the published table of 4,096.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .base import Backbone
-from .layers import Draws, Dropout, renamed, select_positions, visible_keys
+from .layers import Draws, Dropout, select_positions, visible_keys
 
 GROUPS = (
     (r"(^embedding_norm|\.LayerNorm)\.", "layernorm"),
@@ -27,10 +26,20 @@ GROUPS = (
     (r"\.(intermediate|output)\.", "feedforward"),
     (r"^token_type\.", "embeddings"),
 )
-FIRST_POSITION = 2  # of Longformer: RoBERTa leaves the first two rows of its table unused
+RENAMED = (  # the oldest files call gain and bias gamma and beta
+    (r"^(bert|longformer|roberta)\.", ""),
+    (r"\.gamma$", ".weight"),
+    (r"\.beta$", ".bias"),
+    (r"^encoder\.layer\.", "layers."),
+    (r"^embeddings\.LayerNorm\.", "embedding_norm."),
+    (r"^embeddings\.token_type_embeddings\.", "token_type."),
+    (r"^embeddings\.position_embeddings\.weight$", "positions"),
+)
+ROWS = {"token_type.weight": slice(1)}
+LONGFORMER_ROWS = ROWS | {"positions": slice(2, None)}  # as RoBERTa, it leaves two rows unused
 
 
-class BertBody(nn.Module):
+class BertBackbone(nn.Module):
     """BERT's embedding norm and blocks. With a window in `spec`, a token sees that many around it,
     half on either side, and itself: a Longformer."""
 
@@ -77,29 +86,3 @@ class BertBody(nn.Module):
         band = (apart <= self.reach)[None, None]
         # Far out in the padding there is no key, and some kernels make NaN of a query without one.
         return band if keys is None else (band & keys) | (apart == 0)
-
-
-# Published names -> ours, in this order. The oldest files call gain and bias gamma and beta.
-RENAMED = (
-    (r"^(bert|longformer|roberta)\.", ""),
-    (r"\.gamma$", ".weight"),
-    (r"\.beta$", ".bias"),
-    (r"^encoder\.layer\.", "layers."),
-    (r"^embeddings\.LayerNorm\.", "embedding_norm."),
-    (r"^embeddings\.token_type_embeddings\.", "token_type."),
-    (r"^embeddings\.position_embeddings\.weight$", "positions"),
-)
-
-
-def load(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A checkpoint of BERT or of a model around it, by our names."""
-    found = {renamed(name, RENAMED): tensor for name, tensor in stored.items()}
-    if "token_type.weight" in found:
-        found["token_type.weight"] = found["token_type.weight"][:1]
-    return found
-
-
-def load_longformer(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A checkpoint of Longformer or of a model around it, by our names."""
-    table = "position_embeddings.weight"
-    return load({n: t[FIRST_POSITION:] if n.endswith(table) else t for n, t in stored.items()})

@@ -3,7 +3,6 @@
 A `bidirectional` GPT-2 has the same weights and no causal mask.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -19,6 +18,11 @@ GROUPS = (
     (r"(^|\.)ln_", "layernorm"),
     (r"\.attn\.", "attention"),
     (r"\.mlp\.", "feedforward"),
+)
+RENAMED = (  # with or without the language-model head
+    (r"^transformer\.", ""),
+    (r"^wpe\.weight$", "positions"),
+    (r"^(h|ln_f)\.", r"gpt2.\1."),
 )
 
 
@@ -38,7 +42,7 @@ def gpt2_config(spec: Backbone, words: int, **changes: Any) -> Any:
     )
 
 
-class GPT2Body(nn.Module):
+class GPT2Backbone(nn.Module):
     """GPT-2's blocks and last norm; word and position tables are left out of the computation."""
 
     def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
@@ -103,10 +107,3 @@ def run_block(
 def _project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """(N, T, in) -> (N, T, out); GPT-2 keeps `weight` as (in, out)."""
     return torch.addmm(bias, x.view(-1, x.shape[-1]), weight).view(*x.shape[:2], -1)
-
-
-def load(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A checkpoint of GPT-2, with or without its language-model head, by our names."""
-    plain = {name.removeprefix("transformer."): tensor for name, tensor in stored.items()}
-    positions = {"positions": plain.pop("wpe.weight")} if "wpe.weight" in plain else {}
-    return {f"gpt2.{name}": tensor for name, tensor in plain.items()} | positions

@@ -2,7 +2,7 @@
 
 Beside the paper's section 3.8 there are controls of our own. The paper's random arm draws norms and
 positions anew as well, which FPT trains from their pretrained values; so they are parts of their
-own here. Every draw is keyed by the seed, its purpose and, where tensors are drawn one by one, the
+own here. Every draw is keyed by the seed, its purpose and, if tensors are drawn one by one, the
 tensor's name. Every backbone is rounded to bfloat16 once, so that no arm has finer weights.
 """
 
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from ..files import FptError
 from ..tasks.rng import generator
@@ -133,11 +133,11 @@ def shuffled(spec: Backbone, module: nn.Module, read: State, seed: int) -> State
     tensor in GPT-2, as stored, and mix.
     """
 
-    def mixed(name: str, tensor: Tensor) -> Tensor:
+    mixed = {}
+    for name, tensor in read.items():
         order = torch.randperm(tensor.numel(), generator=generator("cpu", seed, "shuffled", name))
-        return tensor.flatten()[order].view_as(tensor)
-
-    return {name: mixed(name, tensor) for name, tensor in read.items()}
+        mixed[name] = tensor.flatten()[order].view_as(tensor)
+    return mixed
 
 
 def permuted_rows(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
@@ -167,7 +167,7 @@ INITS: Mapping[str, Initialisation] = {
     "shuffled": Initialisation(shuffled),
     "permuted-rows": Initialisation(permuted_rows),
     "random-body": Initialisation(kept("layernorm", "positions")),
-    # Norms start as 1 and 0 in every random backbone.
+    # Norms are initialised to 1 and 0 in every random backbone.
     "random-layernorm": Initialisation(kept("body", "positions"), depends_on_seed=False),
     "random-positions": Initialisation(kept("body", "layernorm")),
     "pretrained-body": Initialisation(kept("body")),
@@ -176,7 +176,7 @@ INITS: Mapping[str, Initialisation] = {
 }
 
 
-def body_state(
+def initial_state(
     spec: Backbone, module: nn.Module, init: str, weights: str | None, seed: int
 ) -> State:
     """Initial values of a backbone, `module` on the meta device, and its positions, rounded to

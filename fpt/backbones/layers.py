@@ -7,7 +7,6 @@ the other runs, and a checkpoint needs no generator state.
 """
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,19 +19,15 @@ from torch.autograd.function import once_differentiable
 from ..tasks.rng import fold, generator
 
 STD = 0.02  # of weights, by default
+Device = torch.device | str
+Shape = tuple[int, int, int]  # (B, T, width)
+Stream = np.random.SFC64 | torch.Generator
 NOISE_BLOCK = 64  # evaluation examples whose noise is drawn together
 
 
 def select_positions(x: Tensor, read: Tensor | None) -> Tensor:
     """The positions `read` (N, R) of x (N, T, width); None: all of them."""
     return x if read is None else x.gather(1, read[..., None].expand(-1, -1, x.shape[-1]))
-
-
-def renamed(name: str, rules: Sequence[tuple[str, Any]]) -> str:
-    """A tensor's name after all `rules` (pattern, replacement), one after another."""
-    for pattern, replacement in rules:
-        name = re.sub(pattern, replacement, name)
-    return name
 
 
 def visible_keys(mask: Tensor | None) -> Tensor | None:
@@ -122,33 +117,25 @@ class Draws:
         self.step = 0
         self.shape = (0, 0, 0)
         self.masks: list[Tensor] = []  # of this step, by site, as far as they are drawn
-        self.streams: list[np.random.SFC64] | list[torch.Generator] = []
-        self.device = torch.device("cpu")
+        self.streams: list[Stream] = []
 
-    def begin(
-        self,
-        seeds: Sequence[int],
-        step: int,
-        shape: tuple[int, int, int],
-        device: torch.device | str,
-    ) -> None:
+    def begin(self, seeds: Sequence[int], step: int, shape: Shape, device: Device) -> None:
         """Start training step `step` of the runs `seeds`. `shape` is (B, T, width) of one run; T
         may exceed the length of the sequences, and the width is a multiple of 4."""
         assert shape[-1] % 4 == 0, "masks are drawn in words of four numbers"
         self.seeds, self.step, self.shape = tuple(seeds), step, shape
-        self.device, self.masks = torch.device(device), []
-        if self.device.type == "cpu":
-            self.streams = [np.random.SFC64(fold(seed, "dropout", step)) for seed in self.seeds]
+        self.masks = []
+        if torch.device(device).type == "cpu":
+            self.streams = [np.random.SFC64(fold(seed, "dropout", step)) for seed in seeds]
         else:
-            self.streams = [generator(device, seed, "dropout", step) for seed in self.seeds]
+            self.streams = [generator(device, seed, "dropout", step) for seed in seeds]
 
     def kept(self, site: int) -> Tensor:
         """The mask of a site in this step, (K, B, T, width) bool, True for a value that is kept."""
         assert self.seeds, "Draws.begin was not called before this step"
         while len(self.masks) <= site:
             keep = 1 - self.sites[len(self.masks)]
-            rows = [_draw(stream, self.shape, keep, self.device) for stream in self.streams]
-            self.masks.append(torch.stack(rows))
+            self.masks.append(torch.stack([_draw(it, self.shape, keep) for it in self.streams]))
         return self.masks[site]
 
     def normal(self, purpose: str, shape: Sequence[int], like: Tensor, training: bool) -> Tensor:
@@ -173,16 +160,11 @@ class Draws:
         return torch.cat(noise, -2)[..., offset : offset + count, :]
 
 
-def _draw(
-    stream: np.random.SFC64 | torch.Generator,
-    shape: tuple[int, int, int],
-    keep: float,
-    device: torch.device,
-) -> Tensor:
+def _draw(stream: Stream, shape: Shape, keep: float) -> Tensor:
     """(B, T, width) bool, True with probability `keep`. On a CPU in steps of 1 / 65,536: NumPy
     draws four such numbers in a word, some thirty times faster than torch draws floats."""
     if isinstance(stream, torch.Generator):
-        return torch.rand(shape, generator=stream, device=device) < keep
+        return torch.rand(shape, generator=stream, device=stream.device) < keep
     words = stream.random_raw(math.prod(shape) // 4).astype("<u8", copy=False)
     limit = np.uint16(np.ceil(float(np.float32(keep)) * 65536) - 1)  # keep may be 1, that is 65,536
     return torch.from_numpy(words.view("<u2") <= limit).view(shape)

@@ -43,12 +43,13 @@ class Attention(nn.Module):
         def projection() -> nn.Linear:
             return nn.Linear(spec.width, spec.width, bias=spec.causal)
 
-        def by_position() -> nn.Parameter:
-            return nn.Parameter(torch.empty(spec.positions, spec.width))
+        def query_or_key() -> nn.Module | nn.Parameter:
+            if spec.fixed:
+                return nn.Parameter(torch.empty(spec.positions, spec.width))
+            return projection()
 
         self.heads, self.causal, self.fixed = spec.heads, spec.causal, spec.fixed
-        self.query: nn.Module | nn.Parameter = by_position() if spec.fixed else projection()
-        self.key: nn.Module | nn.Parameter = by_position() if spec.fixed else projection()
+        self.query, self.key = query_or_key(), query_or_key()
         self.value, self.out = projection(), projection()
         self.mix = nn.Parameter(torch.empty(spec.positions, spec.rank)) if spec.rank else None
 

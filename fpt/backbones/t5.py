@@ -6,7 +6,6 @@ runs share it, so it stays frozen; it is a group of its own, `relative`, that a 
 train. Its norms scale without shifting. Bidirectional: padding is masked.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -21,9 +20,10 @@ GROUPS = (
     (r"\.SelfAttention\.", "attention"),
     (r"\.DenseReluDense\.", "feedforward"),
 )
+RENAMED = ((r"^encoder\.", ""),)
 
 
-class T5Body(nn.Module):
+class T5Backbone(nn.Module):
     """T5's encoder blocks and last norm. Dropout is where T5 has it on vectors of the model's
     width; inside the feedforward layers and on attention weights it is 0, a named deviation."""
 
@@ -73,8 +73,3 @@ def init_(module: Any, draw: torch.Generator) -> None:
         elif "relative_attention_bias" in name:
             inputs = len(module.final_layer_norm.weight)
         parameter.normal_(0.0, inputs**-0.5, generator=draw)
-
-
-def load(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The encoder in a checkpoint of T5, by our names."""
-    return {name.removeprefix("encoder."): tensor for name, tensor in stored.items()}

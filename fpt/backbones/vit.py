@@ -1,26 +1,33 @@
 """ViT through transformers: blocks and last norm, without patches and class token.
 
-As in the released code, `positions` is a table of 1,024 rows that starts at zero, also for
+As in the released code, `positions` is a table of 1,024 rows of zeros at first, also for
 pretrained weights, whose own table belongs to 14 x 14 patches and a class token. Bidirectional:
 padding is masked. So against GPT-2, modality, causality and initial positions all differ.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
 
 from .base import Backbone
-from .layers import Draws, Dropout, renamed, select_positions, visible_keys
+from .layers import Draws, Dropout, select_positions, visible_keys
 
 GROUPS = (
     (r"(^|\.)layernorm", "layernorm"),
     (r"\.attention\.", "attention"),
     (r"\.mlp\.", "feedforward"),
 )
+RENAMED = (  # to the names of transformers' modules
+    (r"^vit\.", ""),
+    (r"^encoder\.layer\.", "layers."),
+    (r"\.attention\.attention\.(q|k|v)\w+\.", r".attention.\1_proj."),
+    (r"\.attention\.output\.dense\.", ".attention.o_proj."),
+    (r"\.intermediate\.dense\.", ".mlp.fc1."),
+    (r"\.output\.dense\.", ".mlp.fc2."),
+)
 
 
-class ViTBody(nn.Module):
+class ViTBackbone(nn.Module):
     """ViT's blocks and last norm."""
 
     def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
@@ -48,19 +55,3 @@ class ViTBody(nn.Module):
             x = x + first(layer.attention(layer.layernorm_before(x), visible)[0])
             x = x + second(layer.mlp(layer.layernorm_after(x)))
         return self.layernorm(select_positions(x, read))
-
-
-# Names in the published file -> names in transformers' modules, in this order.
-RENAMED = (
-    (r"^vit\.", ""),
-    (r"^encoder\.layer\.", "layers."),
-    (r"\.attention\.attention\.(query|key|value)\.", lambda m: f".attention.{m[1][0]}_proj."),
-    (r"\.attention\.output\.dense\.", ".attention.o_proj."),
-    (r"\.intermediate\.dense\.", ".mlp.fc1."),
-    (r"\.output\.dense\.", ".mlp.fc2."),
-)
-
-
-def load(stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The blocks in a checkpoint of ViT, by our names."""
-    return {renamed(name, RENAMED): tensor for name, tensor in stored.items()}

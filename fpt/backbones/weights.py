@@ -5,7 +5,6 @@ than safetensors is ever opened.
 """
 
 import os
-import re
 from pathlib import Path
 
 import torch
@@ -28,9 +27,7 @@ def local_folder() -> Path:
 def check_identity(weights: str) -> None:
     """FptError if `weights` is neither a local name nor of the form `hub:OWNER/REPO@REVISION`."""
     if weights.startswith("hub:"):
-        repository, at, revision = weights.removeprefix("hub:").partition("@")
-        if not at:
-            raise FptError(f"The weights {weights!r} name no revision: write hub:REPO@REVISION.")
+        repository, _, revision = weights.removeprefix("hub:").partition("@")
         if not all(map(NAME.fullmatch, (*repository.split("/"), revision))):
             raise FptError(f"The weights {weights!r} are not of the form hub:OWNER/REPO@REVISION.")
     elif not NAME.fullmatch(weights):
@@ -59,13 +56,10 @@ def find(weights: str) -> Path:
 
 
 def stated_digest(path: Path) -> str | None:
-    """The SHA-256 that a weights file should have: from the pretraining metadata beside it, or its
-    own name in the hub's cache. None if neither states one."""
+    """The SHA-256 that the pretraining metadata beside a weights file states of it; None if there
+    are none. (`fetch` compares what comes from the hub.)"""
     metadata = path.with_name("pretraining.json")
-    if metadata.is_file():
-        return read_json(metadata).get("weights_digest")
-    name = path.resolve().name
-    return name if re.fullmatch("[0-9a-f]{64}", name) else None
+    return read_json(metadata).get("weights_digest") if metadata.is_file() else None
 
 
 def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
@@ -75,13 +69,12 @@ def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
     try:
         if stated_digest(path) not in (None, file_digest(path)):
             raise SafetensorError("its SHA-256 is not the one that is stated of it")
-        stored = load_file(path)
+        family = FAMILIES[spec.family]
+        stored = family.load(load_file(path))
     except (SafetensorError, OSError) as error:
         raise FptError(
-            f"{path} is damaged ({error}); fetch it again, or pretrain it again (fpt pretrain)."
+            f"{path} is damaged or not readable ({error}); fetch it or pretrain it again."
         ) from error
-    family = FAMILIES[spec.family]
-    stored = family.load(stored) if family.load else stored
     shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
     if spec.positions:
         shapes["positions"] = torch.Size((spec.positions, spec.width))

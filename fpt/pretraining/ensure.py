@@ -1,7 +1,7 @@
 """Identities of local weights, the plan behind each, and the weights that a profile reads, which
 are found, or pretrained if the profile trains here.
 
-An identity is BACKBONE-OBJECTIVE-SEED, such as nano-english-0 or vit-nano-shapes-0; names of
+An identity is BACKBONE-OBJECTIVE-SEED, such as nano-english-0 or vit-nano-cifar10-0; names of
 backbones and objectives may hold dashes themselves. An objective is a corpus (`corpora`) or a task.
 """
 
@@ -15,7 +15,7 @@ from ..backbones import BACKBONES, backbone
 from ..backbones.weights import file_digest, find, local_folder
 from ..files import DATA, NAME, FptError, write_json
 from . import on_corpus, on_task
-from .corpora import FORMS, NAMES, amount, known
+from .corpora import FORMS, NAMES, parse
 from .on_corpus import Pretraining
 from .on_task import SETTINGS, TaskPretraining
 
@@ -25,52 +25,35 @@ TOKENS = 21_000_000  # of the language models that ship with the package
 OBJECTIVES = (*NAMES, *SETTINGS)
 
 
-def make_plan(objective: str, body: str, seed: int = 0, tokens: int | None = None) -> Plan:
-    """The plan for `objective`, a corpus or a task, on the backbone `body`; `tokens` are by default
-    those of the weights that ship with the package. Another number becomes part of the name, so
-    that one name stands for one plan: english with 5,000,000 is english@5M. FptError if nothing can
-    be pretrained so."""
-    backbone(body)  # FptError if there is none
-    found = known(objective, SETTINGS)
-    if found is None:
+def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
+    """The plan for `objective`, a corpus or a task, on the backbone `name`. A corpus whose name
+    gives no number of tokens has as many as for the weights that ship with the package. FptError if
+    nothing can be pretrained so."""
+    backbone(name)  # FptError if there is none
+    if not 0 <= seed < 2**63:
+        raise FptError(f"The seed must be from 0 to below 2^63, not {seed}.")
+    if objective in SETTINGS:
+        return TaskPretraining(objective, name, seed=seed, **SETTINGS[objective])
+    corpus = parse(objective)
+    if corpus is None:
         raise FptError(
             f"Nothing is pretrained on {objective!r} here; choose from {', '.join(OBJECTIVES)}, or "
             f"put {objective}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
         )
-    count = tokens if tokens is not None else found.most
-    for what, value, least in (("number of tokens", count, 1), ("seed", seed, 0)):
-        if value is not None and not least <= value < 2**63:
-            raise FptError(f"The {what} must be from {least} to below 2^63, not {value}.")
-    if count is not None and found.most not in (None, count):
-        raise FptError(
-            f"{objective!r} says that it has {found.most} tokens, so {count} are another corpus: "
-            f"leave them out or write {amount(count)} in its name."
-        )
-    name = "+".join(found.parts)
-    plan: Plan
-    if name in SETTINGS:
-        settings = {**SETTINGS[name], **({"tokens": count} if count else {})}
-        plan = TaskPretraining(name, body, seed=seed, **settings)
-    else:
-        count = count or TOKENS
-        cut = "" if count == TOKENS else f"@{amount(count)}"
-        plan = Pretraining(f"{name}{cut}" + ("-last" if found.sparse else ""), body, count, seed)
-        plan = replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
+    plan = Pretraining(objective, name, corpus.most or TOKENS, seed)
     if not NAME.fullmatch(plan.name):
         raise FptError(f"The weights would be called {plan.name!r}: more than 100 characters.")
-    return plan
+    return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
 
 
 def plan_of(identity: str) -> Plan:
-    """The plan behind a local identity BACKBONE-OBJECTIVE-SEED."""
+    """The plan behind a local identity BACKBONE-OBJECTIVE-SEED; FptError if there is none."""
     rest, _, seed = identity.rpartition("-")
-    for body in sorted(BACKBONES, key=len, reverse=True):
-        objective = rest.removeprefix(f"{body}-")
-        if objective != rest and known(objective, SETTINGS) and re.fullmatch("[0-9]+", seed):
-            plan = make_plan(objective, body, int(seed))
-            if plan.name != identity:
-                raise FptError(f"The weights {identity!r} are called {plan.name!r}.")
-            return plan
+    for name in sorted(BACKBONES, key=len, reverse=True):
+        objective = rest.removeprefix(f"{name}-")
+        known = objective in SETTINGS or parse(objective) is not None
+        if objective != rest and known and re.fullmatch("0|[1-9][0-9]*", seed):
+            return make_plan(objective, name, int(seed))
     raise FptError(
         f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED with "
         f"a backbone and a corpus or task ({', '.join(OBJECTIVES)}), such as nano-english-0."
@@ -96,18 +79,19 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
     digests: dict[str, str | None] = {}
     sentences = []
     for identity in dict.fromkeys(weights):
+        said = "present"
         try:
             digests[identity] = digest_of(identity)
-            sentences.append(f"{identity}: present")
         except FptError as error:
             if not train_here:
                 digests[identity] = None
-                sentences.append(f"{identity}: not here, and nothing is trained here. {error}")
-                continue
-            if identity.startswith("hub:"):
+                said = f"not here, and nothing is trained here. {error}"
+            elif identity.startswith("hub:"):
                 raise
-            pretrain(plan_of(identity), local_folder() / identity)
-            digests[identity] = digest_of(identity)
-            sentences.append(f"{identity}: pretrained")
+            else:
+                pretrain(plan_of(identity), local_folder() / identity)
+                digests[identity] = digest_of(identity)
+                said = "pretrained"
+        sentences.append(f"{identity}: {said}")
     write_json(DATA / "backbones" / "manifest.json", digests)
     return sentences

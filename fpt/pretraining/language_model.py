@@ -4,7 +4,6 @@ Input and output share the token embeddings, as in GPT-2; for recurrent models s
 (2017, arXiv:1608.05859).
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -96,21 +95,18 @@ class LSTMLanguage(nn.Module):
 
 
 LanguageModel = GPT2Language | LSTMLanguage
-MODELS: Mapping[str, Callable[[Backbone, int], LanguageModel]] = {
-    "gpt2": GPT2Language,
-    "lstm": LSTMLanguage,
-}
 
 
 def language_model(spec: Backbone, seed: int) -> LanguageModel:
     """The untrained language model on a local backbone; FptError for one that cannot be one."""
-    allowed = [b.name for b in BACKBONES.values() if b.family in MODELS and b.causal and not b.hub]
+    local = [it for it in BACKBONES.values() if it.causal and not it.hub]
+    allowed = [it.name for it in local if it.family in ("gpt2", "lstm")]
     if spec.name not in allowed:
         raise FptError(
             f"The backbone {spec.name!r} is not pretrained as a language model here; "
             f"choose from {', '.join(allowed)}."
         )
-    return MODELS[spec.family](spec, seed)
+    return (GPT2Language if spec.family == "gpt2" else LSTMLanguage)(spec, seed)
 
 
 class _CrossEntropy(torch.autograd.Function):

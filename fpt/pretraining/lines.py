@@ -34,13 +34,10 @@ class Language:
     def sample(self, tokens: int, *key: int | str) -> np.ndarray:
         """The first `tokens` ids (uint16) of the stream named by `key`."""
         parts: list[np.ndarray] = []
-        left = tokens
-        for part in self.chunks(Bits(fold("synthetic", *key))):
-            parts.append(part[:left])
-            left -= len(parts[-1])
-            if left == 0:
-                break
-        return np.concatenate(parts)
+        chunks = self.chunks(Bits(fold("synthetic", *key)))
+        while sum(map(len, parts)) < tokens:
+            parts.append(next(chunks))
+        return np.concatenate(parts)[:tokens]
 
 
 def doubles(bits: Bits, *shape: int) -> np.ndarray:
@@ -95,14 +92,6 @@ def frequencies(ids: np.ndarray) -> np.ndarray:
 def uniform() -> np.ndarray:
     """The same probability for each token but `END`."""
     return np.r_[0.0, np.full(VOCABULARY - 1, 1 / (VOCABULARY - 1))]
-
-
-def commonest(probabilities: np.ndarray, count: int) -> np.ndarray:
-    """`probabilities` of the `count` most frequent tokens alone."""
-    kept = np.argsort(-probabilities, kind="stable")[:count]
-    some = np.zeros_like(probabilities)
-    some[kept] = probabilities[kept]
-    return some / some.sum()
 
 
 def relabelled(ids: np.ndarray) -> np.ndarray:

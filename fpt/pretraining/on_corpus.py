@@ -33,7 +33,7 @@ POSITIONS = 1024
 OFFSET = 64  # sequences start at multiples of this position
 EVALUATIONS = 20  # of the held-out loss during training
 
-log_ = logging.getLogger("fpt")
+log = logging.getLogger("fpt")
 
 
 @dataclass(frozen=True)
@@ -103,15 +103,12 @@ class Training:
     ) -> None:
         self.plan, self.model, self.stream, self.path = plan, model, stream, path
         self.run = torch.compile(model) if compiled else model
-        parameters = list(model.parameters())
-        decayed = [parameter for parameter in parameters if parameter.dim() >= 2]
-        others = [parameter for parameter in parameters if parameter.dim() < 2]  # norms, biases
         groups: list[dict[str, Any]] = [
-            {"params": decayed, "weight_decay": plan.weight_decay},
-            {"params": others},
+            {"params": [it for it in model.parameters() if it.dim() >= 2]},
+            {"params": [it for it in model.parameters() if it.dim() < 2], "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(
-            groups, lr=plan.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True
+            groups, lr=plan.lr, betas=(0.9, 0.95), weight_decay=plan.weight_decay, fused=True
         )
         draws = generator("cpu", plan.seed, "order")
         self.order = torch.randperm(len(stream.train) // plan.context, generator=draws)
@@ -155,13 +152,14 @@ class Training:
     def evaluate(self) -> None:
         """Add a point to the curve, measured on the first 16 batches of the held-out tokens."""
         tokens = self.plan.batch * self.plan.context
-        point = {
-            "step": self.step,
-            "tokens": self.step * tokens,
-            "train_loss": float(np.mean(self.running)),
-            "valid_loss": float(self.held_out_losses(self.stream.valid[: 16 * tokens]).mean()),
-        }
-        self.curve.append(point)
+        self.curve.append(
+            {
+                "step": self.step,
+                "tokens": self.step * tokens,
+                "train_loss": float(np.mean(self.running)),
+                "valid_loss": float(self.held_out_losses(self.stream.valid[: 16 * tokens]).mean()),
+            }
+        )
         self.running = []
 
     def train(self, deadline: float) -> bool:
@@ -187,35 +185,41 @@ class Training:
                     return False
         return True
 
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree in to be resumed."""
+        return {"plan": asdict(self.plan), "corpus": self.stream.digest}
+
     def save(self) -> None:
         tensors = {f"model.{name}": p for name, p in self.model.named_parameters()}
         for index, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"adam.{index}.{name}": value for name, value in state.items()}
-        log = {name: getattr(self, name) for name in ("step", "seconds", "curve", "running")}
-        checkpoint.write(self.path, tensors, self.identity() | {"log": log})
-
-    def identity(self) -> dict[str, Any]:
-        return {"plan": asdict(self.plan), "corpus": self.stream.digest}
+        history = {name: getattr(self, name) for name in ("step", "seconds", "curve", "running")}
+        checkpoint.write(self.path, tensors, self.identity() | {"log": history})
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one of the same plan on the same corpus."""
         found = checkpoint.read(self.path)
         if found is None:
             return
-        tensors, history = found
-        if other := [what for what, value in self.identity().items() if history.get(what) != value]:
-            found_in = f"the checkpoint {self.path} has another {other[0]}"
-            log_.warning("%s begins anew: %s.", self.plan.name, found_in)
-            return
-        state: dict[int, dict[str, Tensor]] = {}
-        for name in [name for name in tensors if name.startswith("adam.")]:
-            _, index, key = name.split(".")
-            state.setdefault(int(index), {})[key] = tensors[name]
+        tensors, content = found
+        for what, value in self.identity().items():
+            if content.get(what) != value:
+                found_in = f"the checkpoint {self.path} has another {what}"
+                log.warning("%s begins anew: %s.", self.plan.name, found_in)
+                return
         with torch.no_grad():
             for name, parameter in self.model.named_parameters():
                 parameter.copy_(tensors[f"model.{name}"])
-        self.optimizer.load_state_dict(self.optimizer.state_dict() | {"state": state})
-        vars(self).update(history["log"])
+        adam = self.optimizer.state_dict()
+        adam["state"] = {
+            index: {
+                name: tensors[f"adam.{index}.{name}"] for name in ("step", "exp_avg", "exp_avg_sq")
+            }
+            for group in adam["param_groups"]
+            for index in group["params"]
+        }
+        self.optimizer.load_state_dict(adam)
+        vars(self).update(content["log"])
 
     def metadata(self) -> dict[str, Any]:
         """The content of pretraining.json; losses and entropies are in nats per token."""

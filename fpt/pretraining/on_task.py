@@ -17,13 +17,12 @@ from typing import Any
 import torch
 
 from ..backbones import backbone, build
-from ..backbones.initialisations import body_state
+from ..backbones.initialisations import initial_state
 from ..files import FptError
 from ..spec import RunSpec, canonical
 from ..tasks import Task, get_task
 from ..training import device as devices
 from ..training.loop import Loop
-from .corpora import amount
 from .language_model import config_of
 from .metadata import CHECKPOINT, finished, write
 
@@ -32,9 +31,7 @@ EVALUATIONS = 10
 # one CPU thread does in tens of minutes.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "bit-memory": {"tokens": 1_920_000},
-    "shapes": {"tokens": 20_000_000, "batch": 32},
     "cifar10": {"tokens": 3_000_000, "batch": 32},
-    "mnist": {"tokens": 3_000_000, "batch": 32},
 }
 
 
@@ -56,10 +53,8 @@ class TaskPretraining:
 
     @property
     def name(self) -> str:
-        """The identity of the resulting weights, with the tokens unless they are the usual ones."""
-        usual = SETTINGS.get(self.task, {}).get("tokens")
-        cut = "" if self.tokens == usual else f"@{amount(self.tokens)}"
-        return f"{self.backbone}-{self.task}{cut}-{self.seed}"
+        """The identity of the resulting weights."""
+        return f"{self.backbone}-{self.task}-{self.seed}"
 
 
 def spec_of(plan: TaskPretraining, task: Task) -> RunSpec:
@@ -108,7 +103,7 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
         if part.group not in ("input", "output")
     }
     if spec.positions:
-        initial = body_state(spec, build(spec), "random", None, plan.seed)["positions"]
+        initial = initial_state(spec, build(spec), "random", None, plan.seed)["positions"]
         state["positions"] = torch.cat([state["positions"], initial[task.length :]])
     record: dict[str, Any] = {
         "plan": asdict(plan),

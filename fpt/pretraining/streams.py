@@ -10,20 +10,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from tqdm import tqdm
 
 from ..files import FptError
 from ..tasks.datasets import Arrays, Dataset, load
-from ..tasks.image_data import CIFAR_DATA
 from ..tasks.sources import (
     END,
     ENGLISH,
     ENGLISH_HELD_OUT,
-    corpora_folder,
     corpus_file,
     decode_image,
     documents,
@@ -40,7 +36,6 @@ TOKENIZER_SAMPLE = 24_000_000  # characters; more changes no merge that matters 
 CHUNK = 1 << 20  # characters encoded at a time, so that a whole book needs little memory
 TEXT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 IMAGES = "images-32x32.parquet"  # in the corpora folder; column `image` with the bytes of each
-PIXELS = ("images", "cifar10-pixels")
 
 
 @dataclass(frozen=True)
@@ -89,23 +84,17 @@ TEXTS = {
 }
 
 
-def own_text(name: str) -> Path | None:
-    """The reader's own text NAME.txt or NAME.txt.xz in the corpora folder, if it is there."""
-    return find_corpus_file(f"{name}.txt") if TEXT_NAME.fullmatch(name) else None
+def has_own_text(name: str) -> bool:
+    """Whether the reader's own text NAME.txt or NAME.txt.xz is in the corpora folder."""
+    return bool(TEXT_NAME.fullmatch(name)) and find_corpus_file(f"{name}.txt") is not None
 
 
 def text_named(name: str) -> Text:
-    """The text `name`; without a line `END`, each line of a reader's own text is a document.
+    """The text `name`; each line of a reader's own text is a document unless it has a line `END`.
     FptError if there is no such text."""
     if name in TEXTS:
         return TEXTS[name]
-    path = own_text(name)
-    if path is None:
-        raise FptError(
-            f"There is no corpus {name!r}; choose one of {', '.join(TEXTS)}, or put {name}.txt "
-            f"into {corpora_folder()}."
-        )
-    by_line = all(line.strip() != END for line in read_lines(path))
+    by_line = all(line.strip() != END for line in read_lines(corpus_file(f"{name}.txt")))
     return Text(name, (f"{name}.txt",), by_line=by_line)
 
 
@@ -128,11 +117,6 @@ def split(text: Text) -> tuple[Iterator[str], Iterator[str]]:
     """Training and held-out documents, or passages of them."""
     if text.valid is not None:
         return documents(text.train), documents((text.valid,))
-    if sum(1 for _ in passages(text)) < HELD_OUT:
-        raise FptError(
-            f"The corpus {text.name!r} is too small: it needs {HELD_OUT} documents or more, or "
-            f"as many passages of {PASSAGE:,} characters."
-        )
     first, second = (enumerate(passages(text), start=1) for _ in range(2))
     train = (passage for index, passage in first if index % HELD_OUT)
     valid = (passage for index, passage in second if not index % HELD_OUT)
@@ -165,16 +149,14 @@ def train_tokenizer(text: Text) -> Tokenizer:
 
 def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int) -> np.ndarray:
     """The documents one after the other, each ended by `END`, as uint16 ids; at most `limit`."""
-    parts = [np.zeros(0, np.uint16)]
-    with tqdm(desc="encode", unit="tok", unit_scale=True, disable=None) as bar:
-        for text in texts:
-            ids: list[int] = []
-            for start in range(0, len(text), CHUNK):
-                ids += tokenizer.encode(text[start : start + CHUNK]).ids
-            parts.append(np.array([*ids, END_ID], dtype=np.uint16))
-            bar.update(len(parts[-1]))
-            if bar.n >= limit:
-                break
+    parts, tokens = [np.zeros(0, np.uint16)], 0
+    for text in texts:
+        chunks = (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
+        ids = [token for chunk in chunks for token in tokenizer.encode(chunk).ids]
+        parts.append(np.array([*ids, END_ID], dtype=np.uint16))
+        tokens += len(parts[-1])
+        if tokens >= limit:
+            break
     return np.concatenate(parts)[:limit]
 
 
@@ -217,33 +199,21 @@ def pixel_ids(images: np.ndarray) -> np.ndarray:
     return np.pad(rows, ((0, 0), (0, 1)), constant_values=END_ID).ravel()
 
 
-def photographs(tokens: int, valid_tokens: int) -> tuple[np.ndarray, np.ndarray]:
-    """Training and held-out images of the file `IMAGES`, as many as are needed."""
+def image_stream(tokens: int, valid_tokens: int) -> Stream:
+    """The images of the file `IMAGES`: the first `tokens` training ids, or all it has, and the ids
+    of held-out images. FptError if the file is missing, too short or of images of many sizes."""
     path = corpus_file(IMAGES)
     column = read_table(path, "image")["image"]
     if len(column) < HELD_OUT:
         raise FptError(f"{path} has {len(column)} images; {HELD_OUT} are the least.")
     held_out = np.arange(len(column)) % HELD_OUT == HELD_OUT - 1
+    height, width, _ = decode_image(column[0].as_py(), "RGB").shape
 
-    def decode(rows: np.ndarray, wanted: int) -> np.ndarray:
-        images: list[np.ndarray] = []
-        for value in tqdm(column.take(rows[:wanted]).to_pylist(), desc="images", disable=None):
-            images.append(decode_image(value, "RGB"))
-            height, width, _ = images[0].shape
-            if images[-1].shape != images[0].shape:
-                raise FptError(f"{path} has images of different sizes; one size is expected.")
-            if len(images) * height * width >= wanted:
-                break
-        return np.stack(images)
+    def ids(chosen: np.ndarray, wanted: int) -> np.ndarray:
+        rows = np.flatnonzero(chosen)[: -(-wanted // (height * width + 1))]
+        images = [decode_image(value, "RGB") for value in column.take(rows).to_pylist()]
+        if any(image.shape != (height, width, 3) for image in images):
+            raise FptError(f"{path} has images of different sizes; one size is expected.")
+        return pixel_ids(np.stack(images))[:wanted]
 
-    return decode(np.flatnonzero(~held_out), tokens), decode(np.flatnonzero(held_out), valid_tokens)
-
-
-def pixel_stream(name: str, tokens: int, valid_tokens: int) -> Stream:
-    """The images of one of `PIXELS`: the first `tokens` training ids, or all it has."""
-    if name == "images":
-        train, valid = photographs(tokens, valid_tokens)
-    else:
-        arrays = load(CIFAR_DATA)
-        train, valid = (arrays[f"{part}_images"].numpy() for part in ("train", "valid"))
-    return Stream(pixel_ids(train)[:tokens], pixel_ids(valid)[:valid_tokens])
+    return Stream(ids(~held_out, tokens), ids(held_out, valid_tokens))

@@ -1,27 +1,19 @@
 """Executed notebooks and their pages.
 
-`render` turns notebooks/NN_<section>.ipynb into reports/<profile>/notebooks/NN_<section>.ipynb
-and .html. Executed here, and only here, a notebook writes tables/<section>/, figures/<section>/,
-curves/<section>.csv, metrics/<section>.json and runs/<section>.json; the last says how many runs
-are expected and present. `fpt.report.index` puts the first page together from that.
+`render` turns notebooks/NN_<section>.ipynb into reports/<profile>/notebooks/NN_<section>.ipynb and
+.html. Executed here, and only here, a notebook writes its tables, figures, metrics and curves
+(`fpt.report.show`).
 """
 
 import base64
 import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib import import_module
+from collections.abc import Mapping
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
-from ..files import REPORTS, FptError, notebooks
-from .pages import html_page, read_cells
-
-# What the libraries here load where it is installed, and no notebook needs: checks of addresses
-# and durations on web pages, and a file system on clusters. It takes longer than all the rest.
-NEEDLESS = ("rfc3987_syntax", "isoduration", "pyarrow")
+from ..files import REPORTS, FptError, notebooks, write_atomic
+from .page import notebook_page
+from .show import CURVES, RENDERS
 
 
 def notebook(section: str) -> Path:
@@ -37,56 +29,75 @@ def render(section: str, profile: str) -> Path:
 
     What was executed is kept and shown also when a cell fails, which raises FptError.
     """
-    with without(NEEDLESS):
-        import nbformat
-
-        from .execution import execute
+    import nbformat
 
     source = notebook(section)
-    read_cells(source)  # FptError if it is damaged
     folder = REPORTS / profile / "notebooks"
     executed, page = folder / source.name, folder / f"{source.stem}.html"
     for kind in ("tables", "figures"):
         (REPORTS / profile / kind / section).mkdir(parents=True, exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
+    failure = execute(source, executed, profile)
+    for kind, suffix, empty in (("metrics", "json", "{}"), ("curves", "csv", ",".join(CURVES))):
+        path = REPORTS / profile / kind / f"{section}.{suffix}"  # of a section without runs
+        if not path.exists():
+            write_atomic(path, f"{empty}\n".encode())
+    content = strip(nbformat.read(executed, as_version=4))
+    nbformat.write(content, executed)
+    text = linked(notebook_page(content, neighbours(source)), REPORTS / profile / "figures")
+    page.write_text(text, encoding="utf-8")
+    if failure:
+        shown = page.relative_to(REPORTS.parent).as_posix()
+        raise FptError(f"Notebook {source.name} failed {failure}; see {shown} up to there.")
+    return page
+
+
+def execute(source: Path, executed: Path, profile: str) -> str | None:
+    """Write the notebook `source`, executed by papermill for `profile`, to `executed`; returns why
+    that ended before the last cell, None if it did not."""
+    import papermill
+    from nbclient.exceptions import DeadKernelError
+
     # The kernel inherits the environment. Data and weights are fetched by the stages before, never
     # by a page; and a backend of the caller's choice would keep figures out of the page.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.pop("MPLBACKEND", None)
-    beside = Thread(target=import_module, args=("nbconvert",))  # for `to_html`
-    beside.start()
+    os.environ[RENDERS] = "1"
     try:
-        failure = execute(source, executed, profile)
+        papermill.execute_notebook(
+            str(source),
+            str(executed),
+            parameters={"profile": profile},
+            kernel_name="python3",
+            progress_bar=False,
+            request_save_on_cell_execute=False,
+            coalesce_streams=True,  # what one cell prints is one output, however it arrives
+            extra_arguments=["--IPKernelApp.log_level=50"],
+        )
+    except papermill.PapermillExecutionError as error:
+        return f"in cell [{error.exec_count}] with {error.ename}: {error.evalue}"
+    except DeadKernelError:
+        return "because its kernel died (out of memory?)"
     finally:
-        beside.join()  # at the end of the process, its import would fail
-    content = strip(nbformat.read(executed, as_version=4))
-    nbformat.write(content, executed)
-    figures = REPORTS / profile / "figures" / section
-    page.write_text(linked(to_html(content, title=source.stem), figures), encoding="utf-8")
-    if failure:
-        from .index import index
-
-        index(profile)
-        raise FptError(f"Notebook {source.name} failed {failure}; see {shown(page)} up to there.")
-    return page
+        del os.environ[RENDERS]
+    return None
 
 
-@contextmanager
-def without(names: tuple[str, ...]) -> Iterator[None]:
-    """As if these modules were not installed, as far as they are not imported yet."""
-    hidden = [name for name in names if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]
-    try:
-        yield
-    finally:
-        for name in hidden:
-            del sys.modules[name]
+def neighbours(source: Path) -> Mapping[str, str]:
+    """The links of a page: the index, and the pages before and after it."""
+    pages = notebooks()
+    at = pages.index(source)
+    links = {"index": "../index.html"}
+    for text, index in (("previous", at - 1), ("next", at + 1)):
+        if 0 <= index < len(pages):
+            links[f"{text}: {pages[index].stem[3:]}"] = f"{pages[index].stem}.html"
+    return links
 
 
 def strip(content: Any) -> Any:
     """The notebook without times and random ids, so that an unchanged result is an unchanged file,
-    and without the plain text of what is there in HTML: that is a seventh of the file."""
+    and without the plain text of what is there in HTML."""
     content.metadata.pop("papermill", None)
     for cell in content.cells:
         for name in ("papermill", "execution"):
@@ -99,29 +110,10 @@ def strip(content: Any) -> Any:
     return content
 
 
-def to_html(content: Any, title: str) -> str:
-    """A page with its figures embedded, no scripts, nothing fetched."""
-    from nbconvert import HTMLExporter
-
-    exporter = HTMLExporter(
-        template_name="basic",
-        exclude_input_prompt=True,
-        exclude_output_prompt=True,
-        exclude_anchor_links=True,
-    )
-    return html_page(exporter.from_notebook_node(content)[0], title)
-
-
 def linked(page: str, figures: Path) -> str:
     """The page with links to the figures that lie beside it, instead of copies of them."""
-    for path in figures.glob("*.png"):
+    for path in figures.glob("*/*.png"):
         copy = base64.b64encode(path.read_bytes()).decode()
-        page = page.replace(
-            f"data:image/png;base64,{copy}", f"../figures/{figures.name}/{path.name}"
-        )
+        target = f"../figures/{path.parent.name}/{path.name}"
+        page = page.replace(f"data:image/png;base64,{copy}", target)
     return page
-
-
-def shown(path: Path) -> str:
-    """`path` as a reader of the checkout knows it."""
-    return path.relative_to(REPORTS.parent).as_posix()

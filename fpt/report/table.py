@@ -1,14 +1,20 @@
-"""A table: what is shown, the numbers behind it, and what a reader must know."""
+"""Tables: what is shown, the numbers behind it, and one caption."""
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
-from ..sections.arms import ARMS
+from ..analysis.study import Study
+from ..analysis.summary import baselines, differences, summary
+from ..paper import reader as paper
+from ..sections.arms import label
+from ..sections.comparison import Comparison
 
-NONE = "–"
+NONE, TAUGHT = "–", "†"
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,18 +25,19 @@ class Table:
     title: str
     shown: pd.DataFrame
     numbers: pd.DataFrame
-    notes: tuple[str, ...] = ()
+    caption: str = ""
+    notes: str = ""  # folded on a page
+
+    def _rows(self) -> Iterable[tuple[object, Sequence[object]]]:
+        return zip(self.shown.index, self.shown.to_numpy().tolist(), strict=True)
 
     def markdown(self) -> str:
         head = ["", *map(str, self.shown.columns)]
         rows = [[str(name), *map(str, row)] for name, row in self._rows()]
         lines = [head, ["---", *["---:"] * len(self.shown.columns)], *rows]
         body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines]
-        notes = [f"- {note}" for note in self.notes]
-        return "\n".join([f"**{self.title}**", "", *body, "", *notes]).rstrip() + "\n"
-
-    def _rows(self) -> Iterable[tuple[object, Sequence[object]]]:
-        return zip(self.shown.index, self.shown.to_numpy().tolist(), strict=True)
+        below = [self.caption, "", self.notes] if self.notes else [self.caption]
+        return "\n".join([f"**{self.title}**", "", *body, "", *below]).rstrip() + "\n"
 
     def _repr_html_(self) -> str:
         """Plain HTML, the same on every call (a pandas Styler would draw random ids)."""
@@ -38,45 +45,154 @@ class Table:
         def row(cells: Iterable[object], tag: str) -> str:
             first, *rest = (html.escape(str(cell)) for cell in cells)
             return (
-                f'<tr><th style="text-align:left">{first}</th>'
+                f'<tr><th scope="row">{first}</th>'
                 + "".join(f"<{tag}>{cell}</{tag}>" for cell in rest)
                 + "</tr>"
             )
 
         body = "\n".join(row([name, *values], "td") for name, values in self._rows())
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+        notes = html.escape(self.notes)
         return (
-            f"<p><strong>{html.escape(self.title)}</strong></p>\n<table>\n<thead>"
-            f"{row(['', *self.shown.columns], 'th')}</thead>\n<tbody>\n{body}\n</tbody>\n</table>\n"
-            + (f"<ul>{notes}</ul>" if notes else "")
+            '<div class="table"><table class="numbers">\n'
+            f"<caption><span>{html.escape(self.title)}</span></caption>\n<thead>"
+            f"{row(['', *self.shown.columns], 'th')}</thead>\n<tbody>\n{body}\n</tbody>\n"
+            f'</table></div>\n<p class="note">{html.escape(self.caption)}</p>\n'
+            + (f"<details><summary>notes and sources</summary>{notes}</details>\n" if notes else "")
         )
 
     def __repr__(self) -> str:
         return self.markdown()
 
 
-def label(arm: str) -> str:
-    return ARMS[arm].label
+def results_table(study: Study, comparison: Comparison) -> Table:
+    """Arms by tasks, then trivial baselines, then the differences of interest; beside each, in
+    percent or points, what the paper printed."""
+    results = study.results()
+    results = results[results["arm"].isin(comparison.arms)]
+    means, effects = summary(results), differences(results, comparison.pairs)
+    tasks = list(dict.fromkeys(results["task"]))
+    steps = {task for task in tasks if study.measures(task) == "steps"}
+    shown: dict[str, dict[str, str]] = {}
+    numbers: list[dict[str, object]] = []
+
+    def add(
+        kind: str, row: str, text: str, it: Mapping[str, object], printed: float | None
+    ) -> None:
+        task = str(it["task"])
+        if task in steps or printed is None:
+            beside, printed = "", None
+        else:
+            beside = f"; paper {printed:{'+' if kind == 'difference' else ''}.3g}"
+        given = study.taught & {(it.get("arm"), task), (it.get("minus"), task)}
+        mark = f" {TAUGHT}" if given else ""
+        shown.setdefault(row, dict.fromkeys(tasks, NONE))[task] = text + beside + mark
+        numbers.append({"kind": kind, "row": row, **it, "paper": printed})
+
+    for arm in comparison.arms:
+        for it in means[means["arm"] == arm].to_dict("records"):
+            task = str(it["task"])
+            text = cell_text(it, task in steps)
+            add("arm", label(arm), text, it, comparison.printed(arm, task))
+    for task in tasks:
+        for name, value in baselines(study.tasks[task]).items() if task not in steps else ():
+            row = {"task": task, "mean": value}
+            add("baseline", f"baseline: {name}", f"{value:.1f}", row, None)
+    for it in effects.to_dict("records"):
+        a, b = str(it["arm"]), str(it["minus"])
+        text = effect_text(it, it["task"] in steps)
+        printed = comparison.effect(a, b, str(it["task"]))
+        add("difference", f"{label(a)} − {label(b)}", text, it, printed)
+    columns = {task: title_of(study, task) for task in tasks}
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks).rename(columns=columns)
+    numbers_frame, caption = pd.DataFrame(numbers), " ".join(_caption(study, comparison, numbers))
+    return Table(comparison.name, comparison.title, frame, numbers_frame, caption)
 
 
-def short(arm: str) -> str:
-    """The label where space is short."""
-    return "FPT" if arm == "fpt" else ARMS[arm].label
+def _caption(
+    study: Study, comparison: Comparison, numbers: Sequence[Mapping[str, object]]
+) -> Iterator[str]:
+    """What a reader of the table must know, in sentences."""
+    tasks = dict.fromkeys(str(it["task"]) for it in numbers)
+    measures = {study.measures(task) for task in tasks}
+    if "steps" in measures:
+        yield (
+            "Geometric mean of the steps to the task's threshold of validation accuracy [95% "
+            "interval] (runs); differences are ratios of steps."
+        )
+    if "accuracy" in measures:
+        yield ("Test accuracy in percent ± half of its 95% interval (runs); differences in points.")
+    yield "Intervals hold seeds and backbones; the test set is fixed."
+    tested = {run.task: run.spec.test_items for run in study.runs if run.task in tasks}
+    for task, items in tested.items():
+        if items:
+            whole = study.tasks[task].sizes["test"]
+            yield f"{task} is tested on {items:,} of {whole:,} examples."
+    if study.profile.name != "paper" and any(it["paper"] is not None for it in numbers):
+        yield f"The paper's backbone is GPT-2 (124M), the one here `{study.profile.backbone}`."
+    if comparison.note:
+        yield comparison.note
+    if {arm for arm, _ in study.taught} & set(comparison.arms):
+        yield f"{TAUGHT} A backbone was pretrained on this task or with the labels of its data."
 
 
-def percent(fraction: float) -> str:
-    return f"{100 * fraction:.1f}"
+def title_of(study: Study, task: str) -> str:
+    """What tables call a task: by its name, and whether training sees its whole test set."""
+    return f"{task} (fitting)" if study.tasks[task].fitting else task
 
 
-def duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+def cell_text(it: Mapping[str, object], steps: bool) -> str:
+    """`97.1 ± 0.8 (3)` of percent or `412 [350, 480] (12)` of logarithms of steps."""
+    runs, expected = int(it["runs"]), int(it["expected"])  # type: ignore[call-overload]
+    count = str(runs) if runs == expected else f"{runs} of {expected}"
+    for name, said in (("diverged", "diverged"), ("censored", "at the budget")):
+        if it[name]:
+            count += f", {it[name]} {said}"
+    mean, low, high = (float(it[name]) for name in ("mean", "low", "high"))  # type: ignore[arg-type]
+    if math.isnan(mean):
+        return f"{NONE} ({count})"
+    if steps:
+        interval = "" if math.isnan(low) else f" [{np.exp(low):,.0f}, {np.exp(high):,.0f}]"
+        return f"{np.exp(mean):,.0f}{interval} ({count})"
+    return f"{mean:.1f}" + ("" if math.isnan(low) else f" ± {high - mean:.1f}") + f" ({count})"
 
 
-def counted(counts: Mapping[str, int]) -> str:
-    """`a CPU: 3; a card: 2`."""
-    return "; ".join(f"{name}: {count}" for name, count in counts.items())
+def effect_text(it: Mapping[str, object], steps: bool) -> str:
+    """`+3.2 [1.0, 5.4]` in points or `×0.55 [0.40, 0.76]` as a ratio of steps."""
+    values = [float(it[name]) for name in ("estimate", "low", "high")]  # type: ignore[arg-type]
+    if math.isnan(values[0]):
+        return NONE
+    first, low, high = np.exp(values) if steps else values
+    text = f"×{first:.2f}" if steps else f"{first:+.1f}"
+    return (
+        text
+        if math.isnan(low)
+        else text + (f" [{low:.2f}, {high:.2f}]" if steps else f" [{low:+.1f}, {high:+.1f}]")
+    )
+
+
+def paper_table(name: str) -> Table:
+    """A table of the paper as it was printed, with its source and notes explained."""
+    table, tags = paper.table(name), paper.sources()
+    frame = paper.frame(name)
+    cells = [[table.cells[row, column] for column in table.columns] for row in table.rows]
+    texts = [[_printed(it.value, it.error) for it in row] for row in cells]
+    notes = [f"{row}, {column}: {it.note}." for (row, column), it in table.cells.items() if it.note]
+    used = dict.fromkeys(tag for it in table.cells.values() for tag in it.source.split(", "))
+    notes.append("Source: " + "; ".join(f"{tag} is {tags[tag]}" for tag in used) + ".")
+    caption = f"{table.unit[:1].upper()}{table.unit[1:]}"
+    caption += f"; ±: {table.error_is}" if table.error_is else ""
+    caption += f"; {table.note}." if table.note else "."
+    title = f"{table.title} ({table.section})"
+    if table.section[0].isdigit():  # a section of the paper, not another source
+        title = f"The paper's {table.called}: {table.title} (section {table.section})"
+    shown = pd.DataFrame(texts, index=list(table.rows), columns=list(table.columns))
+    return Table(f"paper-{name}", title, shown, frame, caption, " ".join(notes))
+
+
+def _printed(value: float | None, error: float | None) -> str:
+    if value is None:
+        return NONE
+    return f"{value:,.12g}" if error is None else f"{value:,.12g} ± {error:g}"
 
 
 def si(value: float) -> str:
@@ -85,4 +201,4 @@ def si(value: float) -> str:
     power = 0
     while abs(value) >= 999.5 and power < len(prefixes) - 1:
         value, power = value / 1000, power + 1
-    return f"{value:.3g} {prefixes[power]}"
+    return f"{value:.3g} {prefixes[power]}".rstrip()

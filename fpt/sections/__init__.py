@@ -1,1 +1,37 @@
-"""What each notebook shows: its arms, comparisons and claims, and the runs behind them."""
+"""The sections of the paper, one file for each notebook: what it compares, and what the paper
+printed beside it. Nothing here runs; `fpt.config` turns a section's arms into runs."""
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from ..files import FptError
+from .comparison import Comparison, Section
+
+NAMES = (
+    "tasks",
+    "transfer",
+    "modality",
+    "architecture",
+    "efficiency",
+    "overfitting",
+    "scaling",
+    "initialization",
+    "finetuning",
+    "attention",
+    "learning_rate",
+    "synthetic_pretraining",
+    "verdict",
+)
+
+
+def declared(name: str) -> Section:
+    """What the section `name` declares."""
+    if name not in NAMES:
+        raise FptError(f"There is no section {name!r}; the sections are {', '.join(NAMES)}.")
+    found: Section = import_module(f".{name}", __name__).SECTION
+    return found
+
+
+def comparisons() -> Mapping[str, tuple[Comparison, ...]]:
+    """The comparisons of every section, by its name."""
+    return {name: declared(name).comparisons for name in NAMES}

@@ -1,61 +1,86 @@
-"""One comparison: arms that stand in one table, and what the paper printed of them."""
+"""What a section declares: arms that stand in one table, the differences of interest between them,
+and what the paper printed of them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..paper import reader as paper
 
+Pair = tuple[str, str]
+
 
 @dataclass(frozen=True)
 class Comparison:
-    """`tables` are the paper's, in the order in which a number is looked for.
+    """Arms in one table. `pairs` are the differences of interest, first arm minus second.
 
-    `pairs` are the differences of interest, first arm minus second. `rows` has the arms that a
-    table calls otherwise than we do. A table whose columns are not tasks
-    names its one task in `task`, and in `columns` the column of each arm.
+    `paper` names the paper's tables, in the order in which a number is looked for. `rows` has the
+    arms that these tables call otherwise than we do. A table whose columns are not tasks names its
+    one task in `task`, and in `columns` the column of each arm. `note` is one sentence that a
+    reader of the table must know.
     """
 
     name: str
     title: str
     arms: tuple[str, ...]
-    tables: tuple[str, ...]
-    pairs: tuple[tuple[str, str], ...]
+    pairs: tuple[Pair, ...] = ()
+    paper: tuple[str, ...] = ()
     rows: Mapping[str, str] = field(default_factory=dict)
     task: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    section: str = ""  # whose runs are compared, where it is not called like the comparison
-
-    @property
-    def of(self) -> str:
-        """The section whose runs are compared."""
-        return self.section or self.name
+    note: str = ""
 
     def row(self, arm: str) -> str:
         return self.rows.get(arm, arm)
 
-    def knows(self, task: str) -> bool:
-        """Whether the paper has the task in one of the tables."""
-        if self.task is not None:
-            return task == self.task
-        return any(task in paper.table(table).columns for table in self.tables)
+    def places(self, table: str, row: str, column: str) -> list[tuple[str, str]]:
+        """The arms and tasks of ours that stand beside a cell of the paper's table."""
+        if table not in self.paper:
+            return []
+        return [
+            (arm, self.task or column)
+            for arm in self.arms
+            if self.row(arm) == row and (not self.task or self.columns.get(arm) == column)
+        ]
 
     def source(self, *arms: str) -> str | None:
-        """The first table that has a row for every one of `arms`; None where there is none."""
+        """The first of the paper's tables that has a row for every one of `arms`, if any."""
         rows = {self.row(arm) for arm in arms}
-        return next((name for name in self.tables if rows <= set(paper.table(name).rows)), None)
+        return next((name for name in self.paper if rows <= set(paper.table(name).rows)), None)
 
     def printed(self, arm: str, task: str, *beside: str) -> float | None:
-        """What the paper printed for an arm, in percent, in the first table that has it (and the
-        arms `beside` it); None where nothing."""
+        """What the paper printed for an arm, in percent, in the first table that has it and the
+        arms `beside` it; None if it printed nothing."""
         name = self.source(arm, *beside)
-        if name is None or not self.knows(task):
+        if name is None or (self.task is not None and task != self.task):
             return None
-        column = self.columns.get(arm) if self.task is not None else task
-        cell = paper.table(name).cells.get((self.row(arm), str(column)))
+        column = task if self.task is None else self.columns.get(arm, "")
+        cell = paper.table(name).cells.get((self.row(arm), column))
         return None if cell is None else cell.value
 
     def effect(self, a: str, b: str, task: str) -> float | None:
-        """Arm `a` minus arm `b` in points, both from one table; None where no table has both."""
+        """Arm `a` minus arm `b` in points, both from one table; None if no table has both."""
         first, second = self.printed(a, task, b), self.printed(b, task, a)
         return None if first is None or second is None else first - second
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one notebook shows: its comparisons, and the registered claims that it reports."""
+
+    comparisons: tuple[Comparison, ...] = ()
+    claims: tuple[str, ...] = ()  # names in fpt/analysis/registration.yaml
+
+
+def minus(first: str, *others: str) -> tuple[Pair, ...]:
+    """The first arm minus each of the others."""
+    return tuple((first, other) for other in others)
+
+
+def over(second: str, *others: str) -> tuple[Pair, ...]:
+    """Each of the others minus the second arm."""
+    return tuple((other, second) for other in others)
+
+
+def in_turn(*arms: str) -> tuple[Pair, ...]:
+    """Each arm minus the one before."""
+    return tuple(zip(arms[1:], arms[:-1], strict=True))

@@ -6,9 +6,9 @@ from typing import Any
 from ..files import FptError
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
-from .images import cifar10, cifar10_lra, digits, mnist, shapes
+from .images import cifar10, cifar10_lra, digits, mnist
 from .listops import listops
-from .proteins import families, homology
+from .proteins import homology
 from .text import authors, english, glue
 
 REGISTRY: dict[str, Callable[..., Task]] = {
@@ -20,8 +20,6 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "cifar10-lra": cifar10_lra,
     "homology": homology,
     "digits": digits,
-    "shapes": shapes,
-    "families": families,
     "authors": authors,
     "english": english,
     "glue": glue,

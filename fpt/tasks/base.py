@@ -181,11 +181,6 @@ class FiniteTask(Task):
         best = torch.bincount(self.labels("train"), minlength=self.classes).argmax()
         return {"majority": (self.labels("test") == best).double().mean().item()}
 
-    def linear_problem(self, split: str) -> tuple[Tensor, Tensor] | None:
-        """Features (N, F) float32 and labels (N,) int64 on which a linear classifier is a trivial
-        baseline; None if the task has no such baseline."""
-        return None
-
 
 def resolve(name: str, given: Mapping[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
     """The options of task `name`: those `given`, and the defaults of all others.

@@ -214,11 +214,9 @@ def bit_memory(**given: Any) -> BitMemory:
 
 
 def bit_xor(**given: Any) -> BitXor:
-    """Options: n bits per string (at most 256); sizes of the splits if not all inputs fit."""
+    """Options: n bits per string; sizes of the splits if not all inputs fit."""
     options = resolve("bit-xor", given, {"n": 5, "valid": 1000, "test": 2000})
     n = options["n"]
-    if n > 256:
-        raise FptError(f"option 'n' of task 'bit-xor' must be at most 256, not {n}.")
     every_input = 4**n <= ALL_INPUTS
     if every_input:
         options |= dict.fromkeys(EVALUATED, 4**n)

@@ -143,17 +143,8 @@ def data_note(task: object) -> str | None:
     digest = dataset_digest(dataset)
     expected = manifest_entry(dataset.key).get("digest", dataset.source.get("digest"))
     if expected is None:
-        return _unlisted(dataset.key, digest)
+        return f"data set {dataset.key} (digest {digest[:12]}) is not in data/manifest.json"
     if expected == digest:
         return None
     found = f"data set {dataset.key} has digest {digest[:12]}"
     return f"{found}, not {expected[:12]} as in data/manifest.json"
-
-
-def _unlisted(key: str, digest: str) -> str:
-    return f"data set {key} (digest {digest[:12]}) is not in data/manifest.json"
-
-
-def listed_since() -> list[str]:
-    """The notes of older records about data sets that the manifest lists by now, unchanged."""
-    return [_unlisted(key, entry["digest"]) for key, entry in read_manifest().items()]

@@ -1,4 +1,4 @@
-"""Image tasks: mnist, cifar10, cifar10-lra, and stand-ins that need no network: digits, shapes.
+"""Image tasks: mnist, cifar10, cifar10-lra, and digits, which needs no network.
 
 Token form and normalisation follow paper section 2.2 (paper and released code); patches are cut
 row by row, a token's values in the order (row, column, channel).
@@ -6,7 +6,7 @@ row by row, a token's values in the order (row, column, channel).
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -85,10 +85,6 @@ class ImageTask(FiniteTask):
     def labels(self, split: str) -> Tensor:
         return self.chosen(split, torch.arange(self.sizes[split]), "cpu")[1]
 
-    def linear_problem(self, split: str) -> tuple[Tensor, Tensor]:
-        images, labels = self.chosen(split, torch.arange(self.sizes[split]), "cpu")
-        return self.pixels(images).flatten(1), labels
-
     def example(self, split: str, index: int) -> Example:
         image, label = self.chosen(split, torch.tensor(index), "cpu")
         return Example(answer=self.names[int(label)], image=self.pixels(image))
@@ -146,15 +142,10 @@ def transform(images: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _image_task(
-    name: str,
-    given: Mapping[str, Any],
-    dataset: Dataset,
-    sizes: Mapping[str, int],
-    allowed: Mapping[str, Any] | None = None,
-    **form: Any,
+    name: str, options: dict[str, Any], dataset: Dataset, sizes: Mapping[str, int], **form: Any
 ) -> ImageTask:
-    """The task `name` on a data set of these sizes; the options are `train` and those `allowed`."""
-    options = resolve(name, given, {**(allowed or {}), "train": sizes["train"]})
+    """The task `name` on a data set of these sizes, of whose training examples the option `train`
+    says how many are used."""
     train, available = options["train"], sizes["train"]
     if train > available:
         raise FptError(f"option 'train' of task {name!r} must be at most {available}, not {train}.")
@@ -164,15 +155,16 @@ def _image_task(
 
 def mnist(**given: Any) -> ImageTask:
     """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
-    form: dict[str, Any] = {"dim": 16, "length": 64, "patch": 4, "pad": 2, "random_order": SHUFFLED}
-    form["allowed"] = {"size": (32, 28)}
-    task = _image_task("mnist", given, data.MNIST_DATA, data.MNIST_SIZES, **form)
-    return task if task.options["size"] == 32 else replace(task, length=49, pad=0)
+    options = resolve("mnist", given, {"size": (32, 28), "train": data.MNIST_SIZES["train"]})
+    length, pad = (64, 2) if options["size"] == 32 else (49, 0)
+    form = {"dim": 16, "length": length, "patch": 4, "pad": pad, "random_order": SHUFFLED}
+    return _image_task("mnist", options, data.MNIST_DATA, data.MNIST_SIZES, **form)
 
 
 def _cifar(name: str, given: Mapping[str, Any], **form: Any) -> ImageTask:
+    options = resolve(name, given, {"train": data.CIFAR_SIZES["train"]})
     form |= {"augmented": True, "random_order": SHUFFLED, "names": CIFAR_CLASSES}
-    return _image_task(name, given, data.CIFAR_DATA, data.CIFAR_SIZES, **form)
+    return _image_task(name, options, data.CIFAR_DATA, data.CIFAR_SIZES, **form)
 
 
 def cifar10(**given: Any) -> ImageTask:
@@ -183,21 +175,15 @@ def cifar10(**given: Any) -> ImageTask:
 
 def cifar10_lra(**given: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    form: dict[str, Any] = {"dim": 1, "length": 1024, "patch": 1, "mean": (0.5,), "std": (0.5,)}
-    return _cifar("cifar10-lra", given, **form, grey=True)
+    half = (0.5,)
+    return _cifar("cifar10-lra", given, dim=1, length=1024, patch=1, mean=half, std=half, grey=True)
 
 
 def digits(**given: Any) -> ImageTask:
     """scikit-learn's 8x8 handwritten digits, each somewhere on a 10x10 field: 4 tokens of 5x5.
 
-    A stand-in, not MNIST.
+    It stands in for MNIST on a machine without a network, and is not MNIST.
     """
-    form: dict[str, Any] = {"dim": 25, "length": 4, "patch": 5, "levels": 16}
-    return _image_task("digits", given, data.DIGITS_DATA, data.DIGITS_SIZES, **form)
-
-
-def shapes(**given: Any) -> ImageTask:
-    """Generated 32x32 colour images of ten shapes, in the tokens of cifar10. A stand-in."""
-    form: dict[str, Any] = {"dim": 48, "length": 64, "patch": 4, "mean": (0.5,), "std": (0.25,)}
-    form |= {"names": data.SHAPES, "augmented": True, "random_order": SHUFFLED}
-    return _image_task("shapes", given, data.SHAPES_DATA, data.SHAPES_SIZES, **form)
+    options = resolve("digits", given, {"train": data.DIGITS_SIZES["train"]})
+    form = {"dim": 25, "length": 4, "patch": 5, "levels": 16}
+    return _image_task("digits", options, data.DIGITS_DATA, data.DIGITS_SIZES, **form)

@@ -55,9 +55,6 @@ class ListOps(SequenceTask):
         correct = best[roots["test"]] == self.labels("test")
         return super().measure_floors() | {"root operator": correct.double().mean().item()}
 
-    def linear_problem(self, split: str) -> None:
-        return None
-
     def example(self, split: str, index: int) -> Example:
         tokens, label = self.sequence(split, index)
         words = [("[" if OPERATOR <= t < CLOSE else "") + SYMBOLS[t] for t in tokens]
@@ -107,12 +104,10 @@ def _build(options: dict[str, Any], rng: np.random.Generator) -> Arrays:
     if options["variant"] == "released":
         sequences = [tokens[tokens != CLOSE][:RELEASED_LENGTH] for tokens in sequences]
     arrays: Arrays = {}
-    first = 0
-    for split in SPLITS:
-        part = slice(first, first + options[split])
-        arrays |= end_to_end(split, sequences[part], values[part])
-        arrays[f"{split}_depths"] = depths[part]
-        first = part.stop
+    ends = np.cumsum([options[split] for split in SPLITS]).tolist()
+    for split, first, end in zip(SPLITS, [0, *ends], ends, strict=False):
+        arrays |= end_to_end(split, sequences[first:end], values[first:end])
+        arrays[f"{split}_depths"] = depths[first:end]
     return arrays
 
 

@@ -1,21 +1,11 @@
-"""Prepare data sets and write the committed manifest.
+"""The data of tasks that are named on the command line."""
 
-`python -m fpt.tasks.manifest TASK[:k=v,...] ...` sets the entries of these tasks (default: all).
-Everything else only reads the manifest.
-"""
+import yaml
 
-import json
-import sys
-import warnings
-from collections.abc import Iterable
-
-from ..files import DATA, FptError, write_json
-from . import TASKS, Task, get_task
+from ..files import FptError
+from . import Task, get_task
 from .base import FiniteTask
-from .datasets import data_note, read_manifest
-
-# L-BFGS on unscaled features, weak L2 penalty: the textbook multinomial logistic regression.
-LINEAR_SETTINGS = {"solver": "lbfgs", "C": 1.0, "max_iter": 100}
+from .datasets import data_note
 
 
 def prepare(task: Task) -> str:
@@ -26,53 +16,15 @@ def prepare(task: Task) -> str:
     return f"{task.name}: {data}, {task.digest()[:12]}" + (f" ({note})" if note else "")
 
 
-def linear_floor(task: FiniteTask) -> float | None:
-    """Test accuracy of logistic regression fitted on train; None if the task has no such
-    baseline."""
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
-    train, test = task.linear_problem("train"), task.linear_problem("test")
-    if train is None or test is None:
-        return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the settings are fixed
-        model = LogisticRegression(**LINEAR_SETTINGS).fit(train[0].numpy(), train[1].numpy())
-    return float((model.predict(test[0].numpy()) == test[1].numpy()).mean())
-
-
-def write_manifest(tasks: Iterable[Task]) -> None:
-    """Set the manifest's entries of `tasks` from the data that are here; other tasks' and what is
-    not computed here, such as licences, stay."""
-    for task in tasks:
-        if isinstance(task, FiniteTask):
-            manifest, key = read_manifest(), task.dataset.key
-            entry, floors = manifest.get(key, {}), task.measure_floors()
-            if (accuracy := linear_floor(task)) is not None:
-                floors["linear classifier"] = accuracy
-            entry |= {**task.source(), "examples": task.sizes, "digest": task.digest()}
-            entry["floors"] = {**entry.get("floors", {}), task.name: floors}
-            write_json(DATA / "manifest.json", dict(sorted({**manifest, key: entry}.items())))
-
-
 def parse_task(text: str) -> Task:
-    """`name` or `name:option=value,...`, values in JSON where they are JSON."""
+    """The task of `name` or `name:option=value,...`, each value in YAML; FptError for other text
+    and as `get_task`."""
     name, _, rest = text.partition(":")
-    options = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = part.partition("=")
-        if not equals or key in options:
-            raise FptError(f"{text!r} is not of the form TASK or TASK:option=value,option=value.")
-        try:
-            options[key] = json.loads(value)
-        except ValueError:
-            options[key] = value
-    return get_task(name, **options)
-
-
-if __name__ == "__main__":
     try:
-        write_manifest(map(parse_task, sys.argv[1:] or TASKS))
-    except FptError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+        given = [part.split("=") for part in rest.split(",") if part]
+        options = {key: yaml.safe_load(value) for key, value in given}
+    except (ValueError, yaml.YAMLError) as error:
+        raise FptError(
+            f"{text!r} is not of the form TASK or TASK:option=value,option=value."
+        ) from error
+    return get_task(name, **options)

@@ -64,15 +64,6 @@ class SequenceTask(FiniteTask):
         start, end = arrays[f"{split}_starts"][index : index + 2].tolist()
         return arrays[f"{split}_tokens"][start:end].tolist(), int(arrays[f"{split}_labels"][index])
 
-    def linear_problem(self, split: str) -> tuple[Tensor, Tensor] | None:
-        """The square root of how often each symbol occurs, which evens out the variance."""
-        arrays = load(self.dataset)
-        lengths = arrays[f"{split}_starts"].diff()
-        rows = torch.arange(len(lengths)).repeat_interleave(lengths)
-        index = rows * self.dim + arrays[f"{split}_tokens"].long()
-        counts = torch.bincount(index, minlength=len(lengths) * self.dim).view(-1, self.dim)
-        return counts.float().sqrt(), self.labels(split)
-
 
 def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) -> Arrays:
     """The arrays of one split from its sequences (tokens from 0 to 255) and labels. FptError for

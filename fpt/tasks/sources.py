@@ -17,6 +17,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,15 +38,17 @@ Kind = Literal["model", "dataset"]
 
 @dataclass(frozen=True)
 class Repository:
-    """A data set repository on the hub."""
+    """A data set repository on the hub, with parquet files."""
 
     name: str  # OWNER/REPO
     revision: str  # a commit, or LOCKED
     files: dict[str, str]  # split -> file in the repository
 
-    def fetch(self, split: str) -> Path:
-        """The local path of the file of one split; FptError as `fetch`."""
-        return fetch(self.name, self.files[split], self.revision, "dataset")
+    def columns(self, split: str, *names: str) -> list[list[Any]]:
+        """The values of each of the columns `names` in the file of one split. FptError as `fetch`
+        and `read_table`."""
+        table = read_table(fetch(self.name, self.files[split], self.revision, "dataset"), *names)
+        return [table[name].to_pylist() for name in names]
 
 
 def fetch(repo: str, file: str, revision: str, kind: Kind = "model") -> Path:
@@ -108,14 +111,9 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, computed again if the file changes. FptError if it cannot be read."""
-    try:
-        return _digest(path, path.stat().st_ino, path.stat().st_mtime_ns)
-    except OSError as error:
-        raise FptError(
-            f"Cannot read {path} ({error.strerror}); give this user the right to read it, or fetch "
-            "or pretrain it again."
-        ) from error
+    """SHA-256 of a file, computed again if the file changes."""
+    version = path.stat()
+    return _digest(path, version.st_ino, version.st_mtime_ns)
 
 
 @lru_cache(maxsize=8)
@@ -125,21 +123,15 @@ def _digest(path: Path, *version: int) -> str:
 
 
 def read_table(path: Path, *columns: str) -> pa.Table:
-    """The table in a parquet file; FptError if it is damaged or lacks one of `columns`."""
+    """The `columns` of a parquet file; FptError if it is damaged or lacks one of them."""
     try:
-        table = pq.read_table(path)
+        return pq.read_table(path, columns=list(columns))
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise FptError(
-            f"{path} is not a whole parquet file ({reason}); remove it and fetch it again."
+            f"{path} is not a whole parquet file with columns {', '.join(columns)} ({reason}); "
+            "remove it and fetch it again."
         ) from error
-    for column in columns:
-        if column not in table.column_names:
-            raise FptError(
-                f"{path} has no column {column!r} but {', '.join(table.column_names)}; it is not "
-                "the file that is expected there."
-            )
-    return table
 
 
 def decode_image(value: dict[str, Any], mode: str | None = None) -> np.ndarray:
@@ -191,13 +183,6 @@ def documents(files: Iterable[str], by_line: bool = False) -> Iterator[str]:
         lines = read_lines(corpus_file(name))
         if by_line:
             yield from (line.rstrip("\n") for line in lines if line.strip())
-            continue
-        part: list[str] = []
-        for line in lines:
-            if line.strip() == END:
-                yield "".join(part)
-                part = []
-            else:
-                part.append(line)
-        if part:
-            yield "".join(part)
+        else:
+            parts = groupby(lines, lambda line: line.strip() == END)
+            yield from ("".join(part) for is_end, part in parts if not is_end)

@@ -25,7 +25,7 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from itertools import islice, pairwise
-from typing import Any
+from typing import Any, AnyStr, NamedTuple
 
 import numpy as np
 import torch
@@ -36,66 +36,52 @@ from .base import Batch, Device, Example, FiniteTask, Kind, resolve
 from .datasets import Arrays, Dataset, hub_dataset, load
 from .rng import numpy_generator
 from .sequences import SYMBOLS, TextTask, encode, end_to_end
-from .sources import ENGLISH, ENGLISH_HELD_OUT, Repository, documents, read_table
+from .sources import ENGLISH, ENGLISH_HELD_OUT, Repository, documents
 
 PREPARATION = 1
 GLUE_LENGTH = 512  # bytes of a text or of both texts of a pair; longer ones are cut
 
 
-@dataclass(frozen=True)
-class Subset:
-    """One of GLUE's tasks: its columns of text, its labels by number, and the examples in its
-    training set, those taken from there for `valid`, and those in its validation set."""
+class Subset(NamedTuple):
+    """One of GLUE's tasks: its columns of text, its labels by number, and the examples in train,
+    valid and test."""
 
     columns: tuple[str, ...]
     names: tuple[str, ...]
-    train: int
-    valid: int
-    test: int
+    sizes: tuple[int, int, int]
 
 
 SUBSETS: Mapping[str, Subset] = {
-    "sst2": Subset(("sentence",), ("negative", "positive"), 67_349, 1_000, 872),
-    "cola": Subset(("sentence",), ("unacceptable", "acceptable"), 8_551, 500, 1_043),
-    "mrpc": Subset(("sentence1", "sentence2"), ("different", "equivalent"), 3_668, 300, 408),
-    "rte": Subset(("sentence1", "sentence2"), ("entailment", "no entailment"), 2_490, 200, 277),
-    "qnli": Subset(("question", "sentence"), ("answered", "not answered"), 104_743, 2_000, 5_463),
+    "sst2": Subset(("sentence",), ("negative", "positive"), (66_349, 1_000, 872)),
+    "cola": Subset(("sentence",), ("unacceptable", "acceptable"), (8_051, 500, 1_043)),
+    "mrpc": Subset(("sentence1", "sentence2"), ("different", "equivalent"), (3_368, 300, 408)),
+    "rte": Subset(("sentence1", "sentence2"), ("entailment", "no entailment"), (2_290, 200, 277)),
 }
 
 
-def _glue(name: str) -> Dataset:
+def _glue_data(name: str) -> Dataset:
     subset = SUBSETS[name]
-    repository = Repository(
-        "nyu-mll/glue",
-        "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
-        {
-            "train": f"{name}/train-00000-of-00001.parquet",
-            "test": f"{name}/validation-00000-of-00001.parquet",
-        },
-    )
+    files = {split: f"{name}/{split}-00000-of-00001.parquet" for split in ("train", "validation")}
+    repository = Repository("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c", files)
+
+    def read(split: str) -> tuple[list[np.ndarray], np.ndarray]:
+        *columns, labels = repository.columns(split, *subset.columns, "label")
+        texts = [encode(GLUE_LENGTH, *row) for row in zip(*columns, strict=True)]
+        return texts, np.array(labels, np.uint8)
 
     def build() -> Arrays:
-        texts, labels = {}, {}
-        for split in repository.files:
-            table = read_table(repository.fetch(split), *subset.columns, "label")
-            columns = [table[column].to_pylist() for column in subset.columns]
-            texts[split] = [encode(GLUE_LENGTH, *row) for row in zip(*columns, strict=True)]
-            labels[split] = table["label"].to_numpy().astype(np.uint8)
-        order = numpy_generator("glue", name).permutation(len(labels["train"]))
-        arrays = end_to_end("test", texts["test"], labels["test"])
-        for split, rows in {"train": order[subset.valid :], "valid": order[: subset.valid]}.items():
-            chosen = [texts["train"][row] for row in rows]
-            arrays |= end_to_end(split, chosen, labels["train"][rows])
+        texts, labels = read("train")
+        arrays = end_to_end("test", *read("validation"))
+        order, count = numpy_generator("glue", name).permutation(len(labels)), subset.sizes[1]
+        for split, rows in {"train": order[count:], "valid": order[:count]}.items():
+            arrays |= end_to_end(split, [texts[row] for row in rows], labels[rows])
         return arrays
 
     return hub_dataset(f"glue-{name}", PREPARATION, repository, build, subset=name)
 
 
-GLUE = {name: _glue(name) for name in SUBSETS}
-
-
 def glue(**given: Any) -> TextTask:
-    """Option subset: "sst2" (sentiment), "cola" (grammar), "mrpc" (paraphrase), "rte" or "qnli"
+    """Option subset: "sst2" (sentiment), "cola" (grammar), "mrpc" (paraphrase) or "rte"
     (inference), fetched from the hub on first use."""
     options = resolve("glue", given, {"subset": tuple(SUBSETS)})
     subset = SUBSETS[options["subset"]]
@@ -105,12 +91,8 @@ def glue(**given: Any) -> TextTask:
         length=GLUE_LENGTH,
         classes=len(subset.names),
         names=subset.names,
-        sizes={
-            "train": subset.train - subset.valid,
-            "valid": subset.valid,
-            "test": subset.test,
-        },
-        dataset=GLUE[options["subset"]],
+        sizes=dict(zip(("train", "valid", "test"), subset.sizes, strict=True)),
+        dataset=_glue_data(options["subset"]),
     )
 
 
@@ -161,19 +143,24 @@ class NextByteTask(FiniteTask):
         return Example(answer=answer, text=text[:-1].decode("utf-8", "replace"))
 
 
+def cut(text: AnyStr, size: int) -> list[AnyStr]:
+    """The whole pieces of `size` characters or bytes, without what is left at the end."""
+    return [text[i : i + size] for i in range(0, len(text) - size + 1, size)]
+
+
 def _english() -> Arrays:
     arrays: Arrays = {}
     for split, files in ENGLISH_FILES.items():
-        wanted, found = ENGLISH_PASSAGES[split], np.empty((0, ENGLISH_LENGTH + 1), np.uint8)
+        found: list[bytes] = []
+        wanted, size = ENGLISH_PASSAGES[split], ENGLISH_LENGTH + 1
         for book in documents(files):
-            text = np.frombuffer(" ".join(book.split()).encode(), np.uint8)
-            whole = len(text) - len(text) % (ENGLISH_LENGTH + 1)
-            found = np.concatenate([found, text[:whole].reshape(-1, ENGLISH_LENGTH + 1)])
+            found += cut(" ".join(book.split()).encode(), size)
             if len(found) >= 4 * wanted:  # enough to draw from
                 break
-        _check_count(f"of {ENGLISH_LENGTH + 1} bytes", len(found), wanted, files)
-        rows = numpy_generator("english", split).permutation(len(found))
-        arrays[f"{split}_text"] = found[rows[:wanted]]
+        _check_count(f"of {size} bytes", len(found), wanted, files)
+        rows = numpy_generator("english", split).permutation(len(found))[:wanted]
+        text = np.frombuffer(b"".join(found[row] for row in rows), np.uint8)
+        arrays[f"{split}_text"] = text.reshape(-1, size)
     return arrays
 
 
@@ -243,10 +230,9 @@ def passages(
 ) -> Iterator[str]:
     """The passages of an author's books that neither name the author nor have a run of words in
     `taken`, in random order."""
-    size = AUTHORS_LENGTH
-    cut = [text[i : i + size] for text in texts for i in range(0, len(text) - size + 1, size)]
-    for row in rng.permutation(len(cut)):
-        passage = cut[row]
+    found = [passage for text in texts for passage in cut(text, AUTHORS_LENGTH)]
+    for row in rng.permutation(len(found)):
+        passage = found[row]
         if author.lower() not in passage.lower() and taken.isdisjoint(runs_of_words(passage)):
             yield passage
 

@@ -1,6 +1,6 @@
 """Checkpoints of a pack: tensors and history in one safetensors file, written atomically.
 
-There is no generator state in them: every random draw is keyed by run and step (`fpt.tasks.rng`).
+They need no generator state, since every random draw is keyed by run and step (`fpt.tasks.rng`).
 """
 
 import hashlib
@@ -30,6 +30,7 @@ class Progress:
     process_seconds: float = 0.0  # its share of the processor time of the pack's process
     status: str = "running"
     metrics: dict[str, float] = field(default_factory=dict)
+    cost: dict[str, float] = field(default_factory=dict)  # beside seconds
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], history: Mapping[str, Any]) -> None:
@@ -57,16 +58,6 @@ def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
             stacklevel=2,
         )
         return None
-
-
-def members(path: Path) -> list[str]:
-    """Keys of the runs of the pack that is stored in `path`; none if it cannot be read."""
-    try:
-        with safe_open(path, "pt") as file:
-            keys: list[str] = json.loads((file.metadata() or {})["history"])["keys"]
-            return keys
-    except (SafetensorError, OSError, ValueError, KeyError):
-        return []
 
 
 def _digest(tensors: Mapping[str, Tensor], history: str) -> str:

@@ -1,9 +1,9 @@
-"""Which device and precision a training uses, and what it says of them in a record."""
+"""The device and precision of a training, and how a record describes them."""
 
 import ctypes
 import platform
 import resource
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.metadata import version
 from typing import Any
@@ -14,7 +14,7 @@ from ..files import FptError
 
 
 def choose(name: str = "auto") -> torch.device:
-    """`auto` is CUDA where there is one, else the CPU."""
+    """The device of this name; `auto` is CUDA if there is a GPU, else the CPU."""
     if name not in ("auto", "cpu", "cuda"):
         raise FptError(f"There is no device {name!r}; choose one of auto, cpu, cuda.")
     if name == "auto":
@@ -33,7 +33,7 @@ def autocast(device: torch.device) -> AbstractContextManager[Any]:
 
 @cache
 def keep_memory() -> None:
-    """Ask glibc, where it is the C library, to keep memory that is freed for the next tensors.
+    """Ask glibc, if it is the C library, to keep freed memory for the next tensors.
 
     By default it hands blocks as large as a pack's activations (1 MB) back to the kernel when a
     step ends, and the next step pays for every page again.
@@ -46,7 +46,7 @@ def keep_memory() -> None:
 
 
 def environment(device: torch.device) -> dict[str, Any]:
-    """What a record says of where it was made."""
+    """Hardware, precision and versions, for a record."""
     cuda = device.type == "cuda"
     return {
         "device": torch.cuda.get_device_name(device) if cuda else _processor(),
@@ -70,7 +70,7 @@ def _processor() -> str:
     return f"{platform.machine()} CPU"
 
 
-# What torch says, in a plain RuntimeError, where a CPU has no memory for a tensor.
+# Parts of the plain RuntimeError that torch raises if a CPU has no memory for a tensor.
 NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "Storage size calculation overflowed")
 
 
@@ -78,21 +78,9 @@ def out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or any(it in str(error) for it in NO_MEMORY)
 
 
-def reset_peak_memory(device: torch.device) -> None:
-    """Begin to measure `peak_memory` anew."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        return
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)  # what `keep_memory` kept of the pack before
-    with suppress(OSError), open("/proc/self/clear_refs", "w") as file:  # Linux
-        file.write("5")
-
-
 def peak_memory(device: torch.device) -> int:
-    """Bytes: the peak of the CUDA allocator, or of the process with its libraries; since the last
-    reset, but on a system other than Linux since the process began."""
+    """Bytes: the peak of the CUDA allocator since it was reset, or of the process with its
+    libraries since it began."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,10 +1,10 @@
 """How many parameters each trainable group has, and what the frozen backbone computes."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache
 
-from ..backbones import LAST_ATTENTION, Backbone, backbone, build, group_of, trained_group
+from ..backbones import Backbone, backbone, build, group_of
 from ..backbones.layers import matrices
 from ..spec import RunSpec
 from ..tasks import Task
@@ -27,38 +27,10 @@ def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
     return counts
 
 
-def total_count(spec: Backbone, task: Task) -> int:
-    """All parameters of a run's model and of the language model behind it: with every row of the
-    positions, and the table of words, which no task uses. The paper's shares are of these."""
-    counts = parameter_counts(spec, task) | {"positions": spec.positions * spec.width}
-    return sum(counts.values()) + spec.vocabulary * spec.width
-
-
-def trained_count(spec: Backbone, task: Task, trainable: Collection[str]) -> int:
-    """Parameters that a run trains, by the groups or the part of one that it names."""
-    counts = parameter_counts(spec, task)
-    if LAST_ATTENTION in trainable and "attention" not in trainable:
-        counts[LAST_ATTENTION] = sum(
-            size
-            for name, size in _sizes(spec).items()
-            if trained_group(spec, name, (LAST_ATTENTION,))
-        )
-    return sum(counts.get(group, 0) for group in trainable)
-
-
 @cache
 def _sizes(spec: Backbone) -> Mapping[str, int]:
     """Of the backbone's parameters, by name."""
     return {name: parameter.numel() for name, parameter in build(spec).named_parameters()}
-
-
-def paper_count(layers: int, width: int, tokens: int = 64, dim: int = 16, classes: int = 10) -> int:
-    """Trained parameters by the paper's own counting (Table 8 and its appendix).
-
-    It takes CIFAR-10 tokens of 16 numbers, no output bias and no final layer norm:
-    width * classes + (dim + 1) * width + 4 * layers * width + tokens * width.
-    """
-    return width * (classes + dim + 1 + 4 * layers + tokens)
 
 
 @cache

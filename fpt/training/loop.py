@@ -1,4 +1,4 @@
-"""The one optimisation loop: a pack from its first step, or its checkpoint, to its numbers.
+"""The one optimisation loop: it trains a pack from its first step, or its checkpoint, to the end.
 
 Every `eval_every` steps the runs are evaluated on validation. A run ends at its last step, after
 `patience` evaluations without a better validation accuracy, or when it diverges; then it leaves the
@@ -30,6 +30,8 @@ from .packing import Adam, losses
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
 AFTER_THRESHOLD = 2  # evaluations that a run goes on for
+SUMS = ("train_loss", "gradient_norm", "clipped")  # per run, since the last evaluation
+COUNTS = ("alive", "step", "summed")  # of a loop, as a checkpoint has them
 
 
 def reached(accuracies: Sequence[float], threshold: float) -> int | None:
@@ -57,47 +59,31 @@ class Loop:
             round_frozen(self.model.backbone)
         self.alive = list(range(len(specs)))
         values = self.rows.values
+        moments = {"first": torch.zeros_like(values), "second": torch.zeros_like(values)}
         self._hold(
-            {
-                "values": values,
-                "frozen": self.frozen.values,
-                "best": values.clone(),
-                "first": torch.zeros_like(values),
-                "second": torch.zeros_like(values),
-            }
+            {"values": values, "frozen": self.frozen.values, "best": values.clone(), **moments}
         )
         self.selected: dict[int, Tensor] = {}  # rows of the runs that have left, on the CPU
         self.progress = [Progress() for _ in specs]
         self.step = 0
         self._reset_sums()
 
-    def _tensors(self) -> dict[str, Tensor]:
-        """The state of training: tensors with one row per run that is alive."""
-        return {
-            "values": self.rows.values,
-            "frozen": self.frozen.values,
-            "best": self.best,  # trained values at the best validation so far
-            "first": self.adam.first,
-            "second": self.adam.second,
-        }
-
-    def _hold(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go on with these `_tensors` of the runs that are alive."""
+    def _hold(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with this state of training, one row per run that is alive: trained and frozen
+        values, the trained values at the best validation so far, and Adam's two moments."""
         specs = [self.specs[index] for index in self.alive]
-        self.rows.bind(tensors["values"])
-        self.frozen.bind(tensors["frozen"])
-        self.best = tensors["best"]
-        lr, clip = (
-            torch.tensor(values, device=self.device, dtype=torch.float32)[:, None]
-            for values in ([spec.lr for spec in specs], [spec.clip for spec in specs])
-        )
+        self.state = state
+        self.rows.bind(state["values"])
+        self.frozen.bind(state["frozen"])
+        lr = torch.tensor([[spec.lr] for spec in specs], device=self.device)
+        clip = torch.tensor([[spec.clip] for spec in specs], device=self.device)
         mask = self.rows.mask([spec.trainable for spec in specs])
         self.adam = Adam(self.rows, lr, clip, mask)
-        self.adam.first, self.adam.second = tensors["first"], tensors["second"]
+        self.adam.first, self.adam.second = state["first"], state["second"]
 
     def _reset_sums(self) -> None:
-        """Sums since the last evaluation, per run: loss, gradient norm, clipped steps."""
-        self.sums = torch.zeros(3, len(self.alive), device=self.device)
+        """Begin to add up `SUMS` anew."""
+        self.sums = torch.zeros(len(SUMS), len(self.alive), device=self.device)
         self.summed = 0
 
     # ---------------------------------------------------------------------------------- training
@@ -151,7 +137,8 @@ class Loop:
             loss.sum().backward()
         self.step += 1
         norms = self.adam.step(self.step)
-        self.sums += torch.stack([loss.detach(), norms, (norms > self.adam.clip[:, 0]).float()])
+        clipped = norms > self.adam.clip[:, 0]
+        self.sums += torch.stack([loss.detach(), norms, clipped])
         self.summed += 1
 
     # -------------------------------------------------------------------------------- evaluation
@@ -164,65 +151,53 @@ class Loop:
         return evaluate(self.model, split, seeds, self.device, at_most)
 
     def validate(self) -> None:
-        """One point of every learning curve, from the validation set."""
+        """Add a point to every learning curve, from the validation set."""
         seen = self.evaluate("valid", self.alive, self.specs[0].eval_items)
-        sums = (self.sums / max(1, self.summed)).tolist()
+        means = (self.sums / max(1, self.summed)).T.tolist()
         for row, index in enumerate(self.alive):
-            progress = self.progress[index]
-            train_loss, norm, clipped = (values[row] for values in sums)
-            accuracy, loss = seen[row]["accuracy"], seen[row]["loss"]
-            if not all(map(math.isfinite, (train_loss, norm, loss))):
+            progress, accuracy = self.progress[index], seen[row]["accuracy"]
+            point = dict(zip(SUMS, means[row], strict=True)) | {"step": self.step}
+            point |= {"valid_loss": seen[row]["loss"], "valid_accuracy": accuracy}
+            if not all(map(math.isfinite, point.values())):
                 progress.status = "diverged"
                 continue
-            progress.curve.append(
-                {
-                    "step": self.step,
-                    "train_loss": train_loss,
-                    "valid_loss": loss,
-                    "valid_accuracy": accuracy,
-                    "gradient_norm": norm,
-                    "clipped": clipped,
-                }
-            )
+            progress.curve.append(point)
             progress.waited += 1
             if accuracy > progress.best_accuracy:
                 progress.best_accuracy, progress.best_step = accuracy, self.step
                 progress.waited = 0
-                self.best[row] = self.rows.values[row]
+                self.state["best"][row] = self.rows.values[row]
         self._reset_sums()
 
     def finish_runs(self) -> None:
         """Test the runs that end here and let the others go on without them."""
-        ends = [self._ends(index) for index in self.alive]
-        if not any(ends):
+        indices = [index for index in self.alive if self._ends(index)]
+        if not indices:
             return
-        leave = torch.tensor(ends, device=self.device)
-        tensors = self._tensors()
-        last, best = tensors["values"][leave], tensors["best"][leave]
-        indices = [index for index, ending in zip(self.alive, ends, strict=True) if ending]
+        leave = torch.tensor([index in indices for index in self.alive], device=self.device)
+        state = self.state
+        last, best = state["values"][leave], state["best"][leave]
         self.rows.bind(best)
-        self.frozen.bind(tensors["frozen"][leave])
+        self.frozen.bind(state["frozen"][leave])
         last_is_best = (last == best).all(1).tolist()
         tested = self.evaluate("test", indices, self.specs[0].test_items)
-        endless = not self.task.sizes["train"]  # then training and test examples are of one kind
-        seen = [{}] * len(indices) if endless else self.evaluate("train", indices, TRAIN_ITEMS)
+        seen = []
+        if self.task.sizes["train"]:  # if it is endless, its examples are like those of the test
+            seen = self.evaluate("train", indices, TRAIN_ITEMS)
         for row, index in enumerate(indices):
             progress = self.progress[index]
             self.selected[index] = best[row].to("cpu", copy=True)
             if progress.status == "running":
                 progress.status = "done"
-            progress.metrics = {f"test_{name}": value for name, value in tested[row].items()}
-            scored = {name: seen[row][name] for name in ("accuracy", "items") if name in seen[row]}
-            progress.metrics |= {f"train_{name}": value for name, value in scored.items()}
+            metrics = {f"test_{name}": value for name, value in tested[row].items()}
+            if seen:
+                metrics |= {f"train_{name}": seen[row][name] for name in ("accuracy", "items")}
             if last_is_best[row]:
-                progress.metrics["last_test_accuracy"] = tested[row]["accuracy"]
-            progress.metrics |= {
-                "valid_accuracy": max(0.0, progress.best_accuracy),
-                "best_step": progress.best_step,
-                "steps": self.step,
-            }
+                metrics["last_test_accuracy"] = tested[row]["accuracy"]
+            metrics["valid_accuracy"] = max(0.0, progress.best_accuracy)
+            progress.metrics = metrics | {"best_step": progress.best_step, "steps": self.step}
         self.alive = [index for index in self.alive if index not in indices]
-        self._hold({name: tensor[~leave] for name, tensor in tensors.items()})
+        self._hold({name: tensor[~leave] for name, tensor in state.items()})
         self._reset_sums()
 
     def _ends(self, index: int) -> bool:
@@ -244,13 +219,10 @@ class Loop:
         left = {f"selected.{index}": row for index, row in self.selected.items()}
         history: dict[str, Any] = {
             "keys": [spec.key for spec in self.specs],
-            "alive": self.alive,
-            "step": self.step,
-            "summed": self.summed,
             "progress": [vars(progress) for progress in self.progress],
+            **{name: getattr(self, name) for name in COUNTS},
         }
-        tensors = {**self._tensors(), "sums": self.sums, **left}
-        checkpoint.write(self.path, tensors, history)
+        checkpoint.write(self.path, {**self.state, "sums": self.sums, **left}, history)
 
     def resume(self) -> None:
         """Go on from the checkpoint of this very pack, if there is one; warns of another's."""
@@ -258,21 +230,19 @@ class Loop:
             return
         tensors, history = found
         runs = [spec.key for spec in self.specs]
-        if history.get("keys") != runs or not self._tensors().keys() < tensors.keys():
+        if history.get("keys") != runs or not self.state.keys() < tensors.keys():
             warnings.warn(
                 f"The checkpoint {self.path} is of other runs than those that are trained here, or "
                 "of another version of this package; their pack starts again.",
                 stacklevel=2,
             )
             return
+        for name in COUNTS:
+            setattr(self, name, history[name])
         self.progress = [Progress(**values) for values in history["progress"]]
-        self.selected = {
-            index: tensors.pop(name)
-            for index in range(len(self.specs))
-            if (name := f"selected.{index}") in tensors
-        }
+        ended = set(range(len(runs))) - set(self.alive)
+        self.selected = {index: tensors.pop(f"selected.{index}") for index in ended}
         # Copied even on a CPU: as aligned in memory as they were before.
         tensors = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
-        self.alive, self.step, self.summed = (history[it] for it in ("alive", "step", "summed"))
+        self.sums = tensors.pop("sums")
         self._hold(tensors)
-        self.sums = tensors["sums"]

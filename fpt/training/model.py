@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load
 from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
-from ..backbones.initialisations import INITS, body_state
+from ..backbones.initialisations import INITS, initial_state
 from ..backbones.layers import Draws, Dropout
-from ..backbones.weights import State
+from ..backbones.weights import State, file_digest, find
 from ..files import FptError, check_names
+from ..records import Record, Store
 from ..spec import RunSpec
-from ..tasks import Batch, Task
+from ..tasks import Batch, Task, get_task
 from ..tasks.base import Device
 from ..tasks.rng import generator
 from .packing import PACKED, PackedEmbedding, PackedLinear, PackedParameters, ParameterSlice
@@ -81,10 +84,11 @@ class Model(nn.Module):
 def assemble(
     specs: Sequence[RunSpec], task: Task, device: torch.device | str
 ) -> tuple[Model, PackedParameters, PackedParameters]:
-    """The model of a pack, its trained rows and its fixed rows, with initial values on `device`.
+    """The model of a pack, its trained rows and its frozen rows, with initial values on `device`.
 
     All specs share backbone, init, weights and order of the tokens, and the seed if the backbone
-    is drawn from it.
+    is drawn from it. FptError if they name an unknown group or initialisation, or weights that are
+    missing.
     """
     first = specs[0]
     backend = backbone(first.backbone)
@@ -92,7 +96,7 @@ def assemble(
     check_names(f"trainable group of {backend.name}", sorted(trained), backend.trainable)
     check_names("initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS)
     model = Model(backend, task, first.dropout, first.order)
-    state = body_state(backend, model.backbone, first.init, first.weights, first.seed)
+    state = initial_state(backend, model.backbone, first.init, first.weights, first.seed)
     slices = [
         ParameterSlice(net, name, shape, group, f"{group}.{name}")
         for group, net in model.nets.items()
@@ -105,18 +109,15 @@ def assemble(
         initial["positions"] = state.pop("positions")[: task.length]
     model.backbone.load_state_dict(state, assign=True)
     model.backbone.requires_grad_(False)
-    inside_slices = backbone_slices(model.backbone, backend, trained)
-    initial |= {part.name: state[part.name.removeprefix("backbone.")] for part in inside_slices}
-    slices += inside_slices
+    slices += backbone_slices(model.backbone, backend, trained)
+    initial |= {f"backbone.{name}": value for name, value in state.items()}
     model.to(device)
     rows = []
     for chosen in (True, False):
-        part = PackedParameters(
-            [it for it in slices if (it.group in trained) == chosen], trained=chosen
-        )
-        values = torch.stack([initial_row(part.slices, spec, initial) for spec in specs])
-        part.bind(values.to(device))
-        rows.append(part)
+        parts = [part for part in slices if (part.group in trained) == chosen]
+        values = torch.stack([initial_row(parts, spec, initial) for spec in specs])
+        rows.append(PackedParameters(parts, chosen))
+        rows[-1].bind(values.to(device))
     return model, rows[0], rows[1]
 
 
@@ -127,16 +128,13 @@ def backbone_slices(module: nn.Module, spec: Backbone, trained: set[str]) -> lis
         kind = PACKED.get(type(inner).__name__) if "layernorm" in trained else None
         owner = kind(inner) if kind else inner
         for name, parameter in inner.named_parameters(recurse=False):
-            full = f"{path}.{name}"
+            full, shape = f"{path}.{name}", tuple(parameter.shape)
             group = trained_group(spec, full, trained)
             if group is not None:
-                shape = tuple(parameter.shape)
-                slices.append(
-                    ParameterSlice(owner, name, shape, group, f"backbone.{full}", bool(kind))
-                )
+                part = ParameterSlice(owner, name, shape, group, f"backbone.{full}", bool(kind))
+                slices.append(part)
         if kind:
-            parent, _, attribute = path.rpartition(".")
-            setattr(module.get_submodule(parent), attribute, owner)
+            module.set_submodule(path, owner)
     return slices
 
 
@@ -153,6 +151,38 @@ def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State)
             value = part.owner.initial(part.attribute, init, draw)
         parts.append(value.flatten())
     return torch.cat(parts)
+
+
+def trained_model(record: Record, store: Store, device: torch.device | str = "cpu") -> Model:
+    """The run's model as it was selected on validation, in evaluation mode.
+
+    FptError if the parameters were not kept or do not fit, or if the weights of the backbone are
+    missing or not those that the run saw.
+    """
+    spec, content = record.spec, store.parameters(record)
+    if content is None:
+        raise FptError(
+            f"The parameters of run {spec.key} are not in {store.folder}: give the block of its "
+            "section `keep: true` in params.yaml and train it (fpt run), or merge them."
+        )
+    if spec.weights is not None:
+        path = find(spec.weights)
+        if file_digest(path) != record.environment.get("weights_digest"):
+            raise FptError(
+                f"The weights {spec.weights!r} in {path} are not those that run {spec.key} was "
+                "trained on; fetch those, or train it again."
+            )
+    model, rows, _ = assemble([spec], get_task(spec.task, **spec.options), device)
+    try:
+        kept = load(content)
+        row = [kept[part.stored].view(part.shape).flatten() for part in rows.slices]
+    except (SafetensorError, KeyError, RuntimeError) as error:
+        raise FptError(
+            f"The file {store.parameters_path(spec.key).name} does not hold the parameters of its "
+            f"run ({error}); train it again."
+        ) from error
+    rows.bind(torch.cat(row)[None].to(device))
+    return model.eval()
 
 
 def packable(spec: RunSpec) -> bool:
@@ -178,7 +208,7 @@ def shuffled(inputs: Tensor, last: Tensor | None, reads: int, seeds: Sequence[in
 
     The tokens before those that are read (the positions `last`, (K or 1, B), or else the last
     `reads`) change places among themselves, by one permutation per run, the same for every
-    example. What is read, and padding, stay where they are.
+    example. Tokens that are read, and padding, keep their places.
     """
     length = inputs.shape[2]
     place = torch.arange(length, device=inputs.device)

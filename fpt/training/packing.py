@@ -6,12 +6,14 @@ Adam and leaving the pack are then a few operations on that matrix, and rows nev
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
 import torch.nn.functional as F
+from safetensors.torch import save
 from torch import Tensor, nn
 
 INPUT_GAIN = 1.41  # of the orthogonal initialisation in the released code
@@ -42,8 +44,8 @@ class PackedLinear(Packed):
         the released code's input net, or `normal`, N(0, 1), and a bias of zero."""
         value = torch.zeros(self.shapes[name])
         if init == "default":
-            bound = 1 / math.sqrt(self.shapes["weight"][1])
-            return value.uniform_(-bound, bound, generator=draw)
+            limit = 1 / math.sqrt(self.shapes["weight"][1])
+            return value.uniform_(-limit, limit, generator=draw)
         if name == "bias":
             return value
         if init == "normal":
@@ -122,10 +124,6 @@ class ParameterSlice:
     packed: bool = True  # bound with the leading K axis; else (a trained backbone, K = 1) without
 
     @property
-    def size(self) -> int:
-        return int(torch.Size(self.shape).numel())
-
-    @property
     def stored(self) -> str:
         """Its name in a file of kept parameters."""
         return self.name.replace("backbone.", "body.", 1)
@@ -139,21 +137,14 @@ class PackedParameters:
         self.values = torch.empty(0, 0)
         self.grads: Tensor | None = None
 
-    @property
-    def width(self) -> int:
-        return sum(part.size for part in self.slices)
-
     def bind(self, values: Tensor) -> None:
         """Make `values` (K, P) the parameters. It is used, not copied."""
         self.values = values
         self.grads = torch.zeros_like(values) if self.trained else None
-        start = 0
-        for part in self.slices:
-            columns = slice(start, start + part.size)
-            start += part.size
+        for part, columns in self.parts():
             # A run that trains its backbone has no K axis there.
-            own = not part.packed and len(values) == 1
-            shape = part.shape if own else (len(values), *part.shape)
+            alone = not part.packed and len(values) == 1
+            shape = part.shape if alone else (len(values), *part.shape)
             parameter = nn.Parameter(values[:, columns].view(shape), requires_grad=self.trained)
             if self.grads is not None:
                 parameter.grad = self.grads[:, columns].view(shape)
@@ -161,11 +152,18 @@ class PackedParameters:
 
     def columns(self) -> dict[str, slice]:
         """The slice of columns of every parameter, by name."""
-        found, start = {}, 0
-        for part in self.slices:
-            found[part.name] = slice(start, start + part.size)
-            start += part.size
-        return found
+        ends = accumulate((math.prod(part.shape) for part in self.slices), initial=0)
+        pairs = zip(self.slices, pairwise(ends), strict=True)
+        return {part.name: slice(*pair) for part, pair in pairs}
+
+    def parts(self) -> Iterator[tuple[ParameterSlice, slice]]:
+        """Every parameter and its columns."""
+        return zip(self.slices, self.columns().values(), strict=True)
+
+    def stored(self, row: Tensor, trainable: Collection[str]) -> bytes:
+        """A safetensors file of a run's `row` (P,): float32 tensors of the groups `trainable`."""
+        kept = [it for it in self.parts() if it[0].group in trainable]
+        return save({part.stored: row[columns].view(part.shape).clone() for part, columns in kept})
 
     def mask(self, trainable: Sequence[Collection[str]]) -> Tensor | None:
         """(K, P), 0 where a run does not train a column that a pack mate trains, by the groups
@@ -173,7 +171,7 @@ class PackedParameters:
         if all(part.group in groups for part in self.slices for groups in trainable):
             return None
         mask = torch.zeros_like(self.values)
-        for part, columns in zip(self.slices, self.columns().values(), strict=True):
+        for part, columns in self.parts():
             for row, groups in zip(mask, trainable, strict=True):
                 row[columns] = float(part.group in groups)
         return mask

@@ -5,10 +5,11 @@ tables; conflict E): 32.8% and 15% on ListOps, 24.7% and 17% on CIFAR-10 LRA, wi
 not given. A converged fit has no budget: multinomial logistic regression is convex, so what it
 reaches belongs to the features alone.
 
-The input net starts as always and is never trained; there is no augmentation and no dropout. The
-backbone sees every example once; each later epoch is a pass over the cached features.
+The input net is initialised as always and never trained; there is no augmentation and no dropout.
+The backbone sees every example once; each later epoch is a pass over the cached features.
 """
 
+import copy
 import time
 from collections.abc import Iterable
 
@@ -36,10 +37,10 @@ class Head(nn.Module):
     """
 
     def __init__(self, features: Tensor, outputs: int) -> None:
-        """Standardised are `features` (N, width); the net starts at zero."""
+        """The mean and scale of `features` (N, width) standardise; the net starts at zero."""
         super().__init__()
         std, self.mean = torch.std_mean(features.double(), 0, correction=0)
-        # A feature that hardly moves holds rounding noise, not to be blown up.
+        # A feature that hardly varies holds rounding noise, which must not be scaled up.
         self.scale = std.clamp(min=float(std.square().mean().sqrt()) * 1e-4 + 1e-12)
         self.weight = nn.Parameter(self.mean.new_zeros(1, outputs, len(std)), requires_grad=False)
         self.bias = nn.Parameter(self.mean.new_zeros(1, outputs), requires_grad=False)
@@ -59,20 +60,21 @@ class Head(nn.Module):
 
 def fit(
     head: Head, features: Tensor, targets: Tensor, penalty: float, most: int
-) -> dict[str, float]:
+) -> tuple[int, int, float]:
     """Minimise mean cross-entropy + penalty / 2 * (sum of squared weights) / answers by L-BFGS.
 
     From the head's present values, in place, in at most `most` iterations. `features` are
     standardised, (N, width); `targets` (N, answers). Dividing by the answers per position makes a
     penalty mean the same for one answer as for fifty.
 
-    Returns `loss` (mean, in nats) and `accuracy` on what it was fitted to, `iterations`, `passes`
-    over the data, and `gradient`, the largest entry of the objective's.
+    Returns the numbers of iterations and of passes over the data, and the largest entry of the
+    objective's gradient.
     """
     answers = targets.shape[1]
-    # About the Hessian at the head's present odds, shared by all outputs. In units of its root the
-    # objective would curve alike in all directions; that is quickest for large sets and slow for
-    # small ones that can be separated, half of it is quick for both. The minimum is the same.
+    # An approximate Hessian at the head's present probabilities, shared by all outputs. In units of
+    # its root the objective would curve alike in all directions; that is quickest for large sets
+    # and slow for small ones that can be separated, while half of it is quick for both. The minimum
+    # is the same.
     odds = head.logits(features).unflatten(1, (answers, -1)).softmax(2)
     curvature = (odds * (1 - odds)).mean((1, 2))[:, None]
     size, axes = torch.linalg.eigh(features.T @ (features * curvature) / len(features))
@@ -98,18 +100,13 @@ def fit(
         return total
 
     optimiser.step(objective)
-    objective()  # the gradient at the end: the line search may have left another one
+    objective()  # the gradient at the end, since the line search may have left another
     gradient = max(float(part.grad.abs().max()) for part in (scaled, bias) if part.grad is not None)
     with torch.no_grad():
         head.weight.copy_(((scaled * unit) @ axes.T)[None])
         head.bias.copy_(bias[None])
     state = optimiser.state[scaled]
-    return {
-        **score(head.logits(features), targets),
-        "iterations": state["n_iter"],
-        "passes": state["func_evals"] + 3,
-        "gradient": gradient,
-    }
+    return state["n_iter"], state["func_evals"] + 3, gradient
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
@@ -117,11 +114,11 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return F.cross_entropy(logits.view(targets.numel(), -1), targets.flatten())
 
 
-def score(logits: Tensor, targets: Tensor) -> dict[str, float]:
-    """`loss` and `accuracy` of (N, answers * classes) logits on (N, answers) targets."""
+def score(name: str, logits: Tensor, targets: Tensor) -> dict[str, float]:
+    """Loss and accuracy on a split of (N, answers * classes) logits and (N, answers) targets."""
     right = logits.view(*targets.shape, -1).argmax(-1) == targets
     loss = float(cross_entropy(logits, targets))
-    return {"loss": loss, "accuracy": float(right.double().mean())}
+    return {f"{name}_loss": loss, f"{name}_accuracy": float(right.double().mean())}
 
 
 def training_batches(task: Task, spec: RunSpec, size: int, device: torch.device) -> Iterable[Batch]:
@@ -133,7 +130,7 @@ def training_batches(task: Task, spec: RunSpec, size: int, device: torch.device)
 
 
 @torch.no_grad()
-def cache(
+def features_of(
     model: Model, batches: Iterable[Batch], seed: int, device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """Features that the model of one run hands to its output net, (N, width) float32 for N examples
@@ -143,10 +140,10 @@ def cache(
     features: list[Tensor] = []
     targets: list[Tensor] = []
 
-    def keep(_: nn.Module, given: tuple[Tensor]) -> None:
+    def collect(_: nn.Module, given: tuple[Tensor]) -> None:
         features.append(given[0].float().flatten(0, 2))
 
-    hook = model.output.register_forward_pre_hook(keep)
+    hook = model.output.register_forward_pre_hook(collect)
     for batch in batches:
         with autocast(device):
             model(batch)
@@ -155,78 +152,62 @@ def cache(
     return torch.cat(features), torch.cat(targets)
 
 
-def probe(spec: RunSpec, task: Task, device: torch.device) -> tuple[Progress, dict[str, float]]:
+def probe(spec: RunSpec, task: Task, device: torch.device) -> Progress:
     """Fit the output net of `spec` for every penalty and test the one that is best on validation.
 
     `spec` is one of `fpt.spec.probe_of`. The test set goes through the model once, with the chosen
     head. The curve has one point per penalty, from the strongest; its `step` counts L-BFGS
-    iterations. The second value is the cost: `tokens` that the backbone has seen;
-    `first_epoch_seconds` (features of the training set and one pass over them) and
-    `cached_epoch_seconds` (one pass), whose ratio is the speed-up of the paper's section 3.9;
-    `epochs`, the number of passes.
+    iterations. The cost has the `tokens` that the backbone has seen; `first_epoch_seconds`
+    (features of the training set and one pass over them) and `cached_epoch_seconds` (one pass),
+    whose ratio is the speed-up of the paper's section 3.9; `epochs`, the number of passes.
     """
     keep_memory()
+    progress = Progress(status="done")
     began, began_process = time.perf_counter(), time.process_time()
     model, _, _ = assemble([spec], task, device)
     size = max(1, EVAL_TOKENS // task.length)
     # Validation first: it reads the data and warms up.
-    valid, valid_targets = cache(model, task.eval_batches("valid", size, device), spec.seed, device)
+    batches: Iterable[Batch] = task.eval_batches("valid", size, device)
+    valid, valid_targets = features_of(model, batches, spec.seed, device)
     start = now(device)
     batches = training_batches(task, spec, size, device)
-    features, targets = cache(model, batches, spec.seed, device)
+    features, targets = features_of(model, batches, spec.seed, device)
     extraction = now(device) - start
     head = Head(features, task.answers * task.classes)
     standardised = head.standardise(features)
     start = now(device)
-    iterations: float = 0
-    passes: float = 0
-    chosen, state = 0, {}
-    curve: list[dict[str, float]] = []
+    iterations = passes = 0
+    best, chosen, best_head = (-1.0, 0.0), dict[str, float](), head
     for penalty in PENALTIES:  # from the strongest, each from where the last one ended
-        found = fit(head, standardised, targets, penalty, spec.steps)
-        iterations, passes = iterations + found["iterations"], passes + found["passes"]
-        seen = score(head(valid), valid_targets)
-        curve.append(
-            {
-                "step": iterations,
-                "penalty": penalty,
-                "train_loss": found["loss"],
-                "train_accuracy": found["accuracy"],
-                "valid_loss": seen["loss"],
-                "valid_accuracy": seen["accuracy"],
-                "gradient": found["gradient"],
-            }
-        )
-        ranks = [(point["valid_accuracy"], -point["valid_loss"]) for point in curve]
-        if ranks.index(max(ranks)) == len(curve) - 1:
-            chosen = len(curve) - 1
-            state = {name: value.clone() for name, value in head.state_dict().items()}
+        steps, more, gradient = fit(head, standardised, targets, penalty, spec.steps)
+        iterations, passes = iterations + steps, passes + more
+        point = {"step": iterations, "penalty": penalty, "gradient": gradient}
+        point |= score("train", head.logits(standardised), targets)
+        point |= score("valid", head(valid), valid_targets)
+        progress.curve.append(point)
+        rank = (point["valid_accuracy"], -point["valid_loss"])
+        if rank > best:
+            best, chosen, best_head = rank, point, copy.deepcopy(head)
     pass_seconds = (now(device) - start) / passes
-    head.load_state_dict(state)
-    model.output = head  # type: ignore[assignment]
+    model.output = best_head  # type: ignore[assignment]
     (tested,) = evaluate(model, "test", [spec.seed], device, spec.test_items)
-    point = curve[chosen]
-    metrics = {f"test_{name}": value for name, value in tested.items()}
-    metrics |= {name: point[name] for name in ("train_accuracy", "valid_accuracy", "penalty")}
-    metrics |= {"gradient": point["gradient"], "best_step": point["step"], "steps": iterations}
-    cost = {
+    progress.metrics = {f"test_{name}": value for name, value in tested.items()}
+    for name in ("train_accuracy", "valid_accuracy", "penalty", "gradient"):
+        progress.metrics[name] = chosen[name]
+    progress.metrics |= {"best_step": chosen["step"], "steps": iterations}
+    progress.cost = {
         "tokens": ((len(features) + len(valid)) / task.reads + tested["items"]) * task.length,
         "first_epoch_seconds": extraction + pass_seconds,
         "cached_epoch_seconds": pass_seconds,
         "epochs": passes,
     }
-    progress = Progress(
-        curve=curve,
-        seconds=time.perf_counter() - began,
-        process_seconds=time.process_time() - began_process,
-        status="done",
-        metrics=metrics,
-    )
-    return progress, cost
+    progress.seconds = time.perf_counter() - began
+    progress.process_seconds = time.process_time() - began_process
+    return progress
 
 
 def now(device: torch.device) -> float:
-    """Seconds, when the device has done all that it was asked to."""
+    """Seconds, after the device has finished its work."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return time.perf_counter()

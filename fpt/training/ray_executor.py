@@ -1,134 +1,108 @@
 """Packs on a Ray cluster (optional extra `ray`): one task per pack, on CPUs or parts of a GPU.
 
-A worker needs this package, the data and the weights, and nothing else of the driver's machine. A
-pack whose worker is lost is tried again by Ray; on a machine with its last checkpoint it goes on
-from there. Records travel back when their pack ends.
+A worker needs this package, the data and the weights, and nothing else of the driver's machine. Ray
+retries a pack whose worker is lost; on a machine with its last checkpoint it goes on from there.
+Records travel back when their pack ends.
 """
 
 import os
 import tempfile
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ..files import CACHE, FptError, lock
-from ..records import Store
-from . import device as devices
-from .train import Outcome, Pack, pack_id, train_pack
+from ..files import CACHE, FptError
+from ..records import Record, Store
+from .train import Job, Pack, pack_id, train_pack
 
 RETRIES = 5  # of a pack, after its worker was lost
+Contents = list[tuple[Record, bytes | None]]  # records with their kept parameters
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where packs run. `address` of a Ray cluster, None: one of our own on this machine, for
-    `workers` packs side by side. `gpus`: the part of a GPU that a pack on CUDA takes."""
+    """Where packs run: the `address` of a Ray cluster, or "local" for one of our own on this
+    machine, for `workers` packs side by side. `gpus`: the part of a GPU that a pack on CUDA
+    takes."""
 
-    address: str | None = None
+    address: str = "local"
     workers: int | None = None
     gpus: float = 1.0
 
 
-def outcomes_on_cluster(
-    todo: Sequence[Pack],
-    store: Store,
-    keep: Container[str],
-    device: str,
-    budget: float,
-    cluster: Cluster,
-) -> Iterator[tuple[Pack, Outcome]]:
-    """The packs as they end on the cluster, their records written to `store`.
+def train_on_cluster(
+    todo: Sequence[Pack], job: Job, cluster: Cluster
+) -> Iterator[tuple[Pack, int | FptError]]:
+    """Yield packs as they end on the cluster, with the number of records written to the job's
+    store, or what stopped a pack.
 
-    `device` is one of the machines that train; this one needs none. Packs that another sweep on
-    this store is training are left out.
+    The job's device is one of the machines that train; this one needs none. Leaves out packs that
+    another sweep on this store is training.
     """
-    ray = start(cluster)
-    deadline = time.time() + budget  # the machines of a cluster share no other clock
+    ray = _start(cluster)
+    deadline = time.time() + job.deadline - time.monotonic()  # the clock that machines share
     try:
         with ExitStack() as locks:
+            device = job.device
             if device == "auto":
                 device = "cuda" if ray.cluster_resources().get("GPU", 0) else "cpu"
             need = {"num_gpus": cluster.gpus} if device == "cuda" else {"num_cpus": 1}
             remote = ray.remote(max_retries=RETRIES, **need)(train_remotely)
-            running = {}
+            remote_job, running = replace(job, device=device), {}
             for pack in todo:
-                name = CACHE / "locks" / store.folder.parent.name / f"{pack_id(pack)}.ray"
-                if locks.enter_context(lock(name, wait=False)):
-                    task = remote.remote(pack, files_of(store, pack), keep, device, deadline)
+                if locks.enter_context(job.lock(f"{pack_id(pack)}.ray")):
+                    task = remote.remote(pack, remote_job, _contents(pack, job), deadline)
                     running[task] = pack
-                else:
-                    yield pack, Outcome(0, len(pack))
             while running:
-                (done, *_), _ = ray.wait(list(running), num_returns=1)
-                pack = running.pop(done)
+                (ended, *_), _ = ray.wait(list(running), num_returns=1)
+                pack = running.pop(ended)
                 try:
-                    files, outcome = ray.get(done)
-                    yield pack, outcome._replace(made=take(store, files))
-                except ray.exceptions.RayError as error:
-                    yield (
-                        pack,
-                        Outcome(0, error=FptError(f"A pack was lost on the cluster: {error}")),
-                    )
+                    made, error = ray.get(ended)
+                except ray.exceptions.RayError as lost:
+                    made, error = [], FptError(f"A pack was lost on the cluster: {lost}")
+                for record, parameters in made:
+                    job.store.write(record, parameters)
+                yield pack, error or len(made)
     finally:
         ray.shutdown()
 
 
 def train_remotely(
-    pack: Pack, files: Mapping[str, bytes], keep: Container[str], device: str, deadline: float
-) -> tuple[dict[str, bytes], Outcome]:
-    """Train a pack on this worker; the new files of its store, by name, and how it ended.
-    `files`: what the driver's store has of the pack already."""
+    pack: Pack, job: Job, recorded: Contents, deadline: float
+) -> tuple[Contents, FptError | None]:
+    """Train a pack on this worker, apart from the runs that are `recorded`; the new records and
+    what stopped it."""
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / "sweep" / "records")
-        write_files(store.folder, files)
+        store = Store(Path(folder) / job.store.folder.parent.name / "records")
+        for record, parameters in recorded:
+            store.write(record, parameters)
         end = time.monotonic() + deadline - time.time()
-        outcome = train_pack(pack, store, keep, devices.choose(device).type, end)
-        made = files_of(store, pack)
-        return {name: made[name] for name in made if made[name] != files.get(name)}, outcome
+        job = replace(job, store=store, deadline=end, cache=CACHE)
+        result = train_pack(pack, job)
+        made = [each for each in _contents(pack, job) if each not in recorded]
+        return made, result if isinstance(result, FptError) else None
 
 
-def start(cluster: Cluster) -> Any:
+def _contents(pack: Pack, job: Job) -> Contents:
+    """The pack's recorded runs."""
+    return [(record, job.store.parameters(record)) for record in job.recorded(pack).values()]
+
+
+def _start(cluster: Cluster) -> Any:
     """Ray, connected. FptError if it is not installed, or there is no cluster at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
+
+        ray.init(cluster.address, num_cpus=cluster.workers, include_dashboard=False)
     except ImportError as error:
         raise FptError(
-            "The executor 'ray' needs Ray, which is not installed: pip install 'fpt[ray]'."
+            "The option --ray needs Ray, which is not installed: pip install 'fpt[ray]'."
         ) from error
-    try:
-        if cluster.address is None:
-            ray.init("local", num_cpus=cluster.workers, include_dashboard=False)
-        else:
-            ray.init(cluster.address)
     except Exception as error:  # a plain one if Ray takes too long to start
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        where = "on this machine" if cluster.address is None else f"at {cluster.address!r}"
-        raise FptError(f"Ray does not start {where} ({reason}).") from error
+        raise FptError(f"Ray does not start at {cluster.address!r} ({reason}).") from error
     return ray
-
-
-def files_of(store: Store, pack: Pack) -> dict[str, bytes]:
-    """What the store has of a pack's runs: records and kept parameters, by file name."""
-    paths = [
-        path for spec in pack for path in (store.path(spec.key), store.parameters_path(spec.key))
-    ]
-    return {path.name: path.read_bytes() for path in paths if path.exists()}
-
-
-def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-
-
-def take(store: Store, files: Mapping[str, bytes]) -> int:
-    """Merge what a worker sent into the store; returns the number of new records."""
-    if not files:
-        return 0
-    with tempfile.TemporaryDirectory() as folder:
-        write_files(Path(folder), files)
-        return store.merge(Path(folder))[0]

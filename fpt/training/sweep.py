@@ -1,10 +1,9 @@
-"""What is missing, in which packs, trained where.
+"""Sweeps: which runs are missing, which of them form a pack, and where packs are trained.
 
-Packs are independent. On a CPU they want one thread each, so as many run side by side as there are
-cores; if there are fewer packs than cores, those with large steps share the cores that are left: a
-second thread brought nothing at 0.5 GFLOPs a step, 1.4 times the speed at 3 and 1.7 at 20 and more
-(benchmarks/). OMP_NUM_THREADS bounds the threads of a pack. On CUDA one pack at a time has the
-whole card.
+Packs are independent. On a CPU a pack wants one thread, so as many run side by side as there are
+cores; if there are fewer packs than cores, they share the cores that are left, which brings nothing
+for small steps and up to 1.7 times the speed for large ones (benchmarks/). OMP_NUM_THREADS bounds
+the threads of a pack. On CUDA one pack at a time has the whole card.
 """
 
 import math
@@ -24,8 +23,8 @@ from ..records import Store
 from ..spec import RunSpec
 from . import device as devices
 from .model import backbone_identity, packable
-from .ray_executor import Cluster, outcomes_on_cluster
-from .train import Outcome, Pack, task_of, train_pack
+from .ray_executor import Cluster, train_on_cluster
+from .train import Job, Pack, task_of, train_pack
 
 MAX_RUNS = 8  # of one pack
 MAX_TOKENS = 1 << 16  # of one step of a pack; bounds the activations that are kept
@@ -37,26 +36,24 @@ def packs(specs: Iterable[RunSpec], max_runs: int = MAX_RUNS) -> list[Pack]:
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):
         evaluations = (spec.eval_every, spec.eval_items, spec.test_items)
-        shape = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment, spec.procedure)
-        alone = () if packable(spec) else (spec.key,)
+        shape = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment)
+        together = packable(spec) and spec.procedure != "probe"
+        alone = () if together else (spec.key,)
         groups.setdefault((backbone_identity(spec), shape, alone), []).append(spec)
     found = []
     for members in groups.values():
-        tokens = members[0].batch * task_of(members[0]).length
-        most = max(1, min(max_runs, MAX_TOKENS // tokens))
+        most = max(1, min(max_runs, MAX_TOKENS // tokens_of_step(members[0])))
         size = math.ceil(len(members) / math.ceil(len(members) / most))
         found += [tuple(members[i : i + size]) for i in range(0, len(members), size)]
     return found
 
 
-def work(pack: Pack) -> int:
-    """Tokens that a pack trains on at most, to start long packs first."""
-    first = pack[0]
-    return len(pack) * first.steps * first.batch * task_of(first).length
+def tokens_of_step(spec: RunSpec) -> int:
+    return spec.batch * task_of(spec).length
 
 
 def shard(found: Sequence[Pack], part: str | None) -> list[Pack]:
-    """Part `I/N` of the packs, dealt round, so that N machines share a sweep."""
+    """Part `I/N` of the packs, every N-th of them, so that N machines share a sweep."""
     if part is None:
         return list(found)
     written = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", part)
@@ -86,76 +83,71 @@ def run(
     be trained, because its weights are missing for example, does not stop the others; its FptError
     is raised after them.
     """
-    specs = list(specs)
-    present = store.read_all((spec.key for spec in specs), keep)  # damaged ones are missing
+    job = Job(store, keep, device, time.monotonic() + budget)
     found = shard(packs(specs, max_runs), part)
-    todo = [pack for pack in found if any(spec.key not in present for spec in pack)]
-    todo.sort(key=work, reverse=True)
+    wanted = [spec for pack in found for spec in pack]
+    recorded = job.recorded(wanted)
+    todo = [pack for pack in found if any(spec.key not in recorded for spec in pack)]
     if not todo:
         return 0
+    todo.sort(key=lambda pack: len(pack) * pack[0].steps * tokens_of_step(pack[0]), reverse=True)
     if cluster is None:
-        outcomes = _outcomes_here(todo, store, keep, device, time.monotonic() + budget, workers)
+        results = _train_here(todo, job, workers)
     else:
-        outcomes = outcomes_on_cluster(todo, store, keep, device, budget, cluster)
-    made, elsewhere, errors = 0, 0, list[FptError]()
+        results = train_on_cluster(todo, job, cluster)
+    made, errors = 0, list[FptError]()
     with tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar:
-        for pack, outcome in outcomes:
-            made, elsewhere = made + outcome.made, elsewhere + outcome.elsewhere
-            errors += [outcome.error] if outcome.error else []
+        for pack, result in results:
+            if isinstance(result, FptError):
+                errors.append(result)
+            else:
+                made += result
             bar.update(len(pack))
-    if elsewhere:
-        warnings.warn(
-            f"Another process is training {elsewhere} of the runs that are missing, so they are "
-            "left to it; run again when it has ended.",
-            stacklevel=2,
-        )
     if errors:
         after = f" (Packs that failed: {len(errors)}; records made of the others: {made}.)"
         raise FptError(f"{errors[0]}{after if len(todo) > 1 else ''}") from errors[0]
+    left = len(wanted) - len(job.recorded(wanted))
+    if left and time.monotonic() <= job.deadline:
+        warnings.warn(
+            f"Another process is training {left} of the runs that are missing, so they are left to "
+            "it; run again when it has ended.",
+            stacklevel=2,
+        )
     return made
 
 
-def _outcomes_here(
-    todo: Sequence[Pack],
-    store: Store,
-    keep: Container[str],
-    device: str,
-    deadline: float,
-    workers: int | None,
-) -> Iterator[tuple[Pack, Outcome]]:
-    """The packs as they end, trained in this process or in `workers` others."""
-    chosen = devices.choose(device).type
+def _train_here(
+    todo: Sequence[Pack], job: Job, workers: int | None
+) -> Iterator[tuple[Pack, int | FptError]]:
+    """Yield packs as they end, trained in this process or in `workers` others."""
     cores = len(os.sched_getaffinity(0))
-    workers = min(workers or (1 if chosen == "cuda" else cores), len(todo))
-    before = torch.get_num_threads()
-    given = (store, keep, chosen, deadline, min(before, cores // workers))
+    on_gpu = devices.choose(job.device).type == "cuda"
+    workers = min(workers or (1 if on_gpu else cores), len(todo))
     if workers == 1:
-        for pack in todo:
-            try:
-                yield pack, train_pack(pack, *given)
-            finally:
-                torch.set_num_threads(before)
+        yield from ((pack, train_pack(pack, job)) for pack in todo)
         return
     # Needed only here, so that training on a GPU needs no joblib.
     from joblib.externals.loky import ProcessPoolExecutor, as_completed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    pool = ProcessPoolExecutor(workers, initializer=_end_with, initargs=(os.getpid(),))
-    jobs = {pool.submit(train_pack, pack, *given): pack for pack in todo}
+    threads = max(1, min(torch.get_num_threads(), cores // workers))
+    pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(os.getpid(), threads))
+    running = {pool.submit(train_pack, pack, job): pack for pack in todo}
     try:
-        for job in as_completed(list(jobs)):
-            yield jobs.pop(job), job.result()
+        for ended in as_completed(list(running)):
+            yield running.pop(ended), ended.result()
     except TerminatedWorkerError as error:
         raise FptError(
             "A worker died, killed or out of memory (fewer --workers need less); what is recorded "
             "stays, so run again."
         ) from error
     finally:
-        pool.shutdown(kill_workers=bool(jobs))
+        pool.shutdown(kill_workers=bool(running))
 
 
-def _end_with(parent: int) -> None:
-    """Exit when the parent process dies, and leave Ctrl-C to it."""
+def _begin(parent: int, threads: int) -> None:
+    """Prepare a worker: it exits when its parent dies, and leaves Ctrl-C to it."""
+    torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

@@ -1,15 +1,12 @@
-"""train(pack) -> records: the loop or the probe, with locks, checkpoint, cost and provenance.
-
-`train_pack` is what a sweep hands to its workers, on this machine or on a cluster.
-"""
+"""train(pack, job) -> records: the loop or the probe, with locks, checkpoint and provenance."""
 
 import hashlib
 import math
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Container, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
@@ -23,13 +20,29 @@ from . import checkpoint
 from . import device as devices
 from .checkpoint import Progress
 from .flops import flops_per_token
-from .kept import stored_parameters
 from .loop import Loop
 from .probe import probe
 
-THREADED = 3e9  # FLOPs of a step from which on more threads of a CPU are worth it
-
 Pack = tuple[RunSpec, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What all packs of a sweep share: where their records go, and how they are trained."""
+
+    store: Store
+    keep: Container[str] = ()  # keys of runs whose trained parameters are stored with the record
+    device: str = "auto"
+    deadline: float = math.inf  # of `time.monotonic()`
+    cache: Path = field(default_factory=lambda: CACHE)  # of locks and checkpoints
+
+    def recorded(self, specs: Sequence[RunSpec]) -> dict[str, Record]:
+        """The records, by key, that need no training."""
+        return self.store.read_all((spec.key for spec in specs), self.keep)
+
+    def lock(self, name: str) -> AbstractContextManager[bool]:
+        """A lock among all processes that train for a store of this name."""
+        return lock(self.cache / "locks" / self.store.folder.parent.name / name, wait=False)
 
 
 def task_of(spec: RunSpec) -> Task:
@@ -41,65 +54,53 @@ def pack_id(specs: Sequence[RunSpec]) -> str:
     return hashlib.sha256(" ".join(spec.key for spec in specs).encode()).hexdigest()[:16]
 
 
-def train(
-    specs: Sequence[RunSpec],
-    store: Store,
-    *,
-    device: torch.device,
-    deadline: float = math.inf,
-    keep: Container[str] = (),
-    cache: Path = CACHE,
-) -> list[Record]:
-    """Train the runs `specs` as one pack and write their records; none if `time.monotonic()` passes
-    `deadline` before the pack ends.
+def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
+    """Train the runs of `pack` together and write their records; none if the job's deadline passes
+    before they end.
 
-    Runs that are recorded already, or that another process is training, are left out. A pack that
-    was stopped goes on with the members it had, so that its packing is the same; what is recorded
-    of them is not written again. `keep`: keys of runs whose parameters are kept with the record;
-    one that is recorded without them is trained again.
+    Leaves out runs that are recorded or that another process is training. A pack that was stopped
+    goes on with the members it had, so that its packing is the same; those of them that are
+    recorded are not written again.
     """
     with ExitStack() as locks:
-        folder = cache / "locks" / store.folder.parent.name
-        if not locks.enter_context(lock(folder / pack_id(specs), wait=False)):
-            return []  # this very pack: two processes must not part its runs between them
-        missing = [
-            spec
-            for spec in specs
-            if locks.enter_context(lock(folder / spec.key, wait=False))
-            and store.read(spec.key, spec.key in keep) is None
-        ]
+        if not locks.enter_context(job.lock(pack_id(pack))):
+            return []  # another process trains this very pack
+        free = [spec for spec in pack if locks.enter_context(job.lock(spec.key))]
+        recorded = job.recorded(free)
+        missing = [spec for spec in free if spec.key not in recorded]
         if not missing:
             return []
-        task, records = task_of(missing[0]), list[Record]()
-        devices.reset_peak_memory(device)
+        device, task = devices.choose(job.device), task_of(missing[0])
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
         if missing[0].procedure == "probe":
-            for spec in missing:
-                if not records or time.monotonic() <= deadline:  # one fits into any time
-                    progress, cost = probe(spec, task, device)
-                    records.append(store.write(_record(spec, task, device, [spec], progress, cost)))
-            return records
-        path = cache / "checkpoints" / f"{pack_id(specs)}.safetensors"
-        before = checkpoint.members(path)
-        members = [spec for spec in specs if spec.key in before]
+            (spec,) = missing
+            return [job.store.write(_record(spec, task, device, pack, probe(spec, task, device)))]
+        path = job.cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
+        saved = checkpoint.read(path)
+        members = [spec for spec in pack if saved and spec.key in saved[1]["keys"]]
         if not set(missing) <= set(members):
             members = missing
         with _memory_explained(members):
             loop = Loop(members, task, device, path)
-            if not loop.run(deadline):
+            if not loop.run(job.deadline):
                 return []
-        for index, (spec, progress) in enumerate(zip(members, loop.progress, strict=True)):
+        records = []
+        for index, spec in enumerate(members):
             if spec in missing:
-                cost = {"tokens": progress.metrics["steps"] * spec.batch * task.length}
-                record = _record(spec, task, device, members, progress, cost)
-                kept = stored_parameters(loop.rows, loop.selected[index], spec.trainable)
-                records.append(store.write(record, kept if spec.key in keep else None))
+                progress, parameters = loop.progress[index], None
+                progress.cost["tokens"] = progress.metrics["steps"] * spec.batch * task.length
+                if spec.key in job.keep:
+                    parameters = loop.rows.stored(loop.selected[index], spec.trainable)
+                record = _record(spec, task, device, members, progress)
+                records.append(job.store.write(record, parameters))
         path.unlink(missing_ok=True)
         return records
 
 
 @contextmanager
 def _memory_explained(pack: Sequence[RunSpec]) -> Iterator[None]:
-    """Say in one sentence that the device has no memory for a pack, and what to do."""
+    """Turn an error for lack of memory into a sentence that says what to do."""
     try:
         yield
     except RuntimeError as error:
@@ -114,14 +115,9 @@ def _memory_explained(pack: Sequence[RunSpec]) -> Iterator[None]:
 
 
 def _record(
-    spec: RunSpec,
-    task: Task,
-    device: torch.device,
-    pack: Sequence[RunSpec],
-    progress: Progress,
-    cost: Mapping[str, float],
+    spec: RunSpec, task: Task, device: torch.device, pack: Sequence[RunSpec], progress: Progress
 ) -> Record:
-    """The record of a run that has ended; `cost` has at least the `tokens` of its backbone."""
+    """The record of a run that has ended."""
     seen, note = {"data_digest": task.digest()}, data_note(task)
     if spec.weights is not None:
         seen["weights_digest"] = file_digest(find(spec.weights))
@@ -133,9 +129,9 @@ def _record(
         cost={
             "seconds": progress.seconds,
             "process_seconds": progress.process_seconds,
-            "flops": cost["tokens"] * flops_per_token(spec),
+            "flops": progress.cost["tokens"] * flops_per_token(spec),
             "peak_bytes": devices.peak_memory(device),
-            **cost,
+            **progress.cost,
         },
         environment=devices.environment(device) | seen,
         pack=[member.key for member in pack],
@@ -143,35 +139,12 @@ def _record(
     )
 
 
-class Outcome(NamedTuple):
-    """How a pack ended: its new records, how many of its runs another process is training, and
-    what stopped it."""
-
-    made: int
-    elsewhere: int = 0
-    error: FptError | None = None
-
-
-def threads(pack: Pack, spare: int) -> int:
-    """How many of `spare` threads of a CPU a pack takes: all or one, by the FLOPs of its step."""
-    tokens = pack[0].batch * task_of(pack[0]).length
-    flops = tokens * sum(flops_per_token(spec) for spec in pack)
-    return max(1, spare) if flops >= THREADED else 1
-
-
-def train_pack(
-    pack: Pack, store: Store, keep: Container[str], device: str, deadline: float, spare: int = 1
-) -> Outcome:
-    """Train one pack in this process until `time.monotonic()` passes `deadline`."""
-    if device == "cpu":
-        torch.set_num_threads(threads(pack, spare))
-    if time.monotonic() > deadline:
-        return Outcome(0)
+def train_pack(pack: Pack, job: Job) -> int | FptError:
+    """Train a pack, unless the deadline has passed; the number of new records, or what stopped it:
+    a worker of a sweep returns an error, since other packs go on."""
+    if time.monotonic() > job.deadline:
+        return 0
     try:
-        records = train(pack, store, device=torch.device(device), deadline=deadline, keep=keep)
+        return len(train(pack, job))
     except FptError as error:
-        return Outcome(0, error=error)
-    if time.monotonic() > deadline:
-        return Outcome(len(records))
-    # What is missing although there is time was left out for its lock.
-    return Outcome(len(records), len(pack) - len(store.read_all((it.key for it in pack), keep)))
+        return error

@@ -1,0 +1,252 @@
+"""A study: the runs of one section in one profile, training what is missing, and tidy frames.
+
+`fpt.section("transfer")` is all a notebook needs to begin.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from .. import config
+from ..config import Profile, Run
+from ..files import REPORTS, FptError, current_profile, write_json
+from ..pretraining import metadata
+from ..pretraining.ensure import plan_of
+from ..pretraining.on_task import TaskPretraining
+from ..records import Record, Store, store
+from ..sections import declared
+from ..sections.comparison import Section
+from ..tasks import Task, get_task
+from ..tasks.base import FiniteTask
+from ..training import device as devices
+from ..training import sweep
+from ..training.train import Job, task_of, train
+from .steps import steps_to
+from .tuning import chosen_rates
+
+OF_RUN = [
+    *("arm", "task", "seed", "lr", "key", "search", "threshold", "status", "weights"),
+    *("score", "censored"),
+]  # columns of every frame
+
+
+@dataclass(frozen=True)
+class Study:
+    """The runs of one section in one profile, and the store that may hold their records."""
+
+    name: str
+    profile: Profile
+    runs: tuple[Run, ...]
+
+    @property
+    def declared(self) -> Section:
+        """What the section compares and claims."""
+        return declared(self.name)
+
+    @property
+    def folder(self) -> Path:
+        """`reports/<profile>`."""
+        return REPORTS / self.profile.name
+
+    @cached_property
+    def store(self) -> Store:
+        return store(self.profile.name)
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of exactly these runs; no other record can enter a table."""
+        return list(dict.fromkeys(run.key for run in self.runs))
+
+    @cached_property
+    def keep(self) -> frozenset[str]:
+        """The keys of runs whose parameters are kept; without them, such a run is missing."""
+        return frozenset(run.key for run in self.runs if run.keep)
+
+    @property
+    def arms(self) -> list[str]:
+        return list(dict.fromkeys(run.arm for run in self.runs))
+
+    @cached_property
+    def tasks(self) -> dict[str, Task]:
+        """The tasks by the names that the profile gives them. Reads no data."""
+        return {name: task_of(spec) for name, spec in {r.task: r.spec for r in self.runs}.items()}
+
+    def measures(self, task: str) -> str:
+        """`steps` if the profile gives the task a threshold, else `accuracy`."""
+        spec = next(run.spec for run in self.runs if run.task == task)
+        return "steps" if spec.threshold else "accuracy"
+
+    @property
+    def taught(self) -> set[tuple[str, str]]:
+        """The arms and tasks whose backbone was pretrained on the task or with the labels of its
+        data: an advantage that is not transfer."""
+        return {
+            (run.arm, run.task)
+            for run in self.runs
+            if run.spec.weights and _shares_data(run.spec.weights, self.tasks[run.task])
+        }
+
+    def part(self, tasks: Collection[str], arms: Collection[str] | None = None) -> "Study":
+        """The study with the runs on some tasks, or of some arms on them, and no others."""
+        runs = [run for run in self.runs if run.task in tasks and (arms is None or run.arm in arms)]
+        return replace(self, runs=tuple(runs))
+
+    def records(self) -> dict[str, Record]:
+        return self.store.read_all(self.keys, self.keep)
+
+    def missing(self) -> list[Run]:
+        present = self.records()
+        return [run for run in self.runs if run.key not in present]
+
+    def may_train(self, device: str = "auto") -> bool:
+        """Whether the profile allows training on the device that `device` means here."""
+        return devices.choose(device).type in self.profile.train_on
+
+    def train(self, **options: Any) -> int:
+        """Train what is missing, if the profile allows it; returns the number of new records.
+        `options` are those of `fpt.training.sweep.run`."""
+        if not self.may_train():
+            return 0
+        return sweep.run([run.spec for run in self.runs], self.store, keep=self.keep, **options)
+
+    def change(self, arm: str, task: str, **settings: Any) -> Record:
+        """Train one run of an arm on a task with other settings (`lr=0.01`, `steps=100`, `seed=5`:
+        the fields of `RunSpec`), and keep nothing of it; returns its record."""
+        runs = [run for run in self.runs if (run.arm, run.task) == (arm, task)]
+        if not runs:
+            raise FptError(f"Section {self.name!r} has no run of {arm!r} on {task!r}.")
+        spec = replace(runs[0].spec, **settings)
+        with TemporaryDirectory() as folder:
+            (record,) = train([spec], Job(Store(Path(folder)), cache=Path(folder)))
+        return record
+
+    def frame(self) -> pd.DataFrame:
+        """One row per run, recorded or not: arm, task, seed, lr, key, search (it only chooses a
+        rate), status, `score`, `censored`, and if it is recorded its metrics, cost, device, and
+        digests of data and weights.
+
+        `score` is what tables compare: test accuracy in percent or, if the task has a threshold,
+        the natural logarithm of the steps to it (of all steps, and `censored`, if it was not
+        reached). A run that diverged has no accuracy."""
+        present = self.records()
+        rows = []
+        for run in self.runs:
+            row: dict[str, Any] = {
+                "arm": run.arm,
+                "task": run.task,
+                "seed": run.spec.seed,
+                "lr": run.lr,
+                "key": run.key,
+                "search": run.search,
+                "threshold": run.spec.threshold,
+                "status": "not run",
+                "weights": run.spec.weights,
+                "score": np.nan,
+                "censored": False,
+            }
+            record = present.get(run.key)
+            if record is not None:
+                row |= {"status": record.status, **record.metrics, **record.cost}
+                seen = ("device", "data_digest", "weights_digest")
+                row |= {name: record.environment.get(name) for name in seen}
+                if run.spec.threshold:
+                    found = steps_to(record, run.spec.threshold)
+                    row |= {"score": np.log(found.count), "censored": found.censored}
+                elif record.status == "done":
+                    row["score"] = 100 * record.metrics["test_accuracy"]
+            rows.append(row)
+        frame = pd.DataFrame(rows, columns=None if rows else OF_RUN)
+        return frame.astype({"search": bool, "censored": bool})
+
+    def results(self, every_rate: bool = False) -> pd.DataFrame:
+        """The rows of `frame` that are reported: of several learning rates those at the rate that
+        the search seeds chose, or at all of them. FptError if runs of one arm and task saw
+        different data or weights of one name."""
+        frame = self.frame()
+        rates = chosen_rates(frame)
+        frame = frame[~frame["search"]]
+        if not every_rate:
+            chosen = [
+                rates.get((arm, task), lr) == lr
+                for arm, task, lr in zip(frame["arm"], frame["task"], frame["lr"], strict=True)
+            ]
+            frame = frame[np.array(chosen, bool)]
+        _check_digests(frame)
+        return frame.reset_index(drop=True)
+
+    def curves(self) -> pd.DataFrame:
+        """One row per evaluation on validation of every recorded run that is reported."""
+        present, reported = self.records(), set(self.results()["key"])
+        rows = [
+            {"arm": run.arm, "task": run.task, "seed": run.spec.seed, "lr": run.lr, **point}
+            for run in self.runs
+            if run.key in present and run.key in reported
+            for point in present[run.key].curve
+        ]
+        return pd.DataFrame(rows, columns=None if rows else ["arm", "task", "seed", "lr", "step"])
+
+    def tally(self) -> dict[str, Any]:
+        """How many runs are expected and present, by status and by device."""
+        present = self.records()
+        return {
+            "expected": len(self.keys),
+            "present": len(present),
+            "status": dict(Counter(record.status for record in present.values())),
+            "devices": dict(Counter(r.environment["device"] for r in present.values())),
+        }
+
+    @property
+    def weights(self) -> list[str]:
+        """The pretrained weights that the runs read."""
+        return list(dict.fromkeys(run.spec.weights for run in self.runs if run.spec.weights))
+
+    def write_index(self) -> None:
+        """Write the small file that stands for this study's records in the pipeline, and copy the
+        metadata of the pretrained backbones that they are of."""
+        listed = self.store.digests(self.keys, self.keep)
+        listed |= metadata.keep(self.store.folder, self.weights)
+        write_json(self.folder / "index" / f"{self.name}.json", listed)
+
+
+def _shares_data(weights: str, task: Task) -> bool:
+    """Whether weights were made here from a task, or with the labels of its data."""
+    try:
+        plan = plan_of(weights)
+    except FptError:  # published weights
+        return False
+    if not isinstance(plan, TaskPretraining):
+        return False
+    source = get_task(plan.task)
+    both = isinstance(source, FiniteTask) and isinstance(task, FiniteTask)
+    return source.name == task.name or (both and source.dataset.key == task.dataset.key)  # type: ignore[attr-defined]
+
+
+def _check_digests(frame: pd.DataFrame) -> None:
+    """FptError if runs of one arm on one task were trained on different data, or on different
+    weights of one name."""
+    if "data_digest" not in frame:
+        return
+    for digest, by in (("data_digest", []), ("weights_digest", ["weights"])):
+        groups = frame.dropna(subset=[digest]).groupby(["arm", "task", *by])
+        for at, rows in groups:
+            if rows[digest].nunique() > 1:
+                keys = rows.groupby(digest)["key"].agg(", ".join)
+                what = "data" if not by else f"weights {at[2]}"
+                raise FptError(
+                    f"The runs of {at[0]!r} on {at[1]!r} saw different {what}: "
+                    + " against ".join(f"{k} (digest {d[:8]})" for d, k in keys.items())
+                    + ". Keep the records of one of them and train the others again."
+                )
+
+
+def section(name: str, profile: str | None = None) -> Study:
+    """The study of section `name` in `profile`, by default the one at the top of params.yaml."""
+    loaded = config.load(profile or current_profile())
+    return Study(name, loaded, tuple(config.expand(loaded, name)))

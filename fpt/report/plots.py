@@ -1,0 +1,274 @@
+"""The four plots of all pages: dots with intervals, lines, learning curves, samples of tasks."""
+
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator, NullFormatter
+
+from ..analysis.study import Study
+from ..analysis.summary import baselines, differences, mean_interval, summary
+from ..files import FptError
+from ..sections.arms import label
+from ..sections.comparison import Comparison
+from ..tasks import Task
+from ..tasks.bits import BitTask
+from ..tasks.images import ImageTask
+from .style import INK, MUTED, looks, styled
+from .table import title_of
+
+COLUMNS = 4  # panels side by side
+SHOWN_BITS, SHOWN_LETTERS = 24, 250  # of a sample
+STEPS, ACCURACY = "steps to the threshold", "test accuracy, %"
+
+
+def _panels(
+    count: int, width: float, height: float, sharey: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `count` panels, each so large in inches."""
+    columns = min(count, COLUMNS)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(max(6.4, width * columns), height * rows + 0.6))
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey).flatten()
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return figure, list(grid[:count])
+
+
+def _log(axes: Axes, which: str) -> None:
+    """A logarithmic axis whose ticks are plain numbers, a few of them whatever it spans."""
+    getattr(axes, f"set_{which}scale")("log")
+    low, high = getattr(axes, f"get_{which}lim")()
+    leading = (1, 1.5, 2, 3, 5, 7) if high < 6 * low else (1, 2, 5) if high < 50 * low else (1,)
+    ticks = [first * 10.0**power for power in range(-6, 9) for first in leading]
+    axis = getattr(axes, f"{which}axis")
+    axis.set_ticks([tick for tick in ticks if low <= tick <= high])
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def _legend(figure: Figure, handles: Sequence[Artist]) -> None:
+    """A legend above the panels, in as many columns as its longest label leaves room for."""
+    inches = 0.6 + 0.06 * max((len(str(it.get_label())) for it in handles), default=0)
+    columns = min(4, max(1, int(figure.get_figwidth() / inches)))
+    figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=8)
+
+
+def dot_plot(study: Study, comparison: Comparison, effects: bool = False) -> Figure | None:
+    """Each arm on each task: its mean with 95% interval, every seed as a tick, the paper's number
+    as a diamond, the best trivial baseline as a dotted line. With `effects`, the differences of
+    interest instead. Steps are on a logarithmic axis. None if no run is recorded."""
+    results = study.results()
+    results = results[results["arm"].isin(comparison.arms) & results["score"].notna()]
+    tasks = list(dict.fromkeys(results["task"]))
+    if not tasks:
+        return None
+    if effects:
+        table = differences(results, comparison.pairs).dropna(subset="estimate")
+        there = set(zip(table["arm"], table["minus"], strict=True))
+        rows = [pair for pair in comparison.pairs if pair in there]
+        names = [f"{label(a)}\n− {label(b)}" for a, b in rows]
+    else:
+        table = summary(results).rename(columns={"mean": "estimate"})
+        rows = [(arm, "") for arm in comparison.arms if arm in set(table.arm)]
+        names = [label(arm) for arm, _ in rows]
+    if not rows:
+        return None
+    look = looks([b if effects and a == "fpt" else a for a, b in rows])
+    with styled():
+        height = 0.6 + (0.42 if effects else 0.3) * len(rows)
+        figure, panels = _panels(len(tasks), 2.7, height, sharey=True)
+        for axes, task in zip(panels, tasks, strict=True):
+            steps = study.measures(task) == "steps"
+            shown: Callable[[float], float] = np.exp if steps else float
+            mine = table[table["task"] == task].to_dict("records")
+            for it in mine:
+                a, b = it["arm"], it.get("minus", "")
+                y = rows.index((a, b))
+                style = look[b if effects and a == "fpt" else a]
+                low, high = shown(it["low"]), shown(it["high"])
+                axes.plot([low, high], [y, y], color=style.colour, lw=2)
+                axes.plot(shown(it["estimate"]), y, style.marker, color=style.colour, mec=INK, ms=6)
+                if effects:
+                    printed = comparison.effect(a, b, task)
+                else:
+                    printed = comparison.printed(a, task)
+                    seeds = results[(results["arm"] == a) & (results["task"] == task)]["score"]
+                    axes.plot(
+                        [shown(score) for score in seeds], [y - 0.22] * len(seeds), "|", color=MUTED
+                    )
+                if printed is not None and not steps:
+                    axes.plot(printed, y + 0.22, "D", mfc="white", mec=INK, ms=4)
+            if steps:
+                _log(axes, "x")
+            elif not effects:
+                best = max(baselines(study.tasks[task]).values(), default=None)
+                if best is not None:
+                    axes.axvline(best, color=INK, ls=":", lw=1)
+            if effects:
+                axes.axvline(1 if steps else 0, color=INK, lw=0.8)
+            axes.set_title(title_of(study, task))
+            axes.set_yticks(range(len(rows)), names)
+            axes.set_ylim(len(rows) - 0.5, -0.5)
+            unit = ("ratio of steps" if steps else "points") if effects else None
+            axes.set_xlabel(unit or (STEPS if steps else ACCURACY), fontsize=8)
+        figure.legend(handles=_key(effects), loc="outside upper left", ncols=4, fontsize=8)
+    return figure
+
+
+def _key(effects: bool) -> list[Line2D]:
+    handles = [
+        Line2D([], [], color=MUTED, marker="o", mec=INK, lw=2, label="mean, 95% interval"),
+        Line2D([], [], ls="", marker="D", mfc="white", mec=INK, ms=4, label="the paper"),
+    ]
+    if not effects:
+        handles += [
+            Line2D([], [], ls="", marker="|", color=MUTED, label="each seed"),
+            Line2D([], [], ls=":", color=INK, label="best trivial baseline"),
+        ]
+    return handles
+
+
+def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
+    """Validation accuracy against steps: the mean over seeds while all of them train, and each
+    seed as a thin line. None if no run is recorded."""
+    curves = study.curves()
+    if arms and len(curves):
+        curves = curves[curves["arm"].isin(arms)]
+    if curves.empty:
+        return None
+    tasks, shown = list(dict.fromkeys(curves["task"])), list(dict.fromkeys(curves["arm"]))
+    look = looks(shown)
+    with styled():
+        figure, panels = _panels(len(tasks), 2.7, 2.4)
+        for axes, task in zip(panels, tasks, strict=True):
+            for arm in shown:
+                mine = curves[(curves["task"] == task) & (curves["arm"] == arm)]
+                if mine.empty:
+                    continue
+                wide = 100 * mine.pivot_table(index="step", columns="seed", values="valid_accuracy")
+                axes.plot(wide, color=look[arm].colour, lw=0.5, alpha=0.4)
+                axes.plot(
+                    wide.dropna().mean(axis=1), look[arm].line, color=look[arm].colour, lw=1.8
+                )
+            best = max(baselines(study.tasks[task]).values(), default=None)
+            if best is not None:
+                axes.axhline(best, color=INK, ls=":", lw=1)
+            if study.measures(task) == "steps":
+                _log(axes, "x")
+            axes.set_title(title_of(study, task))
+            axes.set_xlabel("steps", fontsize=8)
+        panels[0].set_ylabel("validation accuracy, %")
+        handles = [
+            Line2D([], [], color=look[arm].colour, ls=look[arm].line, label=label(arm))
+            for arm in shown
+        ]
+        _legend(figure, handles)
+    return figure
+
+
+def line_plot(
+    table: pd.DataFrame,
+    x: str,
+    y: str,
+    line: str | None = None,
+    panel: str | None = None,
+    *,
+    log: str = "",
+    level: Mapping[str, float] | float | None = None,
+    labels: Iterable[str] = (),
+) -> Figure | None:
+    """Means of column `y` against `x`, with 95% intervals over the rows of one `x`: a line for each
+    value of column `line`, a panel for each of column `panel`. `log` names the logarithmic axes;
+    `level` is a dotted line, in all panels or by panel. With `labels` for the rows, points are
+    named and not joined. None if there are no rows."""
+    if table.empty:
+        return None
+    panels = list(dict.fromkeys(table[panel])) if panel else [""]
+    lines = list(dict.fromkeys(table[line])) if line else [""]
+    look, names = looks(lines), dict(zip(table.index, labels, strict=False))
+    with styled():
+        figure, grid = _panels(len(panels), 3.2, 2.6)
+        for axes, name in zip(grid, panels, strict=True):
+            mine = table[table[panel] == name] if panel else table
+            for each in lines:
+                style = look[each]
+                rows = mine[mine[line] == each] if line else mine
+                if rows.empty:
+                    continue
+                if names:
+                    axes.plot(rows[x], rows[y], style.marker, color=style.colour, mec=INK)
+                    for where in rows.index:
+                        axes.annotate(
+                            names[where],
+                            (rows.loc[where, x], rows.loc[where, y]),
+                            xytext=(4, 3),
+                            textcoords="offset points",
+                            fontsize=7,
+                        )
+                    continue
+                points = [(at, *mean_interval(list(some))) for at, some in rows.groupby(x)[y]]
+                at, mean, low, high = np.array(points, float).T
+                axes.plot(at, mean, style.line, color=style.colour)
+                axes.plot(at, mean, style.marker, color=style.colour, mec=INK, ms=5)
+                axes.vlines(at, low, high, color=style.colour)
+            dotted = level.get(name) if isinstance(level, Mapping) else level
+            if dotted is not None:
+                axes.axhline(dotted, color=INK, ls=":", lw=1)
+            if pd.api.types.is_integer_dtype(table[x]):  # of layers, of bits
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            for which in log:
+                _log(axes, which)
+            axes.set_title(name)
+            axes.set_xlabel(x)
+        grid[0].set_ylabel(y)
+        if line and not names:
+            handles = [
+                Line2D([], [], color=it.colour, ls=it.line, marker=it.marker, label=str(each))
+                for each, it in look.items()
+            ]
+            _legend(figure, handles)
+    return figure
+
+
+def samples(tasks: Mapping[str, Task]) -> Figure:
+    """One test example of each task as a person sees it, with its answer. Blue lines separate
+    tokens. A task whose data are not here is named without one."""
+    with styled():
+        figure, panels = _panels(len(tasks), 2.7, 2.6)
+        for axes, (name, task) in zip(panels, tasks.items(), strict=True):
+            axes.set_axis_off()
+            title = f"{name}: {task.length} tokens"
+            try:
+                title += f"\nanswer: {_sample(axes, task)}"
+            except FptError:
+                axes.text(0, 0.98, f"Fetch it with\nfpt data {task.name}", va="top", color=MUTED)
+            axes.set_title(title, fontsize=9)
+    return figure
+
+
+def _sample(axes: Axes, task: Task) -> str:
+    """Draw example 0 of the test split, of a bit task one in its midst, as the first is all zeros;
+    returns its answer."""
+    example = task.example("test", 3 * task.sizes["test"] // 5 if isinstance(task, BitTask) else 0)
+    answer = example.answer[:SHOWN_BITS] + "..." * (len(example.answer) > SHOWN_BITS)
+    if example.image is None:
+        text = textwrap.fill((example.text or "")[:SHOWN_LETTERS], 36)
+        axes.text(0, 0.98, text, va="top", fontsize=7, family="DejaVu Sans Mono")
+        return answer
+    image, patch = example.image.numpy(), 0
+    if isinstance(task, ImageTask):
+        image = np.pad(image, ((task.pad,) * 2, (task.pad,) * 2, (0, 0)))
+        patch = task.patch if task.patch > 1 else 0
+    else:
+        image = image[:, :SHOWN_BITS]
+    axes.imshow(image[..., 0] if image.shape[-1] == 1 else image, cmap="gray", vmin=0, vmax=1)
+    for line, extent in ((axes.axhline, image.shape[0]), (axes.axvline, image.shape[1])):
+        for edge in range(0, extent + 1, patch) if patch else ():
+            line(edge - 0.5, color="#0072B2", lw=0.5)
+    return answer

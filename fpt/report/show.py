@@ -1,0 +1,148 @@
+"""What a notebook made: shown, and written to reports/<profile>/ if `fpt render` executes it.
+
+tables/<section>/ (.md, .csv), figures/<section>/ (.png), metrics/<section>.json (for
+`dvc metrics show`), curves/<section>.csv (for `dvc plots show`). A notebook that is executed by
+hand shows the same and leaves the report as it is.
+"""
+
+import base64
+import html
+import io
+import os
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.figure import Figure
+from PIL import Image
+
+from ..analysis.claims import KINDS, LAB, findings
+from ..analysis.study import Study
+from ..analysis.summary import pooled, summary
+from ..files import write_atomic, write_json
+from ..sections.arms import label
+from .style import styled
+from .table import Table
+
+RENDERS = "FPT_RENDERS"  # in the environment of a kernel that `fpt render` started
+MOST_SENTENCES = 6
+CURVES = ["task", "arm", "seed", "step", "accuracy", "train_loss", "valid_loss"]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawn figure; its text names it and never varies."""
+
+    name: str
+    png: bytes
+    alt: str
+
+    def _repr_html_(self) -> str:
+        data = base64.b64encode(self.png).decode()
+        image = f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}">'
+        return f'<div class="figure">{image}</div>'
+
+    def __repr__(self) -> str:
+        return f"<figure {self.name}: {self.alt}>"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Markdown."""
+
+    text: str
+
+    def _repr_markdown_(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def renders() -> bool:
+    """Whether the report is written: whether `fpt render` executes this."""
+    return RENDERS in os.environ
+
+
+def show_table(study: Study, table: Table) -> Table:
+    """Write `table` if this `renders`, and return it, to be shown."""
+    if renders():
+        folder = study.folder / "tables" / study.name
+        write_atomic(folder / f"{table.name}.md", table.markdown().encode())
+        # Twelve digits: those beyond are the rounding of this machine's sums.
+        text = table.numbers.to_csv(index=False, float_format="%.12g")
+        write_atomic(folder / f"{table.name}.csv", text.encode())
+    return table
+
+
+def show_figure(study: Study, name: str, figure: Figure | None, alt: str) -> Picture | Text:
+    """Write `figure` as PNG, equal bytes for equal results, if this `renders`; return it, to be
+    shown. `alt` says what it shows to those who do not see it. A sentence if there is no figure."""
+    if figure is None:
+        return Text("There is no run to draw yet.")
+    drawn, png = io.BytesIO(), io.BytesIO()
+    with styled():
+        figure.savefig(drawn, format="png", facecolor="white")
+    few = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    few.save(png, "PNG", optimize=True)
+    if renders():
+        write_atomic(study.folder / "figures" / study.name / f"{name}.png", png.getvalue())
+    return Picture(name, png.getvalue(), alt)
+
+
+def conclude(study: Study) -> Text:
+    """What follows from the runs, in sentences; and, if this `renders`, the section's metrics
+    (means by task and arm) and learning curves."""
+    if renders():
+        metrics: dict[str, dict[str, float | str]] = {}
+        for it in summary(study.results()).dropna(subset="mean").to_dict("records"):
+            mean = np.exp(it["mean"]) if study.measures(it["task"]) == "steps" else it["mean"]
+            metrics.setdefault(it["task"], {})[it["arm"]] = round(float(mean), 2)
+        if study.name == "verdict":
+            metrics = {kind: {it.claim.name: it.label for it in findings(kind)} for kind in KINDS}
+        write_json(study.folder / "metrics" / f"{study.name}.json", metrics)
+        curves = study.curves().rename(columns={"valid_accuracy": "accuracy"})
+        text = curves.reindex(columns=CURVES).to_csv(index=False)
+        write_atomic(study.folder / "curves" / f"{study.name}.csv", text.encode())
+    return Text("\n".join(conclusions(study)))
+
+
+def conclusions(study: Study) -> list[str]:
+    """Markdown: in `lab` the verdicts of the registered claims of the section; else, or beside, the
+    main differences with their intervals."""
+    if study.profile.name == LAB or study.name == "verdict":
+        found = [it for kind in KINDS for it in findings(kind)]
+        mine = [it for it in found if it.claim.name in study.declared.claims]
+        judged = [it for it in mine if not np.isnan(it.effect.estimate)]
+        lines = [
+            f"- **{it.label.capitalize()}**: {it.claim.statement} ({it.effect_text}, {it.n_text})"
+            for it in judged
+        ]
+        if waiting := len(mine) - len(judged):
+            lines.append(f"- Registered claims of this section that await their runs: {waiting}.")
+        return lines or differences_in_words(study)
+    few = len(study.profile.seeds)
+    end = f"These are {few} seeds, which decide nothing; `lab` tests registered claims."
+    return [*differences_in_words(study), *(["", end] if study.profile.name == "smoke" else [])]
+
+
+def differences_in_words(study: Study) -> list[str]:
+    """A sentence for each of the first differences that the section declares, over all tasks that
+    are measured alike."""
+    results, found = study.results(), []
+    pairs = [pair for it in study.declared.comparisons[:1] for pair in it.pairs]
+    for a, b in pairs:
+        said = []
+        for unit in ("steps", "accuracy"):
+            tasks = [task for task in study.tasks if study.measures(task) == unit]
+            effect = pooled(results[results["task"].isin(tasks)], (a, b))
+            values = (
+                np.array([effect.estimate, effect.low, effect.high]) if effect else np.array([])
+            )
+            if effect and unit == "steps":
+                said.append("{:.2f} times as many steps [{:.2f}, {:.2f}]".format(*np.exp(values)))
+            elif effect:
+                said.append("{:+.1f} points of accuracy [{:+.1f}, {:+.1f}]".format(*values))
+        if said:
+            found.append(f"- {label(a)} against {label(b)}: {' and '.join(said)}.")
+    return [re.sub(r" \[\+?nan, \+?nan\]", "", line) for line in found[:MOST_SENTENCES]]

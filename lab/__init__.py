@@ -1,0 +1,1 @@
+"""The scripts of the registered experiment, run in this order: pilot, power, plan."""

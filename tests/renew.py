@@ -1,0 +1,88 @@
+"""Keep notebooks/ ready for comparison: `make notebooks`, or `python tests/renew.py [NAME ...]`.
+
+A notebook in notebooks/ is the source of its section and carries the outputs that `pytest --nbval`
+compares on every machine. They are those of tests/project, the checkout that tests run in: the
+parameters as they were when this was last called, and the records of their profile `smoke`. What
+is missing of these is trained. Pictures and HTML, never compared, stay out of them.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from fpt.files import PARAMS, ROOT, notebooks
+
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+PROJECT = ROOT / "tests" / "project"
+RECORDS = Path("reports/smoke/records")
+
+
+def refresh(path: Path) -> None:
+    """Execute the notebook at `path` in place, as its parameters cell says, and store it clean."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    content = nbformat.read(path, as_version=4)
+    NotebookClient(
+        content,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(path.parent)}},
+        timeout=None,
+        coalesce_streams=True,
+        extra_arguments=["--IPKernelApp.log_level=50"],
+    ).execute()
+    nbformat.write(clean(content), path)
+
+
+def clean(content: Any) -> Any:
+    """The notebook with what is compared and nothing else; cleaning it again changes nothing."""
+    content["metadata"] = {"kernelspec": dict(KERNEL), "language_info": {"name": "python"}}
+    for cell in content["cells"]:
+        tags = cell["metadata"].get("tags", [])
+        cell["metadata"] = {"tags": tags} if tags else {}
+        for output in cell.get("outputs", ()):
+            if "data" in output:
+                output["metadata"] = {}
+                for kind in [it for it in output["data"] if it not in ("text/plain",)]:
+                    del output["data"][kind]
+    return content
+
+
+def train(root: Path) -> None:
+    """Train what is missing of the project at `root`, and keep in PROJECT its parameters and the
+    records that its sections have, no others."""
+    command = [sys.executable, "-m", "fpt", "run", "--all", "--profile", "smoke"]
+    subprocess.run(command, check=True)
+    listed = [json.loads(path.read_bytes()) for path in (root / RECORDS.parent / "index").iterdir()]
+    keys = {key for index in listed for key in index}
+    shutil.rmtree(PROJECT / RECORDS)
+    (PROJECT / RECORDS).mkdir()
+    for path in (root / RECORDS).iterdir():
+        if path.stem in keys:
+            shutil.copy(path, PROJECT / RECORDS)
+    shutil.copy(root / PARAMS.name, PROJECT)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="fpt-") as folder:
+        root = Path(shutil.copytree(PROJECT, Path(folder) / "project"))
+        shutil.copy(PARAMS, root)
+        # Of the training and of the kernels: nothing is read of this checkout but the package.
+        os.environ |= {"FPT_ROOT": str(root), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": folder}
+        for name in ("FPT_BACKBONES", "FPT_CORPORA"):
+            os.environ.pop(name, None)
+        train(root)
+        only = sys.argv[1:]
+        for path in notebooks():
+            if not only or path.stem in only:
+                print(f"notebooks: executing {path.name}")
+                refresh(path)
+
+
+if __name__ == "__main__":
+    main()
