@@ -65,10 +65,10 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks
 
 faults: setup  ## let 120 real processes meet a fault and write docs/faults.md
-	@$(PY) tests/faults.py --trials 120 --write docs/faults.md
+	@$(PY) lab/faults.py --trials 120 --write docs/faults.md
 
 notebooks: setup  ## renew tests/project from params.yaml, and the outputs that nbval compares
-	@$(PY) tests/renew.py
+	@$(PY) -m lab.renew
 
 data: setup  ## fetch and prepare the data that the profile in params.yaml needs (reaches the hub)
 	@$(PY) -m fpt data

@@ -113,6 +113,10 @@ def test_a_clear_difference_is_supported_and_its_opposite_contradicted() -> None
     assert found.effect.estimate == pytest.approx(-1.0, abs=0.2)
     assert found.adjusted == pytest.approx(2 * found.effect.p)
     assert verdicts([claim(margin=4.0)], runs)[0].label == "undecided"
+    one_task = replace(claim(), tasks=TASKS[:1])
+    found, weaker = verdicts([claim(), one_task], runs)
+    assert weaker.effect.p > 2 * found.effect.p
+    assert weaker.adjusted == pytest.approx(weaker.effect.p)  # Holm's, not Bonferroni's
 
 
 def test_no_difference_is_undecided() -> None:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-HARNESS = Path(__file__).parent / "faults.py"
+HARNESS = Path(__file__).parents[1] / "lab" / "faults.py"
 
 
 def harness(*arguments: str) -> tuple[int, list[dict[str, Any]]]:

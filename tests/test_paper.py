@@ -1,7 +1,6 @@
 """The printed numbers: complete, unambiguous as YAML, and consistent where they should be."""
 
 import re
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -179,56 +178,6 @@ def test_the_file_names_only_what_it_has() -> None:
                 assert set(cell) <= {"source", "note", "conflict"}
         tags = {tag for it in table.cells.values() for tag in it.source.split(", ")}
         assert tags <= set(paper.sources())
-
-
-# Which plain scalars YAML 1.1's full specification and YAML 1.2's core schema take for something
-# other than text; PyYAML implements most, not all, of the former.
-YAML_11 = {
-    "bool": r"y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF",
-    "octal": r"[-+]?0[0-9_]+",
-    "sexagesimal": r"[-+]?[0-9][0-9_]*(:[0-5]?[0-9])+(\.[0-9_]*)?",
-    "int": r"[-+]?(0b[01_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)",
-    "float": r"[-+]?([0-9][0-9_]*\.[0-9_]*([eE][-+][0-9]+)?|\.[0-9_]+|\.(inf|Inf|INF))"
-    r"|\.(nan|NaN|NAN)",
-    "null": r"~|null|Null|NULL|",
-    "date": r"\d{4}-\d\d?-\d\d?.*",
-}
-YAML_12 = {
-    "bool": r"true|True|TRUE|false|False|FALSE",
-    "int": r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+",
-    "float": r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)"
-    r"|\.(nan|NaN|NAN)",
-    "null": r"~|null|Null|NULL|",
-}
-
-
-def kind(text: str, schema: dict[str, str]) -> str:
-    return next((name for name, rule in schema.items() if re.fullmatch(rule, text)), "text")
-
-
-def plain_scalars() -> Iterator[str]:
-    stack = [yaml.compose(paper.PATH.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, yaml.MappingNode):
-            stack += [part for pair in node.value for part in pair]
-        elif isinstance(node, yaml.SequenceNode):
-            stack += node.value
-        elif node.style is None:
-            yield node.value
-
-
-def test_the_schemas_above_know_the_usual_traps() -> None:
-    for text in ["1e4", "1.0e4", "N", "on", "010", "12:30", "1_000", "2021-03-09"]:
-        assert kind(text, YAML_11) != kind(text, YAML_12), text
-    for text in ["0.17", "-0.0", "100", "null", "fpt+attention", "1.0e+4"]:
-        assert kind(text, YAML_11) == kind(text, YAML_12), text
-
-
-def test_every_plain_scalar_means_the_same_in_both_yaml_versions() -> None:
-    scalars = set(plain_scalars())
-    assert len(scalars) > 300
-    assert {text for text in scalars if kind(text, YAML_11) != kind(text, YAML_12)} == set()
 
 
 def test_a_yaml_1_2_parser_reads_the_same_document() -> None:

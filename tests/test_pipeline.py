@@ -14,10 +14,10 @@ from pathlib import Path
 import nbformat
 import pytest
 import yaml
-from renew import clean
 from ruamel.yaml import YAML
 
 from fpt.files import PACKAGE, PARAMS
+from lab.renew import clean
 
 HERE = PACKAGE.parent
 PIPELINE = yaml.safe_load((HERE / "dvc.yaml").read_text())

@@ -40,17 +40,19 @@ def test_a_frame_has_a_row_for_every_run(study: Study) -> None:
 def test_a_task_with_a_threshold_is_measured_in_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tasks = {"bit-xor": {"threshold": 0.6}, "digits": {}}
+    tasks = {"bit-xor": {"threshold": 0.5}, "digits": {}}
     study = make_study(tmp_path, monkeypatch, tasks=tasks)
     assert [study.measures(task) for task in tasks] == ["steps", "accuracy"]
     fill(study, lambda run: 1.0 if run.arm == "fpt" else 0.5)
     frame = study.results()
     steps = frame[frame["task"] == "bit-xor"].groupby("arm")
-    assert steps["score"].first()["fpt"] == pytest.approx(np.log(80))  # 80/120 is above 0.6
+    assert steps["score"].first()["fpt"] == pytest.approx(np.log(60))  # 60/120 is at the threshold
     assert steps["censored"].all().to_dict() == {
         "fpt": False, "random": True, "full": True, "lstm": True
     }  # fmt: skip
     assert steps["score"].first()["random"] == pytest.approx(np.log(120))
+    study.store.write(make_record(study.runs[0], 1.0, "diverged"))
+    assert study.results()["censored"].iloc[0]
 
 
 def test_a_diverged_run_has_no_accuracy(study: Study) -> None:
@@ -112,6 +114,17 @@ def test_a_rate_at_which_the_search_diverged_is_not_chosen(
         wild = run.search and run.lr == 0.1
         study.store.write(make_record(run, 0.99 if wild else 0.5, "diverged" if wild else "done"))
     assert 0.1 not in chosen_rates(study.frame()).values()
+
+
+def test_of_equal_rates_the_one_that_is_there_first_is_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = with_search(tmp_path, monkeypatch)
+    for run in study.runs:
+        made = make_record(run, 0.5)
+        soon = {"best_step": 60 if run.lr == 0.01 else 120}
+        study.store.write(replace(made, metrics=made.metrics | soon))
+    assert set(chosen_rates(study.frame()).values()) == {0.01}
 
 
 def test_the_index_lists_records_and_pretraining_metadata(study: Study) -> None:

@@ -1,4 +1,4 @@
-"""Keep notebooks/ ready for comparison: `make notebooks`, or `python tests/renew.py [NAME ...]`.
+"""Keep notebooks/ ready for comparison: `make notebooks`, or `python -m lab.renew [NAME ...]`.
 
 A notebook in notebooks/ is the source of its section and carries the outputs that `pytest --nbval`
 compares on every machine. They are those of tests/project, the checkout that tests run in: the

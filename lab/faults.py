@@ -1,6 +1,6 @@
 """The fault harness: a process meets a fault, is started again, and must lose nothing.
 
-`python tests/faults.py --trials 50` prints the fault matrix as Markdown. Each trial forks a real
+`python lab/faults.py --trials 50` prints the fault matrix as Markdown. Each trial forks a real
 process that trains two packs on a store of its own. It kills itself with SIGKILL just before or
 after the n-th call that changes what is on the disk, or is killed at a random moment; or the disk
 is full, or a second process does the same work; or one of the files that it has left is damaged.

@@ -1,4 +1,4 @@
-"""Twenty mistakes that the tests have to notice: `python tests/mutations.py [NAME ...]`.
+"""Twenty mistakes that the tests have to notice: `python -m lab.mutations [NAME ...]`.
 
 Each is one small change of the library, made in a copy of the working tree, against which a few
 test files run until the first failure. A mistake is killed if a test fails, and survives if all
@@ -40,7 +40,7 @@ MUTATIONS = {
         "pack",
     ),
     "a threshold has to be exceeded": Mutation(
-        "training/loop.py", "min(pair) >= threshold", "min(pair) > threshold", "loop effects"
+        "training/loop.py", "min(pair) >= threshold", "min(pair) > threshold", "study"
     ),
     "the last parameters are tested, not the best": Mutation(
         "training/loop.py", "self.rows.bind(best)", "self.rows.bind(last)",
@@ -86,13 +86,13 @@ MUTATIONS = {
         "records.py", "if not key == named == record.key", "if not named == record.key", "records"
     ),
     "Holm's adjustment is that of Bonferroni": Mutation(
-        "analysis/stats.py", " - np.arange(len(order)))", ")", "stats"
+        "analysis/claims.py", '"holm" if', '"bonferroni" if', "claims"
     ),
     "a diverged run reaches its threshold": Mutation(
-        "analysis/steps.py", 'index is None or record.status != "done"', "index is None", "effects"
+        "analysis/steps.py", 'index is None or record.status != "done"', "index is None", "study"
     ),
     "of equal rates the slowest is chosen": Mutation(
-        "analysis/tuning.py", "-self.found[lr][1], -lr", "self.found[lr][1], -lr", "tuning"
+        "analysis/tuning.py", '-done["best_step"].mean()', 'done["best_step"].mean()', "study"
     ),
 }  # fmt: skip
 
