@@ -148,7 +148,7 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
         arms = [arm(str(name)) for name in check_list(f"{where}.arms", block.get("arms"))]
     check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
     for it in arms:
-        check_names(f"{where}.arms: backbone of {it.name}", [it.body], profile.bodies)
+        check_names(f"{where}.arms: backbone of {it.name}", [it.backbone], profile.bodies)
         if INITS[it.init].reads_weights:
             check_names(f"{where}.arms: weights of {it.name}", [it.weights], profile.weights)
     block["seeds"] = check_seeds(f"{where}.seeds", block.get("seeds", list(profile.seeds)))
@@ -202,8 +202,8 @@ def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any
     most = LONG_TEST_ITEMS if data.length >= LONG else whole
     test_items = min(values["test_items"] or whole, most)
     values["test_items"] = test_items if test_items < whole else 0
-    frozen = backbone(profile.bodies[it.body])
-    if it.body == "lstm-flops":
+    frozen = backbone(profile.bodies[it.backbone])
+    if it.backbone == "lstm-flops":
         frozen = as_costly(frozen, backbone(profile.backbone), data.length)
     trainable = frozen.groups if it.trainable is None else it.trainable
     if not frozen.positions:

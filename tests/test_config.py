@@ -71,7 +71,7 @@ def playable(profile: config.Profile) -> list[str]:
     return [
         name
         for name in (*NAMED, *composed)
-        if arm(name).body in profile.bodies and arm(name).weights in profile.weights
+        if arm(name).backbone in profile.bodies and arm(name).weights in profile.weights
     ]
 
 

@@ -22,15 +22,15 @@ def planned(profile: str) -> set[str]:
 
 def test_names_compose() -> None:
     two = arm("random-output+layernorm@2")
-    assert (two.body, two.init) == ("depth-2", "random")
+    assert (two.backbone, two.init) == ("depth-2", "random")
     assert two.trainable == ("layernorm", "output")
     assert two.label == "random: output+layernorm, 2 layers"
     assert arm("full@3") == replace(
-        arm("full"), name="full@3", label=label("full@3"), body="depth-3"
+        arm("full"), name="full@3", label=label("full@3"), backbone="depth-3"
     )
     assert arm("fpt+feedforward").trainable == (*FROZEN, "feedforward")
     assert arm("fpt-bert").weights == "bert"
-    assert (arm("fpt-bits").weights, arm("fpt-bits").body) == ("bit-memory", "transformer")
+    assert (arm("fpt-bits").weights, arm("fpt-bits").backbone) == ("bit-memory", "transformer")
     assert arm("statistics-dyck").init == "statistics-tensor"
     assert arm("full-dyck").trainable is None
     assert arm("frozen-input-normal").input_init == "normal"

@@ -1,6 +1,6 @@
 """The printed numbers of the paper and its companions, read from `tables.yaml`.
 
-Every cell carries the tag of the source it was taken from, and a note where it is not what its row
+Every cell carries the tag of the source it was taken from, and a note if it is not what its row
 and column say. Nothing here is a result of this project.
 """
 

@@ -82,7 +82,7 @@ class Arm:
 
     name: str
     label: str
-    body: str = "transformer"  # role of the backbone
+    backbone: str = "transformer"  # its role
     init: str = "pretrained"
     trainable: tuple[str, ...] | None = FROZEN
     weights: str = "language"  # role of the weights, for initialisations that read any
@@ -138,7 +138,10 @@ NAMED: Mapping[str, Arm] = {
     )
 }
 
-ROLES = {*KINDS, *(it.body for it in NAMED.values())}  # of backbones, beside `depth-1` and so on
+ROLES = {
+    *KINDS,
+    *(it.backbone for it in NAMED.values()),
+}  # of backbones, beside `depth-1` and so on
 SOURCES = {"language", *CORPORA, *(source for _, source in KINDS.values() if source)}  # of weights
 
 
@@ -165,7 +168,7 @@ def _of_depth(name: str) -> Arm | None:
         return None
     layers = "1 layer" if depth == "1" else f"{depth} layers"
     base = arm(whole)
-    return replace(base, name=name, label=f"{base.label}, {layers}", body=f"depth-{depth}")
+    return replace(base, name=name, label=f"{base.label}, {layers}", backbone=f"depth-{depth}")
 
 
 def _of_parts(name: str) -> Arm | None:
