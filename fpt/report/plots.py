@@ -1,5 +1,6 @@
 """The four plots of all pages: dots with intervals, lines, learning curves, samples of tasks."""
 
+import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -107,9 +108,9 @@ def dot_plot(study: Study, comparison: Comparison, effects: bool = False) -> Fig
             if steps:
                 _log(axes, "x")
             elif not effects:
-                best = max(baselines(study.tasks[task]).values(), default=None)
-                if best is not None:
-                    axes.axvline(best, color=INK, ls=":", lw=1)
+                best = max(baselines(study.tasks[task]).values(), default=math.nan)
+                axes.axvline(best, color=INK, ls=":", lw=1)
+                axes.set_xlim(*np.clip(axes.get_xlim(), -3, 103))  # an interval may reach further
             if effects:
                 axes.axvline(1 if steps else 0, color=INK, lw=0.8)
             axes.set_title(title_of(study, task))
@@ -156,9 +157,8 @@ def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
                 axes.plot(
                     wide.dropna().mean(axis=1), look[arm].line, color=look[arm].colour, lw=1.8
                 )
-            best = max(baselines(study.tasks[task]).values(), default=None)
-            if best is not None:
-                axes.axhline(best, color=INK, ls=":", lw=1)
+            best = max(baselines(study.tasks[task]).values(), default=math.nan)
+            axes.axhline(best, color=INK, ls=":", lw=1)
             if study.measures(task) == "steps":
                 _log(axes, "x")
             axes.set_title(title_of(study, task))
