@@ -33,9 +33,8 @@ compared in no claim: in the pilot, backbones of this size learned neither from 
 (their held-out losses stayed above the entropy of single tokens)."""
 
 
-def index(profile: str) -> Path:
-    """Write reports/<profile>/README.md, index.html and appendix.html; returns the path of
-    index.html."""
+def index(profile: str) -> None:
+    """Write reports/<profile>/README.md, index.html and appendix.html."""
     folder = REPORTS / profile
     folder.mkdir(parents=True, exist_ok=True)
     studies = [section(name, profile) for name in NAMES]
@@ -45,7 +44,6 @@ def index(profile: str) -> Path:
     for name, content in (("index", text), ("appendix", appendix)):
         page = html_page(markdown(content), f"fpt: {profile}, {name}")
         (folder / f"{name}.html").write_text(page, encoding="utf-8")
-    return folder / "index.html"
 
 
 def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:

@@ -167,8 +167,8 @@ def _of_depth(name: str) -> Arm | None:
     if not at or not depth.isdigit():
         return None
     layers = "1 layer" if depth == "1" else f"{depth} layers"
-    base = arm(whole)
-    return replace(base, name=name, label=f"{base.label}, {layers}", backbone=f"depth-{depth}")
+    text = f"{label(whole)}, {layers}"
+    return replace(arm(whole), name=name, label=text, backbone=f"depth-{depth}")
 
 
 def _of_parts(name: str) -> Arm | None:
