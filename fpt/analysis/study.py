@@ -83,7 +83,7 @@ class Study:
         spec = next(run.spec for run in self.runs if run.task == task)
         return "steps" if spec.threshold else "accuracy"
 
-    @property
+    @cached_property
     def taught(self) -> set[tuple[str, str]]:
         """The arms and tasks whose backbone was pretrained on the task or with the labels of its
         data: an advantage that is not transfer."""
