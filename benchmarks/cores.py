@@ -10,12 +10,11 @@ from statistics import median
 
 import torch
 from plain import PlainRun
-from throughput import Case, by_the_clock, specs_of
+from throughput import Case, by_the_clock, specs_of, task_of
 
 from fpt.spec import RunSpec
 from fpt.training.loop import Loop
 from fpt.training.sweep import packs
-from fpt.training.train import task_of
 
 
 @dataclass(frozen=True)
@@ -38,10 +37,10 @@ class SideBySide:
         return {f"packs of {' and '.join(map(str, self.runs))} side by side / plain": ratio}
 
 
-def train_on_demand(pack: Sequence[RunSpec], pipe: Connection) -> None:
+def train_on_demand(case: Case, pack: Sequence[RunSpec], pipe: Connection) -> None:
     """In a process of its own: a pack makes as many steps as it is told, until told 0."""
     torch.set_num_threads(1)
-    loop = Loop(pack, task_of(pack[0]), torch.device("cpu"))
+    loop = Loop(pack, task_of(case), torch.device("cpu"))
     while count := pipe.recv():
         pipe.send(by_the_clock(loop.train_step, count))
 
@@ -55,13 +54,15 @@ def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
     found = packs(specs)
     if len(found) < cores:
         found = [specs] * cores
-    plain = PlainRun(specs[0], task_of(specs[0]), torch.device("cpu"))
+    plain = PlainRun(specs[0], task_of(case), torch.device("cpu"))
     processes = get_context("spawn")
     with ExitStack() as ended:
         pipes = []
         for pack in found:
             here, there = processes.Pipe()
-            process = processes.Process(target=train_on_demand, args=(pack, there), daemon=True)
+            process = processes.Process(
+                target=train_on_demand, args=(case, pack, there), daemon=True
+            )
             process.start()
             there.close()
             ended.callback(process.join)
