@@ -24,6 +24,6 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def rendering(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if `fpt render` executed the test: what is made is written to the report."""
-    from fpt.report.show import RENDERS
+    from fpt.report.page import RENDERS
 
     monkeypatch.setenv(RENDERS, "1")

@@ -90,7 +90,13 @@ def make_record(
         }
         | (scored if sizes["train"] else {}),
         curve=curve,
-        cost={"seconds": 40.0, "tokens": 1e6, "flops": 2e12, "peak_bytes": 3e9},
+        cost={
+            "seconds": 50.0,
+            "process_seconds": 40.0,
+            "tokens": 1e6,
+            "flops": 2e12,
+            "peak_bytes": 3e9,
+        },
         environment={"device": "a test CPU", "kind": "cpu"},
         pack=[run.spec.key],
     )

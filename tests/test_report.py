@@ -225,6 +225,10 @@ def test_conclusions_say_how_much_and_in_which_unit(study: Study) -> None:
 def test_the_appendix_says_how_runs_were_made(study: Study) -> None:
     text = "\n".join(appendix_paragraphs([study]))
     assert "36 of 36 runs are recorded on a test CPU (36): 0.4 processor hours, 72 TFLOPs" in text
+    record = study.records()[study.keys[0]]
+    without = {name: it for name, it in record.cost.items() if name != "process_seconds"}
+    study.store.write(replace(record, cost=without))
+    assert "(36): – processor hours" in "\n".join(appendix_paragraphs([study]))
     assert "| Frozen random | mnist | nano | random | 0.001 | 4 | 120 | 3 | 78.2 |" in text
 
 

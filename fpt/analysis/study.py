@@ -193,12 +193,11 @@ class Study:
         return pd.DataFrame(rows, columns=None if rows else ["arm", "task", "seed", "lr", "step"])
 
     def tally(self) -> dict[str, Any]:
-        """How many runs are expected and present, by status and by device."""
+        """How many runs are expected and present, and on which devices."""
         present = self.records()
         return {
             "expected": len(self.keys),
             "present": len(present),
-            "status": dict(Counter(record.status for record in present.values())),
             "devices": dict(Counter(r.environment["device"] for r in present.values())),
         }
 

@@ -1,17 +1,18 @@
 """Tables, figures, pages: what a notebook shows and what a report is made of."""
 
-from .plots import dot_plot, learning_curves, line_plot, samples
-from .show import conclude, show_figure, show_table
-from .table import paper_table, results_table
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "conclude",
-    "dot_plot",
-    "learning_curves",
-    "line_plot",
-    "paper_table",
-    "results_table",
-    "samples",
-    "show_figure",
-    "show_table",
-]
+MADE_IN = {
+    **dict.fromkeys(("dot_plot", "learning_curves", "line_plot", "samples"), "plots"),
+    **dict.fromkeys(("conclude", "show_figure", "show_table"), "show"),
+    **dict.fromkeys(("paper_table", "results_table"), "table"),
+}
+__all__ = list(MADE_IN)
+
+
+def __getattr__(name: str) -> Any:
+    """Import lazily what needs torch: the process that executes notebooks does without it."""
+    if name not in MADE_IN:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{MADE_IN[name]}", __name__), name)

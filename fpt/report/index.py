@@ -21,8 +21,8 @@ QUESTION = (
     "images and proteins. Does language pretraining make it a universal computation engine?"
 )
 NO_VERDICT = (
-    "This profile is a quick check on small data: two seeds show effects with intervals and decide "
-    "nothing. The profile `lab` has registered claims; see the [findings](../../README.md)."
+    "This profile is a quick check on small data: a few seeds show effects with intervals and "
+    "decide nothing. The profile `lab` has registered claims; see the [findings](../../README.md)."
 )
 NOT_PLANNED = """\
 CIFAR-10-LRA, remote homology and ListOps of 1,024 tokens, the sizes above `micro`, and BERT, T5 and
@@ -94,8 +94,8 @@ def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
     yield (
         "Each run trains on one task with one seed, and the parameters with the best validation "
         "accuracy are tested once. `last` is the accuracy of the last parameters on the same test "
-        "set, if it was measured. Processor time does not grow if a machine is shared. FLOPs count "
-        "the backbone's matrices, forward and backward."
+        "set, if it was measured. Processor time, which does not grow if a machine is shared, stands "
+        "here if every run has it. FLOPs count the backbone's matrices, forward and backward."
     )
     for study in studies:
         if study.runs:
@@ -108,12 +108,13 @@ def coverage(study: Study) -> str:
     """A sentence: runs, devices, time, FLOPs and weights of a study."""
     tally, records = study.tally(), study.records().values()
     devices = ", ".join(f"{name} ({count})" for name, count in tally["devices"].items())
-    hours = sum(it.cost.get("process_seconds", it.cost["seconds"]) for it in records) / 3600
+    spent = [it.cost["process_seconds"] for it in records if "process_seconds" in it.cost]
+    hours = f"{sum(spent) / 3600:.1f}" if len(spent) == len(records) else NONE
     flops = si(sum(it.cost["flops"] for it in records))
     notes = sorted({note for it in records for note in it.notes})
     return (
         f"{tally['present']} of {tally['expected']} runs are recorded"
-        + (f" on {devices}: {hours:.1f} processor hours, {flops}FLOPs" if records else "")
+        + (f" on {devices}: {hours} processor hours, {flops}FLOPs" if records else "")
         + (f". Weights: {', '.join(study.weights)}" if study.weights else "")
         + (f". Notes: {'; '.join(notes)}" if notes else "")
         + "."
@@ -122,16 +123,13 @@ def coverage(study: Study) -> str:
 
 def protocol(study: Study) -> str:
     """A row per arm and task: backbone, initialisation, learning rates, batch, steps, seeds."""
-    last = {}
-    results = study.frame()
-    if "last_test_accuracy" in results:
-        found = summary(results, "last_test_accuracy").dropna(subset="mean")
-        last = {(it.arm, it.task): f"{100 * it.mean:.1f}" for it in found.itertuples()}
+    found = summary(study.results(), "last_test_accuracy").dropna(subset="mean")
+    last = {(it.arm, it.task): f"{100 * it.mean:.1f}" for it in found.itertuples()}
     rows = [
         "| arm | task | backbone | initialisation | rate | batch | steps | seeds | last |",
         "|---|---|---|---|---|---:|---:|---:|---:|",
     ]
-    for (arm, task), runs in results.groupby(["arm", "task"], sort=False):
+    for (arm, task), runs in study.frame().groupby(["arm", "task"], sort=False):
         spec = next(run.spec for run in study.runs if (run.arm, run.task) == (arm, task))
         rates = ", ".join(f"{lr:g}" for lr in sorted(set(runs["lr"])))
         end = last.get((arm, task), NONE)

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import REPORTS, FptError, notebooks, write_atomic
-from .page import notebook_page
-from .show import CURVES, RENDERS
+from .page import CURVES, RENDERS, notebook_page
 
 
 def notebook(section: str) -> Path:

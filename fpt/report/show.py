@@ -21,12 +21,11 @@ from ..analysis.study import Study
 from ..analysis.summary import pooled, summary
 from ..files import write_atomic, write_json
 from ..sections.arms import label
+from .page import CURVES, RENDERS
 from .style import styled
 from .table import Table
 
-RENDERS = "FPT_RENDERS"  # in the environment of a kernel that `fpt render` started
 MOST_SENTENCES = 6
-CURVES = ["task", "arm", "seed", "step", "accuracy", "train_loss", "valid_loss"]
 
 
 @dataclass(frozen=True)
