@@ -94,8 +94,9 @@ def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
     yield (
         "Each run trains on one task with one seed, and the parameters with the best validation "
         "accuracy are tested once. `last` is the accuracy of the last parameters on the same test "
-        "set, if it was measured. Processor time, which does not grow if a machine is shared, stands "
-        "here if every run has it. FLOPs count the backbone's matrices, forward and backward."
+        "set, if it was measured. Processor time, which does not grow if a machine is shared, "
+        "stands here if every run has it. FLOPs count the backbone's matrices, forward and "
+        "backward."
     )
     for study in studies:
         if study.runs:
