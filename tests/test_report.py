@@ -229,6 +229,7 @@ def test_the_appendix_says_how_runs_were_made(study: Study) -> None:
     without = {name: it for name, it in record.cost.items() if name != "process_seconds"}
     study.store.write(replace(record, cost=without))
     assert "(36): – processor hours" in "\n".join(appendix_paragraphs([study]))
+    assert "| Frozen random | bit-xor (fitting) |" in text
     assert "| Frozen random | mnist | nano | random | 0.001 | 4 | 120 | 3 | 78.2 |" in text
 
 

@@ -13,7 +13,7 @@ from ..sections.arms import label
 from . import findings
 from .page import html_page, markdown
 from .show import differences_in_words
-from .table import NONE, si
+from .table import NONE, si, title_of
 
 QUESTION = (
     "Lu et al. (2021, arXiv:2103.05247) freeze a transformer that was pretrained on language, "
@@ -135,7 +135,7 @@ def protocol(study: Study) -> str:
         rates = ", ".join(f"{lr:g}" for lr in sorted(set(runs["lr"])))
         end = last.get((arm, task), NONE)
         rows.append(
-            f"| {label(str(arm))} | {task} | {spec.backbone} | {spec.init} | {rates} "
+            f"| {label(str(arm))} | {title_of(study, str(task))} | {spec.backbone} | {spec.init} | {rates} "
             f"| {spec.batch} | {spec.steps:,} | {runs['seed'].nunique()} | {end} |"
         )
     return "\n".join(rows)

@@ -86,7 +86,8 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         given = study.taught & {(it.get("arm"), task), (it.get("minus"), task)}
         mark = f" {TAUGHT}" if given else ""
         shown.setdefault(row, dict.fromkeys(tasks, NONE))[task] = text + beside + mark
-        numbers.append({"kind": kind, "row": row, **it, "paper": printed})
+        fitting = study.tasks[task].fitting
+        numbers.append({"kind": kind, "row": row, **it, "fitting": fitting, "paper": printed})
 
     for arm in comparison.arms:
         for it in means[means["arm"] == arm].to_dict("records"):
