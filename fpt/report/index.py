@@ -133,9 +133,9 @@ def protocol(study: Study) -> str:
     for (arm, task), runs in study.frame().groupby(["arm", "task"], sort=False):
         spec = next(run.spec for run in study.runs if (run.arm, run.task) == (arm, task))
         rates = ", ".join(f"{lr:g}" for lr in sorted(set(runs["lr"])))
-        end = last.get((arm, task), NONE)
+        end, title = last.get((arm, task), NONE), title_of(study, str(task))
         rows.append(
-            f"| {label(str(arm))} | {title_of(study, str(task))} | {spec.backbone} | {spec.init} | {rates} "
+            f"| {label(str(arm))} | {title} | {spec.backbone} | {spec.init} | {rates} "
             f"| {spec.batch} | {spec.steps:,} | {runs['seed'].nunique()} | {end} |"
         )
     return "\n".join(rows)
