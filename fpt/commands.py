@@ -10,6 +10,7 @@ from typing import Any
 
 from . import config
 from .analysis import status as statuses
+from .analysis.claims import LAB
 from .analysis.study import Study, section
 from .backbones import backbone
 from .backbones.weights import local_folder
@@ -102,8 +103,10 @@ def run(args: argparse.Namespace) -> None:
             cluster=Cluster(args.ray, args.workers, args.gpus) if args.ray else None,
         )
         print(f"{made} new records in {store(args.profile).folder}")
+    # A verdict is corrected for all registered claims, so a page that has one reads every record.
+    there = store(LAB).digests(sorted(store(LAB).keys())) if args.profile == LAB else {}
     for part in parts:
-        part.write_index()
+        part.write_index(there if part.declared.claims else {})
 
 
 def status(args: argparse.Namespace) -> None:

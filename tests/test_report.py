@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 import pytest
-from made import fill, make_record, make_study, spread
+from made import ARMS, fill, make_record, make_study, spread
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -31,7 +32,7 @@ from fpt.report import (
     show_table,
 )
 from fpt.report.index import appendix_paragraphs
-from fpt.report.page import notebook_page
+from fpt.report.page import markdown, notebook_page
 from fpt.report.render import render
 from fpt.report.style import looks
 from fpt.report.table import cell_text, effect_text, si
@@ -72,7 +73,9 @@ def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study: Stu
     assert tidy.loc[("arm", "FPT (frozen, language)", "mnist"), "mean"] == pytest.approx(95.2)
     assert tidy.loc[("difference", "FPT (frozen, language) − Fully trained", "digits"), "estimate"]
     assert "ratios of steps" in table.caption
-    assert "`nano`" in table.caption
+    assert "the one here `nano`." in table.caption
+    assert "the one here <code>nano</code>." in table._repr_html_()
+    assert "paper" not in shown.loc["LSTM (layer norm)", "mnist"]  # the paper's is the released one
 
 
 def test_what_a_backbone_was_pretrained_on_is_marked(
@@ -122,6 +125,7 @@ def test_every_table_of_the_paper_is_shown_with_its_sources(name: str) -> None:
     assert table.shown.shape == (len(paper.table(name).rows), len(paper.table(name).columns))
     tags = {tag for cell in paper.table(name).cells.values() for tag in cell.source.split(", ")}
     assert all(f"{tag} is {paper.sources()[tag]}" in table.notes for tag in tags)
+    assert not re.search(r"\bT\d|Rothermel\d", table.title + table.caption + table.notes)
 
 
 def test_numbers_have_prefixes() -> None:
@@ -143,10 +147,27 @@ def test_dots_are_where_the_numbers_are(study: Study) -> None:
         "Fully trained",
         "LSTM (layer norm)",
     ]
-    effects = dot_plot(study, TABLE, effects=True)
-    assert effects is not None
-    drawn = {round(float(line.get_xdata()[0]), 1) for line in effects.axes[2].lines}
-    assert {15.0, 35.0, 0.0} <= drawn
+    (legend,) = figure.legends
+    assert "the paper" in [text.get_text() for text in legend.get_texts()]
+
+
+def test_an_interval_is_drawn_once_every_run_is_there(study: Study) -> None:
+    def intervals() -> list[float]:
+        axes = dot_plot(study, TABLE).axes[2]
+        ends = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2]
+        return [float(np.ptp(end)) for end in ends]
+
+    assert not np.isnan(intervals()).any()
+    run = next(run for run in study.runs if (run.task, run.arm) == ("digits", "random"))
+    (study.store.folder / f"{run.key}.json").unlink()
+    assert np.isnan(intervals()).sum() == 1
+
+
+def test_a_figure_is_at_least_half_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = make_study(tmp_path, monkeypatch, arms=[*ARMS, "lstm-released"])
+    fill(study, lambda run: 0.5 if run.task == "mnist" or run.arm == "fpt" else None)
+    titles = [axes.get_title(loc="left") for axes in dot_plot(study, TABLE).axes]
+    assert titles == ["mnist", "digits"]  # with bit-xor it would have 7 of 15 cells
 
 
 def test_without_records_there_is_no_figure(
@@ -154,9 +175,8 @@ def test_without_records_there_is_no_figure(
 ) -> None:
     empty = make_study(tmp_path, monkeypatch)
     assert dot_plot(empty, TABLE) is None
-    assert dot_plot(empty, TABLE, effects=True) is None
     assert learning_curves(empty) is None
-    assert "no run" in repr(show_figure(empty, "results", None, "nothing"))
+    assert "nothing to draw" in repr(show_figure(empty, "results", None, "nothing"))
     assert results_table(empty, TABLE).shown.loc["Frozen random", "digits"] == "– (0 of 3)"
 
 
@@ -168,12 +188,23 @@ def test_learning_curves_have_a_line_per_arm_and_seed(study: Study) -> None:
 
 
 def test_lines_join_means_and_points_are_named() -> None:
-    table = pd.DataFrame({"lr": [1, 1, 10, 10], "score": [1.0, 3.0, 5.0, 5.0], "arm": ["a"] * 4})
+    table = pd.DataFrame({"lr": [1, 1, 10, 10], "score": [1.0, 3.0, 5.0, 5.0], "arm": ["fpt"] * 4})
     figure = line_plot(table, "lr", "score", "arm", log="x")
     assert figure.axes[0].get_xscale() == "log"
     assert [list(figure.axes[0].lines[0].get_ydata())] == [[2.0, 5.0]]
     named = line_plot(table, "lr", "score", labels=list("abcd"))
     assert [text.get_text() for text in named.axes[0].texts] == list("abcd")
+    boxes = [text.get_window_extent() for text in named.axes[0].texts]
+    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["FPT (frozen, language)"]
+
+
+def test_a_percentage_is_drawn_from_0_to_100() -> None:
+    table = pd.DataFrame({"layers": [1, 1, 4, 4], "score": [2.0, 90.0, 5.0, 99.0]})
+    for name, limits in (("accuracy, %", (-3, 103)), ("points", None)):
+        (axes,) = line_plot(table.assign(unit=name), "layers", "score", panel="unit").axes
+        assert (axes.get_ylim() == limits) == (limits is not None)
+        assert list(axes.get_xticks()) == [1, 4]
 
 
 def test_looks_differ_and_stay() -> None:
@@ -218,7 +249,8 @@ def test_conclusions_say_how_much_and_in_which_unit(study: Study) -> None:
     made = Study(study.name, fpt.section("transfer", "smoke").profile, study.runs)
     made.__dict__["store"] = study.store
     said = conclude(made).text
-    assert re.search(r"random: 0\.\d+ times as many steps .*\+15\.0 points of accuracy \[", said)
+    steps = r"random: 0\.\d+ times as many steps( \[.*\])? on bit-xor \(fitting\) and "
+    assert re.search(steps + r"\+15\.0 points of accuracy \[.*\] on mnist, digits\.", said)
     assert "decide nothing" in said
 
 
@@ -228,7 +260,8 @@ def test_the_appendix_says_how_runs_were_made(study: Study) -> None:
     record = study.records()[study.keys[0]]
     without = {name: it for name, it in record.cost.items() if name != "process_seconds"}
     study.store.write(replace(record, cost=without))
-    assert "(36): – processor hours" in "\n".join(appendix_paragraphs([study]))
+    assert "(36): 72 TFLOPs" in "\n".join(appendix_paragraphs([study]))
+    assert "[transfer](#transfer)" in text
     assert "| Frozen random | bit-xor (fitting) |" in text
     assert "| Frozen random | mnist | nano | random | 0.001 | 4 | 120 | 3 | 78.2 |" in text
 
@@ -289,3 +322,4 @@ def test_a_table_in_markdown_scrolls_by_itself() -> None:
     cells = [nbformat.v4.new_markdown_cell("# T"), nbformat.v4.new_markdown_cell("|a|\n|-|\n|1|")]
     page = notebook_page(nbformat.v4.new_notebook(cells=cells), {})
     assert '<div class="table"><table>' in page
+    assert '<span class="figure"><img src="a.png" alt="b"' in markdown("![b](a.png)")

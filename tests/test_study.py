@@ -133,6 +133,9 @@ def test_the_index_lists_records_and_pretraining_metadata(study: Study) -> None:
     listed = json.loads((study.folder / "index/transfer.json").read_text())
     assert sum(digest is not None for key, digest in listed.items() if key in study.keys) == 12
     assert set(listed) == set(study.keys)
+    study.write_index({"another": "digest"})
+    again = json.loads((study.folder / "index/transfer.json").read_text())
+    assert again == listed | {"another": "digest"}
 
 
 def test_one_thing_can_be_changed() -> None:

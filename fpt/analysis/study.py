@@ -4,7 +4,7 @@
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -82,6 +82,10 @@ class Study:
         """`steps` if the profile gives the task a threshold, else `accuracy`."""
         spec = next(run.spec for run in self.runs if run.task == task)
         return "steps" if spec.threshold else "accuracy"
+
+    def title(self, task: str) -> str:
+        """What reports call a task: its name, and whether training sees its whole test set."""
+        return f"{task} (fitting)" if self.tasks[task].fitting else task
 
     @cached_property
     def taught(self) -> set[tuple[str, str]]:
@@ -206,10 +210,10 @@ class Study:
         """The pretrained weights that the runs read."""
         return list(dict.fromkeys(run.spec.weights for run in self.runs if run.spec.weights))
 
-    def write_index(self) -> None:
-        """Write the small file that stands for this study's records in the pipeline, and copy the
-        metadata of the pretrained backbones that they are of."""
-        listed = self.store.digests(self.keys, self.keep)
+    def write_index(self, beside: Mapping[str, str | None] | None = None) -> None:
+        """Write the small file that stands for this study's records in the pipeline, with the
+        digests of those `beside` them, and copy the metadata of their pretrained backbones."""
+        listed = {**(beside or {}), **self.store.digests(self.keys, self.keep)}
         listed |= metadata.keep(self.store.folder, self.weights)
         write_json(self.folder / "index" / f"{self.name}.json", listed)
 

@@ -13,7 +13,7 @@ from ..sections.arms import label
 from . import findings
 from .page import html_page, markdown
 from .show import differences_in_words
-from .table import NONE, si, title_of
+from .table import NONE, si
 
 QUESTION = (
     "Lu et al. (2021, arXiv:2103.05247) freeze a transformer that was pretrained on language, "
@@ -68,7 +68,7 @@ def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
         study = by_name[path.stem[3:]]
         title, question = opening(path)
         tally = study.tally()
-        count = f"{tally['present']} of {tally['expected']}" if study.runs else NONE
+        count = f"{tally['present']}\u00a0of\u00a0{tally['expected']}" if study.runs else NONE
         rows.append(f"| [{title}](notebooks/{path.stem}.html) | {question} | {count} |")
     yield "\n".join(rows)
     yield "Settings, costs and last-checkpoint accuracies are in the [appendix](appendix.html)."
@@ -90,7 +90,8 @@ def figure(folder: Path, section: str, name: str, text: str) -> Iterator[str]:
 def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
     """Markdown: for each section, what its runs are, cost, and how their last parameters did."""
     yield "# Appendix: how everything was made"
-    yield "[index](index.html)"
+    links = [f"[{study.name}](#{study.name})" for study in studies if study.runs]
+    yield " · ".join(["[index](index.html)", *links])
     yield (
         "Each run trains on one task with one seed, and the parameters with the best validation "
         "accuracy are tested once. `last` is the accuracy of the last parameters on the same test "
@@ -110,12 +111,12 @@ def coverage(study: Study) -> str:
     tally, records = study.tally(), study.records().values()
     devices = ", ".join(f"{name} ({count})" for name, count in tally["devices"].items())
     spent = [it.cost["process_seconds"] for it in records if "process_seconds" in it.cost]
-    hours = f"{sum(spent) / 3600:.1f}" if len(spent) == len(records) else NONE
+    hours = f"{si(sum(spent) / 3600)} processor hours, " if len(spent) == len(records) else ""
     flops = si(sum(it.cost["flops"] for it in records))
     notes = sorted({note for it in records for note in it.notes})
     return (
         f"{tally['present']} of {tally['expected']} runs are recorded"
-        + (f" on {devices}: {hours} processor hours, {flops}FLOPs" if records else "")
+        + (f" on {devices}: {hours}{flops}FLOPs" if records else "")
         + (f". Weights: {', '.join(study.weights)}" if study.weights else "")
         + (f". Notes: {'; '.join(notes)}" if notes else "")
         + "."
@@ -133,7 +134,7 @@ def protocol(study: Study) -> str:
     for (arm, task), runs in study.frame().groupby(["arm", "task"], sort=False):
         spec = next(run.spec for run in study.runs if (run.arm, run.task) == (arm, task))
         rates = ", ".join(f"{lr:g}" for lr in sorted(set(runs["lr"])))
-        end, title = last.get((arm, task), NONE), title_of(study, str(task))
+        end, title = last.get((arm, task), NONE), study.title(str(task))
         rows.append(
             f"| {label(str(arm))} | {title} | {spec.backbone} | {spec.init} | {rates} "
             f"| {spec.batch} | {spec.steps:,} | {runs['seed'].nunique()} | {end} |"

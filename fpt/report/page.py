@@ -29,8 +29,11 @@ caption span { display: block; position: sticky; left: 0; max-width: min(50rem, 
 th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
 .numbers td, .numbers thead th, .dataframe td, .dataframe thead th { text-align: right;
   white-space: nowrap; }
-.numbers th:first-child { text-align: left; }
+.numbers th:first-child { text-align: left; min-width: 9rem; }
+.dataframe { display: block; overflow-x: auto; border: 0; }
 .note { font-size: .85rem; opacity: .85; margin-top: 0; }
+h1 code { font: inherit; }
+.figure { display: block; }
 img { max-width: 100%; height: auto; background: #fff; }
 @media (max-width: 40rem) { .figure { overflow-x: auto; } .figure img { max-width: none;
   width: 44rem; } }
@@ -73,14 +76,13 @@ def notebook_page(content: Any, links: Mapping[str, str]) -> str:
 
 
 def markdown(text: str) -> str:
-    """Markdown as HTML, with plain ids at the headings, and tables that scroll by themselves."""
+    """Markdown as HTML, with plain ids at the headings; tables and figures scroll by themselves."""
     from nbconvert.filters import markdown2html
 
     made = re.sub(r'<a class="anchor-link".*?</a>', "", markdown2html(text))
     made = re.sub(r'<h(\d) id="([^"]*)">', lambda it: f'<h{it[1]} id="{it[2].lower()}">', made)
-    return made.replace("<table>", '<div class="table"><table>').replace(
-        "</table>", "</table></div>"
-    )
+    made = re.sub(r"<img [^>]*>", r'<span class="figure">\g<0></span>', made)
+    return re.sub(r"<table>.*?</table>", r'<div class="table">\g<0></div>', made, flags=re.DOTALL)
 
 
 def _tags(cell: Any) -> Sequence[str]:

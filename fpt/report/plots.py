@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.transforms import Bbox
 
 from ..analysis.study import Study
-from ..analysis.summary import baselines, differences, mean_interval, summary
+from ..analysis.summary import baselines, mean_interval, summary
 from ..files import FptError
 from ..sections.arms import label
 from ..sections.comparison import Comparison
@@ -21,11 +23,17 @@ from ..tasks import Task
 from ..tasks.bits import BitTask
 from ..tasks.images import ImageTask
 from .style import INK, MUTED, looks, styled
-from .table import title_of
 
 COLUMNS = 4  # panels side by side
 SHOWN_BITS, SHOWN_LETTERS = 24, 250  # of a sample
 STEPS, ACCURACY = "steps to the threshold", "test accuracy, %"
+PERCENT = (-3, 103)  # how far an axis of percent reaches at most
+KEY: Mapping[str, dict[str, Any]] = {  # of `dot_plot`; what is not drawn has no entry
+    "mean, 95% interval": {"color": MUTED, "marker": "o", "mec": INK, "lw": 2},
+    "the paper": {"ls": "", "marker": "D", "mfc": "white", "mec": INK, "ms": 4},
+    "each seed": {"ls": "", "marker": "|", "color": MUTED},
+    "best trivial baseline": {"ls": ":", "color": INK},
+}
 
 
 def _panels(
@@ -45,10 +53,13 @@ def _log(axes: Axes, which: str) -> None:
     """A logarithmic axis whose ticks are plain numbers, a few of them whatever it spans."""
     getattr(axes, f"set_{which}scale")("log")
     low, high = getattr(axes, f"get_{which}lim")()
-    leading = (1, 1.5, 2, 3, 5, 7) if high < 6 * low else (1, 2, 5) if high < 50 * low else (1,)
-    ticks = [first * 10.0**power for power in range(-6, 9) for first in leading]
+    ticks: list[float] = []
+    for leading in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
+        if len(ticks) < 3:
+            every = [first * 10.0**power for power in range(-6, 9) for first in leading]
+            ticks = [tick for tick in every if low <= tick <= high]
     axis = getattr(axes, f"{which}axis")
-    axis.set_ticks([tick for tick in ticks if low <= tick <= high])
+    axis.set_ticks(ticks)
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
 
@@ -60,79 +71,52 @@ def _legend(figure: Figure, handles: Sequence[Artist]) -> None:
     figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=8)
 
 
-def dot_plot(study: Study, comparison: Comparison, effects: bool = False) -> Figure | None:
+def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
     """Each arm on each task: its mean with 95% interval, every seed as a tick, the paper's number
-    as a diamond, the best trivial baseline as a dotted line. With `effects`, the differences of
-    interest instead. Steps are on a logarithmic axis. None if no run is recorded."""
+    as a diamond, the best trivial baseline as a dotted line. Steps are on a logarithmic axis. Tasks
+    that fewest arms have are left to the table if more than half of the panels would be empty. None
+    if no run is recorded."""
     results = study.results()
-    results = results[results["arm"].isin(comparison.arms) & results["score"].notna()]
-    tasks = list(dict.fromkeys(results["task"]))
+    scored = results[results["arm"].isin(comparison.arms) & results["score"].notna()]
+    tasks, arms = list(dict.fromkeys(scored["task"])), scored.groupby("task")["arm"].nunique()
+    while 2 * arms[tasks].sum() < len(tasks) * scored["arm"].nunique():
+        tasks.remove(min(tasks, key=arms.__getitem__))
+        scored = scored[scored["task"].isin(tasks)]
     if not tasks:
         return None
-    if effects:
-        table = differences(results, comparison.pairs).dropna(subset="estimate")
-        there = set(zip(table["arm"], table["minus"], strict=True))
-        rows = [pair for pair in comparison.pairs if pair in there]
-        names = [f"{label(a)}\n− {label(b)}" for a, b in rows]
-    else:
-        table = summary(results).rename(columns={"mean": "estimate"})
-        rows = [(arm, "") for arm in comparison.arms if arm in set(table.arm)]
-        names = [label(arm) for arm, _ in rows]
-    if not rows:
-        return None
-    look = looks([b if effects and a == "fpt" else a for a, b in rows])
+    rows = [arm for arm in comparison.arms if arm in set(scored["arm"])]
+    means, look, drawn = summary(results), looks(rows), {"mean, 95% interval", "each seed"}
     with styled():
-        height = 0.6 + (0.42 if effects else 0.3) * len(rows)
-        figure, panels = _panels(len(tasks), 2.7, height, sharey=True)
+        figure, panels = _panels(len(tasks), 2.7, 0.6 + 0.3 * len(rows), sharey=True)
         for axes, task in zip(panels, tasks, strict=True):
             steps = study.measures(task) == "steps"
             shown: Callable[[float], float] = np.exp if steps else float
-            mine = table[table["task"] == task].to_dict("records")
-            for it in mine:
-                a, b = it["arm"], it.get("minus", "")
-                y = rows.index((a, b))
-                style = look[b if effects and a == "fpt" else a]
-                low, high = shown(it["low"]), shown(it["high"])
-                axes.plot([low, high], [y, y], color=style.colour, lw=2)
-                axes.plot(shown(it["estimate"]), y, style.marker, color=style.colour, mec=INK, ms=6)
-                if effects:
-                    printed = comparison.effect(a, b, task)
-                else:
-                    printed = comparison.printed(a, task)
-                    seeds = results[(results["arm"] == a) & (results["task"] == task)]["score"]
-                    axes.plot(
-                        [shown(score) for score in seeds], [y - 0.22] * len(seeds), "|", color=MUTED
-                    )
+            for it in means[means["task"] == task].dropna(subset="mean").to_dict("records"):
+                if (arm := it["arm"]) not in rows:
+                    continue
+                y, style, printed = rows.index(arm), look[arm], comparison.printed(arm, task)
+                axes.plot([shown(it["low"]), shown(it["high"])], [y, y], color=style.colour, lw=2)
+                axes.plot(shown(it["mean"]), y, style.marker, color=style.colour, mec=INK, ms=6)
+                seeds = scored[(scored["arm"] == arm) & (scored["task"] == task)]["score"]
+                places = [shown(score) for score in seeds]
+                axes.plot(places, [y - 0.22] * len(seeds), "|", color=MUTED)
                 if printed is not None and not steps:
                     axes.plot(printed, y + 0.22, "D", mfc="white", mec=INK, ms=4)
+                    drawn.add("the paper")
             if steps:
                 _log(axes, "x")
-            elif not effects:
+            else:
                 best = max(baselines(study.tasks[task]).values(), default=math.nan)
                 axes.axvline(best, color=INK, ls=":", lw=1)
-                axes.set_xlim(*np.clip(axes.get_xlim(), -3, 103))  # an interval may reach further
-            if effects:
-                axes.axvline(1 if steps else 0, color=INK, lw=0.8)
-            axes.set_title(title_of(study, task))
-            axes.set_yticks(range(len(rows)), names)
+                axes.set_xlim(*np.clip(axes.get_xlim(), *PERCENT))  # an interval may reach further
+                drawn.add("best trivial baseline")
+            axes.set_title(study.title(task))
+            axes.set_yticks(range(len(rows)), [label(arm) for arm in rows])
             axes.set_ylim(len(rows) - 0.5, -0.5)
-            unit = ("ratio of steps" if steps else "points") if effects else None
-            axes.set_xlabel(unit or (STEPS if steps else ACCURACY), fontsize=8)
-        figure.legend(handles=_key(effects), loc="outside upper left", ncols=4, fontsize=8)
+            axes.set_xlabel(STEPS if steps else ACCURACY, fontsize=8)
+        handles = [Line2D([], [], label=it, **KEY[it]) for it in KEY if it in drawn]
+        figure.legend(handles=handles, loc="outside upper left", ncols=4, fontsize=8)
     return figure
-
-
-def _key(effects: bool) -> list[Line2D]:
-    handles = [
-        Line2D([], [], color=MUTED, marker="o", mec=INK, lw=2, label="mean, 95% interval"),
-        Line2D([], [], ls="", marker="D", mfc="white", mec=INK, ms=4, label="the paper"),
-    ]
-    if not effects:
-        handles += [
-            Line2D([], [], ls="", marker="|", color=MUTED, label="each seed"),
-            Line2D([], [], ls=":", color=INK, label="best trivial baseline"),
-        ]
-    return handles
 
 
 def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
@@ -161,7 +145,7 @@ def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
             axes.axhline(best, color=INK, ls=":", lw=1)
             if study.measures(task) == "steps":
                 _log(axes, "x")
-            axes.set_title(title_of(study, task))
+            axes.set_title(study.title(task))
             axes.set_xlabel("steps", fontsize=8)
         panels[0].set_ylabel("validation accuracy, %")
         handles = [
@@ -184,9 +168,10 @@ def line_plot(
     labels: Iterable[str] = (),
 ) -> Figure | None:
     """Means of column `y` against `x`, with 95% intervals over the rows of one `x`: a line for each
-    value of column `line`, a panel for each of column `panel`. `log` names the logarithmic axes;
-    `level` is a dotted line, in all panels or by panel. With `labels` for the rows, points are
-    named and not joined. None if there are no rows."""
+    value of column `line`, a panel for each of column `panel`. If `y` or the panel has a percent
+    sign, its axis ends at 0 and 100. `log` names the logarithmic axes; `level` is a dotted line, in
+    all panels or by panel. With `labels` for the rows, points are named and not joined. None if
+    there are no rows."""
     if table.empty:
         return None
     panels = list(dict.fromkeys(table[panel])) if panel else [""]
@@ -203,14 +188,10 @@ def line_plot(
                     continue
                 if names:
                     axes.plot(rows[x], rows[y], style.marker, color=style.colour, mec=INK)
-                    for where in rows.index:
-                        axes.annotate(
-                            names[where],
-                            (rows.loc[where, x], rows.loc[where, y]),
-                            xytext=(4, 3),
-                            textcoords="offset points",
-                            fontsize=7,
-                        )
+                    axes.margins(x=0.2)  # room for the names
+                    for where, at, value in rows[[x, y]].itertuples():
+                        text = names[where]
+                        axes.annotate(text, (at, value), (4, 3), "data", "offset points", size=7)
                     continue
                 points = [(at, *mean_interval(list(some))) for at, some in rows.groupby(x)[y]]
                 at, mean, low, high = np.array(points, float).T
@@ -220,20 +201,36 @@ def line_plot(
             dotted = level.get(name) if isinstance(level, Mapping) else level
             if dotted is not None:
                 axes.axhline(dotted, color=INK, ls=":", lw=1)
-            if pd.api.types.is_integer_dtype(table[x]):  # of layers, of bits
-                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            if pd.api.types.is_integer_dtype(table[x]):  # layers, trained parts
+                axes.set_xticks(sorted(set(table[x])))
+            else:
+                axes.xaxis.set_major_locator(MaxNLocator(5))
+            if "%" in f"{y}{name}":
+                axes.set_ylim(*np.clip(axes.get_ylim(), *PERCENT))
             for which in log:
                 _log(axes, which)
             axes.set_title(name)
             axes.set_xlabel(x)
         grid[0].set_ylabel(y)
         if line and not names:
+            called = label if line == "arm" else str
             handles = [
-                Line2D([], [], color=it.colour, ls=it.line, marker=it.marker, label=str(each))
+                Line2D([], [], color=it.colour, ls=it.line, marker=it.marker, label=called(each))
                 for each, it in look.items()
             ]
             _legend(figure, handles)
+        figure.draw_without_rendering()  # now it is known how large names are
+        _apart(text for axes in grid for text in axes.texts)
     return figure
+
+
+def _apart(names: Iterable[Any]) -> None:
+    """Move names of points up until none covers another, from the lowest on."""
+    boxes: list[Bbox] = []
+    for name in sorted(names, key=lambda it: it.get_window_extent().y0):
+        while any(name.get_window_extent().overlaps(box) for box in boxes):
+            name.xyann = (name.xyann[0], name.xyann[1] + 1)
+        boxes.append(name.get_window_extent())
 
 
 def samples(tasks: Mapping[str, Task]) -> Figure:

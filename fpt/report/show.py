@@ -26,6 +26,10 @@ from .style import styled
 from .table import Table
 
 MOST_SENTENCES = 6
+FORMS = {
+    "steps": "{:.2f} times as many steps [{:.2f}, {:.2f}]",
+    "accuracy": "{:+.1f} points of accuracy [{:+.1f}, {:+.1f}]",
+}
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ def show_figure(study: Study, name: str, figure: Figure | None, alt: str) -> Pic
     """Write `figure` as PNG, equal bytes for equal results, if this `renders`; return it, to be
     shown. `alt` says what it shows to those who do not see it. A sentence if there is no figure."""
     if figure is None:
-        return Text("There is no run to draw yet.")
+        return Text("There is nothing to draw yet.")
     drawn, png = io.BytesIO(), io.BytesIO()
     with styled():
         figure.savefig(drawn, format="png", facecolor="white")
@@ -129,19 +133,16 @@ def differences_in_words(study: Study) -> list[str]:
     """A sentence for each of the first differences that the section declares, over all tasks that
     are measured alike."""
     results, found = study.results(), []
-    pairs = [pair for it in study.declared.comparisons[:1] for pair in it.pairs]
-    for a, b in pairs:
+    arms = {task: set(runs["arm"]) for task, runs in results.groupby("task")}
+    for a, b in [pair for it in study.declared.comparisons[:1] for pair in it.pairs]:
         said = []
-        for unit in ("steps", "accuracy"):
-            tasks = [task for task in study.tasks if study.measures(task) == unit]
-            effect = pooled(results[results["task"].isin(tasks)], (a, b))
-            values = (
-                np.array([effect.estimate, effect.low, effect.high]) if effect else np.array([])
-            )
-            if effect and unit == "steps":
-                said.append("{:.2f} times as many steps [{:.2f}, {:.2f}]".format(*np.exp(values)))
-            elif effect:
-                said.append("{:+.1f} points of accuracy [{:+.1f}, {:+.1f}]".format(*values))
+        for unit, form in FORMS.items():
+            shared = [task for task in study.tasks if {a, b} <= arms.get(task, set())]
+            tasks = [task for task in shared if study.measures(task) == unit]
+            if effect := pooled(results[results["task"].isin(tasks)], (a, b)):
+                values = np.array([effect.estimate, effect.low, effect.high])
+                text = form.format(*(np.exp(values) if unit == "steps" else values))
+                said.append(f"{text} on {', '.join(map(study.title, tasks))}")
         if said:
             found.append(f"- {label(a)} against {label(b)}: {' and '.join(said)}.")
     return [re.sub(r" \[\+?nan, \+?nan\]", "", line) for line in found[:MOST_SENTENCES]]

@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -51,17 +52,22 @@ class Table:
             )
 
         body = "\n".join(row([name, *values], "td") for name, values in self._rows())
-        notes = html.escape(self.notes)
+        title, caption, notes = (_marked(it) for it in (self.title, self.caption, self.notes))
         return (
             '<div class="table"><table class="numbers">\n'
-            f"<caption><span>{html.escape(self.title)}</span></caption>\n<thead>"
+            f"<caption><span>{title}</span></caption>\n<thead>"
             f"{row(['', *self.shown.columns], 'th')}</thead>\n<tbody>\n{body}\n</tbody>\n"
-            f'</table></div>\n<p class="note">{html.escape(self.caption)}</p>\n'
+            f'</table></div>\n<p class="note">{caption}</p>\n'
             + (f"<details><summary>notes and sources</summary>{notes}</details>\n" if notes else "")
         )
 
     def __repr__(self) -> str:
         return self.markdown()
+
+
+def _marked(text: str) -> str:
+    """Text as HTML, with `code` between backticks."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def results_table(study: Study, comparison: Comparison) -> Table:
@@ -103,10 +109,10 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         text = effect_text(it, it["task"] in steps)
         printed = comparison.effect(a, b, str(it["task"]))
         add("difference", f"{label(a)} − {label(b)}", text, it, printed)
-    columns = {task: title_of(study, task) for task in tasks}
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks).rename(columns=columns)
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks)
     numbers_frame, caption = pd.DataFrame(numbers), " ".join(_caption(study, comparison, numbers))
-    return Table(comparison.name, comparison.title, frame, numbers_frame, caption)
+    shown_frame = frame.rename(columns=study.title)
+    return Table(comparison.name, comparison.title, shown_frame, numbers_frame, caption)
 
 
 def _caption(
@@ -134,11 +140,6 @@ def _caption(
         yield comparison.note
     if {arm for arm, _ in study.taught} & set(comparison.arms):
         yield f"{TAUGHT} A backbone was pretrained on this task or with the labels of its data."
-
-
-def title_of(study: Study, task: str) -> str:
-    """What tables call a task: by its name, and whether training sees its whole test set."""
-    return f"{task} (fitting)" if study.tasks[task].fitting else task
 
 
 def cell_text(it: Mapping[str, object], steps: bool) -> str:
@@ -187,7 +188,8 @@ def paper_table(name: str) -> Table:
     if table.section[0].isdigit():  # a section of the paper, not another source
         title = f"The paper's {table.called}: {table.title} (section {table.section})"
     shown = pd.DataFrame(texts, index=list(table.rows), columns=list(table.columns))
-    return Table(f"paper-{name}", title, shown, frame, caption, " ".join(notes))
+    said = [re.sub(r"\bT(\d+)", r"Table \1", it) for it in (title, caption, " ".join(notes))]
+    return Table(f"paper-{name}", said[0], shown, frame, *said[1:])
 
 
 def _printed(value: float | None, error: float | None) -> str:

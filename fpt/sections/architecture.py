@@ -15,7 +15,7 @@ SECTION = Section(
             ("random", *RANDOM_LSTMS, "fpt", "fpt-lstm"),
             (*minus("random", *RANDOM_LSTMS), ("fpt-lstm", "random-lstm"), ("fpt", "fpt-lstm")),
             paper=("T3",),
-            rows={"random-lstm-released": "random-lstm"},
+            rows={"random-lstm-released": "random-lstm", "random-lstm": ""},
             note="The paper's LSTM is the one of its released code; the other kinds become more "
             "like a transformer step by step.",
         ),

@@ -68,7 +68,7 @@ class Section:
     """What one notebook shows: its comparisons, and the registered claims that it reports."""
 
     comparisons: tuple[Comparison, ...] = ()
-    claims: tuple[str, ...] = ()  # names in fpt/analysis/registration.yaml
+    claims: tuple[str, ...] = ()  # names in registration.yaml
 
 
 def minus(first: str, *others: str) -> tuple[Pair, ...]:

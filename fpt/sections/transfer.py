@@ -11,7 +11,7 @@ SECTION = Section(
             ("fpt", "random", "full", "full-pretrained", "lstm", "lstm-released"),
             minus("fpt", "random", "full", "full-pretrained", "lstm", "lstm-released"),
             paper=("T1", "T2"),
-            rows={"lstm-released": "lstm"},
+            rows={"lstm-released": "lstm", "lstm": ""},
             note="The paper's LSTM is the one of its released code.",
         ),
         Comparison(
