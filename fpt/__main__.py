@@ -6,6 +6,7 @@ Torch is loaded only by the verbs that need it (`fpt.commands`).
 
 import argparse
 import os
+import re
 import signal
 import sys
 import warnings
@@ -29,9 +30,9 @@ warnings.formatwarning = one_line
 
 def at_least_one(text: str) -> int:
     """The type of an option that counts something."""
-    if (count := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, not {count}")
-    return count
+    if not re.fullmatch("[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text}")
+    return int(text)
 
 
 class Parser(argparse.ArgumentParser):

@@ -100,6 +100,7 @@ def run(args: argparse.Namespace) -> None:
             part=args.shard,
             workers=args.workers,
             max_runs=args.max_runs,
+            apart=config.sections_of(parts[0].profile),
             cluster=Cluster(args.ray, args.workers, args.gpus) if args.ray else None,
         )
         print(f"{made} new records in {store(args.profile).folder}")

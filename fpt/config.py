@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .backbones import backbone
+from .backbones import BACKBONES, backbone
 from .backbones.initialisations import INITS
 from .backbones.weights import check_identity
 from .files import PROFILES, FptError, check_names, notebooks, read_params
@@ -21,6 +21,7 @@ from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task
 from .training.flops import as_costly
 from .training.loop import TRAIN_ITEMS
+from .training.model import check_length
 from .training.settings import (
     FLAG,
     MOST_SEEDS,
@@ -54,10 +55,6 @@ class Run:
     def key(self) -> str:
         return self.spec.key
 
-    @property
-    def lr(self) -> float:
-        return self.spec.lr
-
 
 @dataclass(frozen=True)
 class Profile:
@@ -65,7 +62,7 @@ class Profile:
 
     name: str
     train_on: tuple[str, ...]  # devices on which the pipeline may train: cpu, cuda
-    bodies: Mapping[str, str]  # the backbone that plays each role that the arms name
+    backbones: Mapping[str, str]  # the backbone that plays each role that the arms name
     weights: Mapping[str, str]  # the identity of the weights from each source that the arms name
     seeds: tuple[int, ...]
     defaults: Mapping[str, Any]
@@ -76,7 +73,7 @@ class Profile:
     @property
     def backbone(self) -> str:
         """The transformer that most arms share."""
-        return self.bodies["transformer"]
+        return self.backbones["transformer"]
 
 
 def load(name: str, path: Path | None = None) -> Profile:
@@ -84,9 +81,9 @@ def load(name: str, path: Path | None = None) -> Profile:
     check_names("profile", [name], PROFILES)
     needed = [field.name for field in fields(Profile) if field.name != "name"]
     block = check_mapping(name, read_params(path).get(name), needed, needed)
-    bodies = check_mapping(f"{name}.bodies", block["bodies"])
-    depths = {role for role in bodies if re.fullmatch("depth-[0-9]+", str(role))}
-    check_roles(f"{name}.bodies", bodies, ROLES | depths, backbone)
+    backbones = check_mapping(f"{name}.backbones", block["backbones"])
+    depths = {role for role in backbones if re.fullmatch("depth-[0-9]+", str(role))}
+    check_roles(f"{name}.backbones", backbones, ROLES | depths, _check_backbone)
     check_roles(f"{name}.weights", block["weights"], SOURCES, _check_weights)
     defaults = OPTIONAL | check_settings(f"{name}.defaults", block["defaults"])
     check_mapping(f"{name}.defaults", defaults, needed=SETTINGS)
@@ -104,7 +101,7 @@ def load(name: str, path: Path | None = None) -> Profile:
     profile = Profile(
         name=name,
         train_on=tuple(check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda"))),
-        bodies=bodies,
+        backbones=backbones,
         weights=block["weights"],
         seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"])),
         defaults=defaults,
@@ -133,7 +130,16 @@ def _arm(where: str, given: Any, tasks: Iterable[str]) -> dict[str, Any]:
     return {**others, "lr": by_task}
 
 
-def _check_weights(weights: str) -> None:
+def _check_backbone(role: str, name: str) -> None:
+    """FptError unless there is a backbone `name`, of the kind that `role` names: a GPT-2 for
+    `transformer`, its sizes and depths."""
+    found, kind = backbone(name), any(each.startswith(role) for each in BACKBONES)
+    if not (name.startswith(role) if kind else found.family == "gpt2" and found.causal):
+        wanted = f"called {role}, or {role}- and a size" if kind else "that is a causal GPT-2"
+        raise FptError(f"{name!r} does not fit this role; give a backbone {wanted}.")
+
+
+def _check_weights(role: str, weights: str) -> None:
     check_identity(weights.replace("{seed}", "0"))
 
 
@@ -148,7 +154,7 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
         arms = [arm(str(name)) for name in check_list(f"{where}.arms", block.get("arms"))]
     check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
     for it in arms:
-        check_names(f"{where}.arms: backbone of {it.name}", [it.backbone], profile.bodies)
+        check_names(f"{where}.arms: backbone of {it.name}", [it.backbone], profile.backbones)
         if INITS[it.init].reads_weights:
             check_names(f"{where}.arms: weights of {it.name}", [it.weights], profile.weights)
     block["seeds"] = check_seeds(f"{where}.seeds", block.get("seeds", list(profile.seeds)))
@@ -202,9 +208,10 @@ def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any
     most = LONG_TEST_ITEMS if data.length >= LONG else whole
     test_items = min(values["test_items"] or whole, most)
     values["test_items"] = test_items if test_items < whole else 0
-    frozen = backbone(profile.bodies[it.backbone])
+    frozen = backbone(profile.backbones[it.backbone])
     if it.backbone == "lstm-flops":
         frozen = as_costly(frozen, backbone(profile.backbone), data.length)
+    check_length(frozen, data)
     trainable = frozen.groups if it.trainable is None else it.trainable
     if not frozen.positions:
         trainable = tuple(group for group in trainable if group != "positions")
@@ -243,6 +250,13 @@ def semantics_of(spec: RunSpec) -> int:
         if 0 < count < task.sizes[split] and split not in task.random_order
     ]
     return 2 if headed or (task.kind == "token" and spec.dropout) else 1
+
+
+def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:
+    """The sections of a profile that have each run, by its key."""
+    keys = {name: {run.key for run in expand(profile, name)} for name in profile.sections}
+    every = set().union(*keys.values())
+    return {key: tuple(name for name in keys if key in keys[name]) for key in every}
 
 
 def expand(profile: Profile, section: str) -> list[Run]:

@@ -66,7 +66,7 @@ def instead(mistyped: Any, names: Iterable[Any]) -> str:
         return f"; the nearest of {len(allowed)} names are {', '.join(near)}"
     near = get_close_matches(name, allowed, n=2)
     guess = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return f"{guess}; allowed are {', '.join(allowed)}"
+    return f"{guess}; allowed are {', '.join(allowed) or 'none'}"
 
 
 def write_atomic(path: Path, content: bytes) -> None:
@@ -96,7 +96,7 @@ def read_json(path: Path) -> dict[str, Any]:
         content = json.loads(path.read_bytes())
         if not isinstance(content, dict):
             raise ValueError("no values by name")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FptError(f"{path} is not valid JSON ({error}); make it again.") from error
     except OSError as error:
         raise FptError(f"Cannot read {path}: {error.strerror}.") from error

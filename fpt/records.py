@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from .files import REPORTS, FptError, set_aside, write_atomic
+from .files import REPORTS, FptError, read_json, set_aside, write_atomic, write_json
 from .spec import RunSpec, canonical, from_dict
 
 Status = Literal["done", "diverged"]
@@ -86,7 +86,7 @@ def parse(content: bytes, key: str) -> Record:
             raise ValueError("its digest does not fit its content")
         named = found.pop("key")
         record = Record(**found | {"spec": from_dict(found["spec"])})
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"a field is missing or unknown ({error})") from error
     if not key == named == record.key:
         raise ValueError(f"it is the record of {named}")
@@ -174,17 +174,18 @@ class Store:
         What is here already stays as it is: two machines may both have run a spec, and the first
         one has been shown in tables. Only a record that comes with parameters takes the place of
         one without. Damaged records are moved aside with a warning. FptError if `folder` holds
-        no records.
+        no records, or damaged metadata.
         """
         other = Store(folder)
-        found, metadata = other.read_all(other.keys()), list(folder.glob(f"{METADATA}/*.json"))
+        found = other.read_all(other.keys())
+        metadata = {path.name: read_json(path) for path in folder.glob(f"{METADATA}/*.json")}
         if not found and not metadata:
             raise FptError(f"There are no records in {folder}; name the folder that holds them.")
         taken = 0
-        for path in metadata:
-            copy = self.folder / METADATA / path.name
+        for name, content in metadata.items():
+            copy = self.folder / METADATA / name
             if not copy.exists():
-                write_atomic(copy, path.read_bytes())
+                write_json(copy, content)
                 taken += 1
         for key, record in found.items():
             parameters, here = other.parameters(record), self.read(key)

@@ -141,7 +141,7 @@ def ended(child: int, kill_after: float = 0.0) -> int:
 
 
 def damage(folder: Path, how: str, draw: random.Random) -> int:
-    """Damage a file that a work has left under `folder`, of the store or (where there is none yet)
+    """Damage a file that a work has left under `folder`, of the store or (if there is none yet)
     a checkpoint; the number of files damaged."""
     there = sorted((folder / "store").rglob("*.*")) or sorted((folder / "cache").rglob("*.*"))
     there = [path for path in there if path.is_file() and not path.name.startswith(".")]

@@ -64,10 +64,11 @@ def train(arm: str, task: str, workers: int) -> int:
         return made
     thresholds = sorted(plan()["battery"][task]["thresholds"], reverse=True)
     ranked = sorted(
-        first, key=lambda run: [*(steps_to(there[run.key], it).count for it in thresholds), run.lr]
+        first,
+        key=lambda run: [*(steps_to(there[run.key], it).count for it in thresholds), run.spec.lr],
     )
-    rates = {run.lr for run in ranked[:FINALISTS]}
-    others = [run.spec for run in mine if run not in first and run.lr in rates]
+    rates = {run.spec.lr for run in ranked[:FINALISTS]}
+    others = [run.spec for run in mine if run not in first and run.spec.lr in rates]
     return made + sweep.run(others, store(), device="cpu", workers=workers)
 
 
@@ -109,7 +110,7 @@ def results() -> pd.DataFrame:
                 {
                     "arm": run.arm,
                     "task": run.task,
-                    "lr": run.lr,
+                    "lr": run.spec.lr,
                     "seed": run.spec.seed,
                     "threshold": threshold,
                     "steps": found.count,
@@ -141,7 +142,7 @@ def at_best(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def threshold_of(task: str, found: pd.DataFrame) -> float | None:
-    """The threshold that the rule in pilot.yaml sets for a task; None where none fits."""
+    """The threshold that the rule in pilot.yaml sets for a task; None if none fits."""
     first = found[(found["task"] == task) & found["arm"].isin(plan()["first"])]
     fitting = [
         float(threshold)

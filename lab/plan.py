@@ -13,12 +13,12 @@ from functools import cache
 
 from fpt import config
 from fpt.analysis.claims import LAB, claims, runs_of
-from fpt.backbones.weights import local_folder
+from fpt.backbones.weights import find, local_folder
 from fpt.commands import seconds
 from fpt.config import Run
 from fpt.files import ROOT, SHIPPED, FptError, write_atomic
 from fpt.pretraining import metadata
-from fpt.pretraining.ensure import digest_of, plan_of, pretrain
+from fpt.pretraining.ensure import plan_of, pretrain
 from fpt.records import Store, store
 from fpt.report.index import NOT_PLANNED
 from fpt.sections.registration import digest, registered_seeds
@@ -111,7 +111,7 @@ def launch(part: str, workers: int, budget: float) -> Iterator[str]:
 def provided(weights: str, budget: float) -> bool:
     """Whether `weights` are here, or could be pretrained within `budget` seconds."""
     try:
-        digest_of(weights)
+        find(weights)
     except FptError:
         plan = plan_of(weights)
         return pretrain(plan, local_folder() / weights, budget=budget, compiled=True)

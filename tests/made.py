@@ -22,9 +22,9 @@ ARMS = ("fpt", "random", "full", "lstm")
 TASKS = ("bit-xor", "mnist", "digits")
 
 
-def bodies(transformer: str) -> dict[str, str]:
-    """A small body for every kind that an arm names."""
-    small = config.load("smoke").bodies | {f"depth-{depth}": "nano@1" for depth in (6, 24)}
+def backbones(transformer: str) -> dict[str, str]:
+    """A small backbone for every kind that an arm names."""
+    small = config.load("smoke").backbones | {f"depth-{depth}": "nano@1" for depth in (6, 24)}
     return {**small, "transformer": transformer}
 
 
@@ -50,7 +50,7 @@ def make_study(
     monkeypatch.setattr("fpt.analysis.study.REPORTS", folder)
     monkeypatch.setattr("fpt.records.REPORTS", folder)
     block = {
-        "train_on": ["cuda"], "bodies": bodies(body[0]), "weights": weights(body[1]),
+        "train_on": ["cuda"], "backbones": backbones(body[0]), "weights": weights(body[1]),
         "seeds": [0, 1, 2], "defaults": SETTINGS | defaults,
         "tasks": {task: dict(tasks[task]) if isinstance(tasks, Mapping) else {} for task in tasks},
         "arms": {},

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny import spec, task_of
+from tiny import columns_of, spec, task_of
 from torch import Tensor, nn
 from transformers import (
     BertConfig,
@@ -176,7 +176,7 @@ def test_vits_positions_are_zeros_at_first(init: str, folder: Path) -> None:
     run = run_of("vit", init=init, weights="weights" if init == "pretrained" else None)
     model, rows, _ = assemble([run], task_of(run), CPU)
     assert model.positions.eq(0).all()
-    assert "positions" in rows.columns()
+    assert "positions" in columns_of(rows)
 
 
 OLD_NAMES = {
@@ -326,7 +326,7 @@ def gradients(specs: Sequence[RunSpec], masked: bool) -> tuple[Tensor, list[dict
     loss = losses(model(batch), batch.targets)
     loss.sum().backward()
     assert rows.grads is not None
-    columns = rows.columns().items()
+    columns = columns_of(rows).items()
     return loss.detach(), [{name: row[where] for name, where in columns} for row in rows.grads]
 
 
@@ -433,7 +433,7 @@ def test_a_random_one_trains_in_full(family: str) -> None:
     before = loop.rows.values.clone()
     for _ in range(3):
         loop.train_step()
-    for name, columns in loop.rows.columns().items():
+    for name, columns in columns_of(loop.rows).items():
         assert not torch.equal(before[:, columns], loop.rows.values[:, columns]), name
 
 

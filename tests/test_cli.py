@@ -32,7 +32,7 @@ PARAMETERS = {
     "profile": "smoke",
     "smoke": {
         "train_on": ["cpu", "cuda"],
-        "bodies": {"transformer": "tiny", "lstm": "lstm-tiny"},
+        "backbones": {"transformer": "tiny", "lstm": "lstm-tiny"},
         "weights": {"language": WEIGHTS},
         "seeds": [0, 1],
         "defaults": {
@@ -58,10 +58,10 @@ PARAMETERS = {
     },
 }
 PARAMETERS["lab"] = {**PARAMETERS["smoke"], "train_on": ["cuda"]}  # type: ignore[dict-item]
-# On bodies that every process knows.
+# On backbones that every process knows.
 ALONE = {
     "profile": "smoke",
-    "smoke": {**PARAMETERS["smoke"], "bodies": {"transformer": "pico", "lstm": "lstm-pico"}},
+    "smoke": {**PARAMETERS["smoke"], "backbones": {"transformer": "pico", "lstm": "lstm-pico"}},
 }
 Cli = Callable[..., tuple[int, str, str]]
 
@@ -275,7 +275,7 @@ WRONG: dict[str, list[str]] = {
     "run transfer --shard 3/2": ["'3/2'", "2/8"],
     # on what
     "run transfer --workers 0": ["--workers", "at least 1", "0"],
-    "run transfer --workers two": ["--workers", "'two'"],
+    "run transfer --workers 1.5": ["--workers: must be a whole number of at least 1, not 1.5"],
     "run transfer --device tpu": ["'tpu'", "cuda"],
     "run transfer --ray --gpus 0": ["--gpus must be above 0 and at most 1, not 0"],
     "run transfer --ray --gpus nan": ["--gpus", "not nan"],
@@ -288,19 +288,22 @@ WRONG: dict[str, list[str]] = {
     "status --profile=": ["'' is not known", "smoke, lab, paper"],
     "status transfer": ["unrecognized arguments: transfer"],
     "params --backbone gpt3": ["'gpt3'", "names are gpt2, "],
-    "params --task minst:size=28": ["no task 'minst'", "mnist"],
+    "params --task minst:size=28": ["task: 'minst' is not known (did you mean mnist"],
+    "params --task mnist:size=28,size=32": ["'mnist:size=28,size=32'", "each once"],
+    "params --task bit-xor:n=600": ["1200 tokens; backbone 'gpt2' takes at most 1024"],
     # data
     "data minst": ["'minst'", "mnist"],
     "data mnist:size": ["'mnist:size'", "option=value"],
     "data mnist:sise=28": ["'sise'", "size"],
     # reports
-    "render ../01_transfer": ["no section '../01_transfer'"],
+    "render ../01_transfer": ["section: '../01_transfer' is not known"],
     "index --profile smok": ["'smok'", "smoke, lab, paper"],
     "verify nothing": ["section: 'nothing' is not known"],
     "verify transfer": ["Profile 'smoke' has no record here"],
-    "verify transfer --count 0": ["--count: must be at least 1, not 0"],
+    "verify transfer --count 0": ["--count: must be a whole number of at least 1, not 0"],
     # pretraining
     "pretrain --seed 0": ["Options of fpt pretrain need an OBJECTIVE"],
+    "pretrain uniform@99999M": ["at most 10,000,000,000 tokens here, not 99,999,000,000"],
     "pretrain ../../x": ["Nothing is pretrained on '../../x'"],
     "pretrain english --backbone nano@2": ["'nano@2' is not pretrained as a language model"],
     "pretrain english": ["'english-train-0.txt'", "FPT_CORPORA"],
@@ -350,7 +353,7 @@ def shell(line: str, root: Path, **options: Any) -> subprocess.CompletedProcess[
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Path:
-    """A folder with parameters on bodies that every process knows."""
+    """A folder with parameters on backbones that every process knows."""
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(ALONE))
     return tmp_path
 
@@ -394,7 +397,7 @@ def test_a_full_disk_behind_the_output_is_one_line(plain: Path) -> None:
 @pytest.mark.parametrize(("number", "begun"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
 def test_a_signal_ends_all_processes(number: signal.Signals, begun: bool, tmp_path: Path) -> None:
     """Workers are about to start, or train, and more packs wait. Ctrl-C goes to all of them."""
-    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "bodies": {"attention": "attention-pico"}}  # type: ignore[dict-item]
+    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "backbones": {"attention": "attention-pico"}}  # type: ignore[dict-item]
     smoke["defaults"] = {**smoke["defaults"], "steps": 10**9}
     smoke |= {
         "seeds": [0, 1, 2],
@@ -437,7 +440,7 @@ def test_a_warning_is_one_line(plain: Path) -> None:
 
 def test_the_python_block_of_the_readme_is_a_script(tmp_path: Path) -> None:
     """As it stands, and with packs for two workers."""
-    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "bodies": {"transformer": "pico"}}  # type: ignore[dict-item]
+    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "backbones": {"transformer": "pico"}}  # type: ignore[dict-item]
     smoke["sections"] = {"transfer": [{"tasks": ["bit-xor"], "arms": ["random"]}]}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"profile": "smoke", "smoke": smoke}))
     text = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")

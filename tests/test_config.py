@@ -17,7 +17,7 @@ from fpt.training.settings import SETTINGS
 
 BLOCK: dict[str, Any] = {
     "train_on": ["cpu", "cuda"],
-    "bodies": {"transformer": "nano", "lstm": "lstm-nano", "depth-1": "nano@1"},
+    "backbones": {"transformer": "nano", "lstm": "lstm-nano", "depth-1": "nano@1"},
     "weights": {"language": "nano-english-0"},
     "seeds": [0, 1],
     "defaults": {
@@ -71,7 +71,7 @@ def playable(profile: config.Profile) -> list[str]:
     return [
         name
         for name in (*NAMED, *composed)
-        if arm(name).backbone in profile.bodies and arm(name).weights in profile.weights
+        if arm(name).backbone in profile.backbones and arm(name).weights in profile.weights
     ]
 
 
@@ -152,7 +152,7 @@ def test_an_arm_trains_what_its_name_says(tmp_path: Path) -> None:
 
 
 def test_a_backbone_without_positions_trains_none(tmp_path: Path) -> None:
-    profile = load("smoke", written(tmp_path, smoke__bodies__t5="t5-encoder-nano"))
+    profile = load("smoke", written(tmp_path, smoke__backbones__t5="t5-encoder-nano"))
     spec = make_spec(profile, "random-t5", "bit-xor", 0)
     assert "positions" in arm("random-t5").trainable
     assert spec.trainable == ("input", "layernorm", "output")
@@ -198,7 +198,7 @@ def test_one_task_under_two_names(tmp_path: Path) -> None:
         ("smoke__arms__full__lr", 0.5, lambda arm, task: arm == "full"),
         ("smoke__defaults__clip", 0.5, lambda arm, task: True),
         ("smoke__weights__language", "other", lambda arm, task: arm == "fpt"),
-        ("smoke__bodies__lstm", "lstm-micro", lambda arm, task: arm == "lstm"),
+        ("smoke__backbones__lstm", "lstm-micro", lambda arm, task: arm == "lstm"),
         ("smoke__train_on", ["cuda"], lambda arm, task: False),
     ],
 )
@@ -307,11 +307,11 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no tasks": ({"smoke__tasks": None}, ["smoke.tasks: expected settings"]),
     "unknown task": (
         {"smoke__tasks__bitxor": {"steps": 3}},
-        ["smoke.tasks.bitxor: ", "no task 'bitxor'", "bit-memory, bit-xor"],
+        ["smoke.tasks.bitxor: ", "task: 'bitxor' is not known", "bit-memory, bit-xor"],
     ),
     "unknown option": (
         {"smoke__tasks__bit-xor__options": {"m": 5}},
-        ["smoke.tasks.bit-xor: ", "no option 'm'", "n, valid, test"],
+        ["smoke.tasks.bit-xor: ", "'m' is not known", "n, valid, test"],
     ),
     "option of another type": (
         {"smoke__tasks__bit-xor__options": {"n": "5"}},
@@ -323,16 +323,24 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     # backbones and weights
     "too many layers": (
-        {"smoke__bodies__depth-1": "nano@9"},
-        ["smoke.bodies.depth-1: ", "'nano@9'", "nano has 4 layers", "from 1 to 4"],
+        {"smoke__backbones__depth-1": "nano@9"},
+        ["smoke.backbones.depth-1: ", "'nano@9'", "nano has 4 layers", "from 1 to 4"],
     ),
     "backbone a list": (
-        {"smoke__bodies__transformer": ["nano"]},
-        ["smoke.bodies.transformer: expected a name", "['nano']"],
+        {"smoke__backbones__transformer": ["nano"]},
+        ["smoke.backbones.transformer: expected a name", "['nano']"],
     ),
-    "unknown role": ({"smoke__bodies__gpt": "nano"}, ["smoke.bodies: 'gpt'", "lstm"]),
-    "no body for an arm": (
-        {"smoke__bodies": {"transformer": "nano"}},
+    "an LSTM as transformer": (
+        {"smoke__backbones__transformer": "lstm-nano"},
+        ["smoke.backbones.transformer: 'lstm-nano' does not fit this role", "a causal GPT-2"],
+    ),
+    "a GPT-2 as LSTM": (
+        {"smoke__backbones__lstm": "nano"},
+        ["smoke.backbones.lstm: 'nano' does not fit", "called lstm, or lstm- and a size"],
+    ),
+    "unknown role": ({"smoke__backbones__gpt": "nano"}, ["smoke.backbones: 'gpt'", "lstm"]),
+    "no backbone for an arm": (
+        {"smoke__backbones": {"transformer": "nano"}},
         [f"{TRANSFER}.arms: backbone of lstm: 'lstm'", "allowed are transformer"],
     ),
     "no weights for an arm": (
@@ -343,6 +351,10 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "weights a path": (
         {"smoke__weights__language": "models/gpt2"},
         ["smoke.weights.language: ", "'models/gpt2'", "a path is not taken"],
+    ),
+    "weights of three names": (
+        {"smoke__weights__language": "hub:a/b/c@main"},
+        ["smoke.weights.language: ", "not of the form hub:OWNER/REPO@REVISION"],
     ),
     # sections
     "unknown section": (
@@ -358,6 +370,10 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "unknown arm in a section": (
         part("arms", ["ftp"]),
         [f"{TRANSFER}.arms: 'ftp'", "did you mean fpt"],
+    ),
+    "a part twice": (
+        part("arms", ["output+output"]),
+        [f"{TRANSFER}.arms: 'output+output' is no arm"],
     ),
     "unknown setting of a section": (
         part("task", ["digits"]),

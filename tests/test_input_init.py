@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 import torch
-from tiny import pretrained, task_of
+from tiny import columns_of, pretrained, task_of
 from torch import Tensor
 
 from fpt.config import load, make_spec
@@ -102,7 +102,7 @@ def values(loop: Loop, row: int) -> dict[str, Tensor]:
     return {
         name: part.values[row, columns].clone()
         for part in (loop.frozen, loop.rows)
-        for name, columns in part.columns().items()
+        for name, columns in columns_of(part).items()
     }
 
 

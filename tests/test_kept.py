@@ -156,7 +156,7 @@ def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Study, Stud
     monkeypatch.setattr("fpt.records.REPORTS", folder / "reports")
     block = {"tasks": ["bit-xor"], "arms": ["fpt", "random"]}
     parameters = {
-        "train_on": ["cpu", "cuda"], "bodies": {"transformer": TINY[0].name},
+        "train_on": ["cpu", "cuda"], "backbones": {"transformer": TINY[0].name},
         "weights": {"language": WEIGHTS}, "seeds": [0],
         "defaults": SETTINGS | {"steps": 4, "eval_every": 2},
         "tasks": {"bit-xor": {"options": {"n": 2}}}, "arms": {},

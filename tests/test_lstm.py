@@ -6,7 +6,7 @@ import re
 import pytest
 import torch
 from test_pack import loop_of, trace
-from tiny import spec
+from tiny import columns_of, spec
 from torch import Tensor, nn
 
 from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build, group_of
@@ -236,7 +236,7 @@ def test_a_table_of_positions_is_trained_per_run(monkeypatch: pytest.MonkeyPatch
     common = {"backbone": with_table.name, "trainable": ("input", "output", "positions"), "seed": 3}
     specs = [spec(lr=0.01, **common), spec(lr=0.03, **common)]
     loop = loop_of(*specs)
-    columns = loop.rows.columns()["positions"]
+    columns = columns_of(loop.rows)["positions"]
     start = loop.rows.values[:, columns].clone()
     assert start[0].equal(start[1])
     assert start.shape[1] == 4 * WIDTH  # the four tokens of the task

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import TINY, WEIGHTS, pretrained, save_weights, spec, task_of
+from tiny import TINY, WEIGHTS, columns_of, pretrained, save_weights, spec, task_of
 from torch import Tensor
 from transformers import GPT2LMHeadModel
 
@@ -160,11 +160,11 @@ def test_trained_parameters_are_those_of_the_groups_named(family: str, tiny) -> 
         run = spec(backbone=family, trainable=(group,))
         model, rows, fixed = assemble([run], task, CPU)
         expected = own.get(group) or [f"backbone.{n}" for n, g in names.items() if g == group]
-        assert sorted(rows.columns()) == sorted(expected)
+        assert sorted(columns_of(rows)) == sorted(expected)
         assert rows.values.shape == (1, counts[group])
         trained = {n for n, p in model.named_parameters() if p.requires_grad}
         assert trained == set(expected)
-        assert sorted(fixed.columns()) == sorted(
+        assert sorted(columns_of(fixed)) == sorted(
             name for other, listed in own.items() if other != group for name in listed
         )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import pretrained, spec, task_of
+from tiny import columns_of, pretrained, spec, task_of
 from torch import Tensor, nn
 
 from fpt.spec import RunSpec
@@ -58,8 +58,8 @@ def test_packed_runs_are_single_runs(dropout: float, task: str, options: dict[st
         alone_loss, alone_norm, values = trace(single, 6)
         torch.testing.assert_close(loss[:, row], alone_loss[:, 0], rtol=2e-4, atol=1e-6)
         torch.testing.assert_close(norm[:, row], alone_norm[:, 0], rtol=1e-3, atol=1e-6)
-        columns = packed.rows.columns()
-        common = torch.cat([packed.rows.values[row, columns[it]] for it in single.rows.columns()])
+        columns = columns_of(packed.rows)
+        common = torch.cat([packed.rows.values[row, columns[it]] for it in columns_of(single.rows)])
         torch.testing.assert_close(common, values[0], rtol=0, atol=3e-2 * one.lr)
 
 
@@ -80,7 +80,7 @@ def test_packed_gradients_are_single_gradients() -> None:
         loss = losses(model(replace(batch, inputs=batch.inputs.double())), batch.targets)
         loss.sum().backward()
         assert rows.grads is not None
-        columns = rows.columns().items()
+        columns = columns_of(rows).items()
         return [{name: row[place] for name, place in columns} for row in rows.grads]
 
     for run, packed in zip(specs, gradients(specs), strict=True):
@@ -98,7 +98,7 @@ def test_a_column_that_a_run_does_not_train_stays() -> None:
     trace(loop, 3)
     groups = {part.name: part.group for part in loop.rows.slices}
     for row, run in enumerate(specs):
-        for name, columns in loop.rows.columns().items():
+        for name, columns in columns_of(loop.rows).items():
             same = torch.equal(before[row, columns], loop.rows.values[row, columns])
             assert same is (groups[name] not in run.trainable), (row, name)
 

@@ -12,7 +12,7 @@ from lab import pilot
 @pytest.mark.parametrize("arm", ["random", "full", "fpt-english"])
 def test_every_arm_has_the_same_trials(arm: str) -> None:
     runs, plan = pilot.runs([arm]), pilot.plan()
-    trials = Counter((run.task, run.lr, run.spec.seed) for run in runs)
+    trials = Counter((run.task, run.spec.lr, run.spec.seed) for run in runs)
     assert set(trials.values()) == {1}
     tried = {(task, lr) for task in plan["battery"] for lr in plan["lrs"]}
     beyond = plan["beyond"].get(arm, {})

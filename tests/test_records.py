@@ -75,6 +75,7 @@ WHOLE = json.dumps(to_content(made())).encode()
 DAMAGED = {
     "truncated": WHOLE[:200],
     "a digit changed": WHOLE.replace(b"0.75", b"0.25"),
+    "nested too deep": b"[" * 100_000,
     "not text": b"\xff\xfe" + WHOLE,
     "another's": json.dumps(to_content(made(seed=1))).encode(),
     "another's under this key": signed(spec=made(seed=1).spec.to_dict()),
@@ -146,6 +147,14 @@ def test_merging_takes_pretraining_metadata_along(store: Store, other: Store) ->
     assert store.merge(other.folder) == (1, 1)
     assert json.loads(mine.read_text()) == {"loss": 4.0}  # what is here stays
     assert (store.folder / "bodies" / "nano-uniform-0.json").exists()
+
+
+def test_damaged_metadata_stops_a_merge_before_it_begins(store: Store, other: Store) -> None:
+    other.write(made())
+    write_json(other.folder / "bodies" / "a.json", {"loss": 1.0})
+    (other.folder / "bodies" / "b.json").write_text("{")
+    check_said(refusal(lambda: store.merge(other.folder)), ["b.json is not valid JSON"])
+    assert not store.folder.exists()
 
 
 @pytest.mark.parametrize("how", ["a digit changed", "parameters"])

@@ -314,8 +314,18 @@ def test_a_failing_cell_is_named_and_its_page_kept(project: Path) -> None:
         render("modality", "smoke")
     page = (project / "reports/smoke/notebooks/02_modality.html").read_text()
     assert "ZeroDivisionError: division by zero" in page
-    with pytest.raises(FptError, match="There is no section 'nonsense'"):
+    with pytest.raises(FptError, match="section: 'nonsense' is not known; allowed are transfer"):
         render("nonsense", "smoke")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_a_damaged_notebook_is_refused_before_anything_is_written(
+    project: Path, content: str
+) -> None:
+    (project / "notebooks/01_transfer.ipynb").write_text(content)
+    with pytest.raises(FptError, match=r"01_transfer\.ipynb is not valid JSON"):
+        render("transfer", "smoke")
+    assert not (project / "reports").exists()
 
 
 def test_a_table_in_markdown_scrolls_by_itself() -> None:

@@ -86,7 +86,7 @@ def test_search_seeds_choose_the_rate_that_others_report(
 ) -> None:
     study = with_search(tmp_path, monkeypatch)
     better = {("fpt", 0.01): 0.9, ("random", 0.1): 0.8}
-    fill(study, lambda run: better.get((run.arm, run.lr), 0.6) if run.search else 0.7)
+    fill(study, lambda run: better.get((run.arm, run.spec.lr), 0.6) if run.search else 0.7)
     assert chosen_rates(study.frame()) == {("fpt", "bit-xor"): 0.01, ("random", "bit-xor"): 0.1}
     assert at_edge(study.frame()) == [("random", "bit-xor")]
     results = study.results()
@@ -101,7 +101,7 @@ def test_nothing_is_reported_before_the_search_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     study = with_search(tmp_path, monkeypatch)
-    fill(study, lambda run: None if run.search and run.lr == 0.1 else 0.7)
+    fill(study, lambda run: None if run.search and run.spec.lr == 0.1 else 0.7)
     assert study.results().empty
     assert not study.results(every_rate=True).empty
 
@@ -111,7 +111,7 @@ def test_a_rate_at_which_the_search_diverged_is_not_chosen(
 ) -> None:
     study = with_search(tmp_path, monkeypatch)
     for run in study.runs:
-        wild = run.search and run.lr == 0.1
+        wild = run.search and run.spec.lr == 0.1
         study.store.write(make_record(run, 0.99 if wild else 0.5, "diverged" if wild else "done"))
     assert 0.1 not in chosen_rates(study.frame()).values()
 
@@ -122,7 +122,7 @@ def test_of_equal_rates_the_one_that_is_there_first_is_chosen(
     study = with_search(tmp_path, monkeypatch)
     for run in study.runs:
         made = make_record(run, 0.5)
-        soon = {"best_step": 60 if run.lr == 0.01 else 120}
+        soon = {"best_step": 60 if run.spec.lr == 0.01 else 120}
         study.store.write(replace(made, metrics=made.metrics | soon))
     assert set(chosen_rates(study.frame()).values()) == {0.01}
 

@@ -15,6 +15,7 @@ from processes import lives, until, workers_of
 from refusals import check_said, refusal
 from tiny import clock_of_steps, pretrained, spec
 
+from fpt import config
 from fpt.files import FptError, lock
 from fpt.records import Store
 from fpt.spec import RunSpec
@@ -84,6 +85,17 @@ def test_packs_are_a_function_of_the_specs_and_their_order() -> None:
     assert sorted(run.key for pack in found for run in pack) == sorted(run.key for run in specs)
     order = {run: place for place, run in enumerate(specs)}
     assert all(sorted(pack, key=order.__getitem__) == list(pack) for pack in found)
+
+
+def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once() -> None:
+    profile = config.load("smoke")
+    apart = config.sections_of(profile)
+    runs = {name: config.expand(profile, name) for name in profile.sections}
+    assert any(len(sections) > 1 for sections in apart.values())
+    every = packs([run.spec for each in runs.values() for run in each], apart=apart)
+    for each in runs.values():
+        alone = packs([run.spec for run in each], apart=apart)
+        assert set(alone) <= set(every)
 
 
 def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:

@@ -86,7 +86,7 @@ def test_identity_and_sizes_need_no_data(name, monkeypatch):
     ("name", "options", "said"),
     [
         ("minst", {}, ["'minst'", "bit-memory", "mnist"]),
-        ("mnist", {"sise": 28}, ["no option 'sise'; allowed: size"]),
+        ("mnist", {"sise": 28}, ["task 'mnist': 'sise' is not known (did you mean size?)"]),
         ("mnist", {"size": 30}, ["one of 32, 28, not 30"]),
         ("mnist", {"size": 28.0}, ["one of 32, 28, not 28.0"]),
         ("bit-xor", {"n": "5"}, ["must be a whole number from 1 to 2147483647, not '5'"]),

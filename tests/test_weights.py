@@ -116,9 +116,9 @@ def test_a_model_holds_nothing_without_values(tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"init": "warm"}, ["There is no init 'warm'; choose one of pretrained, random"]),
+        ({"init": "warm"}, ["initialisation: 'warm' is not known", "pretrained, random"]),
         ({"weights": "missing"}, ["'missing'", "backbones", "pretrain them"]),
-        ({"weights": None}, ["'tiny'", "use init 'random'"]),
+        ({"weights": None}, ["'tiny'", "or use 'random'"]),
         ({"init": "random-scaled", "name": "vit-pico"}, ["'random-scaled' is GPT-2's"]),
         ({"name": "nano"}, ["does not fit backbone 'nano': ", "it holds "]),
         ({"name": "lstm-tiny"}, ["does not fit backbone 'lstm-tiny': ", "nothing"]),

@@ -12,6 +12,7 @@ from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
 from fpt.training.loop import Loop
+from fpt.training.packing import PackedParameters
 
 if TYPE_CHECKING:
     from transformers import GPT2LMHeadModel
@@ -27,6 +28,11 @@ WEIGHTS = "tiny-weights"
 def register() -> None:
     """Make the backbones known by name; tests do it through the fixture `tiny`."""
     BACKBONES.update({each.name: each for each in TINY})  # type: ignore[attr-defined]
+
+
+def columns_of(rows: PackedParameters) -> dict[str, slice]:
+    """The columns of every parameter, by its name."""
+    return {part.name: columns for part, columns in rows.parts()}
 
 
 def spec(task: str = "bit-xor", options: dict[str, Any] | None = None, **changes: Any) -> RunSpec:

@@ -118,7 +118,8 @@ class Study:
         `options` are those of `fpt.training.sweep.run`."""
         if not self.may_train():
             return 0
-        return sweep.run([run.spec for run in self.runs], self.store, keep=self.keep, **options)
+        options |= {"keep": self.keep, "apart": config.sections_of(self.profile)}
+        return sweep.run([run.spec for run in self.runs], self.store, **options)
 
     def change(self, arm: str, task: str, **settings: Any) -> Record:
         """Train one run of an arm on a task with other settings (`lr=0.01`, `steps=100`, `seed=5`:
@@ -146,7 +147,7 @@ class Study:
                 "arm": run.arm,
                 "task": run.task,
                 "seed": run.spec.seed,
-                "lr": run.lr,
+                "lr": run.spec.lr,
                 "key": run.key,
                 "search": run.search,
                 "threshold": run.spec.threshold,
@@ -189,7 +190,7 @@ class Study:
         """One row per evaluation on validation of every recorded run that is reported."""
         present, reported = self.records(), set(self.results()["key"])
         rows = [
-            {"arm": run.arm, "task": run.task, "seed": run.spec.seed, "lr": run.lr, **point}
+            {"arm": run.arm, "task": run.task, "seed": run.spec.seed, "lr": run.spec.lr, **point}
             for run in self.runs
             if run.key in present and run.key in reported
             for point in present[run.key].curve

@@ -26,12 +26,13 @@ RENAMED = (  # with or without the language-model head
 )
 
 
-def gpt2_config(spec: Backbone, words: int, **changes: Any) -> Any:
-    """transformers' configuration of a GPT-2 of the size `spec`, with a table of `words` tokens."""
+def gpt2_config(spec: Backbone, vocabulary: int, **changes: Any) -> Any:
+    """transformers' configuration of a GPT-2 of the size `spec` with a table of token embeddings
+    of `vocabulary` rows."""
     from transformers import GPT2Config
 
     return GPT2Config(
-        vocab_size=words,
+        vocab_size=vocabulary,
         n_positions=spec.positions,
         n_embd=spec.width,
         n_layer=spec.layers,

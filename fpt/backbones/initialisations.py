@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from ..files import FptError
+from ..files import FptError, check_names
 from ..tasks.rng import generator
 from . import LAYER, group_of
 from .base import FAMILIES, Backbone
@@ -66,8 +66,8 @@ def random_scaled(spec: Backbone, module: nn.Module, read: State, seed: int) -> 
     """The default of today's libraries: residual projections divided by sqrt(2 * layers)."""
     if spec.family != "gpt2":
         raise FptError(
-            f"Init 'random-scaled' is GPT-2's; backbone {spec.name!r} is of family "
-            f"{spec.family!r}: use init 'random'."
+            f"Initialisation 'random-scaled' is GPT-2's; backbone {spec.name!r} is of family "
+            f"{spec.family!r}: use 'random'."
         )
     std = STD / math.sqrt(2 * spec.layers)
     return random(spec, module, read, seed, partial(normal_init_, residual_std=std))
@@ -181,14 +181,13 @@ def initial_state(
 ) -> State:
     """Initial values of a backbone, `module` on the meta device, and its positions, rounded to
     bf16. FptError for an unknown `init`, and for weights that are missing or do not fit."""
-    if init not in INITS:
-        raise FptError(f"There is no init {init!r}; choose one of {', '.join(INITS)}.")
+    check_names("initialisation", [init], INITS)
     read: State = {}
     if INITS[init].reads_weights:
         if weights is None:
             raise FptError(
-                f"Init {init!r} of backbone {spec.name!r} needs `weights`, a local name or "
-                "hub:REPO@REVISION; or use init 'random'."
+                f"Initialisation {init!r} of backbone {spec.name!r} needs `weights`, a local name "
+                "or hub:OWNER/REPO@REVISION; or use 'random'."
             )
         read = read_weights(spec, module, weights)
     state = INITS[init].make(spec, module, read, seed)

@@ -28,7 +28,8 @@ def check_identity(weights: str) -> None:
     """FptError if `weights` is neither a local name nor of the form `hub:OWNER/REPO@REVISION`."""
     if weights.startswith("hub:"):
         repository, _, revision = weights.removeprefix("hub:").partition("@")
-        if not all(map(NAME.fullmatch, (*repository.split("/"), revision))):
+        names = (*repository.split("/"), revision)
+        if len(names) != 3 or not all(map(NAME.fullmatch, names)):
             raise FptError(f"The weights {weights!r} are not of the form hub:OWNER/REPO@REVISION.")
     elif not NAME.fullmatch(weights):
         raise FptError(

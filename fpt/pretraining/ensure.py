@@ -22,6 +22,7 @@ from .on_task import SETTINGS, TaskPretraining
 Plan = Pretraining | TaskPretraining
 
 TOKENS = 21_000_000  # of the language models that ship with the package
+MOST_TOKENS = 10**10  # of a corpus, which is held in memory, two bytes each
 OBJECTIVES = (*NAMES, *SETTINGS)
 
 
@@ -41,6 +42,8 @@ def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
             f"put {objective}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
         )
     plan = Pretraining(objective, name, corpus.most or TOKENS, seed)
+    if plan.tokens > MOST_TOKENS:
+        raise FptError(f"A corpus has at most {MOST_TOKENS:,} tokens here, not {plan.tokens:,}.")
     if not NAME.fullmatch(plan.name):
         raise FptError(f"The weights would be called {plan.name!r}: more than 100 characters.")
     return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
@@ -67,11 +70,6 @@ def pretrain(plan: Plan, out: Path, *, budget: float = math.inf, compiled: bool 
     return on_task.pretrain(plan, out, budget=budget)
 
 
-def digest_of(identity: str) -> str:
-    """SHA-256 of the weights file; FptError if it is not here."""
-    return file_digest(find(identity))
-
-
 def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
     """Pretrain those of `weights` that are missing, if `train_here`, and list the digests of all in
     data/backbones/manifest.json, null for those that are missing. Returns a sentence for each.
@@ -79,19 +77,19 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
     digests: dict[str, str | None] = {}
     sentences = []
     for identity in dict.fromkeys(weights):
-        said = "present"
+        state = "present"
         try:
-            digests[identity] = digest_of(identity)
+            digests[identity] = file_digest(find(identity))
         except FptError as error:
             if not train_here:
                 digests[identity] = None
-                said = f"not here, and nothing is trained here. {error}"
+                state = f"not here, and nothing is trained here. {error}"
             elif identity.startswith("hub:"):
                 raise
             else:
                 pretrain(plan_of(identity), local_folder() / identity)
-                digests[identity] = digest_of(identity)
-                said = "pretrained"
-        sentences.append(f"{identity}: {said}")
+                digests[identity] = file_digest(find(identity))
+                state = "pretrained"
+        sentences.append(f"{identity}: {state}")
     write_json(DATA / "backbones" / "manifest.json", digests)
     return sentences

@@ -96,10 +96,9 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
             f"The pretraining {plan.name!r} diverged by step {loop.step} with learning rate "
             f"{plan.lr}, so no weights were written; use a lower one."
         )
-    columns = loop.rows.columns()
     state = {
-        part.name.removeprefix("backbone."): loop.selected[0][columns[part.name]].view(part.shape)
-        for part in loop.rows.slices
+        part.name.removeprefix("backbone."): loop.selected[0][columns].view(part.shape)
+        for part, columns in loop.rows.parts()
         if part.group not in ("input", "output")
     }
     if spec.positions:

@@ -11,15 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..files import REPORTS, FptError, notebooks, write_atomic
+from ..files import REPORTS, FptError, check_names, notebooks, read_json, write_atomic
 from .page import CURVES, RENDERS, notebook_page
 
 
 def notebook(section: str) -> Path:
     """The notebook of `section`, notebooks/NN_<section>.ipynb."""
     found = {path.stem[3:]: path for path in notebooks()}
-    if section not in found:
-        raise FptError(f"There is no section {section!r}; the sections are {', '.join(found)}.")
+    check_names("section", [section], found)
     return found[section]
 
 
@@ -31,6 +30,7 @@ def render(section: str, profile: str) -> Path:
     import nbformat
 
     source = notebook(section)
+    read_json(source)  # FptError if it is damaged, before anything is written
     folder = REPORTS / profile / "notebooks"
     executed, page = folder / source.name, folder / f"{source.stem}.html"
     for kind in ("tables", "figures"):

@@ -176,6 +176,8 @@ def _of_parts(name: str) -> Arm | None:
     `fpt+attention`: this too."""
     bare = name.removeprefix("random-")
     parts = tuple(sorted(bare.split("+")))
+    if len(set(parts)) < len(parts):
+        return None
     if name.startswith("fpt+") and set(parts) <= {"fpt", *INSIDE}:
         inside = tuple(part for part in parts if part != "fpt")
         return Arm(name, name.replace("fpt", "FPT").replace("+", " + "), trainable=FROZEN + inside)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..files import FptError
+from ..files import check_names
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
 from .images import cifar10, cifar10_lra, digits, mnist
@@ -29,8 +29,7 @@ TASKS = tuple(REGISTRY)
 
 def get_task(name: str, **options: Any) -> Task:
     """The task `name` with its options; reads no data. FptError for a wrong name or option."""
-    if name not in TASKS:
-        raise FptError(f"there is no task {name!r}; allowed: {', '.join(TASKS)}.")
+    check_names("task", [name], TASKS)
     return REGISTRY[name](**options)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from ..files import FptError
+from ..files import FptError, check_names
 from .datasets import Dataset, dataset_digest, load, manifest_entry, prepared_path
 from .rng import generator
 
@@ -189,11 +189,8 @@ def resolve(name: str, given: Mapping[str, Any], allowed: Mapping[str, Any]) -> 
     default first; None is a number that follows from other options. FptError for an unknown name or
     a wrong value.
     """
+    check_names(f"option of task {name!r}", given, allowed)
     for key, value in given.items():
-        if key not in allowed:
-            raise FptError(
-                f"task {name!r} has no option {key!r}; allowed: {', '.join(allowed) or 'none'}."
-            )
         what, default = f"option {key!r} of task {name!r} must be", allowed[key]
         if isinstance(default, tuple):
             if value not in default or type(value) is not type(default[0]):

@@ -23,8 +23,10 @@ def parse_task(text: str) -> Task:
     try:
         given = [part.split("=") for part in rest.split(",") if part]
         options = {key: yaml.safe_load(value) for key, value in given}
+        if len(options) < len(given):
+            raise ValueError("an option stands twice")
     except (ValueError, yaml.YAMLError) as error:
         raise FptError(
-            f"{text!r} is not of the form TASK or TASK:option=value,option=value."
+            f"{text!r} is not of the form TASK or TASK:option=value,option=value, each once."
         ) from error
     return get_task(name, **options)

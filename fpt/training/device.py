@@ -10,13 +10,12 @@ from typing import Any
 
 import torch
 
-from ..files import FptError
+from ..files import FptError, check_names
 
 
 def choose(name: str = "auto") -> torch.device:
     """The device of this name; `auto` is CUDA if there is a GPU, else the CPU."""
-    if name not in ("auto", "cpu", "cuda"):
-        raise FptError(f"There is no device {name!r}; choose one of auto, cpu, cuda.")
+    check_names("device", [name], ("auto", "cpu", "cuda"))
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():

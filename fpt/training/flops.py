@@ -1,14 +1,13 @@
 """How many parameters each trainable group has, and what the frozen backbone computes."""
 
 import math
-from collections.abc import Mapping
 from functools import cache
 
 from ..backbones import Backbone, backbone, build, group_of
 from ..backbones.layers import matrices
 from ..spec import RunSpec
 from ..tasks import Task
-from .model import nets, packable
+from .model import check_length, nets, packable
 
 
 def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
@@ -17,20 +16,15 @@ def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
     The released code marks all 1,024 position rows as trainable; those beyond the sequence never
     get a gradient, so they are not counted here.
     """
+    check_length(spec, task)
     counts = dict.fromkeys(spec.groups, 0)
     for group, net in nets(task, spec.width).items():
         counts[group] = sum(map(math.prod, net.shapes.values()))
     if spec.positions:
         counts["positions"] = task.length * spec.width
-    for name, size in _sizes(spec).items():
-        counts[group_of(spec, name)] += size
+    for name, parameter in build(spec).named_parameters():
+        counts[group_of(spec, name)] += parameter.numel()
     return counts
-
-
-@cache
-def _sizes(spec: Backbone) -> Mapping[str, int]:
-    """Of the backbone's parameters, by name."""
-    return {name: parameter.numel() for name, parameter in build(spec).named_parameters()}
 
 
 @cache

@@ -36,17 +36,22 @@ def nets(task: Task, width: int) -> dict[str, PackedLinear | PackedEmbedding]:
     return {"input": kind(task.dim, width), "output": output}
 
 
+def check_length(spec: Backbone, task: Task) -> None:
+    """FptError if the sequences of `task` are longer than the backbone's table of positions."""
+    if spec.positions and task.length > spec.positions:
+        raise FptError(
+            f"Task {task.name!r} has sequences of {task.length} tokens; backbone {spec.name!r} "
+            f"takes at most {spec.positions}. Shorten the task by its options."
+        )
+
+
 class Model(nn.Module):
     """K runs of one task on one backbone. Parameters are bound by `PackedParameters`."""
 
     def __init__(self, spec: Backbone, task: Task, dropout: float, order: str = "given") -> None:
         super().__init__()
         check_names("order of the tokens", [order], ORDERS)
-        if spec.positions and task.length > spec.positions:
-            raise FptError(
-                f"Task {task.name!r} has sequences of {task.length} tokens; backbone "
-                f"{spec.name!r} takes at most {spec.positions}. Shorten the task by its options."
-            )
+        check_length(spec, task)
         self.task, self.draws, self.order = task, Draws(), order
         self.width = spec.width
         self.nets = nets(task, spec.width)

@@ -8,7 +8,7 @@ Adam and leaving the pack are then a few operations on that matrix, and rows nev
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, starmap
 from typing import Any
 
 import torch
@@ -150,15 +150,10 @@ class PackedParameters:
                 parameter.grad = self.grads[:, columns].view(shape)
             setattr(part.owner, part.attribute, parameter)
 
-    def columns(self) -> dict[str, slice]:
-        """The slice of columns of every parameter, by name."""
-        ends = accumulate((math.prod(part.shape) for part in self.slices), initial=0)
-        pairs = zip(self.slices, pairwise(ends), strict=True)
-        return {part.name: slice(*pair) for part, pair in pairs}
-
     def parts(self) -> Iterator[tuple[ParameterSlice, slice]]:
         """Every parameter and its columns."""
-        return zip(self.slices, self.columns().values(), strict=True)
+        ends = accumulate((math.prod(part.shape) for part in self.slices), initial=0)
+        return zip(self.slices, starmap(slice, pairwise(ends)), strict=True)
 
     def stored(self, row: Tensor, trainable: Collection[str]) -> bytes:
         """A safetensors file of a run's `row` (P,): float32 tensors of the groups `trainable`."""

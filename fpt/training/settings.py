@@ -83,11 +83,11 @@ def check_list(where: str, given: Any, names: Iterable[str] | None = None) -> li
 
 
 def check_roles(
-    where: str, given: Any, roles: Iterable[str], check: Callable[[str], object]
+    where: str, given: Any, roles: Iterable[str], check: Callable[[str, str], object]
 ) -> None:
-    """Names by role, each of which must pass `check`."""
+    """Names by role; each role and its name must pass `check`."""
     for role, name in check_mapping(where, given, sorted(roles)).items():
         if not isinstance(name, str):
             raise FptError(f"{where}.{role}: expected a name, found {name!r}.")
         with placed(f"{where}.{role}"):
-            check(name)
+            check(role, name)

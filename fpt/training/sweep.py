@@ -13,7 +13,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import torch
 from tqdm import tqdm
@@ -28,18 +28,24 @@ from .train import Job, Pack, task_of, train_pack
 
 MAX_RUNS = 8  # of one pack
 MAX_TOKENS = 1 << 16  # of one step of a pack; bounds the activations that are kept
+Apart = Mapping[str, object] | None
 
 
-def packs(specs: Iterable[RunSpec], max_runs: int = MAX_RUNS) -> list[Pack]:
-    """`specs` in packs of about equal size: a deterministic function of the specs, their order and
-    `max_runs`, the same on every machine."""
+def packs(specs: Iterable[RunSpec], max_runs: int = MAX_RUNS, apart: Apart = None) -> list[Pack]:
+    """`specs` in packs of about equal size: a deterministic function of the specs, their order,
+    `max_runs` and `apart`, the same on every machine.
+
+    Runs whose keys have different values in `apart` share no pack. The values are the sections that
+    have a run: then its pack is the same if one section is trained or all of them at once.
+    """
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):
         evaluations = (spec.eval_every, spec.eval_items, spec.test_items)
         shape = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment)
         together = packable(spec) and spec.procedure != "probe"
         alone = () if together else (spec.key,)
-        groups.setdefault((backbone_identity(spec), shape, alone), []).append(spec)
+        group = (backbone_identity(spec), shape, alone, (apart or {}).get(spec.key))
+        groups.setdefault(group, []).append(spec)
     found = []
     for members in groups.values():
         most = max(1, min(max_runs, MAX_TOKENS // tokens_of_step(members[0])))
@@ -73,18 +79,19 @@ def run(
     part: str | None = None,
     workers: int | None = None,
     max_runs: int = MAX_RUNS,
+    apart: Apart = None,
     cluster: Cluster | None = None,
 ) -> int:
     """Train what `store` misses of `specs`; returns the number of new records.
 
     `keep`: keys of runs whose parameters are kept; without them a run is missing. `budget`: in
     seconds; packs that are not finished by then go on in a later call. `part`: of the packs (see
-    `shard`). `cluster`: packs run there instead of in processes of this machine. A pack that cannot
-    be trained, because its weights are missing for example, does not stop the others; its FptError
-    is raised after them.
+    `shard`). `apart`: see `packs`. `cluster`: packs run there instead of in processes of this
+    machine. A pack that cannot be trained, because its weights are missing for example, does not
+    stop the others; its FptError is raised after them.
     """
     job = Job(store, keep, device, time.monotonic() + budget)
-    found = shard(packs(specs, max_runs), part)
+    found = shard(packs(specs, max_runs, apart), part)
     wanted = [spec for pack in found for spec in pack]
     recorded = job.recorded(wanted)
     todo = [pack for pack in found if any(spec.key not in recorded for spec in pack)]
