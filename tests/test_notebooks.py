@@ -50,6 +50,14 @@ def test_a_notebook_has_its_parts(path: Path) -> None:
 
 
 @each
+def test_tables_say_which_tasks_are_fitting(path: Path) -> None:
+    shown = [cell for cell in cells(path) if "study.title" in cell.source]
+    texts = [str(it) for cell in shown for it in cell.get("outputs", ())]
+    assert shown or path.stem in ("00_tasks", "12_verdict")  # these have a column, or a caption
+    assert not re.search(r"bit-xor(-2)?(?!-2| \(fitting)", "".join(texts))
+
+
+@each
 def test_exercises_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a few steps in place of hundreds."""
     change = Study.change

@@ -13,7 +13,7 @@ from ..sections.arms import label
 from . import findings
 from .page import html_page, markdown
 from .show import differences_in_words
-from .table import NONE, si, title_of
+from .table import NONE, si
 
 QUESTION = (
     "Lu et al. (2021, arXiv:2103.05247) freeze a transformer that was pretrained on language, "
@@ -133,7 +133,7 @@ def protocol(study: Study) -> str:
     for (arm, task), runs in study.frame().groupby(["arm", "task"], sort=False):
         spec = next(run.spec for run in study.runs if (run.arm, run.task) == (arm, task))
         rates = ", ".join(f"{lr:g}" for lr in sorted(set(runs["lr"])))
-        end, title = last.get((arm, task), NONE), title_of(study, str(task))
+        end, title = last.get((arm, task), NONE), study.title(str(task))
         rows.append(
             f"| {label(str(arm))} | {title} | {spec.backbone} | {spec.init} | {rates} "
             f"| {spec.batch} | {spec.steps:,} | {runs['seed'].nunique()} | {end} |"

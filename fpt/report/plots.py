@@ -21,7 +21,6 @@ from ..tasks import Task
 from ..tasks.bits import BitTask
 from ..tasks.images import ImageTask
 from .style import INK, MUTED, looks, styled
-from .table import title_of
 
 COLUMNS = 4  # panels side by side
 SHOWN_BITS, SHOWN_LETTERS = 24, 250  # of a sample
@@ -113,7 +112,7 @@ def dot_plot(study: Study, comparison: Comparison, effects: bool = False) -> Fig
                 axes.set_xlim(*np.clip(axes.get_xlim(), -3, 103))  # an interval may reach further
             if effects:
                 axes.axvline(1 if steps else 0, color=INK, lw=0.8)
-            axes.set_title(title_of(study, task))
+            axes.set_title(study.title(task))
             axes.set_yticks(range(len(rows)), names)
             axes.set_ylim(len(rows) - 0.5, -0.5)
             unit = ("ratio of steps" if steps else "points") if effects else None
@@ -124,7 +123,7 @@ def dot_plot(study: Study, comparison: Comparison, effects: bool = False) -> Fig
 
 def _key(effects: bool) -> list[Line2D]:
     handles = [
-        Line2D([], [], color=MUTED, marker="o", mec=INK, lw=2, label="mean, 95% interval"),
+        Line2D([], [], color=MUTED, marker="o", mec=INK, lw=2, label="mean, 95% interval (seeds)"),
         Line2D([], [], ls="", marker="D", mfc="white", mec=INK, ms=4, label="the paper"),
     ]
     if not effects:
@@ -161,7 +160,7 @@ def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
             axes.axhline(best, color=INK, ls=":", lw=1)
             if study.measures(task) == "steps":
                 _log(axes, "x")
-            axes.set_title(title_of(study, task))
+            axes.set_title(study.title(task))
             axes.set_xlabel("steps", fontsize=8)
         panels[0].set_ylabel("validation accuracy, %")
         handles = [

@@ -18,7 +18,7 @@ from PIL import Image
 
 from ..analysis.claims import KINDS, LAB, findings
 from ..analysis.study import Study
-from ..analysis.summary import pooled, summary
+from ..analysis.summary import INTERVALS, pooled, summary
 from ..files import write_atomic, write_json
 from ..sections.arms import label
 from .page import CURVES, RENDERS
@@ -101,6 +101,7 @@ def conclude(study: Study) -> Text:
             metrics = {kind: {it.claim.name: it.label for it in findings(kind)} for kind in KINDS}
         write_json(study.folder / "metrics" / f"{study.name}.json", metrics)
         curves = study.curves().rename(columns={"valid_accuracy": "accuracy"})
+        curves["fitting"] = [study.tasks[task].fitting for task in curves["task"]]
         text = curves.reindex(columns=CURVES).to_csv(index=False)
         write_atomic(study.folder / "curves" / f"{study.name}.csv", text.encode())
     return Text("\n".join(conclusions(study)))
@@ -119,15 +120,15 @@ def conclusions(study: Study) -> list[str]:
         ]
         if waiting := len(mine) - len(judged):
             lines.append(f"- Registered claims of this section that await their runs: {waiting}.")
+        lines += ["", INTERVALS] if judged else []
         return lines or differences_in_words(study)
-    few = len(study.profile.seeds)
-    end = f"These are {few} seeds, which decide nothing; `lab` tests registered claims."
+    end = f"These {len(study.profile.seeds)} seeds decide nothing; `lab` tests registered claims."
     return [*differences_in_words(study), *(["", end] if study.profile.name == "smoke" else [])]
 
 
 def differences_in_words(study: Study) -> list[str]:
-    """A sentence for each of the first differences that the section declares, over all tasks that
-    are measured alike."""
+    """Markdown: a sentence for each of the first differences that the section declares, over all
+    tasks that are measured alike; and what these tasks and intervals are."""
     results, found = study.results(), []
     pairs = [pair for it in study.declared.comparisons[:1] for pair in it.pairs]
     for a, b in pairs:
@@ -135,13 +136,15 @@ def differences_in_words(study: Study) -> list[str]:
         for unit in ("steps", "accuracy"):
             tasks = [task for task in study.tasks if study.measures(task) == unit]
             effect = pooled(results[results["task"].isin(tasks)], (a, b))
-            values = (
-                np.array([effect.estimate, effect.low, effect.high]) if effect else np.array([])
-            )
-            if effect and unit == "steps":
+            if effect is None:
+                continue
+            values = np.array([effect.estimate, effect.low, effect.high])
+            if unit == "steps":
                 said.append("{:.2f} times as many steps [{:.2f}, {:.2f}]".format(*np.exp(values)))
-            elif effect:
+            else:
                 said.append("{:+.1f} points of accuracy [{:+.1f}, {:+.1f}]".format(*values))
         if said:
             found.append(f"- {label(a)} against {label(b)}: {' and '.join(said)}.")
-    return [re.sub(r" \[\+?nan, \+?nan\]", "", line) for line in found[:MOST_SENTENCES]]
+    found = [re.sub(r" \[\+?nan, \+?nan\]", "", line) for line in found[:MOST_SENTENCES]]
+    over = f"Means over those of {', '.join(map(study.title, study.tasks))} that both arms have."
+    return [*found, "", over, INTERVALS] if found else []

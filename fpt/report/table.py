@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.study import Study
-from ..analysis.summary import baselines, differences, summary
+from ..analysis.summary import INTERVALS, baselines, differences, summary
 from ..paper import reader as paper
 from ..sections.arms import label
 from ..sections.comparison import Comparison
@@ -86,8 +86,9 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         given = study.taught & {(it.get("arm"), task), (it.get("minus"), task)}
         mark = f" {TAUGHT}" if given else ""
         shown.setdefault(row, dict.fromkeys(tasks, NONE))[task] = text + beside + mark
-        fitting = study.tasks[task].fitting
-        numbers.append({"kind": kind, "row": row, **it, "fitting": fitting, "paper": printed})
+        unit = "ln(steps)" if task in steps else "points" if kind == "difference" else "percent"
+        more = {"unit": unit, "fitting": study.tasks[task].fitting, "paper": printed}
+        numbers.append({"kind": kind, "row": row, **it, **more})
 
     for arm in comparison.arms:
         for it in means[means["arm"] == arm].to_dict("records"):
@@ -103,7 +104,7 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         text = effect_text(it, it["task"] in steps)
         printed = comparison.effect(a, b, str(it["task"]))
         add("difference", f"{label(a)} − {label(b)}", text, it, printed)
-    columns = {task: title_of(study, task) for task in tasks}
+    columns = {task: study.title(task) for task in tasks}
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks).rename(columns=columns)
     numbers_frame, caption = pd.DataFrame(numbers), " ".join(_caption(study, comparison, numbers))
     return Table(comparison.name, comparison.title, frame, numbers_frame, caption)
@@ -122,7 +123,9 @@ def _caption(
         )
     if "accuracy" in measures:
         yield ("Test accuracy in percent ± half of its 95% interval (runs); differences in points.")
-    yield "Intervals hold seeds and backbones; the test set is fixed."
+    yield INTERVALS
+    if any(study.tasks[task].fitting for task in tasks):
+        yield "Fitting: training sees every input of the test set."
     tested = {run.task: run.spec.test_items for run in study.runs if run.task in tasks}
     for task, items in tested.items():
         if items:
@@ -134,11 +137,6 @@ def _caption(
         yield comparison.note
     if {arm for arm, _ in study.taught} & set(comparison.arms):
         yield f"{TAUGHT} A backbone was pretrained on this task or with the labels of its data."
-
-
-def title_of(study: Study, task: str) -> str:
-    """What tables call a task: by its name, and whether training sees its whole test set."""
-    return f"{task} (fitting)" if study.tasks[task].fitting else task
 
 
 def cell_text(it: Mapping[str, object], steps: bool) -> str:
@@ -164,11 +162,9 @@ def effect_text(it: Mapping[str, object], steps: bool) -> str:
         return NONE
     first, low, high = np.exp(values) if steps else values
     text = f"×{first:.2f}" if steps else f"{first:+.1f}"
-    return (
-        text
-        if math.isnan(low)
-        else text + (f" [{low:.2f}, {high:.2f}]" if steps else f" [{low:+.1f}, {high:+.1f}]")
-    )
+    if math.isnan(low):
+        return text
+    return text + (f" [{low:.2f}, {high:.2f}]" if steps else f" [{low:+.1f}, {high:+.1f}]")
 
 
 def paper_table(name: str) -> Table:
