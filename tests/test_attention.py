@@ -75,7 +75,14 @@ def test_the_table_has_kept_runs_and_the_first_arm_untrained(
     )
     for run in study.runs:
         train([run.spec], Job(study.store, {run.key}, "cpu", cache=tmp_path))
+    seen = []
+    monkeypatch.setattr("fpt.analysis.attention.CELLS", 0)  # 8 of the 16 inputs
+    monkeypatch.setattr(
+        "fpt.analysis.attention.needed",
+        lambda task, batch: seen.append(batch.inputs[0, :, :2, 0]) or needed(task, batch),
+    )
     table = attention_mass(study)
+    assert [len(first.unique(dim=0)) for first in seen] == [4, 4, 4]  # not the first 8 in order
     assert set(table["model"]) == {"fpt", "fpt untrained", "random"}
     assert table.groupby("model").size().unique().tolist() == [4 * 4]  # nano: layers, heads
     assert table["mass"].between(0, 1).all()

@@ -24,6 +24,7 @@ from fpt.analysis.claims import (
     verdicts,
 )
 from fpt.analysis.study import section
+from fpt.files import FptError
 from fpt.records import Store, store
 from fpt.report import conclude
 from fpt.report import findings as report
@@ -218,6 +219,16 @@ def test_a_claim_with_all_its_runs_is_judged(records: Store) -> None:
     text = report.in_words(verdicts([SOLVED], results), 6, 6)
     assert "- **Supported**: A beats B. (+100.0 points [" in text
     assert "n = 3 and 3, adjusted p = 0.0" in text
+    assert "Intervals hold seeds and backbones; the test set is fixed." in text
+
+
+def test_a_claim_on_runs_that_saw_different_data_is_refused(records: Store) -> None:
+    fill(records, SOLVED)
+    for index, record in enumerate(records.read_all(records.keys()).values()):
+        seen = record.environment | {"data_digest": f"{index}" * 64}
+        records.write(replace(record, environment=seen))
+    with pytest.raises(FptError, match="'bit-xor' saw different data"):
+        results_of([SOLVED])
 
 
 def test_what_corpora_taught_comes_from_their_pretraining_metadata(

@@ -73,6 +73,12 @@ def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study: Stu
     assert tidy.loc[("arm", "FPT (frozen, language)", "mnist"), "mean"] == pytest.approx(95.2)
     assert tidy.loc[("difference", "FPT (frozen, language) − Fully trained", "digits"), "estimate"]
     assert "ratios of steps" in table.caption
+    assert "Fitting: training sees every input of the test set." in table.caption
+    units = table.numbers.groupby(["kind", "fitting"])["unit"].unique().map(list)
+    assert units.to_dict() == {
+        ("arm", True): ["ln(steps)"], ("arm", False): ["percent"], ("baseline", False): ["percent"],
+        ("difference", True): ["ln(steps)"], ("difference", False): ["points"],
+    }  # fmt: skip
     assert "the one here `nano`." in table.caption
     assert "the one here <code>nano</code>." in table._repr_html_()
     assert "paper" not in shown.loc["LSTM (layer norm)", "mnist"]  # the paper's is the released one
@@ -237,6 +243,8 @@ def test_a_report_is_written_only_if_it_is_rendered(
         "tables/transfer/results.md", "tables/transfer/results.csv",
         "figures/transfer/results.png", "metrics/transfer.json", "curves/transfer.csv",
     } <= written  # fmt: skip
+    curves = pd.read_csv(study.folder / "curves/transfer.csv")
+    assert set(curves.loc[curves["fitting"], "task"]) == {"bit-xor"}
     png = (study.folder / "figures/transfer/results.png").read_bytes()
     assert base64.b64encode(png).decode() in picture._repr_html_() == again._repr_html_()
     assert 'alt="an &#x27;alt&#x27; text"' in picture._repr_html_()
@@ -251,6 +259,7 @@ def test_conclusions_say_how_much_and_in_which_unit(study: Study) -> None:
     said = conclude(made).text
     steps = r"random: 0\.\d+ times as many steps( \[.*\])? on bit-xor \(fitting\) and "
     assert re.search(steps + r"\+15\.0 points of accuracy \[.*\] on mnist, digits\.", said)
+    assert "Intervals hold seeds and backbones; the test set is fixed." in said
     assert "decide nothing" in said
 
 

@@ -70,8 +70,7 @@ def needed(task: Task, batch: Batch) -> Tensor:
         raise FptError(
             f"Which tokens matter is known for bit-xor and bit-memory, not for {task.name!r}."
         )
-    one_hot = torch.nn.functional.one_hot(index, task.length)
-    return one_hot.to(batch.inputs.device, torch.float)
+    return torch.nn.functional.one_hot(index, task.length).to(batch.inputs.device, torch.float)
 
 
 def mass(probabilities: Tensor, tokens: Tensor) -> Tensor:
@@ -92,8 +91,9 @@ def chance(tokens: Tensor) -> float:
 
 def attention_mass(study: Study) -> pd.DataFrame:
     """One row per model, task, seed, layer and head (each from 0): `mass` on the needed tokens of
-    test examples, and `chance`. The models are the arms whose parameters were kept and, as
-    `fpt untrained`, the first arm's before its first step. Runs that are not here have no row."""
+    a fixed random part of the test set, and `chance`. The models are the arms whose parameters were
+    kept and, as `fpt untrained`, the first arm's before its first step. Runs that are not here have
+    no row."""
     present, device = study.records(), devices.choose()
     rows: list[tuple[object, ...]] = []
     for run in study.runs:
@@ -107,7 +107,7 @@ def attention_mass(study: Study) -> pd.DataFrame:
                     models[f"{run.arm} untrained"] = assemble([run.spec], task, device)[0]
         for name, model in models.items():
             size = max(8, CELLS // model.task.length**2)
-            batch = next(model.task.eval_batches("test", size, device))
+            batch = next(model.task.eval_batches("test", size, device, size))
             tokens = needed(model.task, batch)
             for layer, probabilities in enumerate(maps(model, batch)):
                 for head, value in enumerate(mass(probabilities, tokens).tolist()):

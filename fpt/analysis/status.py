@@ -29,14 +29,13 @@ Speeds = Mapping[str, float]
 
 
 def speeds(records: Iterable[Record]) -> Speeds:
-    """Measured seconds per FLOP by backbone, and of all together. A control without a transformer
-    counts no FLOPs and says nothing."""
+    """Measured processor seconds, which do not grow if a machine is shared, per FLOP by backbone,
+    and of all together. A control without a transformer counts no FLOPs and says nothing."""
     seconds, flops = Counter[str](), Counter[str]()
     for record in records:
-        if record.cost["flops"] > 0:
-            spent = record.cost.get("process_seconds", record.cost["seconds"])
+        if record.cost["flops"] > 0 and "process_seconds" in record.cost:
             for name in (record.spec.backbone, ALL):
-                seconds[name] += spent  # type: ignore[assignment]
+                seconds[name] += record.cost["process_seconds"]  # type: ignore[assignment]
                 flops[name] += record.cost["flops"]  # type: ignore[assignment]
     return {name: seconds[name] / flops[name] for name in flops}
 

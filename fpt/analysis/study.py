@@ -139,7 +139,8 @@ class Study:
 
         `score` is what tables compare: test accuracy in percent or, if the task has a threshold,
         the natural logarithm of the steps to it (of all steps, and `censored`, if it was not
-        reached). A run that diverged has no accuracy."""
+        reached). A run that diverged has no accuracy. FptError if runs of one arm and task saw
+        different data or weights of one name."""
         present = self.records()
         rows = []
         for run in self.runs:
@@ -168,12 +169,12 @@ class Study:
                     row["score"] = 100 * record.metrics["test_accuracy"]
             rows.append(row)
         frame = pd.DataFrame(rows, columns=None if rows else OF_RUN)
+        _check_digests(frame)
         return frame.astype({"search": bool, "censored": bool})
 
     def results(self, every_rate: bool = False) -> pd.DataFrame:
         """The rows of `frame` that are reported: of several learning rates those at the rate that
-        the search seeds chose, or at all of them. FptError if runs of one arm and task saw
-        different data or weights of one name."""
+        the search seeds chose, or at all of them."""
         frame = self.frame()
         rates = chosen_rates(frame)
         frame = frame[~frame["search"]]
@@ -183,7 +184,6 @@ class Study:
                 for arm, task, lr in zip(frame["arm"], frame["task"], frame["lr"], strict=True)
             ]
             frame = frame[np.array(chosen, bool)]
-        _check_digests(frame)
         return frame.reset_index(drop=True)
 
     def curves(self) -> pd.DataFrame:
@@ -238,8 +238,7 @@ def _check_digests(frame: pd.DataFrame) -> None:
     if "data_digest" not in frame:
         return
     for digest, by in (("data_digest", []), ("weights_digest", ["weights"])):
-        groups = frame.dropna(subset=[digest]).groupby(["arm", "task", *by])
-        for at, rows in groups:
+        for at, rows in frame.dropna(subset=[digest]).groupby(["arm", "task", *by]):
             if rows[digest].nunique() > 1:
                 keys = rows.groupby(digest)["key"].agg(", ".join)
                 what = "data" if not by else f"weights {at[2]}"

@@ -18,6 +18,7 @@ from ..tasks import Task
 from .effects import LEVEL, Effect, difference
 
 SUMMARY = ["task", "arm", "mean", "low", "high", "sd", "runs", "expected", "diverged", "censored"]
+INTERVALS = "Intervals hold seeds and backbones; the test set is fixed."
 DIFFERENCES = ["task", "arm", "minus", "estimate", "low", "high", "p"]
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 from ..analysis.claims import LAB, Finding, claims, findings, runs_of
+from ..analysis.summary import INTERVALS
 from ..files import ROOT
 from ..records import store
 
@@ -37,6 +38,7 @@ def in_words(found: Sequence[Finding], done: int, planned: int, root: str = "") 
             f"- **{it.label.capitalize()}**: {it.claim.statement} ({it.effect_text}, {it.n_text}, "
             f"adjusted p = {it.adjusted:.2g}{because})"
         )
+    lines += ["", INTERVALS] if judged else []
     return "\n".join(lines).rstrip() + "\n"
 
 

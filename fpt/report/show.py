@@ -18,7 +18,7 @@ from PIL import Image
 
 from ..analysis.claims import KINDS, LAB, findings
 from ..analysis.study import Study
-from ..analysis.summary import pooled, summary
+from ..analysis.summary import INTERVALS, pooled, summary
 from ..files import write_atomic, write_json
 from ..sections.arms import label
 from .page import CURVES, RENDERS
@@ -105,6 +105,7 @@ def conclude(study: Study) -> Text:
             metrics = {kind: {it.claim.name: it.label for it in findings(kind)} for kind in KINDS}
         write_json(study.folder / "metrics" / f"{study.name}.json", metrics)
         curves = study.curves().rename(columns={"valid_accuracy": "accuracy"})
+        curves["fitting"] = [study.tasks[task].fitting for task in curves["task"]]
         text = curves.reindex(columns=CURVES).to_csv(index=False)
         write_atomic(study.folder / "curves" / f"{study.name}.csv", text.encode())
     return Text("\n".join(conclusions(study)))
@@ -123,15 +124,15 @@ def conclusions(study: Study) -> list[str]:
         ]
         if waiting := len(mine) - len(judged):
             lines.append(f"- Registered claims of this section that await their runs: {waiting}.")
+        lines += ["", INTERVALS] if judged else []
         return lines or differences_in_words(study)
-    few = len(study.profile.seeds)
-    end = f"These are {few} seeds, which decide nothing; `lab` tests registered claims."
+    end = f"These {len(study.profile.seeds)} seeds decide nothing; `lab` tests registered claims."
     return [*differences_in_words(study), *(["", end] if study.profile.name == "smoke" else [])]
 
 
 def differences_in_words(study: Study) -> list[str]:
-    """A sentence for each of the first differences that the section declares, over all tasks that
-    are measured alike."""
+    """Markdown: a sentence for each of the first differences that the section declares, over all
+    tasks that are measured alike; and what the intervals hold."""
     results, found = study.results(), []
     arms = {task: set(runs["arm"]) for task, runs in results.groupby("task")}
     for a, b in [pair for it in study.declared.comparisons[:1] for pair in it.pairs]:
@@ -145,4 +146,5 @@ def differences_in_words(study: Study) -> list[str]:
                 said.append(f"{text} on {', '.join(map(study.title, tasks))}")
         if said:
             found.append(f"- {label(a)} against {label(b)}: {' and '.join(said)}.")
-    return [re.sub(r" \[\+?nan, \+?nan\]", "", line) for line in found[:MOST_SENTENCES]]
+    found = [re.sub(r" \[\+?nan, \+?nan\]", "", line) for line in found[:MOST_SENTENCES]]
+    return [*found, "", INTERVALS] if found else []

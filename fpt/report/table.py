@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.study import Study
-from ..analysis.summary import baselines, differences, summary
+from ..analysis.summary import INTERVALS, baselines, differences, summary
 from ..paper import reader as paper
 from ..sections.arms import label
 from ..sections.comparison import Comparison
@@ -92,8 +92,9 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         given = study.taught & {(it.get("arm"), task), (it.get("minus"), task)}
         mark = f" {TAUGHT}" if given else ""
         shown.setdefault(row, dict.fromkeys(tasks, NONE))[task] = text + beside + mark
-        fitting = study.tasks[task].fitting
-        numbers.append({"kind": kind, "row": row, **it, "fitting": fitting, "paper": printed})
+        unit = "ln(steps)" if task in steps else "points" if kind == "difference" else "percent"
+        more = {"unit": unit, "fitting": study.tasks[task].fitting, "paper": printed}
+        numbers.append({"kind": kind, "row": row, **it, **more})
 
     for arm in comparison.arms:
         for it in means[means["arm"] == arm].to_dict("records"):
@@ -128,7 +129,9 @@ def _caption(
         )
     if "accuracy" in measures:
         yield ("Test accuracy in percent ± half of its 95% interval (runs); differences in points.")
-    yield "Intervals hold seeds and backbones; the test set is fixed."
+    yield INTERVALS
+    if any(study.tasks[task].fitting for task in tasks):
+        yield "Fitting: training sees every input of the test set."
     tested = {run.task: run.spec.test_items for run in study.runs if run.task in tasks}
     for task, items in tested.items():
         if items:
@@ -165,11 +168,9 @@ def effect_text(it: Mapping[str, object], steps: bool) -> str:
         return NONE
     first, low, high = np.exp(values) if steps else values
     text = f"×{first:.2f}" if steps else f"{first:+.1f}"
-    return (
-        text
-        if math.isnan(low)
-        else text + (f" [{low:.2f}, {high:.2f}]" if steps else f" [{low:+.1f}, {high:+.1f}]")
-    )
+    if math.isnan(low):
+        return text
+    return text + (f" [{low:.2f}, {high:.2f}]" if steps else f" [{low:+.1f}, {high:+.1f}]")
 
 
 def paper_table(name: str) -> Table:
