@@ -87,7 +87,7 @@ def parse(content: bytes, key: str) -> Record:
         named = found.pop("key")
         record = Record(**found | {"spec": from_dict(found["spec"])})
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"a field is missing or unknown ({error})") from error
+        raise ValueError(f"its fields are not those of a record ({error})") from error
     if not key == named == record.key:
         raise ValueError(f"it is the record of {named}")
     return record
