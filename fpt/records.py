@@ -45,10 +45,6 @@ class Record:
     def key(self) -> str:
         return self.spec.key
 
-    def measured(self) -> dict[str, Any]:
-        """The part that two trainings of one spec in one packing share to the bit."""
-        return {"status": self.status, "metrics": self.metrics, "curve": self.curve}
-
 
 def digest(content: Mapping[str, Any]) -> str:
     """SHA-256 of the content of a file without its own `digest`."""
