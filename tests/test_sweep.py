@@ -311,6 +311,6 @@ def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path) -> None:
 def test_an_error_before_training_leaves_no_record(store: Store) -> None:
     with pytest.raises(FptError, match="weights 'nowhere'"):
         sweep.run([pretrained(weights="nowhere")], store, device="cpu", workers=1)
-    with pytest.raises(FptError, match="no device 'tpu'; choose one of auto, cpu, cuda"):
+    with pytest.raises(FptError, match="device: 'tpu' is not known.*allowed are auto, cpu, cuda"):
         sweep.run([spec()], store, device="tpu")
     assert store.keys() == set()
