@@ -103,21 +103,21 @@ def parser() -> argparse.ArgumentParser:
     pretrain.add_argument("--backbone", help="by default nano")
     pretrain.add_argument("--seed", type=int, help="by default 0")
     pretrain.add_argument("--budget", metavar="TIME", help=budget)
-    pretrain.add_argument("--compile", action="store_true", help="needs a C++ compiler")
     return top
 
 
 def dispatch(args: argparse.Namespace) -> int:
     """Carry out the verb; the exit status."""
     if "profile" in args:
-        if args.profile is None:
-            args.profile = current_profile()
+        args.profile = current_profile() if args.profile is None else args.profile
         check_names("profile", [args.profile], PROFILES)
     match args.verb:
         case "render":
             import_module("fpt.report.render").render(args.section, args.profile)
         case "index":
             import_module("fpt.report.index").index(args.profile)
+        case "status":
+            import_module("fpt.analysis.status").show(args.profile, args.json)
         case "merge":
             taken, present = store(args.profile).merge(Path(args.folder))
             print(f"{taken} files taken, {present} were here already")
@@ -140,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     before = signal.signal(signal.SIGTERM, terminate)
     try:
         code = dispatch(parser().parse_args(argv))
-        sys.stdout.flush()
+        print(end="", flush=True)  # nothing if stdout is closed
         return code
     except FptError as error:
         print(f"fpt: {error}", file=sys.stderr)

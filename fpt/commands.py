@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import config
-from .analysis import status as statuses
 from .analysis.claims import LAB
 from .analysis.study import Study, section
 from .backbones import backbone
@@ -17,7 +16,6 @@ from .backbones.weights import local_folder
 from .config import Run
 from .files import PREPARED, FptError, check_names
 from .pretraining import ensure
-from .records import store
 from .sections.arms import FROZEN
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks
@@ -93,7 +91,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         made = sweep.run(
             [run.spec for run in runs],
-            store(args.profile),
+            parts[0].store,
             keep={run.key for run in runs if run.keep},
             device=args.device,
             budget=end - time.monotonic(),
@@ -103,15 +101,11 @@ def run(args: argparse.Namespace) -> None:
             apart=config.sections_of(parts[0].profile),
             cluster=Cluster(args.ray, args.workers, args.gpus) if args.ray else None,
         )
-        print(f"{made} new records in {store(args.profile).folder}")
+        print(f"{made} new records in {parts[0].store.folder}")
     # A verdict is corrected for all registered claims, so a page that has one reads every record.
     there = store(LAB).digests(sorted(store(LAB).keys())) if args.profile == LAB else {}
     for part in parts:
         part.write_index(there if part.declared.claims else {})
-
-
-def status(args: argparse.Namespace) -> None:
-    statuses.show(args.profile, args.json)
 
 
 def tasks(args: argparse.Namespace) -> None:
@@ -141,9 +135,9 @@ def verify(args: argparse.Namespace) -> int:
             states.append(found.matches)
     if not states:
         raise FptError(f"Profile {args.profile!r} has no record here.")
-    same, other, unknown = (states.count(state) for state in (True, False, None))
-    print(f"{same} match, {other} differ, {unknown} could not be checked")
-    return int(other > 0)
+    counts = map(states.count, (True, False, None))
+    print("{} match, {} differ, {} could not be checked".format(*counts))
+    return int(False in states)
 
 
 def pretrain(args: argparse.Namespace) -> None:
@@ -151,10 +145,10 @@ def pretrain(args: argparse.Namespace) -> None:
         seed, name = args.seed or 0, args.backbone or "nano"
         plan = ensure.make_plan(args.objective, name, seed)
         folder = local_folder() / plan.name
-        done = ensure.pretrain(plan, folder, budget=_budget(args), compiled=args.compile)
+        done = ensure.pretrain(plan, folder, budget=_budget(args))
         print(f"{plan.name} is in {folder}" if done else "the budget is over; call again to go on")
         return
-    if any((args.backbone, args.seed is not None, args.budget, args.compile)):
+    if any((args.backbone, args.seed is not None, args.budget)):
         raise FptError("Options of fpt pretrain need an OBJECTIVE, such as english; name one.")
     loaded, parts = config.load(args.profile), sections_of(args.profile)
     read = {weights for part in parts for weights in part.weights}

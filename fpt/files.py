@@ -20,7 +20,10 @@ from filelock import FileLock, Timeout
 
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
-ROOT = Path(os.environ.get("FPT_ROOT", PACKAGE.parent)).resolve()
+try:
+    ROOT = Path(os.environ.get("FPT_ROOT", PACKAGE.parent)).resolve()
+except FileNotFoundError as error:
+    raise SystemExit("fpt: The working directory is gone, so FPT_ROOT must be absolute.") from error
 DATA = ROOT / "data"
 PREPARED = DATA / "prepared"
 REPORTS = ROOT / "reports"
@@ -108,7 +111,8 @@ SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class UniqueKeyLoader(SafeLoader):
-    """Rejects a key that stands twice in one mapping, of which PyYAML keeps the last."""
+    """Rejects a key that stands twice in one mapping, of which PyYAML keeps the last, and whole
+    numbers and truth values that are not written as such."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -120,6 +124,14 @@ class UniqueKeyLoader(SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
             seen.add(key)
         return mapping
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Rejects what YAML 1.1 reads as another value: 010 is 8, 1:30 is 90, yes is true."""
+        value = super().construct_object(node, deep)
+        if isinstance(value, int) and node.value.lower() != str(value).lower():
+            problem = f"{node.value} is read as {str(value).lower()}; write that, or quote it"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return value
 
 
 def read_yaml(path: Path) -> Any:

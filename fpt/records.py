@@ -45,10 +45,6 @@ class Record:
     def key(self) -> str:
         return self.spec.key
 
-    def measured(self) -> dict[str, Any]:
-        """The part that two trainings of one spec in one packing share to the bit."""
-        return {"status": self.status, "metrics": self.metrics, "curve": self.curve}
-
 
 def digest(content: Mapping[str, Any]) -> str:
     """SHA-256 of the content of a file without its own `digest`."""
@@ -87,7 +83,7 @@ def parse(content: bytes, key: str) -> Record:
         named = found.pop("key")
         record = Record(**found | {"spec": from_dict(found["spec"])})
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"a field is missing or unknown ({error})") from error
+        raise ValueError(f"its fields are not those of a record ({error})") from error
     if not key == named == record.key:
         raise ValueError(f"it is the record of {named}")
     return record

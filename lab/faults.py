@@ -169,7 +169,7 @@ def measured(store: Store) -> dict[str, Any]:
     found = store.read_all(sorted(store.keys()), store.keys())
     return {
         key: {
-            **record.measured(),
+            **{name: getattr(record, name) for name in ("status", "metrics", "curve")},
             "parameters": record.parameters,
             "spec": to_content(record)["spec"],
             "pack": record.pack,

@@ -419,6 +419,9 @@ INVALID = "is not valid YAML"
         (b"profile: smoke\n? [a, b]\n: 1\n", [INVALID]),
         (b"profile: sm\xf6ke\n", [INVALID]),
         (b"smoke:\n\tseeds: [0]\n", [INVALID, "line 2"]),
+        (b"smoke: {batch: 010}", [INVALID, "010 is read as 8; write that", "line 1"]),
+        (b"smoke: {steps: 1:30}", [INVALID, "1:30 is read as 90"]),
+        (b"smoke: {augment: yes}", [INVALID, "yes is read as true"]),
         (b"profile: !!python/object/apply:os.mkdir [x]", [INVALID, "a constructor for the tag"]),
     ],
 )

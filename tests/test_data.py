@@ -188,7 +188,7 @@ def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
     monkeypatch.setattr(data, "DATA", files.DATA)
     for name in set(TASKS) - {"bit-memory", "bit-xor", "glue"}:
         task = get_task(name)
-        entry = data.manifest_entry(task.dataset.key)
+        entry = data.read_manifest()[task.dataset.key]
         assert entry["examples"] == task.sizes
         assert entry["preparation"] == task.identity["data"]["preparation"]
         assert "majority" in entry["floors"][name]

@@ -10,7 +10,7 @@ import torch
 import yaml
 from made import SETTINGS
 from safetensors.torch import load
-from tiny import TINY, WEIGHTS, clock_of_steps, pretrained, spec, task_of
+from tiny import TINY, WEIGHTS, clock_of_steps, measured_of, pretrained, spec, task_of
 
 from fpt import config
 from fpt.analysis.study import Study
@@ -110,7 +110,7 @@ def test_a_record_without_the_parameters_asked_for_is_missing(store: Store) -> N
     assert store.digests([run.key], keep) == {run.key: None}
     assert sweep.run([run], store, keep=keep, device="cpu", workers=1) == 1
     after = store.read_all([run.key], keep)[run.key]
-    assert after.measured() == before.measured()
+    assert measured_of(after) == measured_of(before)
     assert sweep.run([run], store, keep=keep, device="cpu", workers=1) == 0
     assert sweep.run([run], store, device="cpu", workers=1) == 0  # and it serves where none asks
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import pretrained, spec, task_of
+from tiny import measured_of, pretrained, spec, task_of
 
 from fpt.records import Record, Store, parse
 from fpt.spec import RunSpec
@@ -161,7 +161,7 @@ def test_divergence_is_a_status_with_finite_values(store: Store) -> None:
 
 
 def same(one: list[Record], other: list[Record]) -> None:
-    assert [record.measured() for record in one] == [record.measured() for record in other]
+    assert [measured_of(record) for record in one] == [measured_of(record) for record in other]
 
 
 PACK = [

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from processes import until
 from refusals import check_said, refusal
-from tiny import spec
+from tiny import measured_of, spec
 
 from fpt.files import FptError
 from fpt.records import Store
@@ -43,7 +43,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def measured(specs: list[RunSpec], store: Store) -> dict[str, object]:
     found = store.read_all(run.key for run in specs)
     assert len(found) == len(specs)
-    return {key: record.measured() for key, record in found.items()}
+    return {key: measured_of(record) for key, record in found.items()}
 
 
 def in_one_process(specs: list[RunSpec], folder: Path) -> dict[str, object]:

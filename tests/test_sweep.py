@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from processes import lives, until, workers_of
 from refusals import check_said, refusal
-from tiny import clock_of_steps, pretrained, spec
+from tiny import clock_of_steps, measured_of, pretrained, spec
 
 from fpt import config
 from fpt.files import FptError, lock
@@ -128,7 +128,7 @@ def test_a_wrong_shard_is_one_sentence(part: str, store: Store) -> None:
 
 def measured(store: Store, specs: list[RunSpec]) -> list[object]:
     found = [store.read(run.key) for run in specs]
-    return [record.measured() if record else None for record in found]
+    return [measured_of(record) if record else None for record in found]
 
 
 def test_a_sweep_trains_what_is_missing(store: Store) -> None:
@@ -311,6 +311,6 @@ def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path) -> None:
 def test_an_error_before_training_leaves_no_record(store: Store) -> None:
     with pytest.raises(FptError, match="weights 'nowhere'"):
         sweep.run([pretrained(weights="nowhere")], store, device="cpu", workers=1)
-    with pytest.raises(FptError, match="no device 'tpu'; choose one of auto, cpu, cuda"):
+    with pytest.raises(FptError, match="device: 'tpu' is not known.*allowed are auto, cpu, cuda"):
         sweep.run([spec()], store, device="tpu")
     assert store.keys() == set()

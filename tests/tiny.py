@@ -8,6 +8,7 @@ import torch
 
 from fpt.backbones import BACKBONES, Backbone
 from fpt.backbones.gpt2 import gpt2_config
+from fpt.records import Record
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
@@ -28,6 +29,11 @@ WEIGHTS = "tiny-weights"
 def register() -> None:
     """Make the backbones known by name; tests do it through the fixture `tiny`."""
     BACKBONES.update({each.name: each for each in TINY})  # type: ignore[attr-defined]
+
+
+def measured_of(record: Record) -> dict[str, object]:
+    """The part of a record that two trainings of one spec in one packing share to the bit."""
+    return {name: getattr(record, name) for name in ("status", "metrics", "curve")}
 
 
 def columns_of(rows: PackedParameters) -> dict[str, slice]:

@@ -27,8 +27,7 @@ def local_folder() -> Path:
 def check_identity(weights: str) -> None:
     """FptError if `weights` is neither a local name nor of the form `hub:OWNER/REPO@REVISION`."""
     if weights.startswith("hub:"):
-        repository, _, revision = weights.removeprefix("hub:").partition("@")
-        names = (*repository.split("/"), revision)
+        names = weights.removeprefix("hub:").replace("@", "/", 1).split("/")
         if len(names) != 3 or not all(map(NAME.fullmatch, names)):
             raise FptError(f"The weights {weights!r} are not of the form hub:OWNER/REPO@REVISION.")
     elif not NAME.fullmatch(weights):

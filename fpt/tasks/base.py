@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..files import FptError, check_names
-from .datasets import Dataset, dataset_digest, load, manifest_entry, prepared_path
+from .datasets import Dataset, dataset_digest, load, prepared_path, read_manifest
 from .rng import generator
 
 Device = torch.device | str
@@ -155,7 +155,7 @@ class FiniteTask(Task):
     def floors(self) -> dict[str, float]:
         """The trivial baselines in the manifest, if it has them for as many training examples; else
         they are measured. FptError if that needs data that would have to be fetched."""
-        entry = manifest_entry(self.dataset.key)
+        entry = read_manifest().get(self.dataset.key, {})
         recorded = entry.get("floors", {}).get(self.name)
         if recorded and entry["examples"]["train"] == self.sizes["train"]:
             return dict(recorded)

@@ -129,11 +129,6 @@ def read_manifest() -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
-def manifest_entry(key: str) -> dict[str, Any]:
-    """The manifest's entry of a data set; empty if it is not listed."""
-    return read_manifest().get(key, {})
-
-
 def data_note(task: object) -> str | None:
     """What a record of `task` must say of its data; None if they are those of the manifest, or
     generated while training. Prepares the data if needed."""
@@ -141,7 +136,7 @@ def data_note(task: object) -> str | None:
     if dataset is None:
         return None
     digest = dataset_digest(dataset)
-    expected = manifest_entry(dataset.key).get("digest", dataset.source.get("digest"))
+    expected = read_manifest().get(dataset.key, {}).get("digest", dataset.source.get("digest"))
     if expected is None:
         return f"data set {dataset.key} (digest {digest[:12]}) is not in data/manifest.json"
     if expected == digest:
