@@ -59,7 +59,7 @@ def _log(axes: Axes, which: str) -> None:
             every = [first * 10.0**power for power in range(-6, 9) for first in leading]
             ticks = [tick for tick in every if low <= tick <= high]
     axis = getattr(axes, f"{which}axis")
-    axis.set_ticks(ticks)
+    axis.set_ticks(ticks[:: 1 + len(ticks) // 5])  # more would run into each other
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
 
