@@ -304,7 +304,11 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_page_has_its_result_on_top_and_code_folded(project: Path) -> None:
+    old = project / "reports/smoke/figures/transfer/old.png"
+    old.parent.mkdir(parents=True)
+    old.touch()
     page = render("transfer", "smoke").read_text()
+    assert not old.exists()
     body = page[page.index("<body>") :]
     assert body.index("smoke!") < body.index('<h2 id="results">')
     assert "injected" not in body

@@ -54,12 +54,12 @@ def _log(axes: Axes, which: str) -> None:
     getattr(axes, f"set_{which}scale")("log")
     low, high = getattr(axes, f"get_{which}lim")()
     ticks: list[float] = []
-    for leading in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
+    for leading in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), range(1, 10)):
         if len(ticks) < 3:
             every = [first * 10.0**power for power in range(-6, 9) for first in leading]
             ticks = [tick for tick in every if low <= tick <= high]
     axis = getattr(axes, f"{which}axis")
-    axis.set_ticks(ticks)
+    axis.set_ticks(ticks[:: 1 + len(ticks) // 5])  # more would run into each other
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
 
@@ -98,8 +98,7 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
                 axes.plot([shown(it["low"]), shown(it["high"])], [y, y], color=style.colour, lw=2)
                 axes.plot(shown(it["mean"]), y, style.marker, color=style.colour, mec=INK, ms=6)
                 seeds = scored[(scored["arm"] == arm) & (scored["task"] == task)]["score"]
-                places = [shown(score) for score in seeds]
-                axes.plot(places, [y - 0.22] * len(seeds), "|", color=MUTED)
+                axes.plot(list(map(shown, seeds)), [y - 0.22] * len(seeds), "|", color=MUTED)
                 if printed is not None and not steps:
                     axes.plot(printed, y + 0.22, "D", mfc="white", mec=INK, ms=4)
                     drawn.add("the paper")
@@ -109,6 +108,7 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
                 best = max(baselines(study.tasks[task]).values(), default=math.nan)
                 axes.axvline(best, color=INK, ls=":", lw=1)
                 axes.set_xlim(*np.clip(axes.get_xlim(), *PERCENT))  # an interval may reach further
+                axes.locator_params("x", nbins=4)
                 drawn.add("best trivial baseline")
             axes.set_title(study.title(task))
             axes.set_yticks(range(len(rows)), [label(arm) for arm in rows])

@@ -7,6 +7,7 @@
 
 import base64
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,9 @@ def render(section: str, profile: str) -> Path:
     read_json(source)  # FptError if it is damaged, before anything is written
     folder = REPORTS / profile / "notebooks"
     executed, page = folder / source.name, folder / f"{source.stem}.html"
-    for kind in ("tables", "figures"):
-        (REPORTS / profile / kind / section).mkdir(parents=True, exist_ok=True)
+    for kind in ("tables", "figures"):  # nothing of an earlier page stays
+        shutil.rmtree(REPORTS / profile / kind / section, ignore_errors=True)
+        (REPORTS / profile / kind / section).mkdir(parents=True)
     folder.mkdir(parents=True, exist_ok=True)
     failure = execute(source, executed, profile)
     for kind, suffix, empty in (("metrics", "json", "{}"), ("curves", "csv", ",".join(CURVES))):

@@ -110,10 +110,9 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         text = effect_text(it, it["task"] in steps)
         printed = comparison.effect(a, b, str(it["task"]))
         add("difference", f"{label(a)} − {label(b)}", text, it, printed)
-    frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks)
-    numbers_frame, caption = pd.DataFrame(numbers), " ".join(_caption(study, comparison, numbers))
-    shown_frame = frame.rename(columns=study.title)
-    return Table(comparison.name, comparison.title, shown_frame, numbers_frame, caption)
+    frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks).rename(columns=study.title)
+    caption = " ".join(_caption(study, comparison, numbers))
+    return Table(comparison.name, comparison.title, frame, pd.DataFrame(numbers), caption)
 
 
 def _caption(
