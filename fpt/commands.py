@@ -103,9 +103,10 @@ def run(args: argparse.Namespace) -> None:
         )
         print(f"{made} new records in {parts[0].store.folder}")
     # A verdict is corrected for all registered claims, so a page that has one reads every record.
-    there = store(LAB).digests(sorted(store(LAB).keys())) if args.profile == LAB else {}
+    there = parts[0].store
+    every = there.digests(sorted(there.keys())) if args.profile == LAB else {}
     for part in parts:
-        part.write_index(there if part.declared.claims else {})
+        part.write_index(every if part.declared.claims else {})
 
 
 def tasks(args: argparse.Namespace) -> None:
