@@ -85,15 +85,14 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
     if not tasks:
         return None
     rows = [arm for arm in comparison.arms if arm in set(scored["arm"])]
-    means, look, drawn = summary(results), looks(rows), {"mean, 95% interval", "each seed"}
+    means = summary(results[results["arm"].isin(rows)]).dropna(subset="mean")
+    look, drawn = looks(rows), {"mean, 95% interval", "each seed"}
     with styled():
         figure, panels = _panels(len(tasks), 2.7, 0.6 + 0.3 * len(rows), sharey=True)
         for axes, task in zip(panels, tasks, strict=True):
             steps = study.measures(task) == "steps"
             shown: Callable[[float], float] = np.exp if steps else float
-            for it in means[means["task"] == task].dropna(subset="mean").to_dict("records"):
-                if (arm := it["arm"]) not in rows:
-                    continue
+            for arm, it in means[means["task"] == task].set_index("arm").iterrows():
                 y, style, printed = rows.index(arm), look[arm], comparison.printed(arm, task)
                 axes.plot([shown(it["low"]), shown(it["high"])], [y, y], color=style.colour, lw=2)
                 axes.plot(shown(it["mean"]), y, style.marker, color=style.colour, mec=INK, ms=6)
@@ -114,8 +113,7 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
             axes.set_yticks(range(len(rows)), [label(arm) for arm in rows])
             axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.set_xlabel(STEPS if steps else ACCURACY, fontsize=8)
-        handles = [Line2D([], [], label=it, **KEY[it]) for it in KEY if it in drawn]
-        figure.legend(handles=handles, loc="outside upper left", ncols=4, fontsize=8)
+        _legend(figure, [Line2D([], [], label=it, **KEY[it]) for it in KEY if it in drawn])
     return figure
 
 
@@ -132,15 +130,11 @@ def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
     with styled():
         figure, panels = _panels(len(tasks), 2.7, 2.4)
         for axes, task in zip(panels, tasks, strict=True):
-            for arm in shown:
-                mine = curves[(curves["task"] == task) & (curves["arm"] == arm)]
-                if mine.empty:
-                    continue
-                wide = 100 * mine.pivot_table(index="step", columns="seed", values="valid_accuracy")
-                axes.plot(wide, color=look[arm].colour, lw=0.5, alpha=0.4)
-                axes.plot(
-                    wide.dropna().mean(axis=1), look[arm].line, color=look[arm].colour, lw=1.8
-                )
+            for arm, runs in curves[curves["task"] == task].groupby("arm", sort=False):
+                wide = 100 * runs.pivot_table(index="step", columns="seed", values="valid_accuracy")
+                mean, style = wide.dropna().mean(axis=1), look[arm]
+                axes.plot(wide, color=style.colour, lw=0.5, alpha=0.4)
+                axes.plot(mean, style.line, color=style.colour, lw=1.8)
             best = max(baselines(study.tasks[task]).values(), default=math.nan)
             axes.axhline(best, color=INK, ls=":", lw=1)
             if study.measures(task) == "steps":
