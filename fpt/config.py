@@ -25,6 +25,7 @@ from .training.model import check_length
 from .training.settings import (
     FLAG,
     MOST_SEEDS,
+    OF_ARMS,
     SEED,
     SETTINGS,
     check_list,
@@ -123,11 +124,11 @@ def _arm(where: str, given: Any, tasks: Iterable[str]) -> dict[str, Any]:
     """Settings of an arm, whose `lr` may be given by task."""
     rates = check_mapping(where, given).get("lr")
     if not isinstance(rates, Mapping):
-        return check_settings(where, given)
+        return check_settings(where, given, names=OF_ARMS)
     check_names(f"{where}.lr", rates, tasks)
-    others = check_settings(where, {name: it for name, it in given.items() if name != "lr"})
+    others = {name: it for name, it in given.items() if name != "lr"}
     by_task = {it: check_value(f"{where}.lr.{it}", lr, SETTINGS["lr"]) for it, lr in rates.items()}
-    return {**others, "lr": by_task}
+    return {**check_settings(where, others, names=OF_ARMS), "lr": by_task}
 
 
 def _check_backbone(role: str, name: str) -> None:
@@ -149,7 +150,7 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
     A block with `lrs` trains at each of these rates; its `search` names the seeds that choose among
     them, which must not be those that are reported (`fpt.analysis.tuning`).
     """
-    block = check_settings(where, given, OF_BLOCK)
+    block = check_settings(where, given, OF_BLOCK, OF_ARMS)
     with placed(f"{where}.arms"):
         arms = [arm(str(name)) for name in check_list(f"{where}.arms", block.get("arms"))]
     check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)

@@ -8,7 +8,7 @@ parameters of a run are kept beside its record, in KEY.safetensors.
 import hashlib
 import json
 import warnings
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -157,9 +157,8 @@ class Store:
         write_atomic(self.path(record.key), to_file(record))
         return record
 
-    def digests(self, keys: Iterable[str], keep: Container[str] = ()) -> dict[str, str | None]:
+    def digests(self, keys: Collection[str], keep: Container[str] = ()) -> dict[str, str | None]:
         """Content digest of each key's record, None if it is missing."""
-        keys = list(keys)
         found = self.read_all(keys, keep)
         return {key: digest(to_content(found[key])) if key in found else None for key in keys}
 

@@ -222,8 +222,8 @@ def thresholds_table() -> str:
         floors = ", ".join(f"{what} {100 * value:.1f}%" for what, value in task.floors().items())
         values = {**profile.defaults, **settings}
         lines.append(
-            f"| {name} | {100 * values['threshold']:g}% | {floors} | {values['steps']:,} | "
-            f"{values['eval_every']} |"
+            f"| {name}{' (fitting)' * task.fitting} | {100 * values['threshold']:g}% | {floors} | "
+            f"{values['steps']:,} | {values['eval_every']} |"
         )
     return "\n".join(lines)
 
@@ -260,9 +260,10 @@ not learned. Deviations from the present version: none.
 
 ## The battery
 
-A run ends two evaluations after the first of two consecutive evaluations at its threshold. The
-pilot (`lab/pilot.yaml` has its rules) set thresholds and learning rates on seeds and
-backbones that nothing else uses. `…-one-rate` are the same tasks at the rate of 0.003 for all arms.
+A run ends two evaluations after the first of two consecutive evaluations at its threshold.
+«Fitting»: training sees every input of the validation and test sets. The pilot (`lab/pilot.yaml`
+has its rules) set thresholds and learning rates on seeds and backbones that no reported run uses.
+`…-one-rate` are the same tasks at the rate of 0.003 for all arms.
 
 {thresholds}
 

@@ -379,6 +379,12 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
         part("task", ["digits"]),
         [f"{TRANSFER}: 'task'", "tasks, arms"],
     ),
+    # what is evaluated is the same for all arms
+    "test items of a section": (part("test_items", 50), [f"{TRANSFER}: 'test_items' is not"]),
+    "validation items of an arm": (
+        {"smoke__arms__full": {"eval_items": 50}},
+        ["smoke.arms.full: 'eval_items' is not"],
+    ),
     "keep a number": (part("keep", 1), [f"{TRANSFER}.keep: expected true or false, found 1"]),
     "keep a probe": (
         {**part("keep", True), **part("arms", ["fpt", "probe"])},

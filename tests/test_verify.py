@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 from made import make_study
-from refusals import check_said, one_sentence
+from refusals import check_said, one_sentence, refusal
 from tiny import pretrained
 
 from fpt.__main__ import main
 from fpt.analysis.study import Study
+from fpt.backbones.weights import find
 from fpt.config import Run
 from fpt.records import Record
 from fpt.training.train import Job, train
@@ -95,10 +96,23 @@ def test_a_changed_accuracy_is_found(part: Study, capsys: pytest.CaptureFixture[
 
 def test_runs_without_parameters_are_not_checked_unless_trained(part: Study) -> None:
     record = part.store.write(first(part))
-    check = retested(record, part.store, CPU)
-    assert check.matches is None
-    assert "--retrain" in str(check)
+    check_said(refusal(lambda: retested(record, part.store, CPU)), ["--retrain"])
     assert retrained(record, part.store, CPU).matches
+
+
+def test_runs_whose_weights_are_not_here_are_passed_over(
+    part: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether they are missing or others; and a sentence if there is nothing else to check."""
+    record = first(part)
+    other = record.environment | {"weights_digest": "0" * 64}
+    part.store.write(replace(record, environment=other), part.store.parameters(record))
+    for how in ([], ["--retrain"]):
+        code, out = verified(capsys, "--count", "2", *how)
+        assert (code, out.splitlines()[-1]) == (0, "1 match, 0 differ, 1 could not be checked")
+    find(record.spec.weights).unlink()  # type: ignore[arg-type]
+    assert main(["verify", "--profile", "lab", "--device", "cpu", "--retrain"]) == 2
+    check_said(capsys.readouterr().err, [f"The weights {record.spec.weights!r} are in none of"])
 
 
 def test_another_machine_is_no_excuse_for_more_than_rounding(part: Study) -> None:

@@ -27,7 +27,7 @@ class Effect:
 def difference(a: Sequence[float], b: Sequence[float], margin: float = 0.0) -> Effect:
     """The mean of `a` minus that of `b` by Welch's test; p of its being below -`margin`.
 
-    Arms without any spread, or with fewer than two values, are not tested (NaN)."""
+    Two arms without any spread, or an arm of fewer than two values, are not tested (NaN)."""
     one, other = np.asarray(a, float), np.asarray(b, float)
     estimate = float(one.mean() - other.mean()) if len(one) and len(other) else math.nan
     if min(len(one), len(other)) < 2 or np.ptp(one) == np.ptp(other) == 0:

@@ -167,16 +167,10 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
     spec, content = record.spec, store.parameters(record)
     if content is None:
         raise FptError(
-            f"The parameters of run {spec.key} are not in {store.folder}: give the block of its "
-            "section `keep: true` in params.yaml and train it (fpt run), or merge them."
+            f"The parameters of run {spec.key} are not in {store.folder}: merge them, keep them "
+            "(`keep: true` in params.yaml, then fpt run), or check it by fpt verify --retrain."
         )
-    if spec.weights is not None:
-        path = find(spec.weights)
-        if file_digest(path) != record.environment.get("weights_digest"):
-            raise FptError(
-                f"The weights {spec.weights!r} in {path} are not those that run {spec.key} was "
-                "trained on; fetch those, or train it again."
-            )
+    check_weights(record)
     model, rows, _ = assemble([spec], get_task(spec.task, **spec.options), device)
     try:
         kept = load(content)
@@ -188,6 +182,16 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
         ) from error
     rows.bind(torch.cat(row)[None].to(device))
     return model.eval()
+
+
+def check_weights(record: Record) -> None:
+    """FptError if the weights that a run read are missing here, or not those that it saw."""
+    weights = record.spec.weights
+    if weights and file_digest(find(weights)) != record.environment.get("weights_digest"):
+        raise FptError(
+            f"The weights {weights!r} in {find(weights)} are not those that run {record.key} was "
+            "trained on; fetch those, or train it again."
+        )
 
 
 def packable(spec: RunSpec) -> bool:

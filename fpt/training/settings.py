@@ -22,6 +22,8 @@ SETTINGS: Mapping[str, Allowed] = {
     "dropout": (float, 0, 0.99),
     "augment": (bool, False, True),
 }
+# What of a set is evaluated is the same for all arms, so no arm and no block says it.
+OF_ARMS = tuple(name for name in SETTINGS if name not in ("eval_items", "test_items"))
 SEED, FLAG = (int, 0, 2**63 - 1), (bool, False, True)
 MOST_SEEDS = (int, 1, 1000)
 EXPECTED = {
@@ -63,11 +65,13 @@ def check_mapping(
     return given
 
 
-def check_settings(where: str, given: Any, extra: Iterable[str] = ()) -> dict[str, Any]:
-    """`given`, whose SETTINGS have their types; it may have the names `extra` too."""
+def check_settings(
+    where: str, given: Any, extra: Iterable[str] = (), names: Iterable[str] = tuple(SETTINGS)
+) -> dict[str, Any]:
+    """`given`, whose settings `names` have their types; it may have the names `extra` too."""
     return {
         name: check_value(f"{where}.{name}", value, SETTINGS[name]) if name in SETTINGS else value
-        for name, value in check_mapping(where, given, (*SETTINGS, *extra)).items()
+        for name, value in check_mapping(where, given, (*names, *extra)).items()
     }
 
 

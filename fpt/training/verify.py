@@ -11,7 +11,7 @@ import torch
 from ..records import Record, Store
 from .device import environment
 from .evaluation import evaluate
-from .model import trained_model
+from .model import check_weights, trained_model
 from .train import Job, train
 
 SAME = ("device", "precision", "torch", "transformers")  # must agree for equal numbers
@@ -27,11 +27,11 @@ SUMMED = 1e-9  # equal numbers, computed in another order
 
 @dataclass(frozen=True)
 class Check:
-    """The recorded test accuracy of a run, in [0, 1], against the one `found` again, None if that
-    was not possible. They may differ by `tolerance`, for `reason`."""
+    """The recorded test accuracy of a run, in [0, 1], against the one `found` again. They may
+    differ by `tolerance`, for `reason`."""
 
     record: Record
-    found: float | None
+    found: float
     how: str
     tolerance: float = 0.0
     reason: str = ""
@@ -41,27 +41,21 @@ class Check:
         return self.record.metrics["test_accuracy"]
 
     @property
-    def matches(self) -> bool | None:
-        if self.found is None:
-            return None
+    def matches(self) -> bool:
         return abs(self.found - self.recorded) <= self.tolerance + SUMMED
 
     def __str__(self) -> str:
-        word = {True: "matches", False: "DIFFERS", None: "not checked"}[self.matches]
+        word = "matches" if self.matches else "DIFFERS"
         spec = self.record.spec
         name = f"{spec.task} on {spec.init} {spec.backbone}, seed {spec.seed} ({spec.key[:8]})"
-        line = f"  {word:11}  {name}: {100 * self.recorded:.2f}; {self.how}"
-        if self.found is not None:
-            line += f" {100 * self.found:.2f}"
+        line = f"  {word:11}  {name}: {100 * self.recorded:.2f}; {self.how} {100 * self.found:.2f}"
         if self.reason:
             line += f"; up to {100 * self.tolerance:.2f} points allowed, since {self.reason}"
         return line
 
 
 def retested(record: Record, store: Store, device: torch.device) -> Check:
-    """Test the parameters kept with a record."""
-    if store.parameters(record) is None:
-        return Check(record, None, "no parameters were kept: train it again (--retrain)")
+    """Test the parameters kept with a record; FptError if that is not possible here."""
     model, spec = trained_model(record, store, device), record.spec
     (found,) = evaluate(model, "test", [spec.seed], device, spec.test_items)
     reason = elsewhere(record, device)
@@ -71,7 +65,9 @@ def retested(record: Record, store: Store, device: torch.device) -> Check:
 
 
 def retrained(record: Record, store: Store, device: torch.device) -> Check:
-    """Train the run from scratch, with the members of its pack if all are recorded."""
+    """Train the run from scratch, with the members of its pack if all are recorded; FptError if its
+    data or weights are not here."""
+    check_weights(record)
     mates = store.read_all(record.pack)
     alone = len(mates) < len(record.pack)
     specs = [record.spec] if alone else [mates[key].spec for key in record.pack]
