@@ -5,6 +5,7 @@ Torch is loaded only by the verbs that need it (`fpt.commands`).
 """
 
 import argparse
+import math
 import os
 import re
 import signal
@@ -33,6 +34,14 @@ def at_least_one(text: str) -> int:
     if not re.fullmatch("[1-9][0-9]{0,8}", text):
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text}")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """`90s`, `9m`, `2h` or a plain number of seconds."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
+    if match is None:
+        raise FptError(f"The budget {text!r} is not a time; write 90s, 9m or 2h.")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 class Parser(argparse.ArgumentParser):
@@ -65,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", action="append", type=int, default=[], help="repeatable")
     only = "an arm or a task; repeatable"
     run.add_argument("--only", action="append", default=[], metavar="NAME", help=only)
-    run.add_argument("--budget", metavar="TIME", help=budget)
+    run.add_argument("--budget", type=seconds, default=math.inf, metavar="TIME", help=budget)
     run.add_argument("--shard", metavar="I/N", help="this part of the packs only")
     run.add_argument("--device", default="auto", choices=devices)
     run.add_argument("--workers", type=at_least_one, help="packs side by side; one per core")
@@ -102,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
     pretrain.add_argument("objective", nargs="?", metavar="OBJECTIVE", help=objectives)
     pretrain.add_argument("--backbone", help="by default nano")
     pretrain.add_argument("--seed", type=int, help="by default 0")
-    pretrain.add_argument("--budget", metavar="TIME", help=budget)
+    pretrain.add_argument("--budget", type=seconds, default=math.inf, metavar="TIME", help=budget)
     return top
 
 

@@ -3,7 +3,6 @@
 import argparse
 import math
 import random
-import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -47,18 +46,6 @@ def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> li
     return found
 
 
-def seconds(text: str) -> float:
-    """`90s`, `9m`, `2h` or a plain number of seconds."""
-    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
-    if match is None:
-        raise FptError(f"The budget {text!r} is not a time; write 90s, 9m or 2h.")
-    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
-
-
-def _budget(args: argparse.Namespace) -> float:
-    return math.inf if args.budget is None else seconds(args.budget)
-
-
 def data(args: argparse.Namespace) -> None:
     wanted: list[Any] = [parse_task(text) for text in args.tasks]
     loaded = config.load(args.profile)
@@ -82,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
         raise FptError("fpt run takes one section, or --all; see fpt status for the sections.")
     if not 0 < args.gpus <= 1:
         raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
-    end = time.monotonic() + _budget(args)
+    end = time.monotonic() + args.budget
     parts = sections_of(args.profile, args.section)
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
     if args.pipeline and not parts[0].may_train(args.device):
@@ -153,10 +140,10 @@ def pretrain(args: argparse.Namespace) -> None:
         seed, name = args.seed or 0, args.backbone or "nano"
         plan = ensure.make_plan(args.objective, name, seed)
         folder = local_folder() / plan.name
-        done = ensure.pretrain(plan, folder, budget=_budget(args))
+        done = ensure.pretrain(plan, folder, budget=args.budget)
         print(f"{plan.name} is in {folder}" if done else "the budget is over; call again to go on")
         return
-    if any((args.backbone, args.seed is not None, args.budget)):
+    if any((args.backbone, args.seed is not None, args.budget < math.inf)):
         raise FptError("Options of fpt pretrain need an OBJECTIVE, such as english; name one.")
     loaded, parts = config.load(args.profile), sections_of(args.profile)
     read = {weights for part in parts for weights in part.weights}

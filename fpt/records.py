@@ -19,7 +19,6 @@ from .spec import RunSpec, canonical, from_dict
 
 Status = Literal["done", "diverged"]
 METADATA = "bodies"  # subfolder of the records: pretraining metadata of backbones
-PARSED = 8192  # records that are kept as parsed: more than a section has
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,8 @@ def parse(content: bytes, key: str) -> Record:
     return record
 
 
-@lru_cache(PARSED)
-def _parsed(path: Path, size: int, changed: int) -> Record:
+@lru_cache(8192)  # more than a section has
+def _parsed(path: Path, changed: int) -> Record:
     """The record in a file, which every table of a page asks for; parsed anew after a change."""
     return parse(path.read_bytes(), path.stem)
 
@@ -115,8 +114,7 @@ class Store:
         """The record of `key`, or None. A damaged one is moved aside with a warning."""
         path = self.path(key)
         try:
-            seen = path.stat()
-            return _parsed(path, seen.st_size, seen.st_mtime_ns)
+            return _parsed(path, path.stat().st_mtime_ns)
         except FileNotFoundError:
             return None
         except ValueError as error:

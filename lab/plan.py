@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from fpt import config
+from fpt.__main__ import seconds
 from fpt.analysis.claims import LAB, claims, runs_of
 from fpt.backbones.weights import find, local_folder
-from fpt.commands import seconds
 from fpt.config import Run
 from fpt.files import ROOT, SHIPPED, FptError, write_atomic
 from fpt.pretraining import metadata

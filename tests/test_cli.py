@@ -20,8 +20,7 @@ from test_records import made
 from tiny import WEIGHTS, task_of
 
 from fpt import records
-from fpt.__main__ import main
-from fpt.commands import seconds
+from fpt.__main__ import main, seconds
 from fpt.config import expand, load
 from fpt.files import PACKAGE, FptError
 from fpt.records import Store

@@ -5,7 +5,6 @@ and test.
 """
 
 import numpy as np
-from tqdm import tqdm
 
 from .datasets import Arrays, Dataset, hub_dataset
 from .rng import fold, numpy_generator
@@ -42,8 +41,7 @@ def _from_hub(
         arrays: Arrays = {}
         for split in files:
             encoded, labels = repository.columns(split, column, "label")
-            progress = tqdm(encoded, desc=f"{name} {split}", disable=None)
-            images = np.stack([decode_image(value) for value in progress])
+            images = np.stack([decode_image(value) for value in encoded])
             arrays[f"{split}_images"] = images.reshape(*images.shape[:3], -1)
             arrays[f"{split}_labels"] = np.array(labels, np.uint8)
         train_rows, valid_rows = split_rows(name, len(arrays["train_labels"]), sizes["valid"])

@@ -16,11 +16,9 @@ from ..files import FptError, check_names
 def choose(name: str = "auto") -> torch.device:
     """The device of this name; `auto` is CUDA if there is a GPU, else the CPU."""
     check_names("device", [name], ("auto", "cpu", "cuda"))
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
     if name == "cuda" and not torch.cuda.is_available():
         raise FptError("The device 'cuda' was asked for, but torch sees no GPU; use auto or cpu.")
-    return torch.device(name)
+    return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
