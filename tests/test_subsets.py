@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fpt import config
 from fpt.config import LONG_TEST_ITEMS, make_spec, semantics_of
+from fpt.records import Store
 from fpt.report import results_table
 from fpt.sections import declared
 from fpt.spec import RunSpec
@@ -147,6 +148,14 @@ def test_semantics_move_where_an_evaluation_or_dropout_was_another(
     values = dict(changes)
     run = spec(str(values.pop("task", "bit-xor")), **values)
     assert semantics_of(run) == semantics
+
+
+@pytest.mark.parametrize("folder", [".", "exploratory", "pilot"])
+def test_no_committed_record_is_of_a_superseded_meaning(folder: str) -> None:
+    there = Store(Path(__file__).parents[1] / "reports/lab/records" / folder)
+    specs = [record.spec for record in there.read_all(there.keys()).values()]
+    assert len(specs) == len(there.keys()) > 0
+    assert all(run.semantics == semantics_of(run) for run in specs)
 
 
 def test_a_table_says_on_how_much_of_a_long_test_set_it_rests(
