@@ -45,8 +45,7 @@ class Check:
         return abs(self.found - self.recorded) <= self.tolerance + SUMMED
 
     def __str__(self) -> str:
-        word = "matches" if self.matches else "DIFFERS"
-        spec = self.record.spec
+        word, spec = "matches" if self.matches else "DIFFERS", self.record.spec
         name = f"{spec.task} on {spec.init} {spec.backbone}, seed {spec.seed} ({spec.key[:8]})"
         line = f"  {word:11}  {name}: {100 * self.recorded:.2f}; {self.how} {100 * self.found:.2f}"
         if self.reason:
