@@ -89,7 +89,7 @@ def parse(content: bytes, key: str) -> Record:
 
 
 @lru_cache(8192)  # more than a section has
-def _parsed(path: Path, changed: int) -> Record:
+def _parsed(path: Path, size: int, changed: int) -> Record:
     """The record in a file, which every table of a page asks for; parsed anew after a change."""
     return parse(path.read_bytes(), path.stem)
 
@@ -114,7 +114,8 @@ class Store:
         """The record of `key`, or None. A damaged one is moved aside with a warning."""
         path = self.path(key)
         try:
-            return _parsed(path, path.stat().st_mtime_ns)
+            seen = path.stat()
+            return _parsed(path, seen.st_size, seen.st_mtime_ns)
         except FileNotFoundError:
             return None
         except ValueError as error:

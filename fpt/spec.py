@@ -12,10 +12,6 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
-# A change of what a spec means raises this for the specs concerned (`fpt.config.semantics_of`);
-# their older records are superseded.
-SEMANTICS = 1
-
 
 def canonical(value: Any) -> str:
     """`value` as JSON with sorted names and no spaces: equal values give equal text."""
@@ -47,7 +43,9 @@ class RunSpec:
     eval_items: int = 0  # validation examples of an evaluation, see Task.subset; 0: all
     test_items: int = 0  # examples of the test set, see Task.subset; 0: all
     threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none
-    semantics: int = SEMANTICS
+    # A change of what a spec means raises it for the specs concerned (`fpt.config.semantics_of`);
+    # their older records are superseded.
+    semantics: int = 1
 
     @property
     def task(self) -> str:

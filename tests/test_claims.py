@@ -219,7 +219,7 @@ def test_a_claim_with_all_its_runs_is_judged(records: Store) -> None:
     text = report.in_words(verdicts([SOLVED], results), 6, 6)
     assert "- **Supported**: A beats B. (+100.0 points [" in text
     assert "n = 3 and 3, adjusted p = 0.0" in text
-    assert "Intervals hold seeds and backbones; the test set is fixed." in text
+    assert "Intervals reflect variation over seeds and backbones; the test set is fixed." in text
 
 
 def test_a_claim_on_runs_that_saw_different_data_is_refused(records: Store) -> None:

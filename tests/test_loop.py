@@ -297,7 +297,7 @@ def first_losses(run: RunSpec) -> list[float]:
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_the_training_semantics_have_not_moved(arm: str) -> None:
-    """If they moved on purpose: raise SEMANTICS in fpt/spec.py, since older records no longer say
+    """If they moved on purpose: raise `semantics` in fpt/spec.py, since older records no longer say
     what a run gives today, and run `python tests/test_loop.py` to write the new trace."""
     golden = json.loads(GOLDEN.read_text())[arm]
     assert first_losses(ARMS[arm]) == pytest.approx(golden, rel=1e-4)

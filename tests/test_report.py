@@ -259,7 +259,7 @@ def test_conclusions_say_how_much_and_in_which_unit(study: Study) -> None:
     said = conclude(made).text
     steps = r"random: 0\.\d+ times as many steps( \[.*\])? on bit-xor \(fitting\) and "
     assert re.search(steps + r"\+15\.0 points of accuracy \[.*\] on mnist, digits\.", said)
-    assert "Intervals hold seeds and backbones; the test set is fixed." in said
+    assert "Intervals reflect variation over seeds and backbones; the test set is fixed." in said
     assert "decide nothing" in said
 
 

@@ -45,7 +45,7 @@ OTHER = {
 
 
 def test_the_key_of_a_spec_never_changes() -> None:
-    """A change here orphans every committed record: then SEMANTICS should have moved instead."""
+    """A change here orphans every committed record: then `semantics` should have moved instead."""
     assert SPEC.key == "98a71fcb3fadc82c"
 
 

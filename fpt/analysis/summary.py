@@ -1,8 +1,9 @@
 """What the runs of an arm on a task gave, and how two arms differ: the numbers of every table.
 
-Intervals hold the seeds alone, with a backbone of their own if the arm's weights are drawn or
-pretrained for each: Student's t over one value per run, Welch's for two arms. The test set is fixed
-and the same for all runs. Scores are those of `Study.frame`: percent, or logarithms of steps.
+Intervals reflect variation over seeds alone, each with a backbone of its own if the arm's weights
+are drawn or pretrained for each: Student's t over one value per run, Welch's for two arms. The test
+set is fixed and the same for all runs. Scores are those of `Study.frame`: percent, or logarithms of
+steps.
 """
 
 import math
@@ -18,7 +19,7 @@ from ..tasks import Task
 from .effects import LEVEL, Effect, difference
 
 SUMMARY = ["task", "arm", "mean", "low", "high", "sd", "runs", "expected", "diverged", "censored"]
-INTERVALS = "Intervals hold seeds and backbones; the test set is fixed."
+INTERVALS = "Intervals reflect variation over seeds and backbones; the test set is fixed."
 DIFFERENCES = ["task", "arm", "minus", "estimate", "low", "high", "p"]
 
 

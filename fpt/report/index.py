@@ -28,9 +28,10 @@ NOT_PLANNED = """\
 CIFAR-10-LRA, remote homology and ListOps of 1,024 tokens, the sizes above `micro`, and BERT, T5 and
 Longformer with published weights belong to the profile `paper`, which needs a GPU (`fpt status
 --profile paper`): a run of the first three takes hours on a CPU core, and published weights have no
-random twin that saw the same data. But for the correlation over all corpora, no claim rests on
-repeated segments or a bigram at a distance of 16 tokens: in the pilot, backbones of this size
-learned neither from two million tokens (held-out losses above the entropy of single tokens)."""
+random twin that saw the same data. Apart from the correlation over all corpora, no claim
+rests on repeated segments or on a bigram at a distance of 16 tokens: in the pilot, backbones of
+this size learned neither from two million tokens (held-out losses above the entropy of single
+tokens)."""
 
 
 def index(profile: str) -> None:

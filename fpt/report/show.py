@@ -132,7 +132,7 @@ def conclusions(study: Study) -> list[str]:
 
 def differences_in_words(study: Study) -> list[str]:
     """Markdown: a sentence for each of the first differences that the section declares, over all
-    tasks that are measured alike; and what the intervals hold."""
+    tasks that are measured alike; and what the intervals reflect."""
     results, found = study.results(), []
     arms = {task: set(runs["arm"]) for task, runs in results.groupby("task")}
     for a, b in [pair for it in study.declared.comparisons[:1] for pair in it.pairs]:
