@@ -30,8 +30,7 @@ Longformer with published weights belong to the profile `paper`, which needs a G
 --profile paper`): a run of the first three takes hours on a CPU core, and published weights have no
 random twin that saw the same data. Apart from the correlation over all corpora, no claim
 rests on repeated segments or on a bigram at a distance of 16 tokens: in the pilot, backbones of
-this size learned neither from two million tokens (held-out losses above the entropy of single
-tokens)."""
+this size learned neither from two million tokens (held-out losses above the unigram entropy)."""
 
 
 def index(profile: str) -> None:
