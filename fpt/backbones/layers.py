@@ -132,10 +132,9 @@ class Draws:
 
     def kept(self, site: int) -> Tensor:
         """The mask of a site in this step, (K, B, T, width) bool, True for a value that is kept."""
-        assert self.seeds, "Draws.begin was not called before this step"
         while len(self.masks) <= site:
             keep = 1 - self.sites[len(self.masks)]
-            self.masks.append(torch.stack([_draw(it, self.shape, keep) for it in self.streams]))
+            self.masks.append(_draw(self.streams, self.shape, keep))
         return self.masks[site]
 
     def normal(self, purpose: str, shape: Sequence[int], like: Tensor, training: bool) -> Tensor:
@@ -160,14 +159,24 @@ class Draws:
         return torch.cat(noise, -2)[..., offset : offset + count, :]
 
 
-def _draw(stream: Stream, shape: Shape, keep: float) -> Tensor:
-    """(B, T, width) bool, True with probability `keep`. On a CPU in steps of 1 / 65,536: NumPy
-    draws four such numbers in a word, some thirty times faster than torch draws floats."""
-    if isinstance(stream, torch.Generator):
-        return torch.rand(shape, generator=stream, device=stream.device) < keep
-    words = stream.random_raw(math.prod(shape) // 4).astype("<u8", copy=False)
+def _draw(streams: Sequence[Stream], shape: Shape, keep: float) -> Tensor:
+    """(K, B, T, width) bool, True with probability `keep`, a row from each stream. On a CPU in
+    steps of 1 / 65,536: NumPy draws four such numbers in a word, some thirty times faster than
+    torch draws floats."""
+    count = math.prod(shape) // 4
+    words = [it.random_raw(count) for it in streams if isinstance(it, np.random.SFC64)]
+    if not words:  # on a GPU
+        generators = [it for it in streams if isinstance(it, torch.Generator)]
+        drawn = [torch.rand(shape, generator=it, device=it.device) for it in generators]
+        return torch.stack(drawn) < keep
     limit = np.uint16(np.ceil(float(np.float32(keep)) * 65536) - 1)  # keep may be 1, that is 65,536
-    return torch.from_numpy(words.view("<u2") <= limit).view(shape)
+    numbers = np.concatenate(words).astype("<u8", copy=False).view("<u2")
+    return torch.from_numpy(numbers <= limit).view(len(streams), *shape)
+
+
+def _scaled(kept: Tensor, scale: float) -> Tensor:
+    """`scale` where a value is kept, else 0. A CPU converts bytes four times faster than bools."""
+    return kept.view(torch.uint8).float().mul_(scale)
 
 
 class _Dropped(torch.autograd.Function):
@@ -178,14 +187,14 @@ class _Dropped(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor | None, y: Tensor, kept: Tensor, scale: float) -> Tensor:
         ctx.save_for_backward(kept)
         ctx.scale = scale
-        mask = kept * scale
+        mask = _scaled(kept, scale)
         return y * mask if x is None else torch.addcmul(x, y, mask)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
         (kept,) = ctx.saved_tensors
         of_x = gradient if ctx.needs_input_grad[0] else None
-        return of_x, gradient * (kept * ctx.scale), None, None
+        return of_x, gradient * _scaled(kept, ctx.scale), None, None
 
 
 class Dropout(nn.Module):
@@ -199,14 +208,12 @@ class Dropout(nn.Module):
         draws.sites.append(p)
 
     def forward(self, x: Tensor, places: int | Tensor | None = None) -> Tensor:
-        if not (self.training and self.p):
-            return x
-        return _Dropped.apply(None, x, self.kept(x, places), self.scale)
+        return self.add(None, x, places)
 
-    def add(self, x: Tensor, y: Tensor, places: Tensor | None = None) -> Tensor:
-        """x + dropout of y."""
+    def add(self, x: Tensor | None, y: Tensor, places: int | Tensor | None = None) -> Tensor:
+        """Dropout of y, added to x if there is one."""
         if not (self.training and self.p):
-            return x + y
+            return y if x is None else x + y
         return _Dropped.apply(x, y, self.kept(y, places), self.scale)
 
     def kept(self, x: Tensor, places: int | Tensor | None) -> Tensor:
@@ -217,6 +224,6 @@ class Dropout(nn.Module):
         elif places is not None:
             index = places.view(*mask.shape[:2], -1, 1).expand(-1, -1, -1, mask.shape[-1])
             mask = mask.gather(2, index)
-        else:
+        elif x.shape[1] < mask.shape[2]:
             mask = mask[:, :, : x.shape[1]]
         return mask.reshape(x.shape)

@@ -2,10 +2,12 @@
 
 import ctypes
 import platform
+import re
 import resource
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -57,14 +59,9 @@ def environment(device: torch.device) -> dict[str, Any]:
 
 
 def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as lines:
-            for line in lines:
-                if line.startswith("model name"):
-                    return f"{line.split(':', 1)[1].strip()} CPU"
-    except OSError:
-        pass
-    return f"{platform.machine()} CPU"
+    path = Path("/proc/cpuinfo")
+    named = re.search(r"^model name\s*: (.+)$", path.read_text() if path.exists() else "", re.M)
+    return f"{named[1].strip() if named else platform.machine()} CPU"
 
 
 # Parts of the plain RuntimeError that torch raises if a CPU has no memory for a tensor.
