@@ -99,6 +99,17 @@ def test_what_a_backbone_was_pretrained_on_is_marked(
     assert "† A backbone was pretrained on this task" in shown.caption
 
 
+def test_a_corpus_that_was_not_learned_is_marked(
+    study: Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = {"weight_scale": 1.0, "unigram_entropy": 5.0, "valid_loss": 5.1}
+    monkeypatch.setattr("fpt.pretraining.metadata.read", lambda *names: found)
+    shown = results_table(study, declared("transfer").comparisons[0])
+    assert {"FPT (frozen, language) ‡", "Frozen random"} < set(shown.shown.index)
+    assert "FPT (frozen, language) ‡ − Frozen random" in shown.shown.index
+    assert "‡ Its backbones learned nothing from the context" in shown.caption
+
+
 def test_a_table_is_the_same_as_markdown_and_html(study: Study) -> None:
     table = results_table(study, TABLE)
     cells = [line.split(" | ") for line in table.markdown().splitlines() if line.startswith("| F")]

@@ -6,7 +6,7 @@ contradicts it significantly. Secondary claims hold a false-discovery rate of 5%
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +24,7 @@ from .summary import backbone_means
 
 LAB = "lab"  # the profile of registered claims
 ALPHA = 0.05
-MEMORYLESS = ("fpt-uniform", "fpt-unigram")  # corpora without anything to learn from context
+MEMORYLESS = ("-uniform", "-unigram")  # arms whose corpus has nothing to learn from context
 MOST_CENSORED = 0.1  # of the runs of the arm that is claimed to be the better one
 Kind = Literal["primary", "secondary"]
 KINDS: tuple[Kind, ...] = ("primary", "secondary")
@@ -115,13 +115,13 @@ def results_of(them: Sequence[Claim]) -> pd.DataFrame:
     return recorded.reindex(columns=frame.columns.union(["test_accuracy", "train_accuracy"]))
 
 
-def corpora(results: pd.DataFrame) -> pd.DataFrame:
+def corpora(results: pd.DataFrame, profile: str = LAB) -> pd.DataFrame:
     """Per arm, over its backbones: the nats per token that they learned from context (entropy of
     single tokens minus held-out loss) and the logarithm of their weight scale."""
     rows = []
     pretrained = results[["arm", "weights"]].dropna().drop_duplicates()
     for arm, name in pretrained.itertuples(index=False):
-        found = metadata.read(store(LAB).folder, name)
+        found = metadata.read(store(profile).folder, name)
         if "weight_scale" in found and "unigram_entropy" in found:
             learned = found["unigram_entropy"] - found["valid_loss"]
             rows.append({"arm": arm, "learned": learned, "scale": np.log(found["weight_scale"])})
@@ -209,7 +209,7 @@ def verdicts(
         label, reason = _judged(it, results, p, against)
         if lack:
             label, reason = "undecided", f"present are {lack}"
-        elif failed := _not_learned(it, corpora):
+        elif it.measure != "predicts" and (failed := not_learned(it.backbones, corpora)):
             label, reason = "undecided", f"not learned by its backbones: {', '.join(failed)}"
         found.append(Finding(it, effect, n, float(p), label, reason))
     return found
@@ -220,12 +220,12 @@ def _missing(it: Claim, n: Mapping[str, int]) -> str:
     return ", ".join(f"{n[arm]} of {need} {arm}" for arm, need in few.items())
 
 
-def _not_learned(it: Claim, corpora: pd.DataFrame | None) -> list[str]:
-    """The corpora that a claim compares from whose context nothing was learned, though it has
+def not_learned(arms: Collection[str], corpora: pd.DataFrame | None) -> list[str]:
+    """The arms whose backbones learned nothing from the context of their corpus, though it has
     something."""
-    if corpora is None or it.measure == "predicts":
+    if corpora is None:
         return []
-    mine = corpora[corpora.index.isin(it.backbones) & ~corpora.index.isin(MEMORYLESS)]
+    mine = corpora[corpora.index.isin(arms) & ~corpora.index.str.endswith(MEMORYLESS)]
     return list(mine.index[mine["learned"] <= 0])
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ..analysis.claims import corpora, not_learned
 from ..analysis.study import Study
 from ..analysis.summary import INTERVALS, baselines, differences, summary
 from ..paper import reader as paper
 from ..sections.arms import label
 from ..sections.comparison import Comparison
 
-NONE, TAUGHT = "–", "†"
+NONE, TAUGHT, FAILED = "–", "†", "‡"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,11 +46,8 @@ class Table:
 
         def row(cells: Iterable[object], tag: str) -> str:
             first, *rest = (html.escape(str(cell)) for cell in cells)
-            return (
-                f'<tr><th scope="row">{first}</th>'
-                + "".join(f"<{tag}>{cell}</{tag}>" for cell in rest)
-                + "</tr>"
-            )
+            texts = "".join(f"<{tag}>{cell}</{tag}>" for cell in rest)
+            return f'<tr><th scope="row">{first}</th>{texts}</tr>'
 
         body = "\n".join(row([name, *values], "td") for name, values in self._rows())
         title, caption, notes = (_marked(it) for it in (self.title, self.caption, self.notes))
@@ -81,14 +79,15 @@ def results_table(study: Study, comparison: Comparison) -> Table:
     shown: dict[str, dict[str, str]] = {}
     numbers: list[dict[str, object]] = []
 
+    failed = not_learned(comparison.arms, corpora(results, study.profile.name))
+    names = {it: f"{label(it)} {FAILED}" if it in failed else label(it) for it in comparison.arms}
+
     def add(
         kind: str, row: str, text: str, it: Mapping[str, object], printed: float | None
     ) -> None:
         task = str(it["task"])
-        if task in steps or printed is None:
-            beside, printed = "", None
-        else:
-            beside = f"; paper {printed:{'+' if kind == 'difference' else ''}.3g}"
+        sign, printed = "+" if kind == "difference" else "", None if task in steps else printed
+        beside = "" if printed is None else f"; paper {printed:{sign}.3g}"
         given = study.taught & {(it.get("arm"), task), (it.get("minus"), task)}
         mark = f" {TAUGHT}" if given else ""
         shown.setdefault(row, dict.fromkeys(tasks, NONE))[task] = text + beside + mark
@@ -100,7 +99,7 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         for it in means[means["arm"] == arm].to_dict("records"):
             task = str(it["task"])
             text = cell_text(it, task in steps)
-            add("arm", label(arm), text, it, comparison.printed(arm, task))
+            add("arm", names[arm], text, it, comparison.printed(arm, task))
     for task in tasks:
         for name, value in baselines(study.tasks[task]).items() if task not in steps else ():
             row = {"task": task, "mean": value}
@@ -109,9 +108,11 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         a, b = str(it["arm"]), str(it["minus"])
         text = effect_text(it, it["task"] in steps)
         printed = comparison.effect(a, b, str(it["task"]))
-        add("difference", f"{label(a)} − {label(b)}", text, it, printed)
+        add("difference", f"{names[a]} − {names[b]}", text, it, printed)
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks).rename(columns=study.title)
     caption = " ".join(_caption(study, comparison, numbers))
+    if failed:
+        caption += f" {FAILED} Its backbones learned nothing from the context of their corpus."
     return Table(comparison.name, comparison.title, frame, pd.DataFrame(numbers), caption)
 
 

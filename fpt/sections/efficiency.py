@@ -9,7 +9,7 @@ SECTION = Section(
             "results",
             "Frozen and fully trained",
             ("fpt", "random", "full"),
-            (("fpt", "random"), ("full", "fpt")),
+            minus("fpt", "random", "full"),
             paper=("T1", "T2"),
         ),
         Comparison(

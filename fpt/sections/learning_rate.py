@@ -12,9 +12,9 @@ SECTION = Section(
             "Frozen and fully trained, from language and from random, at the best rate of each",
             ("fpt", "random", "full-pretrained", "full"),
             (
-                ("fpt", "random"),
-                *minus("full-pretrained", "fpt", "full"),
-                *minus("full", "random", "fpt"),
+                *minus("fpt", "random", "full-pretrained", "full"),
+                ("full-pretrained", "full"),
+                ("full", "random"),
             ),
             paper=("Rothermel1",),
         ),
