@@ -107,7 +107,7 @@ def test_a_corpus_that_was_not_learned_is_marked(
     shown = results_table(study, declared("transfer").comparisons[0])
     assert {"FPT (frozen, language) ‡", "Frozen random"} < set(shown.shown.index)
     assert "FPT (frozen, language) ‡ − Frozen random" in shown.shown.index
-    assert "‡ Its backbones learned nothing from the context" in shown.caption
+    assert "‡ Not learned: the held-out loss" in shown.caption
 
 
 def test_a_table_is_the_same_as_markdown_and_html(study: Study) -> None:

@@ -16,7 +16,7 @@ from ..paper import reader as paper
 from ..sections.arms import label
 from ..sections.comparison import Comparison
 
-NONE, TAUGHT, FAILED = "–", "†", "‡"
+NONE, TAUGHT, UNLEARNED = "–", "†", "‡"
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,23 +71,25 @@ def _marked(text: str) -> str:
 def results_table(study: Study, comparison: Comparison) -> Table:
     """Arms by tasks, then trivial baselines, then the differences of interest; beside each, in
     percent or points, what the paper printed."""
-    results = study.results()
-    results = results[results["arm"].isin(comparison.arms)]
+    results = study.results().query("arm in @comparison.arms")
     means, effects = summary(results), differences(results, comparison.pairs)
     tasks = list(dict.fromkeys(results["task"]))
     steps = {task for task in tasks if study.measures(task) == "steps"}
     shown: dict[str, dict[str, str]] = {}
     numbers: list[dict[str, object]] = []
 
-    failed = not_learned(comparison.arms, corpora(results, study.profile.name))
-    names = {it: f"{label(it)} {FAILED}" if it in failed else label(it) for it in comparison.arms}
+    unlearned = not_learned(comparison.arms, corpora(results, study.profile.name))
+    marks = dict.fromkeys(unlearned, f" {UNLEARNED}")
+    names = {arm: label(arm) + marks.get(arm, "") for arm in comparison.arms}
 
     def add(
         kind: str, row: str, text: str, it: Mapping[str, object], printed: float | None
     ) -> None:
         task = str(it["task"])
-        sign, printed = "+" if kind == "difference" else "", None if task in steps else printed
-        beside = "" if printed is None else f"; paper {printed:{sign}.3g}"
+        if task in steps or printed is None:
+            beside, printed = "", None
+        else:
+            beside = f"; paper {printed:{'+' if kind == 'difference' else ''}.3g}"
         given = study.taught & {(it.get("arm"), task), (it.get("minus"), task)}
         mark = f" {TAUGHT}" if given else ""
         shown.setdefault(row, dict.fromkeys(tasks, NONE))[task] = text + beside + mark
@@ -111,8 +113,8 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         add("difference", f"{names[a]} − {names[b]}", text, it, printed)
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks).rename(columns=study.title)
     caption = " ".join(_caption(study, comparison, numbers))
-    if failed:
-        caption += f" {FAILED} Its backbones learned nothing from the context of their corpus."
+    if unlearned:
+        caption += f" {UNLEARNED} Not learned: the held-out loss is not below the unigram entropy."
     return Table(comparison.name, comparison.title, frame, pd.DataFrame(numbers), caption)
 
 
@@ -166,11 +168,9 @@ def effect_text(it: Mapping[str, object], steps: bool) -> str:
     values = [float(it[name]) for name in ("estimate", "low", "high")]  # type: ignore[arg-type]
     if math.isnan(values[0]):
         return NONE
-    first, low, high = np.exp(values) if steps else values
-    text = f"×{first:.2f}" if steps else f"{first:+.1f}"
-    if math.isnan(low):
-        return text
-    return text + (f" [{low:.2f}, {high:.2f}]" if steps else f" [{low:+.1f}, {high:+.1f}]")
+    form = "×{:.2f} [{:.2f}, {:.2f}]" if steps else "{:+.1f} [{:+.1f}, {:+.1f}]"
+    text = form.format(*(np.exp(values) if steps else values))
+    return text.partition(" [")[0] if math.isnan(values[1]) else text
 
 
 def paper_table(name: str) -> Table:
