@@ -12,12 +12,13 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from .. import config
 from ..config import Run
 from ..pretraining import metadata
 from ..records import store
-from ..sections.registration import registered_seeds, registration
+from ..sections.registration import deviations, registered_seeds, registration
 from .effects import Effect, difference, falls_with, more_solved
 from .study import Study
 from .summary import backbone_means
@@ -41,7 +42,7 @@ class Claim:
     larger share of runs of the first is at the threshold) or `predicts` (over corpora, what was
     learned from context goes with fewer steps). `margin`: the ratio of steps or the points of
     accuracy that the difference must exceed. `backbones`: arm -> number of them. `expected`: the
-    effect for which `power` was simulated.
+    effect for which `power` was simulated. `withdrawn`: why none of its runs is planned any more.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Claim:
     expected: float = math.nan
     power: float = math.nan
     error: float = math.nan
+    withdrawn: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,26 +83,43 @@ class Finding:
         return "{:+.1f} points [{:+.1f}, {:+.1f}]".format(*(100 * values))
 
     @property
+    def in_numbers(self) -> str:
+        """Effect, n and verdict, within a sentence."""
+        return f"{self.effect_text} ({self.n_text}; {self.label})"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether all runs of the claim are recorded."""
+        return not math.isnan(self.effect.estimate)
+
+    @property
     def n_text(self) -> str:
         if self.claim.measure == "predicts":
             return f"{len(self.n)} corpora"
+        if len(counts := {*self.n.values()}) == 1:
+            return f"n = {counts.pop()} each"
         return "n = " + " and ".join(str(count) for count in self.n.values())
 
 
 def claims(kind: Kind) -> list[Claim]:
     """The registered claims of one kind, in their order."""
+    withdrawn = {
+        name: f"withdrawn on {it['date']}, before any of its runs (docs/plan.md)"
+        for it in deviations()
+        for name in it["withdrawn"]
+    }
     return [
-        Claim(name=name, **{**content, "tasks": tuple(content["tasks"])})
-        for name, content in registration()[kind].items()
+        Claim(**{**it, "tasks": tuple(it["tasks"])}, name=name, withdrawn=withdrawn.get(name, ""))
+        for name, it in registration()[kind].items()
     ]
 
 
 def runs_of(them: Sequence[Claim]) -> Study:
-    """The runs that some claims are judged on, each once."""
+    """The planned runs that some claims are judged on, each once."""
     profile = config.load(LAB)
     found: dict[tuple[str, str, int], Run] = {}
     for it in them:
-        for arm, count in it.backbones.items():
+        for arm, count in () if it.withdrawn else it.backbones.items():
             for task in it.tasks:
                 for seed in registered_seeds(count):
                     spec = config.make_spec(profile, arm, task, seed)
@@ -208,9 +227,11 @@ def verdicts(
     ):
         label, reason = _judged(it, results, p, against)
         if lack:
-            label, reason = "undecided", f"present are {lack}"
+            label, reason = "undecided", it.withdrawn or f"present are {lack}"
         elif it.measure != "predicts" and (failed := not_learned(it.backbones, corpora)):
             label, reason = "undecided", f"not learned by its backbones: {', '.join(failed)}"
+        elif label == "undecided" and p >= ALPHA:
+            reason += f"; {enough(effect, n)} would decide an effect of this size"
         found.append(Finding(it, effect, n, float(p), label, reason))
     return found
 
@@ -229,17 +250,28 @@ def not_learned(arms: Collection[str], corpora: pd.DataFrame | None) -> list[str
     return list(mine.index[mine["learned"] <= 0])
 
 
+def enough(effect: Effect, n: Mapping[str, int]) -> str:
+    """How many backbones, or corpora, have a power of 80% at a primary claim's level if the effect
+    is the one that was found, whatever its direction; by the normal approximation."""
+    found = norm.isf(min(effect.p, effect.against))
+    here, what = (len(n), "corpora") if len(n) > 2 else (min(n.values()), "backbones of each arm")
+    count = here * ((norm.isf(ALPHA / 12) + norm.isf(0.2)) / max(found, 1e-3)) ** 2
+    return f"more than 1,000 {what}" if count > 1000 else f"about {count:.0f} {what}"
+
+
 def _judged(it: Claim, results: pd.DataFrame, p: float, against: float) -> tuple[Label, str]:
     if against < ALPHA:
         return "contradicted", ""
+    margin = ", or less than the margin" if it.margin else ""
     if p >= ALPHA:
-        return "undecided", "the interval holds both directions, or less than the margin"
+        return "undecided", "the interval holds both directions" + margin
     if opposed := contradicting(it, results):
-        return "undecided", f"{', '.join(opposed)} contradicts it"
+        return "undecided", f"{', '.join(opposed)} contradicts it; separate tasks would be decided"
     if it.measure == "steps":
         better = results[
             (results["arm"] == next(iter(it.backbones))) & results["task"].isin(it.tasks)
         ]
         if better["censored"].mean() > MOST_CENSORED:
-            return "undecided", "too many runs of the first arm end before the threshold"
+            reason = "too many runs of the first arm end before the threshold"
+            return "undecided", f"{reason}; a larger budget would decide it"
     return "supported", ""

@@ -1,56 +1,78 @@
-"""The findings of the lab in words: the same text on its front page and in the README.
+"""The findings of the lab: the same sentences and figures on its front page and in the README.
 
 `python -m fpt.report.findings` writes the README's block anew.
 """
 
-import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-from ..analysis.claims import LAB, Finding, claims, findings, runs_of
+from ..analysis.claims import LAB, Finding, findings
 from ..analysis.summary import INTERVALS
-from ..files import ROOT
-from ..records import store
+from ..files import REPORTS, ROOT, read_yaml
 
 BEGIN = "<!-- findings: made by python -m fpt.report.findings -->"
 END = "<!-- end of findings -->"
+FIGURES = {
+    "verdict/steps": "Steps to the threshold by backbone and task, a dot for each seed",
+    "synthetic_pretraining/learned": "Mean steps of each corpus against nats learned from context",
+}
 
 
-def block(root: str = "") -> str:
-    """Markdown: how much of the plan is done, and each primary claim whose runs are all here.
-    `root` leads from the page to the project's folder."""
-    keys = set(runs_of(claims("primary")).keys)
-    return in_words(findings("primary"), len(keys & store(LAB).keys()), len(keys), root)
+@cache
+def prose() -> dict[str, Any]:
+    """The prose of the front pages (front.yaml)."""
+    found: dict[str, Any] = read_yaml(Path(__file__).with_name("front.yaml"))
+    return found
 
 
-def in_words(found: Sequence[Finding], done: int, planned: int, root: str = "") -> str:
-    """The `block` of some findings, of whose `planned` runs so many are done."""
-    judged = [it for it in found if not math.isnan(it.effect.estimate)]
-    lines = [
-        f"The profile `lab` has {len(found)} primary claims that were registered before any of "
-        f"their runs ([docs/plan.md]({root}docs/plan.md)). Of the {planned} runs that they need, "
-        f"{done} are done; {len(judged)} claims have all of theirs.",
-        "",
+def paragraphs(folder: Path, link: str = "") -> list[str]:
+    """Markdown: the findings in sentences, and their figures in the report's `folder`, to which
+    `link` leads from the page."""
+    return [*in_words(findings("primary")), *pictures(folder, FIGURES, link)]
+
+
+def pictures(folder: Path, figures: Mapping[str, str], link: str = "") -> Iterator[str]:
+    """Markdown: the `figures` (name: what it shows) that are there."""
+    for name, alt in figures.items():
+        path = f"figures/{name}.png"
+        if (folder / path).exists():
+            yield f"![{alt}]({link}{path})"
+
+
+def in_words(found: Sequence[Finding]) -> list[str]:
+    """A sentence for each finding whose claims all have their runs, and what intervals reflect."""
+    said = {it.claim.name: it.in_numbers for it in found if it.is_judged}
+    made = [
+        text.format_map(said)
+        for text in prose()["findings"]
+        if said.keys() >= set(re.findall(r"\{(.+?)\}", text))
     ]
-    for it in judged:
+    return [*made, INTERVALS] if made else []
+
+
+def table(found: Sequence[Finding]) -> str:
+    """Markdown: a row per claim."""
+    rows = ["| claim | verdict | effect | n | adjusted p |", "|---|---|---|---|---|"]
+    for it in found:
         because = f": {it.reason}" if it.reason else ""
-        lines.append(
-            f"- **{it.label.capitalize()}**: {it.claim.statement} ({it.effect_text}, {it.n_text}, "
-            f"adjusted p = {it.adjusted:.2g}{because})"
-        )
-    lines += ["", INTERVALS] if judged else []
-    return "\n".join(lines).rstrip() + "\n"
+        numbers = f"{it.effect_text} | {it.n_text} | {it.adjusted:.2g}" if it.is_judged else "| |"
+        rows.append(f"| {it.claim.statement} | {it.label}{because} | {numbers} |")
+    return "\n".join(rows)
 
 
 def in_readme(text: str, made: str) -> str:
     """The README's text with its block replaced."""
     pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
-    return re.sub(pattern, lambda _: f"{BEGIN}\n{made}{END}", text, flags=re.DOTALL)
+    return re.sub(pattern, lambda _: f"{BEGIN}\n{made}\n{END}", text, flags=re.DOTALL)
 
 
 def main() -> None:
     path = ROOT / "README.md"
-    path.write_text(in_readme(path.read_text(encoding="utf-8"), block()), encoding="utf-8")
+    made = "\n\n".join(paragraphs(REPORTS / LAB, f"reports/{LAB}/"))
+    path.write_text(in_readme(path.read_text(encoding="utf-8"), made), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ then a line for each section. How everything was made stands in the appendix."""
 from collections.abc import Iterator
 from pathlib import Path
 
+from ..analysis import claims
 from ..analysis.claims import LAB
 from ..analysis.study import Study, section
 from ..analysis.summary import summary
@@ -14,23 +15,6 @@ from . import findings
 from .page import html_page, markdown
 from .show import differences_in_words
 from .table import NONE, si
-
-QUESTION = (
-    "Lu et al. (2021, arXiv:2103.05247) freeze a transformer that was pretrained on language, "
-    "train only its input and output nets, layer norms and positions, and let it classify bits, "
-    "images and proteins. Does language pretraining make it a universal computation engine?"
-)
-NO_VERDICT = (
-    "This profile is a quick check on small data: a few seeds show effects with intervals and "
-    "decide nothing. The profile `lab` has registered claims; see the [findings](../../README.md)."
-)
-NOT_PLANNED = """\
-CIFAR-10-LRA, remote homology and ListOps of 1,024 tokens, the sizes above `micro`, and BERT, T5 and
-Longformer with published weights belong to the profile `paper`, which needs a GPU (`fpt status
---profile paper`): a run of the first three takes hours on a CPU core, and published weights have no
-random twin that saw the same data. Apart from the correlation over all corpora, no claim
-rests on repeated segments or on a bigram at a distance of 16 tokens: in the pilot, backbones of
-this size learned neither from two million tokens (held-out losses above the unigram entropy)."""
 
 
 def index(profile: str) -> None:
@@ -48,43 +32,31 @@ def index(profile: str) -> None:
 
 def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
     """The front page as Markdown."""
-    yield f"# Frozen pretrained transformers: the report of profile `{profile}`"
-    yield QUESTION
+    prose, by_name = findings.prose(), {study.name: study for study in studies}
+    yield f"# Frozen pretrained transformers: profile `{profile}`"
+    yield prose["question"]
     if profile == LAB:
-        yield findings.block("../../").strip()
-    elif profile == "smoke":
-        yield NO_VERDICT
-    by_name = {study.name: study for study in studies}
-    if profile != LAB:
+        yield from findings.paragraphs(REPORTS / LAB)
+        yield f"> **What this lab cannot say.** {prose['cannot_say']}"
+    else:
+        yield from [prose[profile]] if profile in prose else []
         yield "\n".join(differences_in_words(by_name["transfer"]))
-    folder = REPORTS / profile
-    yield from figure(folder, "transfer", "results", "Scores of each arm on each task")
-    if profile == LAB:
-        text = "Nats learned from context against mean score, by corpus"
-        yield from figure(folder, "synthetic_pretraining", "learned", text)
-        yield f"**What this lab cannot say.** {NOT_PLANNED}"
-    rows = ["| section | question | runs |", "|---|---|---:|"]
+        yield from findings.pictures(REPORTS / profile, {"transfer/results": "Scores of each arm"})
+    links = []
     for path in notebooks():
-        study = by_name[path.stem[3:]]
-        title, question = opening(path)
-        tally = study.tally()
-        count = f"{tally['present']}\u00a0of\u00a0{tally['expected']}" if study.runs else NONE
-        rows.append(f"| [{title}](notebooks/{path.stem}.html) | {question} | {count} |")
-    yield "\n".join(rows)
-    yield "Settings, costs and last-checkpoint accuracies are in the [appendix](appendix.html)."
+        tally, title = by_name[path.stem[3:]].tally(), opening(path)
+        part = f" ({tally['present']} of {tally['expected']} runs)"
+        missing = tally["present"] < tally["expected"]
+        links.append(f"[{title}](notebooks/{path.stem}.html){part if missing else ''}")
+    yield f"**Pages.** {' · '.join(links)} · [Settings and costs](appendix.html)"
+    if profile == LAB:
+        yield findings.table(claims.findings("primary"))
 
 
-def opening(path: Path) -> tuple[str, str]:
-    """The title of a notebook, and the bold question below it."""
-    text = "".join(read_json(path)["cells"][0]["source"])
-    heading, _, rest = text.removeprefix("# ").partition("\n")
-    return heading.strip(), " ".join(rest.partition("**")[2].partition("**")[0].split())
-
-
-def figure(folder: Path, section: str, name: str, text: str) -> Iterator[str]:
-    path = folder / "figures" / section / f"{name}.png"
-    if path.exists():
-        yield f"![{text}]({path.relative_to(folder).as_posix()})"
+def opening(path: Path) -> str:
+    """The title of a notebook."""
+    source: str = "".join(read_json(path)["cells"][0]["source"])
+    return source.splitlines()[0].removeprefix("# ").strip()
 
 
 def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:

@@ -17,6 +17,7 @@ body { font: 17px/1.55 system-ui, sans-serif; color: var(--ink); background: var
   max-width: 52rem; margin: 0 auto; padding: 1rem; overflow-wrap: break-word; }
 a { color: var(--link); }
 nav { display: flex; flex-wrap: wrap; gap: .3rem 1rem; font-size: .9rem; }
+blockquote { border: 1px solid var(--line); margin: 1rem 0; padding: 0 1rem; }
 .result { border-left: 4px solid var(--link); background: var(--soft); padding: .4rem 1rem; }
 pre, code { font: 13px/1.45 ui-monospace, monospace; }
 pre { background: var(--soft); padding: .6rem .8rem; overflow-x: auto; border-radius: 4px; }

@@ -172,7 +172,8 @@ def line_plot(
     lines = list(dict.fromkeys(table[line])) if line else [""]
     look, names = looks(lines), dict(zip(table.index, labels, strict=False))
     with styled():
-        figure, grid = _panels(len(panels), 3.2, 2.6)
+        wide = bool(names) and len(panels) == 1
+        figure, grid = _panels(len(panels), 7.5 if wide else 3.2, 2.6)
         for axes, name in zip(grid, panels, strict=True):
             mine = table[table[panel] == name] if panel else table
             for each in lines:
@@ -182,7 +183,7 @@ def line_plot(
                     continue
                 if names:
                     axes.plot(rows[x], rows[y], style.marker, color=style.colour, mec=INK)
-                    axes.margins(x=0.2)  # room for the names
+                    axes.margins(x=0.1 if wide else 0.2)  # room for the names
                     for where, at, value in rows[[x, y]].itertuples():
                         text = names[where]
                         axes.annotate(text, (at, value), (4, 3), "data", "offset points", size=7)

@@ -5,7 +5,7 @@ digest of that file, so no reported run can be older than it.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,13 @@ FILE = Path(__file__).with_name("registration.yaml")
 def registration() -> Mapping[str, Any]:
     """The content of registration.yaml."""
     found: Mapping[str, Any] = read_yaml(FILE)
+    return found
+
+
+@cache
+def deviations() -> Sequence[Mapping[str, Any]]:
+    """What was done otherwise than registered: `date`, `because`, and the claims `withdrawn`."""
+    found: Sequence[Mapping[str, Any]] = read_yaml(FILE.with_name("deviations.yaml"))
     return found
 
 
