@@ -20,8 +20,8 @@ from fpt.files import ROOT, SHIPPED, FptError, write_atomic
 from fpt.pretraining import metadata
 from fpt.pretraining.ensure import plan_of, pretrain
 from fpt.records import Store, store
-from fpt.report.index import NOT_PLANNED
-from fpt.sections.registration import digest, registered_seeds
+from fpt.report.findings import prose
+from fpt.sections.registration import deviations, digest, registered_seeds
 from fpt.tasks import get_task
 from fpt.training import sweep
 
@@ -35,12 +35,12 @@ WHAT = {
     "modality": "pretrained on bit memory or images",
     "architecture": "frozen LSTMs of several kinds, other architectures at random",
     "efficiency": "the output net alone, and a converged probe on cached features",
-    "overfitting": "100 and 1,000 training images",
-    "scaling": "a smaller and a larger backbone (pico, micro)",
-    "initialization": "parts and permutations of the pretrained weights",
+    "overfitting": "100 training images",
+    "scaling": "a smaller and a larger random backbone (pico, micro)",
+    "initialization": "parts of the pretrained weights, and their rows permuted",
     "finetuning": "which parts are trained, and how many layers are frozen",
-    "learning_rate": "four rates, and what critics set beside the transformer",
-    "synthetic_pretraining": "other corpora, and English after them",
+    "learning_rate": "what critics set beside the transformer",
+    "synthetic_pretraining": "English after nested pairs",
 }
 
 
@@ -187,7 +187,10 @@ def page() -> str:
         claims=claims_table(),
         thresholds=thresholds_table(),
         pilot=pilot.table(),
-        not_planned=NOT_PLANNED,
+        deviations="\n".join(
+            f"- {it['date']}: {it['because']}. Dropped: {it['dropped']}." for it in deviations()
+        ),
+        not_planned=prose()["cannot_say"],
     )
 
 
@@ -256,7 +259,11 @@ with this effect, and with the pilot's spread between backbones, supports the cl
 
 The first version of that file, of 23 November 2026, was replaced on the same day, before any of its
 runs had been recorded: it tested distance with repeated segments, which the pilot's backbones had
-not learned. Deviations from the present version: none.
+not learned.
+
+Deviations from the present version:
+
+{deviations}
 
 ## The battery
 

@@ -125,8 +125,9 @@ def p_values(it: Claim, folder: Path) -> tuple[float, float]:
 
 def adjusted(ps: list[float], holm: bool) -> np.ndarray:
     """Holm's or Benjamini and Hochberg's adjustment."""
-    order, count = np.argsort(ps), len(ps)
-    ranked = np.array(ps)[order]
+    tested = np.nan_to_num(ps, nan=1.0)  # arms without any spread are not tested
+    order, count = np.argsort(tested), len(ps)
+    ranked = tested[order]
     if holm:
         values = np.maximum.accumulate(ranked * (count - np.arange(count)))
     else:
