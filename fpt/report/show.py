@@ -117,12 +117,14 @@ def conclusions(study: Study) -> list[str]:
     if study.profile.name == LAB or study.name == "verdict":
         found = [it for kind in KINDS for it in findings(kind)]
         mine = [it for it in found if it.claim.name in study.declared.claims]
-        judged = [it for it in mine if not np.isnan(it.effect.estimate)]
+        judged = [it for it in mine if it.is_judged]
         lines = [
             f"- **{it.label.capitalize()}**: {it.claim.statement} ({it.effect_text}, {it.n_text})"
             for it in judged
         ]
-        if waiting := len(mine) - len(judged):
+        withdrawn = [it for it in mine if it.claim.withdrawn]
+        lines += [f"- **Undecided**: {it.claim.statement} ({it.reason})" for it in withdrawn]
+        if waiting := len(mine) - len(judged) - len(withdrawn):
             lines.append(f"- Registered claims of this section that await their runs: {waiting}.")
         lines += ["", INTERVALS] if judged else []
         return lines or differences_in_words(study)

@@ -92,7 +92,7 @@ def results_table(study: Study, comparison: Comparison) -> Table:
             beside = f"; paper {printed:{'+' if kind == 'difference' else ''}.3g}"
         given = study.taught & {(it.get("arm"), task), (it.get("minus"), task)}
         mark = f" {TAUGHT}" if given else ""
-        shown.setdefault(row, dict.fromkeys(tasks, NONE))[task] = text + beside + mark
+        shown.setdefault(row, dict.fromkeys(tasks, ""))[task] = text + beside + mark
         unit = "ln(steps)" if task in steps else "points" if kind == "difference" else "percent"
         more = {"unit": unit, "fitting": study.tasks[task].fitting, "paper": printed}
         numbers.append({"kind": kind, "row": row, **it, **more})
