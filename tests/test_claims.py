@@ -125,7 +125,7 @@ def test_no_difference_is_undecided() -> None:
         " would decide an effect of this size",
         found.reason,
     )
-    assert "or less than the margin" in verdicts([claim(margin=0.9)], runs)[0].reason
+    assert "or less than the margin" in verdicts([claim(margin=1.1)], runs)[0].reason
 
 
 def test_a_task_that_contradicts_leaves_a_pooled_claim_undecided() -> None:
