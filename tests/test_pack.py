@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from fpt.spec import RunSpec
 from fpt.training.loop import Loop
 from fpt.training.model import assemble
-from fpt.training.packing import losses
 
 CPU = torch.device("cpu")
 FROZEN = ("input", "layernorm", "output", "positions")
@@ -77,8 +76,8 @@ def test_packed_gradients_are_single_gradients() -> None:
         shape = (*batch.inputs.shape[1:3], model.width)
         model.train()
         model.draws.begin([run.seed for run in chosen], 5, shape, "cpu")
-        loss = losses(model(replace(batch, inputs=batch.inputs.double())), batch.targets)
-        loss.sum().backward()
+        logits = model(replace(batch, inputs=batch.inputs.double()))
+        task.losses(logits, batch.targets).flatten(1).mean(1).sum().backward()
         assert rows.grads is not None
         columns = columns_of(rows).items()
         return [{name: row[place] for name, place in columns} for row in rows.grads]
@@ -140,7 +139,8 @@ def test_adam_and_clipping_are_pytorchs(clip: float) -> None:
         theirs.model.train()
         shape = (*batch.inputs.shape[1:3], theirs.model.width)
         theirs.model.draws.begin([run.seed], step, shape, "cpu")
-        losses(theirs.model(batch), batch.targets).sum().backward()
+        logits = theirs.model(batch)
+        theirs.task.losses(logits, batch.targets).flatten(1).mean(1).sum().backward()
         norm = nn.utils.clip_grad_norm_(parameters, run.clip)
         assert norms[step, 0].item() == pytest.approx(norm.item(), rel=1e-4)
         optimiser.step()
@@ -149,7 +149,8 @@ def test_adam_and_clipping_are_pytorchs(clip: float) -> None:
 
 def test_losses_are_means_per_run() -> None:
     logits, targets = torch.randn(2, 3, 4, 5), torch.randint(5, (2, 3, 4))
-    for row, found in enumerate(losses(logits, targets)):
+    each = task_of(spec()).losses(logits, targets).flatten(1).mean(1)
+    for row, found in enumerate(each):
         mean = nn.functional.cross_entropy(logits[row].flatten(0, 1), targets[row].flatten())
         torch.testing.assert_close(found, mean)
 

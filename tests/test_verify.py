@@ -72,7 +72,7 @@ def test_kept_parameters_that_do_not_fit_are_one_sentence(
     assert main(["verify", "--profile", "lab", "--device", "cpu"]) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    check_said(one_sentence(err.strip()), [".safetensors does not hold the parameters of its run"])
+    check_said(one_sentence(err.strip()), ["The stored parameters do not fit those of run"])
 
 
 def test_a_training_from_scratch_gives_it_too(part: Study) -> None:

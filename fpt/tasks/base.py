@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..files import FptError, check_names
@@ -128,6 +129,16 @@ class Task(ABC):
     @abstractmethod
     def example(self, split: str, index: int) -> Example:
         """Example `index` of `split`, to be shown."""
+
+    def losses(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The cross-entropy of every answer in nats, (K, B, R), from logits (K, B, R, classes) and
+        targets (K, B, R)."""
+        each = F.cross_entropy(logits.flatten(0, 2).float(), targets.flatten(), reduction="none")
+        return each.view(targets.shape)
+
+    def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Whether every answer is right, (K, B, R) float."""
+        return (logits.argmax(-1) == targets).float()
 
     def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """Scores other than accuracy, from logits (K, B, R, classes): (K, B, R) float each, NaN for

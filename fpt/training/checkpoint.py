@@ -5,6 +5,7 @@ They need no generator state, since every random draw is keyed by run and step (
 
 import hashlib
 import json
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,7 @@ class Progress:
     """What one run has shown so far; plain JSON values, so a checkpoint can hold it."""
 
     curve: list[dict[str, float]] = field(default_factory=list)
-    best_accuracy: float = -1.0
+    best_accuracy: float = -math.inf
     best_step: int = 0
     waited: int = 0  # evaluations since the best one
     seconds: float = 0.0  # its share of the pack's wall time

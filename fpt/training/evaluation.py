@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from .device import autocast
@@ -37,10 +36,9 @@ def evaluate(
         with autocast(device):
             logits = model(batch).float()
         targets = batch.targets.expand(runs, -1, -1)
-        losses = F.cross_entropy(logits.flatten(0, 2), targets.flatten(), reduction="none")
         always = {
-            "accuracy": (logits.argmax(-1) == targets).float(),
-            "loss": losses.view(targets.shape),
+            "accuracy": task.correct(logits, targets),
+            "loss": task.losses(logits, targets),
         }
         for name, values in (always | task.scores(logits, batch)).items():  # each (K, B, R)
             applies = torch.ones_like(values).bool() if name in always else ~values.isnan()

@@ -25,7 +25,7 @@ from .checkpoint import Progress
 from .device import autocast, keep_memory
 from .evaluation import evaluate
 from .model import assemble
-from .packing import Adam, losses
+from .packing import Adam
 
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
@@ -49,8 +49,10 @@ class Loop:
         task: Task,
         device: torch.device,
         path: Path | None = None,  # of the checkpoint; None: without one
+        quiet: bool = False,  # without a progress bar
     ) -> None:
         keep_memory()
+        self.quiet = quiet
         self.specs, self.task, self.device, self.path = list(specs), task, device, path
         first = specs[0]
         self.batch, self.steps, self.every = first.batch, first.steps, first.eval_every
@@ -93,7 +95,7 @@ class Loop:
         self.resume()
         first = self.specs[0]
         title = f"{first.task} {first.init} {first.backbone} x{len(self.specs)}"
-        options = {"desc": title, "disable": None, "position": 1, "leave": False}
+        options = {"desc": title, "disable": self.quiet or None, "position": 1, "leave": False}
         with tqdm(total=self.steps, initial=self.step, **options) as bar:
             now = saved = time.monotonic()
             process = time.process_time()
@@ -129,7 +131,7 @@ class Loop:
         self.model.draws.begin(seeds, self.step, shape, self.device)
         with autocast(self.device):
             logits = self.model(batch)
-        loss = losses(logits, batch.targets)
+        loss = self.task.losses(logits, batch.targets).flatten(1).mean(1)
         with warnings.catch_warnings():
             # Gradients are added up in place, in rows as wide as the pack's; torch warns once per
             # process that this may be slower.

@@ -171,16 +171,24 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
             "(`keep: true` in params.yaml, then fpt run), or check it by fpt verify --retrain."
         )
     check_weights(record)
-    model, rows, _ = assemble([spec], get_task(spec.task, **spec.options), device)
+    return with_parameters(spec, get_task(spec.task, **spec.options), content, device)
+
+
+def with_parameters(
+    spec: RunSpec, task: Task, content: bytes, device: torch.device | str = "cpu"
+) -> Model:
+    """The model of a run in evaluation mode with the trained parameters in `content`, a file that
+    `PackedParameters.stored` made. FptError if they do not fit."""
+    model, rows, _ = assemble([spec], task, device)
     try:
         kept = load(content)
         row = [kept[part.stored].view(part.shape).flatten() for part in rows.slices]
     except (SafetensorError, KeyError, RuntimeError) as error:
         raise FptError(
-            f"The file {store.parameters_path(spec.key).name} does not hold the parameters of its "
-            f"run ({error}); train it again."
+            f"The stored parameters do not fit those of run {spec.key} ({error}); train it again."
         ) from error
     rows.bind(torch.cat(row)[None].to(device))
+    model.draws.seeds = (spec.seed,)
     return model.eval()
 
 

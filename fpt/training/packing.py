@@ -172,12 +172,6 @@ class PackedParameters:
         return mask
 
 
-def losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy of every run in nats, (K,), from (K, B, R, classes) and (K, B, R)."""
-    each = F.cross_entropy(logits.flatten(0, 2).float(), targets.flatten(), reduction="none")
-    return each.view(len(logits), -1).mean(1)
-
-
 class Adam:
     """Adam with PyTorch's defaults on the rows of a pack, each clipped by its own norm.
 

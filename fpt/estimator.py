@@ -1,0 +1,297 @@
+"""A frozen pretrained transformer for your own arrays, by scikit-learn's conventions.
+
+The model, loop and packs are those of the reproduction (`fpt.training`): an input net, an output
+net, the layer norms and the positions are trained around a frozen backbone (paper, section 2).
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.model_selection import train_test_split
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+from .backbones import backbone
+from .backbones.initialisations import INITS
+from .files import check_names
+from .spec import RunSpec, canonical
+from .tasks import examples
+from .tasks.examples import Data, InputError, Sequences
+from .training import fitted as training
+from .training.flops import parameter_counts
+
+SHIPPED = {"nano": "nano-english-0"}  # the weights that come with the package
+LEARNED = ("classes_", "limits_", "moments_", "target_", "n_features_in_", "feature_names_in_")
+Validation = float | tuple[Any, Any]
+
+
+class FrozenEstimator(BaseEstimator):
+    """What the classifier and the regressor share.
+
+    Inputs are (N, T, D) numbers, tokens of D numbers; (N, T) integers, symbols; other (N, T)
+    numbers, tokens of one number each; or a list of sequences of different lengths, whose padding
+    is masked. Numbers are standardised over the training set for each of the D.
+
+    Parameters
+    ----------
+    backbone : a name such as `nano` or `gpt2`
+    weights : their identity, `hub:OWNER/REPO@REVISION` or a local name; by default the shipped ones
+    init : `pretrained`, `random`, `statistics-tensor` or another of `fpt.backbones`
+    trainable : the groups of parameters that are trained; all others stay frozen
+    lr, batch, steps, dropout : Adam's learning rate, sequences per step, steps, dropout
+    eval_every, patience : steps between evaluations on held-out examples, which choose the
+        parameters; evaluations without a better one before training ends (0: never)
+    class_weight : as in scikit-learn, of a classifier
+    control : also train a random backbone and compare (`control_`)
+    random_state : the seed of everything that is drawn
+    device : `auto`, `cpu` or `cuda`
+    progress : show a progress bar
+    """
+
+    def __init__(
+        self,
+        backbone: str = "nano",
+        weights: str | None = None,
+        init: str = "pretrained",
+        trainable: Sequence[str] = ("input", "output", "layernorm", "positions"),
+        lr: float = 0.003,
+        batch: int = 32,
+        steps: int = 500,
+        eval_every: int = 25,
+        patience: int = 0,
+        dropout: float = 0.0,
+        class_weight: Mapping[Any, float] | str | None = None,
+        control: bool = False,
+        random_state: int = 0,
+        device: str = "auto",
+        progress: bool = False,
+    ) -> None:
+        self.backbone = backbone
+        self.weights = weights
+        self.init = init
+        self.trainable = trainable
+        self.lr = lr
+        self.batch = batch
+        self.steps = steps
+        self.eval_every = eval_every
+        self.patience = patience
+        self.dropout = dropout
+        self.class_weight = class_weight
+        self.control = control
+        self.random_state = random_state
+        self.device = device
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any, validation: Validation = 0.15) -> Self:
+        """Train on X and y; `validation` is the share of examples to hold out, or a pair (X, y).
+
+        y is (N,), or (N, T) with one answer per token. InputError (a ValueError) for wrong input,
+        FptError for a name that is not known, missing weights, and a training that diverged.
+        """
+        self._fit_together([self], X, y, validation)
+        return self
+
+    def fit_many(
+        self, X: Any, y: Any, settings: Sequence[Mapping[str, Any]], validation: Validation = 0.15
+    ) -> list[Self]:
+        """A fitted copy of this estimator for each of the `settings`, such as
+        `[{"lr": 0.001}, {"lr": 0.01}]` or several values of `random_state`. Copies that share a
+        backbone are trained as one pack, in much less time than one after another. All have the
+        same held-out examples."""
+        members = [clone(self).set_params(**it) for it in settings]
+        self._fit_together(members, X, y, validation)
+        return members
+
+    def _fit_together(
+        self, members: Sequence[Self], X: Any, y: Any, validation: Validation
+    ) -> None:
+        train, valid = self._split(X, y, validation)
+        task = examples.examples_task(
+            {"train": train, "valid": valid, "test": valid},
+            classes=len(self.classes_) if is_classifier(self) else 1,
+            dim=self.limits_["dim"],
+            weights=self._class_weights(train[1]),
+        )
+        twins = [clone(it).set_params(init="random") for it in members if it.control]
+        specs = [it._spec(task) for it in (*members, *twins)]
+        fitted = training.train(specs, task, self.device, self.progress)
+        learned = {name: value for name, value in vars(self).items() if name in LEARNED}
+        controls = iter(fitted[len(members) :])
+        for it, one in zip(members, fitted, strict=False):
+            it.__dict__.update(learned)
+            it.fitted_, it.learning_curve_ = one, pd.DataFrame(one.curve)
+            if it.control:
+                it.control_ = training.compared(one, next(controls), valid, task, it.device)
+
+    def _split(self, X: Any, y: Any, validation: Validation) -> tuple[Data, Data]:
+        """Training and held-out examples; what the training set determines is set."""
+        if y is None:
+            raise InputError("This estimator requires y to be passed, but the target y is None.")
+        y = np.asarray(y)
+        y = column_or_1d(y, warn=True) if y.shape[1:] == (1,) else y
+        inputs, labels = self._inputs(X, fitting=True), self._labels(y, fitting=True)
+        train = examples.paired(inputs, labels)
+        if isinstance(validation, tuple):
+            held = self._inputs(validation[0]), self._labels(np.asarray(validation[1]))
+            valid = examples.paired(*held)
+        else:
+            rows, held_out = self._hold_out(labels, validation)
+            train, valid = (inputs[rows], labels[rows]), (inputs[held_out], labels[held_out])
+        self.moments_ = train[0].moments() if inputs.kind == "vector" else None
+        made = [(it.standardised(self.moments_), targets) for it, targets in (train, valid)]
+        return made[0], made[1]
+
+    def _hold_out(self, labels: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
+        """Rows to train on and to hold out, with every class in both if there are enough."""
+        count = len(labels)
+        held = max(1, round(share * count))
+        if not 0 < share < 1 or held >= count:
+            raise InputError(f"A share of {share:g} of {count} examples cannot be held out.")
+        kinds, sizes = np.unique(labels[:, 0], return_counts=True)
+        enough = sizes.min() > 1 and min(held, count - held) >= len(kinds)
+        rows, held_out = train_test_split(
+            np.arange(count),
+            test_size=held,
+            stratify=labels[:, 0] if enough and labels.shape[1] == 1 else None,
+            random_state=self.random_state,
+        )
+        return rows, held_out
+
+    def _inputs(self, X: Any, fitting: bool = False) -> Sequences:
+        """X as sequences; InputError if those of the fit were others."""
+        if not isinstance(X, list | tuple):
+            X = validate_data(self, X, allow_nd=True, reset=fitting, ensure_min_samples=1 + fitting)
+        found = examples.sequences(X)
+        if fitting:
+            self.limits_ = found.limits
+        examples.check_within(self.limits_, found)
+        return found
+
+    def _spec(self, task: examples.ExamplesTask) -> RunSpec:
+        """The run of this estimator on `task`."""
+        check_names("initialisation", [self.init], INITS)
+        frozen = backbone(self.backbone)
+        weights = self.weights or SHIPPED.get(self.backbone)
+        return RunSpec(
+            data=canonical(task.identity),
+            backbone=frozen.name,
+            init=self.init,
+            weights=weights if INITS[self.init].reads_weights else None,
+            trainable=tuple(sorted(self.trainable)),
+            lr=self.lr,
+            batch=min(self.batch, task.sizes["train"]),
+            steps=self.steps,
+            eval_every=min(self.eval_every, self.steps),
+            seed=self.random_state,
+            patience=self.patience,
+            dropout=self.dropout,
+            augment=False,
+        )
+
+    def _logits(self, X: Any) -> Any:
+        """(N, R, answers), a tensor."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.logits(self._inputs(X).standardised(self.moments_), self.device)
+
+    def trainable_parameters(self) -> pd.DataFrame:
+        """The groups of the fitted model: how many parameters each has, and whether it is
+        trained."""
+        check_is_fitted(self, "fitted_")
+        spec = self.fitted_.spec
+        counts = parameter_counts(backbone(spec.backbone), self.fitted_.task)
+        trained = [group in spec.trainable for group in counts]
+        return pd.DataFrame({"parameters": counts.values(), "trained": trained}, index=list(counts))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the trained parameters and a description, some hundred kB; the frozen parameters
+        are named by identity and digest."""
+        check_is_fitted(self, "fitted_")
+        learned = {it: getattr(self, it) for it in LEARNED if getattr(self, it, None) is not None}
+        plain = pd.Series(learned).map(_plain).to_dict()
+        self.fitted_.save(Path(folder), {"estimator": self.get_params(), "learned": plain})
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """What `save` wrote. FptError if it is missing or damaged, or if the weights of the
+        backbone are others than those that it was trained on."""
+        fitted, found = training.load(Path(folder))
+        given = found["estimator"]
+        it = cls(**{**given, "trainable": tuple(given["trainable"])})
+        it.moments_ = it.target_ = None
+        for name, value in found["learned"].items():
+            setattr(it, name, np.array(value) if isinstance(value, list) else value)
+        it.fitted_ = fitted
+        return it
+
+    @abstractmethod
+    def _labels(self, y: np.ndarray, fitting: bool = False) -> np.ndarray:
+        """y as (N, R) targets; InputError if it does not fit."""
+
+    def _class_weights(self, labels: np.ndarray) -> list[float] | None:
+        return None
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value).tolist() if isinstance(value, np.ndarray | tuple) else value
+
+
+class FrozenTransformer(ClassifierMixin, FrozenEstimator):
+    __doc__ = f"A classifier on a frozen pretrained transformer. {FrozenEstimator.__doc__}"
+
+    def _labels(self, y: np.ndarray, fitting: bool = False) -> np.ndarray:
+        if fitting:
+            check_classification_targets(y.ravel())
+            self.classes_ = np.unique(y)
+            if len(self.classes_) < 2:
+                raise InputError(f"y has one class, {y.flat[0]}; it should have at least two.")
+        if unseen := sorted({*y.ravel().tolist()} - {*self.classes_.tolist()}, key=str):
+            raise InputError(f"The label {unseen[0]!r} is not among those of the fit.")
+        return np.searchsorted(self.classes_, y).reshape(len(y), -1)
+
+    def _class_weights(self, labels: np.ndarray) -> list[float] | None:
+        if self.class_weight is None:
+            return None
+        y = self.classes_[labels.ravel()]
+        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        return [float(it) for it in weights]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(N, classes), or (N, T, classes) if there is an answer per token."""
+        found: np.ndarray = self._logits(X).softmax(-1).numpy()
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The likeliest class: (N,), or (N, T)."""
+        likeliest = self.predict_proba(X).argmax(-1)
+        found: np.ndarray = self.classes_[likeliest]
+        return found
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The accuracy."""
+        right = self.predict(X) == np.asarray(y)
+        return float(np.average(right, axis=0, weights=sample_weight).mean())
+
+
+class FrozenTransformerRegressor(RegressorMixin, FrozenEstimator):
+    __doc__ = f"A regression on a frozen pretrained transformer. {FrozenEstimator.__doc__}"
+
+    def _labels(self, y: np.ndarray, fitting: bool = False) -> np.ndarray:
+        y = y.astype(float)
+        if not np.isfinite(y).all():
+            raise InputError("Input y contains NaN or infinity.")
+        if fitting:
+            self.target_ = float(y.mean()), float(y.std()) or 1.0
+        mean, scale = self.target_
+        return ((y - mean) / scale).astype(np.float32).reshape(len(y), -1)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The expected number: (N,), or (N, T)."""
+        found: np.ndarray = self._logits(X)[..., 0].double().numpy()
+        found = found * self.target_[1] + self.target_[0]
+        return found[:, 0] if found.shape[1] == 1 else found

@@ -1,0 +1,146 @@
+"""Runs on examples in memory: trained in packs, used to predict, stored without the backbone."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from scipy import stats
+
+from ..backbones.weights import file_digest, find
+from ..files import FptError, read_json, write_atomic, write_json
+from ..spec import RunSpec, from_dict
+from ..tasks.datasets import Dataset
+from ..tasks.examples import Data, ExamplesTask, Sequences, batch
+from . import device as devices
+from .evaluation import EVAL_TOKENS
+from .loop import Loop
+from .model import backbone_identity, packable, with_parameters
+
+DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
+SHAPES = ("kind", "dim", "length", "reads", "classes")  # of a task, as a fitted run needs them
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained run: its spec, the shapes of its task, its trained parameters as a safetensors
+    file, and its learning curve."""
+
+    spec: RunSpec
+    shapes: Mapping[str, Any]
+    parameters: bytes = field(repr=False)
+    curve: Sequence[Mapping[str, float]] = field(default=(), repr=False)
+
+    @property
+    def task(self) -> ExamplesTask:
+        """The task of the run without its examples."""
+        dataset = Dataset("", json.loads(self.spec.data)["data"], dict)
+        return ExamplesTask(
+            name=self.spec.task, options={}, dataset=dataset, sizes={}, **self.shapes
+        )
+
+    def logits(self, inputs: Sequences, device: str) -> torch.Tensor:
+        """(N, R, classes) on the CPU, from inputs as the run was trained on."""
+        where, found = devices.choose(device), []
+        model = with_parameters(self.spec, self.task, self.parameters, where)
+        values, lengths = (
+            None if it is None else torch.from_numpy(it)[None].to(where)
+            for it in (inputs.values, inputs.lengths)
+        )
+        assert values is not None
+        size = max(1, EVAL_TOKENS // self.shapes["length"])
+        with torch.no_grad(), devices.autocast(where):
+            for first in range(0, len(inputs), size):
+                rows = slice(first, first + size)
+                ends = None if lengths is None else lengths[:, rows]
+                model.draws.first = first
+                found.append(model(batch(values[:, rows], values, ends))[0].float().cpu())
+        return torch.cat(found)
+
+    def save(self, folder: Path, description: Mapping[str, Any]) -> None:
+        """Write the trained parameters and, with the description, what they belong to."""
+        whole = {
+            "spec": self.spec.to_dict(),
+            "shapes": dict(self.shapes),
+            "parameters_digest": hashlib.sha256(self.parameters).hexdigest(),
+            "weights_digest": weights_digest(self.spec),
+            **description,
+        }
+        write_atomic(folder / PARAMETERS, self.parameters)
+        write_json(folder / DESCRIPTION, whole)
+
+
+def load(folder: Path) -> tuple[Fitted, dict[str, Any]]:
+    """What `Fitted.save` wrote, and its description. FptError if it is missing or damaged, or if
+    the weights of its backbone are others than those that it was trained on."""
+    found: dict[str, Any] = read_json(folder / DESCRIPTION)
+    try:
+        content = (folder / PARAMETERS).read_bytes()
+        spec = from_dict(found["spec"])
+        if hashlib.sha256(content).hexdigest() != found["parameters_digest"]:
+            raise ValueError(f"the digest of {PARAMETERS} is not the one that is stated")
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise FptError(f"{folder} holds no whole estimator ({error}); save it again.") from error
+    if found["weights_digest"] != weights_digest(spec):
+        raise FptError(
+            f"The weights {spec.weights!r} here are not those that {folder} was trained on."
+        )
+    return Fitted(spec, found["shapes"], content), found
+
+
+def weights_digest(spec: RunSpec) -> str | None:
+    return None if spec.weights is None else file_digest(find(spec.weights))
+
+
+def train(
+    specs: Sequence[RunSpec], task: ExamplesTask, device: str, progress: bool
+) -> list[Fitted]:
+    """Train runs on one task; those that share a backbone, batch and steps as one pack. FptError
+    for a run that diverged."""
+    packs: dict[object, list[RunSpec]] = {}
+    for spec in dict.fromkeys(specs):
+        alone = None if packable(spec) else spec.key
+        group = (backbone_identity(spec), spec.batch, spec.steps, spec.eval_every, alone)
+        packs.setdefault(group, []).append(spec)
+    shapes = {name: getattr(task, name) for name in SHAPES}
+    done = {}
+    for pack in packs.values():
+        loop = Loop(pack, task, devices.choose(device), quiet=not progress)
+        loop.run()
+        for index, (spec, seen) in enumerate(zip(pack, loop.progress, strict=True)):
+            if seen.status == "diverged":
+                raise FptError(f"Training diverged at a learning rate of {spec.lr:g}; lower it.")
+            content = loop.rows.stored(loop.selected[index], spec.trainable)
+            done[spec] = Fitted(spec, shapes, content, seen.curve)
+    return [done[spec] for spec in specs]
+
+
+@dataclass(frozen=True)
+class Control:
+    """The scores of a fitted backbone and of its random twin on the held-out examples, and the 95%
+    interval of the first minus the second. It reflects variation over these examples, not over
+    seeds; the parameters of both were chosen on them."""
+
+    score: float
+    random: float
+    low: float
+    high: float
+
+    def __repr__(self) -> str:
+        difference = f"{self.score - self.random:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
+        return f"{self.score:.3f}, random twin {self.random:.3f}, difference {difference}"
+
+
+def compared(own: Fitted, twin: Fitted, valid: Data, task: ExamplesTask, device: str) -> Control:
+    """A fitted run and its random twin on the held-out examples."""
+    targets = torch.from_numpy(valid[1])
+    scores = [task.correct(it.logits(valid[0], device), targets) for it in (own, twin)]
+    ours, theirs = (it.double().mean(1).numpy() for it in scores)
+    apart = ours - theirs
+    low = high = float(apart.mean())
+    if apart.std() > 0:
+        low, high = map(float, stats.ttest_1samp(apart, 0).confidence_interval())
+    return Control(float(ours.mean()), float(theirs.mean()), low, high)
