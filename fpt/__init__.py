@@ -12,13 +12,29 @@ from .files import FptError
 if TYPE_CHECKING:
     from .analysis.study import Study, section
     from .estimator import FrozenTransformer, FrozenTransformerRegressor
+    from .preprocessing import Patches
+    from .sections.arms import Arm, register_arm
+    from .tasks import own_task, register_task
 
-__all__ = ["FptError", "FrozenTransformer", "FrozenTransformerRegressor", "Study", "section"]
+LAZY = {
+    "Arm": "sections.arms",
+    "FrozenTransformer": "estimator",
+    "FrozenTransformerRegressor": "estimator",
+    "Patches": "preprocessing",
+    "Study": "analysis.study",
+    "own_task": "tasks",
+    "register_arm": "sections.arms",
+    "register_task": "tasks",
+    "section": "analysis.study",
+}
+__all__ = [
+    "Arm", "FptError", "FrozenTransformer", "FrozenTransformerRegressor", "Patches", "Study",
+    "own_task", "register_arm", "register_task", "section",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     """Import lazily what needs torch, so that commands without it start at once."""
-    for module in (".analysis.study", ".estimator"):
-        if name in __all__ and hasattr(found := import_module(module, __name__), name):
-            return getattr(found, name)
+    if name in LAZY:
+        return getattr(import_module(f".{LAZY[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,9 +9,12 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -152,8 +155,37 @@ def read_params(path: Path | None = None) -> dict[str, Any]:
     content = read_yaml(path)
     if not isinstance(content, dict):
         raise FptError(f"{path}: expected `profile` and one block per profile.")
-    check_names(path.name, content, ("profile", *PROFILES))
+    check_names(path.name, content, ("profile", "modules", *PROFILES))
     return content
+
+
+@cache
+def import_modules() -> None:
+    """Import the reader's own modules, which `modules` in params.yaml lists and which register
+    tasks and arms. They are found beside params.yaml too. FptError if one fails."""
+    names = read_params().get("modules", []) if PARAMS.exists() else []
+    if not isinstance(names, list):
+        raise FptError(
+            f"{PARAMS.name}: expected a list such as [my_task], found modules: {names!r}."
+        )
+    if names and str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))
+    for name in names:
+        try:
+            import_module(str(name))
+        except FptError:
+            raise
+        except Exception as error:
+            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise FptError(
+                f"{PARAMS.name}: the module {name!r} cannot be imported ({said})."
+            ) from error
+
+
+def check_free(what: str, name: str, taken: Container[str]) -> None:
+    """FptError if `name` is among those `taken`."""
+    if name in taken:
+        raise FptError(f"The {what} {name!r} exists already; register yours by another name.")
 
 
 def current_profile() -> str:

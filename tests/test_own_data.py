@@ -1,110 +1,99 @@
-"""Data of the reader's own: the task of docs/own-task.md, known by the content of its files."""
+"""Tasks and arms of the reader's own: the module of docs/own-task.md, known by its content."""
 
-import importlib.util
 import re
-import sys
+from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
-import torch
+import yaml
 from refusals import check_said, refusal
-from tiny import spec, task_of
 
-from fpt import tasks
-from fpt.files import PACKAGE
-from fpt.spec import RunSpec
-from fpt.tasks import datasets as data
-from fpt.tasks.datasets import data_note, own_data, prepared_path
-from fpt.tasks.sequences import end_to_end
-from fpt.training.loop import Loop
+from fpt import config, files, own_task, register_arm, register_task, tasks
+from fpt.analysis.study import section
+from fpt.sections import arms
+from fpt.training.train import Job, train
 
-SPLITS = {"train": 12, "valid": 4, "test": 4}
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "own-task.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def folder(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The page's module and its data; prepared data go to the folder of the test."""
-    monkeypatch.setattr(data, "PREPARED", tiny / "prepared")
-    text = (PACKAGE.parent / "docs/own-task.md").read_text(encoding="utf-8")
-    (module,) = re.findall(r'```python\n("""fpt/tasks/reviews\.py.*?)```', text, re.DOTALL)
-    (tiny / "reviews.py").write_text(module)
-    for split, count in SPLITS.items():
-        lines = (f"{n % 2}\t{'bad' if n % 2 else 'good'} number {n}\n" for n in range(count))
-        (tiny / f"reviews-{split}.tsv").write_text("".join(lines))
-    return tiny
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A checkout with the page's module, its data and its lines of params.yaml."""
+    (module,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    name = f"reviews_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(module)
+    write(tmp_path, 40)
+    params = yaml.safe_load((ROOT / "params.yaml").read_text()) | {"modules": [name]}
+    smoke = params["smoke"]
+    smoke["tasks"]["reviews"] = {"steps": 4, "eval_every": 2}
+    smoke["sections"]["transfer"] = [{"tasks": ["reviews"], "arms": ["fpt", "norms-only"]}]
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
+    monkeypatch.setattr(tasks, "REGISTRY", dict(tasks.REGISTRY))
+    monkeypatch.setattr(arms, "NAMED", dict(arms.NAMED))
+    monkeypatch.setattr(files, "PARAMS", tmp_path / "params.yaml")
+    monkeypatch.setattr(files, "ROOT", tmp_path)
+    monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
+    monkeypatch.setattr("fpt.records.REPORTS", tmp_path)
+    files.import_modules.cache_clear()
+    yield tmp_path
+    files.import_modules.cache_clear()
+    arms.arm.cache_clear()
 
 
-def registered(folder: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module as another process imports it, and its task by name."""
-    name = "fpt.tasks.reviews"
-    found = importlib.util.spec_from_file_location(name, folder / "reviews.py")
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setitem(tasks.REGISTRY, "reviews", module.reviews)
-    monkeypatch.setattr(tasks, "TASKS", (*tasks.REGISTRY,))
-    return module
+def write(folder: Path, count: int) -> None:
+    rows = {"label": [n % 2 for n in range(count)], "text": [f"number {n}" for n in range(count)]}
+    pd.DataFrame(rows).to_csv(folder / "reviews.csv", index=False)
 
 
-def test_the_readmes_task_trains_and_is_keyed_by_its_content(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registered(folder, monkeypatch)
-
-    def run_of_today() -> RunSpec:
-        lstm = {"backbone": "lstm-tiny", "trainable": ("input", "output", "recurrent")}
-        return spec("reviews", {}, steps=2, eval_every=1, batch=4, **lstm)
-
-    run = run_of_today()
-    loop = Loop([run], task_of(run), torch.device("cpu"))
-    assert loop.run()
-    assert loop.progress[0].metrics["test_items"] == SPLITS["test"]
-    before = task_of(run)
-    assert before.example("train", 1).text == "bad number 1"
-    assert before.floors() == {"majority": 0.5}
-    assert data_note(before) is None
-    assert before.needs is None
-
-    registered(folder, monkeypatch)
-    assert run_of_today().key == run.key
-
-    with (folder / "reviews-train.tsv").open("a") as file:
-        file.write("1\tone more\n")
-    registered(folder, monkeypatch)
-    edited = run_of_today()
-    after = task_of(edited)
-    assert edited.key != run.key
-    assert after.digest() != before.digest()
-    assert after.sizes["train"] == 13
-    assert len({prepared_path(task.dataset) for task in (before, after)}) == 2
-    assert len(list((folder / "prepared").glob("reviews-*.safetensors"))) == 2
+def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder: Path) -> None:
+    study = section("transfer", "smoke")
+    assert {run.arm for run in study.runs} == {"fpt", "norms-only"}
+    assert study.runs[0].spec.trainable != study.runs[-1].spec.trainable
+    job = Job(study.store, device="cpu", cache=folder)
+    (record,) = train([study.runs[0].spec], job)
+    assert record.metrics["test_items"] == 6
+    assert record.environment["data_digest"] == study.tasks["reviews"].digest()
+    assert not record.notes
+    write(folder, 41)
+    other = config.expand(config.load("smoke"), "transfer")
+    assert not {run.key for run in other} & set(study.keys)
 
 
-def test_data_that_cannot_be_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = registered(folder, monkeypatch)
-    (folder / "reviews-test.tsv").write_text("a line without a tab\n")
-    check_said(refusal(module.reviews), ["The data of 'reviews' cannot be read"])
-    (folder / "reviews-test.tsv").unlink()
-    check_said(refusal(module.reviews), ["'reviews' cannot be read", "reviews-test.tsv"])
+def test_a_name_is_registered_once(folder: Path) -> None:
+    section("transfer", "smoke")
+    said = refusal(lambda: register_task("reviews", lambda: own_task("a", "b", "c")))
+    check_said(said, ["The task 'reviews' exists already"])
+    said = refusal(lambda: register_arm(arms.NAMED["fpt"]))
+    check_said(said, ["The arm 'fpt' exists already"])
 
 
-def test_own_data_are_read_once_in_a_process() -> None:
-    built = iter([{"a": np.arange(3)}])
-
-    def build() -> data.Arrays:
-        return next(built)
-
-    one, two = own_data("mine", build), own_data("mine", build)
-    assert one is two
-    assert one.build()["a"].tolist() == [0, 1, 2]
+@pytest.mark.parametrize(("module", "said"), [("missing", "No module named"), ("a\nb", "")])
+def test_a_module_that_cannot_be_imported(folder: Path, module: str, said: str) -> None:
+    params = yaml.safe_load((folder / "params.yaml").read_text()) | {"modules": [module]}
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    check_said(refusal(lambda: config.load("smoke")), ["cannot be imported", said])
 
 
-@pytest.mark.parametrize(("token", "found"), [(256, "0 to 256"), (-1, "-1 to 3")])
-def test_tokens_that_do_not_fit_into_a_byte(token: int, found: str) -> None:
-    sequences = [np.array([0, 3]), np.array([token])]
-    said = refusal(lambda: end_to_end("train", sequences, np.zeros(2, np.uint8)))
-    check_said(said, ["split 'train'", f"from {found}", "have tokens from 0 to 255"])
+def test_tables_become_sequences(tmp_path: Path) -> None:
+    numbers = np.arange(60.0).reshape(20, 3)
+    frame = pd.DataFrame(numbers, columns=["a", "b", "c"]).assign(label=["x", "y"] * 10)
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    found = [own_task("mine", it, "label") for it in (tmp_path / "mine.csv", frame)]
+    found.append(own_task("mine", numbers, frame["label"]))
+    assert len({task.digest() for task in found}) == 1
+    task = found[0]
+    assert (task.kind, task.length, task.dim, task.classes) == ("vector", 3, 1, 2)
+    assert task.sizes == {"train": 14, "valid": 3, "test": 3}
+    assert task.floors()["majority"] <= 1
+    ragged = pd.DataFrame({"ids": [[1, 2, 3], [4]] * 10, "label": frame["label"]})
+    assert own_task("ids", ragged, "label").kind == "token"
+
+
+def test_data_that_cannot_be_read(tmp_path: Path) -> None:
+    check_said(
+        refusal(lambda: own_task("mine", tmp_path / "no.csv", "label")), ["'mine' cannot be"]
+    )
+    check_said(refusal(lambda: own_task("mine", np.zeros((4, 2)), [0, 1, 0, 1])), ["ten examples"])

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 
-from ..files import FptError
+from ..files import FptError, check_free, import_modules
 
 FROZEN = ("input", "layernorm", "output", "positions")  # what the paper trains around the backbone
 INSIDE = ("attention", "feedforward", "last-attention")  # groups of the backbone itself
@@ -91,7 +91,7 @@ class Arm:
     order: str = "given"  # of the tokens
 
 
-NAMED: Mapping[str, Arm] = {
+NAMED: dict[str, Arm] = {
     it.name: it
     for it in (
         Arm("fpt", "FPT (frozen, language)"),
@@ -145,10 +145,20 @@ ROLES = {
 SOURCES = {"language", *CORPORA, *(source for _, source in KINDS.values() if source)}  # of weights
 
 
+def register_arm(own: Arm) -> None:
+    """Make an arm of yours known by its name; for a module that `params.yaml` names under
+    `modules`. FptError if the name is taken."""
+    check_free("arm", own.name, NAMED)
+    NAMED[own.name] = own
+
+
 @cache
 def arm(name: str) -> Arm:
     """The arm of this name; FptError if the name is none."""
     found = NAMED.get(name) or _of_depth(name) or _of_parts(name) or _of_backbone(name)
+    if found is None:
+        import_modules()
+        found = NAMED.get(name)
     if found is None:
         near = get_close_matches(name, [*NAMED, *(f"fpt-{it}" for it in (*CORPORA, *KINDS))])
         hint = f"did you mean {' or '.join(near)}" if near else "see how names compose"

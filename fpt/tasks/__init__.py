@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..files import check_names
+from ..files import check_free, check_names, import_modules
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
 from .images import cifar10, cifar10_lra, digits, mnist
 from .listops import listops
+from .own import own_task
 from .proteins import homology
 from .text import authors, english, glue
 
@@ -24,12 +25,21 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "english": english,
     "glue": glue,
 }
-TASKS = tuple(REGISTRY)
+TASKS = tuple(REGISTRY)  # those of this package
+
+
+def register_task(name: str, factory: Callable[..., Task]) -> None:
+    """Make `factory`, which takes the task's options, known as `name`; for a module that
+    `params.yaml` names under `modules`. FptError if the name is taken."""
+    check_free("task", name, REGISTRY)
+    REGISTRY[name] = factory
 
 
 def get_task(name: str, **options: Any) -> Task:
     """The task `name` with its options; reads no data. FptError for a wrong name or option."""
-    check_names("task", [name], TASKS)
+    if name not in REGISTRY:
+        import_modules()
+    check_names("task", [name], REGISTRY)
     return REGISTRY[name](**options)
 
 
@@ -39,4 +49,6 @@ def shown_tasks(names: Iterable[str] = TASKS) -> dict[str, Task]:
     return {name: get_task(name, **short.get(name, {})) for name in names}
 
 
-__all__ = ["TASKS", "Batch", "Example", "Task", "get_task", "shown_tasks"]
+__all__ = [
+    "TASKS", "Batch", "Example", "Task", "get_task", "own_task", "register_task", "shown_tasks"
+]  # fmt: skip

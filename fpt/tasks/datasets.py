@@ -5,7 +5,7 @@ their digest whenever it reads the file, and keeps them on the device that train
 
 The committed `data/manifest.json` lists source, licence, digest and trivial baselines of the data
 that the records of this project were made with. Other data are used too, and the record says so.
-A reader's own data are identified by their content (`own_data`).
+A reader's own data are identified by their content (`fpt.tasks.own`).
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
-from ..files import DATA, PREPARED, FptError, lock, read_json, set_aside, write_atomic
+from ..files import DATA, PREPARED, lock, read_json, set_aside, write_atomic
 from .sources import Repository
 
 log = logging.getLogger("fpt")
@@ -45,21 +45,6 @@ def hub_dataset(
     version of that code, and `more` also belongs to the identity."""
     source = {"source": repository.name, "revision": repository.revision}
     return Dataset(f"{name}-v{preparation}", {**source, "preparation": preparation, **more}, build)
-
-
-@cache
-def own_data(name: str, build: Callable[[], Arrays]) -> Dataset:
-    """A data set of the reader's own, identified by its content: edited data are another data set,
-    with another prepared file and other keys of runs.
-
-    Calls `build` at once, and only once per process. FptError if the data cannot be read.
-    """
-    try:
-        arrays = build()
-    except (OSError, ValueError) as error:
-        raise FptError(f"The data of {name!r} cannot be read ({error}).") from error
-    digest = arrays_digest(arrays)
-    return Dataset(f"{name}-{digest[:16]}", {"source": "own", "digest": digest}, lambda: arrays)
 
 
 def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:

@@ -1,0 +1,35 @@
+"""What turns arrays into sequences before `fpt.FrozenTransformer`, for scikit-learn's pipelines."""
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from .tasks.examples import InputError
+
+
+class Patches(TransformerMixin, BaseEstimator):
+    """Images (N, H, W) or (N, H, W, C) as sequences of square patches, from left to right and from
+    top to bottom: (N, H * W / size², size² * C). InputError if `size` does not divide H and W."""
+
+    def __init__(self, size: int = 4) -> None:
+        self.size = size
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Nothing is learned."""
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The patches of each image."""
+        images, size = np.asarray(X), self.size
+        if images.ndim not in (3, 4) or any(side % size for side in images.shape[1:3]):
+            raise InputError(
+                f"Images (N, H, W) or (N, H, W, C) whose sides are multiples of {size} can be cut; "
+                f"X has shape {images.shape}."
+            )
+        count, height, width = images.shape[:3]
+        cut = images.reshape(count, height // size, size, width // size, size, -1)
+        return cut.swapaxes(2, 3).reshape(count, height * width // size**2, -1)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
