@@ -82,6 +82,7 @@ class Finding:
 
     @property
     def n_text(self) -> str:
+        """`n = 12 and 12` backbones, or `17 corpora`."""
         if self.claim.measure == "predicts":
             return f"{len(self.n)} corpora"
         return "n = " + " and ".join(str(count) for count in self.n.values())
