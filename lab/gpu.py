@@ -73,7 +73,7 @@ in about {own_minutes:.0f} minutes; [Corpora](corpora.md) says how to build the 
 
 A run that several sections show counts in the first of them.
 
-| section | runs | EFLOPs | hours | USD |
+| section | runs | hours | USD | EFLOPs |
 |---|--:|--:|--:|--:|
 {sections}
 
@@ -195,8 +195,8 @@ def page() -> str:
         own=len(own),
         own_minutes=60 * sum(map(pretraining_hours, own)),
         sections="\n".join(
-            f"| {it.Index} | {it.runs:,.0f} | {it.EFLOPs:,.0f} | {it.hours:,.0f} | "
-            f"{it.hours * PRICE:,.0f} |"
+            f"| {it.Index} | {it.runs:,.0f} | {it.hours:,.0f} | {it.hours * PRICE:,.0f} | "
+            f"{it.EFLOPs:,.0f} |"
             for it in sections.itertuples()
         ),
         tasks="\n".join(

@@ -16,7 +16,7 @@ def on_page_markdown(markdown: str, **site: Any) -> str:
     """A hook of MkDocs: what `fpt VERB --help` prints, in the place of MARK."""
     if MARK not in markdown:
         return markdown
-    os.environ["COLUMNS"] = "80"  # the width of the help
+    os.environ["COLUMNS"] = "64"  # the width of the help
     (verbs,) = (it for it in parser()._actions if isinstance(it, argparse._SubParsersAction))
     parts = [
         f"## fpt {name}\n\n```text\n{verb.format_help()}```" for name, verb in verbs.choices.items()

@@ -24,12 +24,12 @@ INSTEAD = {
     r"^make ": "make -n: it installs, or takes minutes",
     r"^\S*dvc ": "parsed by DVC: it renders all notebooks; test_pipeline.py executes it",
     r"^#!/bin/bash|^apiVersion|--ray": "parsed: it needs a cluster; test_ray.py has one of Ray",
+    r"^\S+:( |\n)": "parsed: it is a part of a file",
     r"^\S*fpt .*--device cuda": "with --device cpu: there may be no GPU",
     r"^\S*fpt .*--profile (lab|paper)": "on a small profile: it takes hours or a GPU",
     r"mine@40960": "with 4,096 tokens instead of 40,960: it takes a minute",
     r"hf_hub_download": "with a local file of two rows: it needs the hub",
     r"^\"\"\"fpt/tasks/": "parsed: it is a module of the package; test_own_data.py trains it",
-    r"^\S+:( |\n)": "parsed: it is a part of a file",
 }
 
 
