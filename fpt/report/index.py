@@ -82,8 +82,6 @@ def opening(path: Path) -> tuple[str, str]:
 
 
 def figure(folder: Path, section: str, name: str, text: str) -> Iterator[str]:
-    """A figure of a section as Markdown, with `text` for those who do not see it; nothing if it was
-    not drawn."""
     path = folder / "figures" / section / f"{name}.png"
     if path.exists():
         yield f"![{text}]({path.relative_to(folder).as_posix()})"
