@@ -22,7 +22,7 @@ export PYTHONUNBUFFERED := 1
 # Tests side by side: as many as there are cores, each file in one process.
 PARALLEL := -n auto --dist loadfile
 
-.PHONY: help setup reproduce test faults notebooks data constraints clean
+.PHONY: help setup reproduce test docs faults notebooks data constraints clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -63,6 +63,10 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m mypy
 	$(PY) -m pytest $(PARALLEL)
 	$(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks
+
+docs: setup  ## build the site of docs/ into site/, without a network
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+	@echo "docs: open site/index.html ($(VENV)/bin/mkdocs serve shows it with a search box)"
 
 faults: setup  ## let 120 real processes meet a fault and write docs/faults.md
 	@$(PY) lab/faults.py --trials 120 --write docs/faults.md

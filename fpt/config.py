@@ -54,6 +54,7 @@ class Run:
 
     @property
     def key(self) -> str:
+        """The key of the run's specification."""
         return self.spec.key
 
 

@@ -42,6 +42,7 @@ class Record:
 
     @property
     def key(self) -> str:
+        """The key of the run, which names its file."""
         return self.spec.key
 
 
@@ -101,9 +102,11 @@ class Store:
         self.folder = folder
 
     def path(self, key: str) -> Path:
+        """The file of the record `key`, whether it is there or not."""
         return self.folder / f"{key}.json"
 
     def parameters_path(self, key: str) -> Path:
+        """The file of the trained parameters of the run `key`, whether they are kept or not."""
         return self.folder / f"{key}.safetensors"
 
     def keys(self) -> set[str]:

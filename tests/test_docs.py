@@ -2,6 +2,9 @@
 
 import argparse
 import re
+import subprocess
+import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,22 +12,10 @@ import pytest
 from fpt.__main__ import parser
 
 ROOT = Path(__file__).parents[1]
-PAGES = [
-    *(ROOT / name for name in ("README.md", "benchmarks/README.md", "data/README.md")),
-    *sorted((ROOT / "docs").glob("*.md")),
-]
-MADE = ("data/prepared", "data/backbones", "data/corpora", "reports/smoke")  # not committed
+PAGES = sorted({*ROOT.glob("*.md"), *ROOT.glob("*/README.md"), *ROOT.glob("docs/**/*.md")})
+# Not committed.
+MADE = ("data/prepared", "data/backbones", "data/corpora", "reports/smoke", "reports/paper")
 every_page = pytest.mark.parametrize("page", PAGES, ids=lambda it: str(it.relative_to(ROOT)))
-
-
-def blocks(page: Path) -> list[str]:
-    """The lines of the blocks of code."""
-    text = page.read_text()
-    return re.findall(r"^    .+", text, re.MULTILINE) + [
-        line
-        for block in re.split(r"^```.*$", text, flags=re.MULTILINE)[1::2]
-        for line in block.splitlines()
-    ]
 
 
 def inline(page: Path) -> list[str]:
@@ -34,13 +25,15 @@ def inline(page: Path) -> list[str]:
 
 
 @every_page
-def test_commands_and_their_options_are_there(page: Path) -> None:
+def test_commands_their_options_and_targets_of_make_are_there(page: Path) -> None:
     (verbs,) = (it for it in parser()._actions if isinstance(it, argparse._SubParsersAction))
-    for text in blocks(page) + inline(page):
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for text in inline(page):
         for verb, rest in re.findall(r"(?:^|bin/| )fpt ([a-z]+)((?: [^#]*)?)", text.strip()):
             assert verb in verbs.choices, text
             options = set(re.findall(r"(?<=[ \[])--[a-z-]+", rest))
             assert options <= set(verbs.choices[verb]._option_string_actions), text
+        assert set(re.findall(r"^make ([a-z]+)", text)) <= set(targets), text
 
 
 @every_page
@@ -52,9 +45,12 @@ def test_files_are_there(page: Path) -> None:
         assert link.startswith("http") or (page.parent / link).exists(), link
 
 
-@every_page
-def test_make_has_the_targets_named(page: Path) -> None:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for text in blocks(page) + inline(page):
-        for target in re.findall(r"^make ([a-z]+)", text):
-            assert target in targets, text
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True)
+    html = "".join(page.read_text() for page in tmp_path.rglob("*.html"))
+    assert not re.search(r"<(script|img|link)[^>]*(src|sheet\"? href)=\"?(https?:)?//", html)
+
+
+def test_the_page_of_costs_is_of_these_parameters() -> None:
+    assert (ROOT / "docs/gpu.md").read_text() == import_module("lab.gpu").page()

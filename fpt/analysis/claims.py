@@ -94,6 +94,7 @@ class Finding:
 
     @property
     def n_text(self) -> str:
+        """`n = 12 and 12` backbones, or `17 corpora`."""
         if self.claim.measure == "predicts":
             return f"{len(self.n)} corpora"
         if len(counts := {*self.n.values()}) == 1:

@@ -52,11 +52,12 @@ class Study:
 
     @property
     def folder(self) -> Path:
-        """`reports/<profile>`."""
+        """The folder of the report, `reports/<profile>`."""
         return REPORTS / self.profile.name
 
     @cached_property
     def store(self) -> Store:
+        """Where the records of the profile are."""
         return store(self.profile.name)
 
     @property
@@ -71,6 +72,7 @@ class Study:
 
     @property
     def arms(self) -> list[str]:
+        """The names of the arms, in the order of `params.yaml`."""
         return list(dict.fromkeys(run.arm for run in self.runs))
 
     @cached_property
@@ -98,14 +100,16 @@ class Study:
         }
 
     def part(self, tasks: Collection[str], arms: Collection[str] | None = None) -> "Study":
-        """The study with the runs on some tasks, or of some arms on them, and no others."""
+        """The study with the runs on `tasks` alone and, if `arms` are given, of these alone."""
         runs = [run for run in self.runs if run.task in tasks and (arms is None or run.arm in arms)]
         return replace(self, runs=tuple(runs))
 
     def records(self) -> dict[str, Record]:
+        """The records that are there, by key."""
         return self.store.read_all(self.keys, self.keep)
 
     def missing(self) -> list[Run]:
+        """The runs without a record."""
         present = self.records()
         return [run for run in self.runs if run.key not in present]
 

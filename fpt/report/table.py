@@ -34,6 +34,7 @@ class Table:
         return zip(self.shown.index, self.shown.to_numpy().tolist(), strict=True)
 
     def markdown(self) -> str:
+        """The table as Markdown, with its title above and its caption and notes below."""
         head = ["", *map(str, self.shown.columns)]
         rows = [[str(name), *map(str, row)] for name, row in self._rows()]
         lines = [head, ["---", *["---:"] * len(self.shown.columns)], *rows]

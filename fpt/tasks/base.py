@@ -155,12 +155,15 @@ class FiniteTask(Task):
     def train_batch(
         self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
+        """Training batch number `step` (from 0) of the runs `seeds`, each in its own order."""
         return self.examples("train", order(self.sizes["train"], seeds, step, size), device)
 
     def source(self) -> dict[str, Any]:
+        """Source, revision and preparation version of the data set, as JSON."""
         return self.dataset.source
 
     def digest(self) -> str:
+        """SHA-256 of the arrays of the data set."""
         return dataset_digest(self.dataset)
 
     def floors(self) -> dict[str, float]:

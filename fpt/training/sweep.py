@@ -55,6 +55,7 @@ def packs(specs: Iterable[RunSpec], max_runs: int = MAX_RUNS, apart: Apart = Non
 
 
 def tokens_of_step(spec: RunSpec) -> int:
+    """Tokens of one run in one training step."""
     return spec.batch * task_of(spec).length
 
 

@@ -46,6 +46,7 @@ class Job:
 
 
 def task_of(spec: RunSpec) -> Task:
+    """The task of a run, with its options; reads no data."""
     return get_task(spec.task, **spec.options)
 
 
