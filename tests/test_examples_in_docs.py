@@ -29,8 +29,11 @@ INSTEAD = {
     r"^\S*fpt .*--profile (lab|paper)": "on a small profile: it takes hours or a GPU",
     r"mine@40960": "with 4,096 tokens instead of 40,960: it takes a minute",
     r"hf_hub_download": "with a local file of two rows: it needs the hub",
-    r"^\"\"\"fpt/tasks/": "parsed: it is a module of the package; test_own_data.py trains it",
+    r"^\"\"\"reviews.py": "parsed: it is a module of the reader's; test_own_data.py trains it",
 }
+
+
+SEEN: dict[str, object] = {}  # what earlier blocks of Python have defined
 
 
 def examples() -> Iterator[tuple[str, str, str]]:
@@ -77,7 +80,7 @@ def perform(language: str, text: str) -> None:
 
     from fpt.__main__ import main, parser
 
-    for command in re.findall("(?:^|[ /])fpt ([a-z].*)", text, re.M):
+    for command in re.findall("(?:^|[ /])fpt ([a-z].*)", text * (language != "python"), re.M):
         parser().parse_args(shlex.split(command, comments=True))
     parsed = instead(text).startswith("parsed")
     text = text.replace("mine@40960", "mine@4096").replace("cuda", "cpu")
@@ -85,7 +88,7 @@ def perform(language: str, text: str) -> None:
     assert language != "yaml" or yaml.safe_load(text)
     if language == "python" and not parsed:
         Path("block.py").write_text(text)
-        runpy.run_path("block.py", run_name="__main__")
+        SEEN.update(runpy.run_path("block.py", SEEN, "__main__"))
     elif first == "make":
         subprocess.run(["make", "-n", *words], cwd=ROOT, check=True, stdout=sys.stderr)
     elif first.endswith("dvc"):
