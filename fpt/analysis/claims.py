@@ -85,7 +85,9 @@ class Finding:
     @property
     def in_numbers(self) -> str:
         """Effect, n and verdict, within a sentence."""
-        return f"{self.effect_text} ({self.n_text}; {self.label})"
+        gated = self.label == "undecided" and self.adjusted < ALPHA
+        because = f", since {self.reason.partition(';')[0]}" if gated else ""
+        return f"{self.effect_text} ({self.n_text}; {self.label}{because})"
 
     @property
     def is_judged(self) -> bool:
