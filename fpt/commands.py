@@ -9,6 +9,7 @@ from typing import Any
 
 from . import config
 from .analysis.claims import LAB
+from .analysis.headlines import write_headlines
 from .analysis.study import Study, section
 from .backbones import backbone
 from .backbones.weights import local_folder
@@ -94,6 +95,8 @@ def run(args: argparse.Namespace) -> None:
     every = there.digests(sorted(there.keys())) if args.profile == LAB else {}
     for part in parts:
         part.write_index(every if part.declared.claims else {})
+    if args.all:
+        write_headlines(parts)
 
 
 def tasks(args: argparse.Namespace) -> None:
