@@ -4,6 +4,7 @@
 missing, if the profile allows it, and its `results()` are one tidy row per run.
 """
 
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from .files import FptError
@@ -20,4 +21,10 @@ def __getattr__(name: str) -> Any:
         from .analysis import study
 
         return getattr(study, name)
+    if name == "__version__":
+        return version("fpt")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
