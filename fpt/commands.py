@@ -149,7 +149,8 @@ def verify(args: argparse.Namespace) -> int:
     if not states:
         raise failed[-1]
     same, other = states.count(True), states.count(False)
-    print(f"{same} match, {other} differ, {len(failed) - 1} could not be checked")
+    reason = f", such as: {failed[-1]}" if failed[1:] else ""
+    print(f"{same} match, {other} differ, {len(failed) - 1} could not be checked{reason}")
     return int(other > 0)
 
 

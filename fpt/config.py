@@ -71,6 +71,9 @@ class Profile:
     arms: Mapping[str, Mapping[str, Any]]
     sections: Mapping[str, tuple[Mapping[str, Any], ...]]  # blocks of tasks by arms
 
+    def __repr__(self) -> str:
+        return f"<Profile {self.name}>"
+
     @property
     def backbone(self) -> str:
         """The transformer that most arms share."""
