@@ -22,7 +22,7 @@ export PYTHONUNBUFFERED := 1
 # Tests side by side: as many as there are cores, each file in one process.
 PARALLEL := -n auto --dist loadfile
 
-.PHONY: help setup reproduce test docs faults notebooks data constraints clean
+.PHONY: help setup reproduce test docs faults notebooks data constraints clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -83,3 +83,8 @@ constraints: setup  ## write constraints.txt anew from .venv (after changing pyp
 
 clean:  ## remove .venv and the tools' caches; records and reports stay
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+distclean: clean  ## remove what setup and reproduce made: also data, caches, the smoke report, dvc.lock
+	rm -rf .cache runs dvc_plots dvc.lock .dvc/cache .dvc/tmp data/prepared data/backbones reports/smoke
+	rm -rf reports/*/notebooks/*.ipynb reports/*/index reports/*/metrics.json reports/*/curves.csv
+	find . -name __pycache__ -prune -exec rm -rf {} +

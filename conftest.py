@@ -17,6 +17,7 @@ NOT_COMPARED = ("text/html", "text/markdown")  # of outputs: the same is there a
 def pytest_configure(config: pytest.Config) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["MPLBACKEND"] = "Agg"
+    os.environ["TQDM_DISABLE"] = "1"  # or a notebook's bars are outputs
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if "PYTEST_XDIST_WORKER" in os.environ:  # has the environment of the process that began it
         return

@@ -5,6 +5,7 @@ missing, if the profile allows it, and its `results()` are one tidy row per run.
 """
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from .files import FptError
@@ -37,4 +38,10 @@ def __getattr__(name: str) -> Any:
     """Import lazily what needs torch, so that commands without it start at once."""
     if name in LAZY:
         return getattr(import_module(f".{LAZY[name]}", __name__), name)
+    if name == "__version__":
+        return version("fpt")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -5,6 +5,7 @@ Torch is loaded only by the verbs that need it (`fpt.commands`).
 """
 
 import argparse
+import json
 import math
 import os
 import re
@@ -13,10 +14,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from .files import PROFILES, FptError, check_names, current_profile
+from .files import PROFILES, FptError, check_names, current_profile, instead
 from .records import store
 
 
@@ -44,15 +46,25 @@ def seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
+def setting(text: str) -> tuple[str, Any]:
+    """`lr=0.01`, its value in JSON."""
+    name, _, value = text.partition("=")
+    return name, json.loads(value)
+
+
 class Parser(argparse.ArgumentParser):
     """Reports a mistake in one line, without the usage above it."""
 
     def error(self, message: str) -> NoReturn:
+        if wrong := re.fullmatch(r"(.*): invalid choice: '(.*)' \(choose from (.*)\)", message):
+            names = re.findall("[^', ]+", wrong[3])
+            message = f"{wrong[1]}: {wrong[2]!r} is not known{instead(wrong[2], names)}"
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def parser() -> argparse.ArgumentParser:
     top = Parser("fpt", description="Pretrained transformers as universal computation engines.")
+    top.add_argument("--version", action="version", version=f"fpt {version('fpt')}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
     devices, pipeline = ("auto", "cpu", "cuda"), "only on the profile's train_on"
     budget = "such as 9m; a later call goes on"
@@ -74,6 +86,10 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--seed", action="append", type=int, default=[], help="repeatable")
     only = "an arm or a task; repeatable"
     run.add_argument("--only", action="append", default=[], metavar="NAME", help=only)
+    other = "such as lr=0.01; such runs are no part of the report; repeatable"
+    run.add_argument("--set", action="append", type=setting, default=[], help=other)
+    run.add_argument("--dry-run", action="store_true", help="only list what is missing")
+    run.add_argument("--track", metavar="TRACKER", help="tensorboard or mlflow[:FOLDER]")
     run.add_argument("--budget", type=seconds, default=math.inf, metavar="TIME", help=budget)
     run.add_argument("--shard", metavar="I/N", help="this part of the packs only")
     run.add_argument("--device", default="auto", choices=devices)
@@ -83,6 +99,8 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
     run.add_argument("--gpus", type=float, default=1.0, help="part of a GPU per pack, with --ray")
     run.add_argument("--pipeline", action="store_true", help=pipeline)
+
+    verb("show", "Print a section's main table.").add_argument("section", metavar="SECTION")
 
     merge = verb("merge", "Take over records that were made elsewhere.")
     merge.add_argument("folder", metavar="DIR")

@@ -5,30 +5,34 @@ import math
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from . import config
 from .analysis.claims import LAB
+from .analysis.headlines import write_headlines
+from .analysis.status import left
 from .analysis.study import Study, section
 from .backbones import backbone
 from .backbones.weights import local_folder
 from .config import Run
 from .files import PREPARED, FptError, check_names
 from .pretraining import ensure
+from .report.table import main_table
 from .sections.arms import FROZEN
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks
 from .tasks.manifest import parse_task, prepare
 from .training import device as devices
-from .training import sweep
 from .training.flops import parameter_counts
 from .training.ray_executor import Cluster
+from .training.trackers import tracker
 from .training.verify import retested, retrained
 
 
-def sections_of(profile: str, name: str | None = None) -> list[Study]:
+def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[Study]:
     names = [name] if name else list(config.load(profile).sections)
-    return [section(each, profile) for each in names]
+    return [section(each, profile, **settings) for each in names]
 
 
 def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> list[Run]:
@@ -70,30 +74,44 @@ def run(args: argparse.Namespace) -> None:
     if not 0 < args.gpus <= 1:
         raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
     end = time.monotonic() + args.budget
-    parts = sections_of(args.profile, args.section)
+    parts = sections_of(args.profile, args.section, **dict(args.set))
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
+    them = replace(parts[0], runs=tuple(runs))
+    if args.dry_run:
+        print(left(them, args.max_runs) or "Nothing is missing.")
+        return
     if args.pipeline and not parts[0].may_train(args.device):
         allowed = " or ".join(parts[0].profile.train_on)
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")
     else:
-        made = sweep.run(
-            [run.spec for run in runs],
-            parts[0].store,
-            keep={run.key for run in runs if run.keep},
+        made = them.train_anyway(
             device=args.device,
             budget=end - time.monotonic(),
             part=args.shard,
             workers=args.workers,
             max_runs=args.max_runs,
-            apart=config.sections_of(parts[0].profile),
             cluster=Cluster(args.ray, args.workers, args.gpus) if args.ray else None,
+            tracker=tracker(args.track) if args.track else None,
         )
-        print(f"{made} new records in {parts[0].store.folder}")
+        print(f"{made} new records in {them.store.folder}")
+        for part in () if args.pipeline else parts:
+            if here := tuple(run for run in part.runs if run in runs):
+                print(f"\n{main_table(replace(part, runs=here))}")
+        print(left(them, args.max_runs))
     # A verdict is corrected for all registered claims, so a page that has one reads every record.
     there = parts[0].store
     every = there.digests(sorted(there.keys())) if args.profile == LAB else {}
-    for part in parts:
+    for part in () if args.set else parts:
         part.write_index(every if part.declared.claims else {})
+    if args.all and not args.set:
+        write_headlines(parts)
+
+
+def show(args: argparse.Namespace) -> None:
+    study = section(args.section, args.profile)
+    if not study.runs:
+        raise FptError(f"Section {study.name!r} has no runs, and so no table.")
+    print(main_table(study))
 
 
 def tasks(args: argparse.Namespace) -> None:
@@ -131,7 +149,8 @@ def verify(args: argparse.Namespace) -> int:
     if not states:
         raise failed[-1]
     same, other = states.count(True), states.count(False)
-    print(f"{same} match, {other} differ, {len(failed) - 1} could not be checked")
+    reason = f", such as: {failed[-1]}" if failed[1:] else ""
+    print(f"{same} match, {other} differ, {len(failed) - 1} could not be checked{reason}")
     return int(other > 0)
 
 

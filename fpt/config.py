@@ -72,6 +72,9 @@ class Profile:
     arms: Mapping[str, Mapping[str, Any]]
     sections: Mapping[str, tuple[Mapping[str, Any], ...]]  # blocks of tasks by arms
 
+    def __repr__(self) -> str:
+        return f"<Profile {self.name}>"
+
     @property
     def backbone(self) -> str:
         """The transformer that most arms share."""
@@ -261,12 +264,14 @@ def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:
     return {key: tuple(name for name in keys if key in keys[name]) for key in every}
 
 
-def expand(profile: Profile, section: str) -> list[Run]:
+def expand(profile: Profile, section: str, changed: Mapping[str, Any] | None = None) -> list[Run]:
     """Every run that a section's tables can have, in the order of its blocks, tasks, arms, rates
-    and seeds."""
+    and seeds; with settings that are `changed` in every block, where a rate takes the place of
+    those that the block searches."""
     check_names("section", [section], profile.sections)
-    runs = []
-    for block in profile.sections[section]:
+    changed, runs = changed or {}, []
+    for given in profile.sections[section]:
+        block = {**given, **({"lrs": (), "search": ()} if "lr" in changed else {}), **changed}
         settings = {key: value for key, value in block.items() if key in SETTINGS}
         search = block.get("search", ())
         runs += [

@@ -1,8 +1,9 @@
 """Paths, atomic files and locks, YAML and params.yaml, and the one exception that users see.
 
 papermill runs a notebook in the caller's directory, nbval in the notebook's own, so no path is
-relative. The root is the checkout that holds the package, or `FPT_ROOT` if the package is installed
-apart from a checkout. A reader of a file sees its old content or its new, never half of it.
+relative. The root is the checkout that holds the package, or if the package is installed apart
+from a checkout, `FPT_ROOT` or the working directory. A reader of a file sees its old content or
+its new, never half of it.
 """
 
 import json
@@ -24,7 +25,8 @@ from filelock import FileLock, Timeout
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
 try:
-    ROOT = Path(os.environ.get("FPT_ROOT", PACKAGE.parent)).resolve()
+    HERE = PACKAGE.parent if (PACKAGE.parent / "params.yaml").exists() else Path.cwd()
+    ROOT = Path(os.environ.get("FPT_ROOT", HERE)).resolve()
 except FileNotFoundError as error:
     raise SystemExit("fpt: The working directory is gone, so FPT_ROOT must be absolute.") from error
 DATA = ROOT / "data"

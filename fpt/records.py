@@ -33,10 +33,10 @@ class Record:
     spec: RunSpec
     status: Status
     metrics: dict[str, float]
-    curve: list[dict[str, float]]
-    cost: dict[str, float]
-    environment: dict[str, Any]
-    pack: list[str]  # keys of the runs that were trained together
+    curve: list[dict[str, float]] = field(repr=False)
+    cost: dict[str, float] = field(repr=False)
+    environment: dict[str, Any] = field(repr=False)
+    pack: list[str] = field(repr=False)  # keys of the runs that were trained together
     notes: list[str] = field(default_factory=list)
     parameters: str | None = None  # SHA-256 of the file of parameters, None if none are kept
 

@@ -57,6 +57,10 @@ class RunSpec:
         """Every option of the task."""
         return json.loads(self.data)["options"]
 
+    def __repr__(self) -> str:
+        shown = f"{self.task}, {self.init} {self.backbone}, lr {self.lr:g}, seed {self.seed}"
+        return f"<RunSpec {self.key}: {shown}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Every field, as JSON values."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 from processes import lives, until, workers_of
@@ -24,6 +25,7 @@ from fpt.__main__ import main, seconds
 from fpt.config import expand, load
 from fpt.files import PACKAGE, FptError
 from fpt.records import Store
+from fpt.sections import declared
 from fpt.tasks import TASKS
 from fpt.training.flops import planned_flops
 
@@ -78,7 +80,8 @@ def project(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def enter(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes `root` the project of this process."""
     monkeypatch.setattr("fpt.files.PARAMS", root / "params.yaml")
-    monkeypatch.setattr("fpt.files.CACHE", root / ".cache")
+    for module in ("fpt.files", "fpt.analysis.study"):
+        monkeypatch.setattr(f"{module}.CACHE", root / ".cache")
     monkeypatch.setattr(records, "REPORTS", root / "reports")
     monkeypatch.setattr("fpt.analysis.study.REPORTS", root / "reports")
     for module in ("fpt.tasks.datasets", "fpt.commands"):
@@ -126,6 +129,14 @@ def test_run_trains_a_section_once(fpt: Cli, project: Path) -> None:
     before = files_of(project / "reports")
     assert fpt("run", "--all")[:2] == (0, out.replace("12", "0", 1))
     (project / "reports/smoke/index/tasks.json").unlink()  # of the section without runs
+    assert re.search(r"^Frozen random .*\(2\)", out, re.MULTILINE)
+    metrics = json.loads((project / "reports/smoke/metrics.json").read_text())
+    assert list(metrics["transfer"]) == ["fpt - random"]
+    curves = pd.read_csv(project / "reports/smoke/curves.csv")
+    assert set(curves["panel"]) == {"transfer: bit-xor", "transfer: bit-memory"}
+    assert len(curves) == 2 * 2 * 4  # tasks, arms, evaluations; means over seeds
+    for name in ("metrics.json", "curves.csv"):  # what DVC compares, of all sections at once
+        (project / "reports/smoke" / name).unlink()
     assert files_of(project / "reports") == before
 
 
@@ -151,10 +162,13 @@ def read(store: Store) -> list[records.Record]:
 
 
 def test_a_budget_stops_and_a_later_call_goes_on(fpt: Cli, project: Path) -> None:
-    assert fpt("run", "transfer", "--budget", "0")[:2] == (
-        0,
-        f"0 new records in {store_of(project).folder}\n",
-    )
+    code, out, _ = fpt("run", "transfer", "--budget", "0")
+    assert (code, out.startswith(f"0 new records in {store_of(project).folder}\n")) == (0, True)
+    missing = r"12 runs in \d+ packs are missing: cost unknown: no run was measured yet\n"
+    assert re.search(missing + "  fpt on bit-xor: 2\n", out)
+    before = files_of(project)
+    assert re.match(missing, fpt("run", "transfer", "--dry-run")[1])
+    assert files_of(project) == before
     index = json.loads((project / "reports/smoke/index/transfer.json").read_text())
     assert set(index.values()) == {None}
     assert fpt("run", "transfer", "--budget", "9m", "--only", "random")[1].startswith("4 new")
@@ -200,8 +214,9 @@ def test_status(fpt: Cli, project: Path) -> None:
     assert first.key not in found["missing_keys"]
     assert 0 < found["hours_left"] < 1
     text = fpt("status")[1]
-    assert re.search(r"transfer +4 of 12 runs, 1 diverged, 0\.0 h left at the measured", text)
+    assert re.search(r"transfer +4 of 12 runs, 1 diverged, 1 min left at the measured", text)
     assert re.search(r"tasks +0 of 0 runs$", text, re.MULTILINE)
+    assert re.search(r"all +4 of 12 runs, 1 diverged, 1 min left", text)
     assert re.search(r"T2 +random +bit-memory 2/2, bit-xor 2/2, listops no runs,", text)
 
 
@@ -221,6 +236,25 @@ def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt: Cli, project: Path) 
         for spec in missing
     )
     assert row["hours_left"] == pytest.approx(expected / 3600)
+
+
+def test_other_settings_are_no_part_of_the_report(fpt: Cli, project: Path) -> None:
+    command = ("run", "transfer", "--set", "lr=0.5", "--set", "steps=6", "--only", "bit-xor")
+    code, out, _ = fpt(*command)
+    assert (code, out.startswith("6 new records in ")) == (0, True)
+    assert "FPT (frozen, language) − Frozen random" in out
+    assert fpt(*command)[1].startswith("0 new records in ")
+    assert not (project / "reports").exists()
+    made = read(Store(project / ".cache/trials/smoke/records"))
+    assert {(it.spec.lr, it.spec.steps, it.metrics["steps"]) for it in made} == {(0.5, 6, 6)}
+
+
+def test_show_prints_the_table(fpt: Cli) -> None:
+    fpt("run", "transfer", "--only", "random")
+    code, out, _ = fpt("show", "transfer")
+    assert (code, out.splitlines()[0]) == (0, declared("transfer").comparisons[0].title)
+    assert re.search(r"^Frozen random +[0-9.]+( ± [0-9.]+)? \(2\)", out, re.MULTILINE)
+    assert re.search(r"^LSTM \(layer norm\) +– \(0 of 2\)", out, re.MULTILINE)
 
 
 def test_tasks_and_params(fpt: Cli) -> None:
@@ -259,7 +293,7 @@ def test_what_is_no_time(text: str) -> None:
 
 WRONG: dict[str, list[str]] = {
     "": ["VERB"],
-    "trian": ["'trian'", "run"],
+    "stauts": ["'stauts' is not known (did you mean status?)", "run"],
     # what is run
     "run": ["one section, or --all"],
     "run transfer --all": ["one section, or --all"],
@@ -271,6 +305,12 @@ WRONG: dict[str, list[str]] = {
     "run transfer --only bit-xor --only bit-memory --seed 1": ["bit-xor, bit-memory, seed 1"],
     "run transfer --seed 7": ["--seed: 7 is not known; allowed are 0, 1"],
     "run transfer --fast": ["--fast"],
+    "run transfer --set lrr=1": ["'lrr' is not known (did you mean lr?)"],
+    "run transfer --set steps=0": ["settings.steps: expected a whole number from 1"],
+    "run transfer --set lr=fast": ["--set", "'lr=fast'"],
+    "run transfer --track tensorbord": ["'tensorbord' is not known (did you mean tensorboard?)"],
+    "show tranfser": ["'tranfser' is not known (did you mean transfer?)"],
+    "show tasks": ["Section 'tasks' has no runs"],
     "run transfer --budget soon": ["'soon'", "9m"],
     "run transfer --shard 3/2": ["'3/2'", "2/8"],
     # on what
@@ -374,7 +414,7 @@ sys.exit(code)
 def test_help_and_merge_start_without_torch(plain: Path) -> None:
     Store(plain / "other").write(made())
     (plain / "light.py").write_text(TORCH_FREE)
-    for words in ("--help", "run --help", "merge other"):
+    for words in ("--help", "run --help", "--version", "merge other"):
         done = shell(f"{sys.executable} light.py {words}", plain)
         assert (done.returncode, done.stderr) == (0, ""), words
     assert done.stdout == "1 files taken, 0 were here already\n"

@@ -2,15 +2,18 @@
 the runs of a profile fill."""
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .. import config
 from ..paper import reader as paper
-from ..records import Record
+from ..records import Record, store
 from ..sections import comparisons
 from ..training.flops import planned_flops
+from ..training.sweep import packs
 from ..training.train import task_of
 from .study import Study, section
 
@@ -62,6 +65,28 @@ def row(study: Study, present: Mapping[str, Record], measured: Speeds) -> dict[s
     }
 
 
+def cost(hours: float | None) -> str:
+    """The hours left, in words."""
+    if hours is None:
+        return "cost unknown: no run was measured yet"
+    shown = f"{hours:.1f} h" if hours >= 1 else f"{math.ceil(60 * hours)} min"
+    return f"{shown} left at the measured speed"
+
+
+def left(study: Study, max_runs: int) -> str:
+    """What is missing of a study, with its cost, and a line for each arm and task; empty if
+    nothing is."""
+    present = study.records()
+    made = store(study.profile.name)
+    it = row(study, present, speeds(made.read_all(made.keys()).values()))
+    missing = [run for run in study.runs if run.key not in present]
+    found = packs((run.spec for run in missing), max_runs, config.sections_of(study.profile))
+    lines = [f"{it['missing']} runs in {len(found)} packs are missing: {cost(it['hours_left'])}"]
+    counts = Counter(f"{run.arm} on {run.task}" for run in missing)
+    lines += [f"  {title}: {count}" for title, count in counts.items()]
+    return "\n".join(lines) if missing else ""
+
+
 def places(table: str, row: str, column: str) -> list[tuple[str, str, str]]:
     """The sections, arms and tasks whose number stands beside a cell of the paper."""
     if table == "T6":
@@ -111,11 +136,7 @@ def lines(
         line = f"  {it['section']:24} {it['done'] + it['diverged']:5d} of {it['expected']} runs"
         if it["diverged"]:
             line += f", {it['diverged']} diverged"
-        if it["missing"] and it["hours_left"] is None:
-            line += ", cost unknown: no run was measured yet"
-        elif it["missing"]:
-            line += f", {it['hours_left']:.1f} h left at the measured speed"
-        text.append(line)
+        text.append(line + (f", {cost(it['hours_left'])}" if it["missing"] else ""))
     text.append("cells of the paper's tables: runs present/expected")
     by_row: dict[tuple[str, str], list[str]] = {}
     for cell in found:
@@ -138,4 +159,6 @@ def show(profile: str, as_json: bool) -> None:
         print(json.dumps({"sections": rows, "cells": found}, indent=1))
     else:
         missing = {key for it in rows for key in it["missing_keys"]}
+        every = replace(studies[0], name="all", runs=sum((it.runs for it in studies), ()))
+        rows.append(row(every, every.records(), measured))
         print(f"profile {profile}\n{lines(rows, found, missing)}")

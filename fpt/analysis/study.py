@@ -5,7 +5,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ import pandas as pd
 
 from .. import config
 from ..config import Profile, Run
-from ..files import REPORTS, FptError, current_profile, write_json
+from ..files import CACHE, REPORTS, FptError, check_names, current_profile, write_json
 from ..pretraining import metadata
 from ..pretraining.ensure import plan_of
 from ..pretraining.on_task import TaskPretraining
@@ -27,6 +27,7 @@ from ..tasks import Task, get_task
 from ..tasks.base import FiniteTask
 from ..training import device as devices
 from ..training import sweep
+from ..training.settings import check_settings
 from ..training.train import Job, task_of, train
 from .steps import steps_to
 from .tuning import chosen_rates
@@ -44,6 +45,10 @@ class Study:
     name: str
     profile: Profile
     runs: tuple[Run, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)  # other than those of params.yaml
+
+    def __repr__(self) -> str:
+        return f"<Study {self.name} of {self.profile.name}: {len(self.runs)} runs>"
 
     @property
     def declared(self) -> Section:
@@ -57,8 +62,9 @@ class Study:
 
     @cached_property
     def store(self) -> Store:
-        """Where the records of the profile are."""
-        return store(self.profile.name)
+        """The profile's; with other settings, one in the cache that no report shows."""
+        name = self.profile.name
+        return Store(CACHE / "trials" / name / "records") if self.settings else store(name)
 
     @property
     def keys(self) -> list[str]:
@@ -120,9 +126,12 @@ class Study:
     def train(self, **options: Any) -> int:
         """Train what is missing, if the profile allows it; returns the number of new records.
         `options` are those of `fpt.training.sweep.run`."""
-        if not self.may_train():
-            return 0
+        return self.train_anyway(**options) if self.may_train() else 0
+
+    def train_anyway(self, **options: Any) -> int:
+        """As `train`, whatever the profile says."""
         options |= {"keep": self.keep, "apart": config.sections_of(self.profile)}
+        options |= {"titles": {run.key: f"{run.arm} on {run.task}" for run in self.runs}}
         return sweep.run([run.spec for run in self.runs], self.store, **options)
 
     def change(self, arm: str, task: str, **settings: Any) -> Record:
@@ -131,6 +140,7 @@ class Study:
         runs = [run for run in self.runs if (run.arm, run.task) == (arm, task)]
         if not runs:
             raise FptError(f"Section {self.name!r} has no run of {arm!r} on {task!r}.")
+        check_names("setting", settings, runs[0].spec.to_dict())
         spec = replace(runs[0].spec, **settings)
         with TemporaryDirectory() as folder:
             (record,) = train([spec], Job(Store(Path(folder)), cache=Path(folder)))
@@ -253,7 +263,12 @@ def _check_digests(frame: pd.DataFrame) -> None:
                 )
 
 
-def section(name: str, profile: str | None = None) -> Study:
-    """The study of section `name` in `profile`, by default the one at the top of params.yaml."""
+def section(name: str, profile: str | None = None, **settings: Any) -> Study:
+    """The study of section `name` in `profile`, by default the one at the top of params.yaml.
+
+    With `settings`, such as `lr=0.01`, its runs are others than those of the report, and their
+    records lie apart from it.
+    """
     loaded = config.load(profile or current_profile())
-    return Study(name, loaded, tuple(config.expand(loaded, name)))
+    runs = config.expand(loaded, name, check_settings("settings", settings))
+    return Study(name, loaded, tuple(runs), settings)

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from ..backbones import backbone
 from ..files import FptError
@@ -23,6 +22,7 @@ from ..tasks.rng import generator
 from ..training import checkpoint
 from ..training import device as devices
 from ..training.loop import CHECKPOINT_SECONDS
+from ..training.trackers import progress_bar
 from .corpora import open_stream
 from .language_model import LanguageModel, cross_entropy, language_model
 from .lines import VOCABULARY, entropy
@@ -167,7 +167,7 @@ class Training:
         steps, every = self.plan.steps, max(1, self.plan.steps // EVALUATIONS)
         saved = time.monotonic()
         began = saved - self.seconds
-        with tqdm(total=steps, initial=self.step, desc=self.plan.name, disable=None) as bar:
+        with progress_bar(steps, self.plan.name, initial=self.step) as bar:
             while self.step < steps:
                 self.train_step()
                 bar.update()

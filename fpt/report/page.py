@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 RENDERS = "FPT_RENDERS"  # in the environment of a kernel that `fpt render` started
-CURVES = ["task", "fitting", "arm", "seed", "step", "accuracy", "train_loss", "valid_loss"]
 TOP = '<p class="note"><a href="#result">shown at the top of the page</a></p>'
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --soft: #f4f5f7; --line: #d8dade;

@@ -1,8 +1,7 @@
 """Executed notebooks and their pages.
 
 `render` turns notebooks/NN_<section>.ipynb into reports/<profile>/notebooks/NN_<section>.ipynb and
-.html. Executed here, and only here, a notebook writes its tables, figures, metrics and curves
-(`fpt.report.show`).
+.html. Executed here, and only here, a notebook writes its tables and figures (`fpt.report.show`).
 """
 
 import base64
@@ -12,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..files import REPORTS, FptError, check_names, notebooks, read_json, write_atomic
-from .page import CURVES, RENDERS, notebook_page
+from ..files import REPORTS, FptError, check_names, notebooks, read_json
+from .page import RENDERS, notebook_page
 
 
 def notebook(section: str) -> Path:
@@ -39,10 +38,6 @@ def render(section: str, profile: str) -> Path:
         (REPORTS / profile / kind / section).mkdir(parents=True)
     folder.mkdir(parents=True, exist_ok=True)
     failure = execute(source, executed, profile)
-    for kind, suffix, empty in (("metrics", "json", "{}"), ("curves", "csv", ",".join(CURVES))):
-        path = REPORTS / profile / kind / f"{section}.{suffix}"  # of a section without runs
-        if not path.exists():
-            write_atomic(path, f"{empty}\n".encode())
     content = strip(nbformat.read(executed, as_version=4))
     nbformat.write(content, executed)
     text = linked(notebook_page(content, neighbours(source)), REPORTS / profile / "figures")
@@ -64,7 +59,7 @@ def execute(source: Path, executed: Path, profile: str) -> str | None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.pop("MPLBACKEND", None)
-    os.environ[RENDERS] = "1"
+    os.environ[RENDERS] = os.environ["TQDM_DISABLE"] = "1"
     try:
         papermill.execute_notebook(
             str(source),

@@ -1,8 +1,7 @@
 """What a notebook made: shown, and written to reports/<profile>/ if `fpt render` executes it.
 
-tables/<section>/ (.md, .csv), figures/<section>/ (.png), metrics/<section>.json (for
-`dvc metrics show`), curves/<section>.csv (for `dvc plots show`). A notebook that is executed by
-hand shows the same and leaves the report as it is.
+tables/<section>/ (.md, .csv) and figures/<section>/ (.png). A notebook that is executed by hand
+shows the same and leaves the report as it is.
 """
 
 import base64
@@ -17,11 +16,13 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from ..analysis.claims import KINDS, LAB, findings
+from ..analysis.headlines import pooled_differences
 from ..analysis.study import Study
-from ..analysis.summary import INTERVALS, pooled, summary
-from ..files import write_atomic, write_json
+from ..analysis.summary import INTERVALS
+from ..files import write_atomic
 from ..sections.arms import label
-from .page import CURVES, RENDERS
+from ..sections.comparison import Pair
+from .page import RENDERS
 from .style import styled
 from .table import Table
 
@@ -94,20 +95,7 @@ def show_figure(study: Study, name: str, figure: Figure | None, alt: str) -> Pic
 
 
 def conclude(study: Study) -> Text:
-    """What follows from the runs, in sentences; and, if this `renders`, the section's metrics
-    (means by task and arm) and learning curves."""
-    if renders():
-        metrics: dict[str, dict[str, float | str]] = {}
-        for it in summary(study.results()).dropna(subset="mean").to_dict("records"):
-            mean = np.exp(it["mean"]) if study.measures(it["task"]) == "steps" else it["mean"]
-            metrics.setdefault(it["task"], {})[it["arm"]] = round(float(mean), 2)
-        if study.name == "verdict":
-            metrics = {kind: {it.claim.name: it.label for it in findings(kind)} for kind in KINDS}
-        write_json(study.folder / "metrics" / f"{study.name}.json", metrics)
-        curves = study.curves().rename(columns={"valid_accuracy": "accuracy"})
-        curves["fitting"] = [study.tasks[task].fitting for task in curves["task"]]
-        text = curves.reindex(columns=CURVES).to_csv(index=False)
-        write_atomic(study.folder / "curves" / f"{study.name}.csv", text.encode())
+    """What follows from the runs, in sentences."""
     return Text("\n".join(conclusions(study)))
 
 
@@ -135,18 +123,11 @@ def conclusions(study: Study) -> list[str]:
 def differences_in_words(study: Study) -> list[str]:
     """Markdown: a sentence for each of the first differences that the section declares, over all
     tasks that are measured alike; and what the intervals reflect."""
-    results, found = study.results(), []
-    arms = {task: set(runs["arm"]) for task, runs in results.groupby("task")}
-    for a, b in [pair for it in study.declared.comparisons[:1] for pair in it.pairs]:
-        said = []
-        for unit, form in FORMS.items():
-            shared = [task for task in study.tasks if {a, b} <= arms.get(task, set())]
-            tasks = [task for task in shared if study.measures(task) == unit]
-            if effect := pooled(results[results["task"].isin(tasks)], (a, b)):
-                values = np.array([effect.estimate, effect.low, effect.high])
-                text = form.format(*(np.exp(values) if unit == "steps" else values))
-                said.append(f"{text} on {', '.join(map(study.title, tasks))}")
-        if said:
-            found.append(f"- {label(a)} against {label(b)}: {' and '.join(said)}.")
+    said: dict[Pair, list[str]] = {}
+    for pair, unit, tasks, effect in pooled_differences(study):
+        values = np.array([effect.estimate, effect.low, effect.high])
+        text = FORMS[unit].format(*(np.exp(values) if unit == "steps" else values))
+        said.setdefault(pair, []).append(f"{text} on {', '.join(map(study.title, tasks))}")
+    found = [f"- {label(a)} against {label(b)}: {' and '.join(it)}." for (a, b), it in said.items()]
     found = [re.sub(r" \[\+?nan, \+?nan\]", "", line) for line in found[:MOST_SENTENCES]]
     return [*found, "", INTERVALS] if found else []

@@ -4,7 +4,7 @@ import html
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -63,10 +63,20 @@ class Table:
     def __repr__(self) -> str:
         return self.markdown()
 
+    def __str__(self) -> str:
+        """For a terminal."""
+        return f"{self.title}\n{self.shown.to_string()}\n{self.caption}"
+
 
 def _marked(text: str) -> str:
     """Text as HTML, with `code` between backticks."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
+
+
+def main_table(study: Study) -> Table:
+    """Every arm of a study by its tasks, and the differences that the section declares first."""
+    first = (*study.declared.comparisons, Comparison("results", study.name, ()))[0]
+    return results_table(study, replace(first, arms=tuple(study.arms)))
 
 
 def results_table(study: Study, comparison: Comparison) -> Table:

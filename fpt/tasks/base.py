@@ -43,7 +43,7 @@ class Example:
     text: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Task(ABC):
     """One sequence task. Constructing it reads no data; the first batch does."""
 
@@ -59,6 +59,9 @@ class Task(ABC):
     random_order: tuple[str, ...] = ()  # splits whose examples are stored in random order
     augmented: bool = False  # whether the released code augments this task's training images
     fitting: bool = False  # whether training sees every test input: test accuracy measures fitting
+
+    def __repr__(self) -> str:
+        return f"<Task {self.name}: {self.options}>"
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -146,7 +149,7 @@ class Task(ABC):
         return {}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class FiniteTask(Task):
     """A task over a prepared data set; its training order is one permutation per epoch."""
 

@@ -22,7 +22,7 @@ CANDIDATES = 8
 EVALUATED = ("valid", "test")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BitTask(Task):
     """What both bit tasks share: fixed evaluation sets of strings of bits."""
 
@@ -56,7 +56,7 @@ class BitTask(Task):
         return Example(answer="".join(map(str, targets[index].tolist())), image=image[..., None])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BitMemory(BitTask):
     """Several strings in {-1, 1}, then one of them with about half of its bits set to 0."""
 
@@ -114,7 +114,7 @@ def _memory_set(n: int, patterns: int, count: int, split: str) -> tuple[Tensor, 
     return inputs.to(torch.int8), targets.to(torch.int8)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BitXor(BitTask):
     """Two strings of bits; the answer is their element-wise XOR, read at the second string.
 

@@ -26,7 +26,7 @@ SHUFFLED = ("train", "valid")  # test sets keep the order in which they are publ
 GREY = (0.2989, 0.587, 0.114)  # ITU-R 601, the weights of the released code's library
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ImageTask(FiniteTask):
     """Images (N, H, W, C) uint8 on the device; a batch of them is cut into patches."""
 

@@ -32,7 +32,7 @@ ROOTS = 20_000  # trees drawn at a time
 IN_VAIN = 200  # the search ends after so many draws in a row without a new tree
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ListOps(SequenceTask):
     """Arrays per split as in SequenceTask; `<split>_depths` are the nested operators."""
 

@@ -34,7 +34,7 @@ REPOSITORY = Repository(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ProteinTask(SequenceTask):
     """Arrays per split as in SequenceTask, and `<split>_cut`: 1 if residues were left out."""
 

@@ -16,7 +16,7 @@ PAD = 0
 SYMBOLS = 256  # of a text: its bytes; none is 0, which pads and separates the texts of a pair
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SequenceTask(FiniteTask):
     """Arrays per split: `<split>_tokens` (all end to end, uint8), `<split>_starts` (N + 1, int64),
     `<split>_labels` (N,), and `<split>_depths` (N,) if the examples are in groups.
@@ -82,7 +82,7 @@ def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) 
     }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class TextTask(SequenceTask):
     """Texts, or pairs of texts, as sequences of their bytes."""
 

@@ -114,7 +114,7 @@ def _check_count(what: str, found: int, wanted: int, files: tuple[str, ...]) -> 
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class NextByteTask(FiniteTask):
     """Arrays per split: `<split>_text` (N, length + 1) uint8, in random order."""
 

@@ -108,7 +108,8 @@ def train(
     shapes = {name: getattr(task, name) for name in SHAPES}
     done = {}
     for pack in packs.values():
-        loop = Loop(pack, task, devices.choose(device), quiet=not progress)
+        titles = [f"seed {it.seed}, rate {it.lr:g}" for it in pack]
+        loop = Loop(pack, task, devices.choose(device), titles=titles, quiet=not progress)
         loop.run()
         for index, (spec, seen) in enumerate(zip(pack, loop.progress, strict=True)):
             if seen.status == "diverged":

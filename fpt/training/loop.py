@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from tqdm import tqdm
 
 from ..backbones.layers import round_frozen
 from ..spec import RunSpec
@@ -26,6 +25,7 @@ from .device import autocast, keep_memory
 from .evaluation import evaluate
 from .model import assemble
 from .packing import Adam
+from .trackers import Tracker, pack_bar
 
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
@@ -49,11 +49,14 @@ class Loop:
         task: Task,
         device: torch.device,
         path: Path | None = None,  # of the checkpoint; None: without one
-        quiet: bool = False,  # without a progress bar
+        titles: Sequence[str] = ("",),  # of the runs: arm and task
+        tracker: Tracker | None = None,
+        quiet: bool = False,  # without a bar
     ) -> None:
         keep_memory()
         self.quiet = quiet
         self.specs, self.task, self.device, self.path = list(specs), task, device, path
+        self.titles, self.tracker = titles, tracker
         first = specs[0]
         self.batch, self.steps, self.every = first.batch, first.steps, first.eval_every
         self.model, self.rows, self.frozen = assemble(specs, task, device)
@@ -93,19 +96,19 @@ class Loop:
     def run(self, deadline: float = math.inf) -> bool:
         """Train until all runs have ended (True) or `time.monotonic()` passes `deadline`."""
         self.resume()
-        first = self.specs[0]
-        title = f"{first.task} {first.init} {first.backbone} x{len(self.specs)}"
-        options = {"desc": title, "disable": self.quiet or None, "position": 1, "leave": False}
-        with tqdm(total=self.steps, initial=self.step, **options) as bar:
+        title = f"{self.titles[-1]}, last of {len(self.specs)}"
+        with pack_bar(self.steps, title, self.step, self.quiet) as bar:
             now = saved = time.monotonic()
             process = time.process_time()
             while self.alive:
-                sharing = [self.progress[index] for index in self.alive]
+                indices = self.alive
+                sharing = [self.progress[index] for index in indices]
                 self.train_step()
                 bar.update()
                 if self.step % self.every == 0 or self.step == self.steps:
                     self.validate()
                     self.finish_runs()
+                    self.report(indices, bar)
                 before, now = now, time.monotonic()
                 process_before, process = process, time.process_time()
                 for progress in sharing:
@@ -212,6 +215,16 @@ class Loop:
             or 0 < spec.patience <= progress.waited
             or (first is not None and len(accuracies) > first + AFTER_THRESHOLD)
         )
+
+    def report(self, indices: Sequence[int], bar: Any) -> None:
+        """Show the last evaluation of some runs: to the tracker, and the last run's in the bar."""
+        for index in indices:
+            progress = self.progress[index]
+            point = {**(progress.curve or [{}])[-1], "step": self.step}
+            bar.set_postfix(loss=point.get("train_loss"), accuracy=point.get("valid_accuracy"))
+            point |= {f"end/{name}": value for name, value in progress.metrics.items()}
+            if self.tracker:
+                self.tracker(self.specs[index], self.titles[index], point)
 
     # -------------------------------------------------------------------------------- checkpoint
 

@@ -16,7 +16,6 @@ import warnings
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import torch
-from tqdm import tqdm
 
 from ..files import FptError
 from ..records import Store
@@ -24,6 +23,7 @@ from ..spec import RunSpec
 from . import device as devices
 from .model import backbone_identity, packable
 from .ray_executor import Cluster, train_on_cluster
+from .trackers import Tracker, progress_bar
 from .train import Job, Pack, task_of, train_pack
 
 MAX_RUNS = 8  # of one pack
@@ -82,16 +82,19 @@ def run(
     max_runs: int = MAX_RUNS,
     apart: Apart = None,
     cluster: Cluster | None = None,
+    titles: Mapping[str, str] | None = None,
+    tracker: Tracker | None = None,
 ) -> int:
     """Train what `store` misses of `specs`; returns the number of new records.
 
     `keep`: keys of runs whose parameters are kept; without them a run is missing. `budget`: in
     seconds; packs that are not finished by then go on in a later call. `part`: of the packs (see
     `shard`). `apart`: see `packs`. `cluster`: packs run there instead of in processes of this
-    machine. A pack that cannot be trained, because its weights are missing for example, does not
-    stop the others; its FptError is raised after them.
+    machine. `titles`: what bars and the tracker call a run, by its key. `tracker`: see
+    `fpt.training.trackers`. A pack that cannot be trained, because its weights are missing for
+    example, does not stop the others; its FptError is raised after them.
     """
-    job = Job(store, keep, device, time.monotonic() + budget)
+    job = Job(store, keep, device, time.monotonic() + budget, titles or {}, tracker)
     found = shard(packs(specs, max_runs, apart), part)
     wanted = [spec for pack in found for spec in pack]
     recorded = job.recorded(wanted)
@@ -104,13 +107,15 @@ def run(
     else:
         results = train_on_cluster(todo, job, cluster)
     made, errors = 0, list[FptError]()
-    with tqdm(total=sum(map(len, todo)), desc="runs", disable=None) as bar:
+    with progress_bar(sum(map(len, todo)), "runs") as bar:
         for pack, result in results:
             if isinstance(result, FptError):
                 errors.append(result)
             else:
                 made += result
             bar.update(len(pack))
+            for key, record in job.recorded(pack).items():
+                bar.set_postfix({job.titles.get(key, "accuracy"): record.metrics["test_accuracy"]})
     if errors:
         after = f" (Packs that failed: {len(errors)}; records made of the others: {made}.)"
         raise FptError(f"{errors[0]}{after if len(todo) > 1 else ''}") from errors[0]

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import time
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,7 @@ from .checkpoint import Progress
 from .flops import flops_per_token
 from .loop import Loop
 from .probe import probe
+from .trackers import Tracker
 
 Pack = tuple[RunSpec, ...]
 
@@ -34,6 +35,8 @@ class Job:
     keep: Container[str] = ()  # keys of runs whose trained parameters are stored with the record
     device: str = "auto"
     deadline: float = math.inf  # of `time.monotonic()`
+    titles: Mapping[str, str] = field(default_factory=dict)  # of runs by key: arm and task
+    tracker: Tracker | None = None
     cache: Path = field(default_factory=lambda: CACHE)  # of locks and checkpoints
 
     def recorded(self, specs: Sequence[RunSpec]) -> dict[str, Record]:
@@ -83,7 +86,8 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         if not set(missing) <= set(members):
             members = missing
         with _memory_explained(members):
-            loop = Loop(members, task, device, path)
+            titles = [job.titles.get(spec.key, spec.task) for spec in members]
+            loop = Loop(members, task, device, path, titles, job.tracker)
             if not loop.run(job.deadline):
                 return []
         records = []
