@@ -26,7 +26,7 @@ from fpt.report.style import INK, styled
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
-from fpt.tasks.datasets import Arrays, own_data
+from fpt.tasks.datasets import Arrays, Dataset
 from fpt.tasks.images import ImageTask
 from fpt.training import device as devices
 from fpt.training.flops import flops_per_token
@@ -112,7 +112,7 @@ def task_of(case: Case) -> Task:
         labels = {f"{split}_labels": np.zeros(count, np.uint8) for split, count in sizes.items()}
         return images | labels
 
-    noise = own_data("noise", build)
+    noise = Dataset("noise", {"source": "noise"}, build)
     return replace(task, dataset=noise, sizes=sizes, available=sizes["train"])
 
 

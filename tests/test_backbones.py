@@ -33,7 +33,7 @@ from fpt.files import FptError
 from fpt.spec import RunSpec
 from fpt.training.loop import Loop
 from fpt.training.model import Model, assemble
-from fpt.training.packing import PackedRMSNorm, losses
+from fpt.training.packing import PackedRMSNorm
 
 CPU = torch.device("cpu")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -323,7 +323,7 @@ def gradients(specs: Sequence[RunSpec], masked: bool) -> tuple[Tensor, list[dict
             targets=batch.targets[..., :1],
         )
     model.draws.begin(seeds, 5, (8, 16, model.width), "cpu")
-    loss = losses(model(batch), batch.targets)
+    loss = task.losses(model(batch), batch.targets).mean((1, 2))
     loss.sum().backward()
     assert rows.grads is not None
     columns = columns_of(rows).items()

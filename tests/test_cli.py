@@ -497,7 +497,7 @@ def test_the_python_block_of_the_readme_is_a_script(tmp_path: Path) -> None:
     smoke["sections"] = {"transfer": [{"tasks": ["bit-xor"], "arms": ["random"]}]}
     (tmp_path / "params.yaml").write_text(yaml.safe_dump({"profile": "smoke", "smoke": smoke}))
     text = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
-    block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[0]
+    block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[-1]
     (tmp_path / "block.py").write_text(block)
     done = shell(f"{sys.executable} block.py", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")

@@ -20,7 +20,6 @@ from fpt.records import Record, Store, to_content
 from fpt.spec import RunSpec
 from fpt.training import sweep
 from fpt.training.model import Model, trained_model
-from fpt.training.packing import losses
 from fpt.training.train import Job, train
 
 CPU = torch.device("cpu")
@@ -43,7 +42,7 @@ def scores(model: Model, run: RunSpec) -> tuple[float, float]:
         with torch.no_grad():
             logits = model(batch)
         right += (logits.argmax(-1) == batch.targets).double().sum().item()
-        loss += losses(logits, batch.targets).item() * batch.targets.numel()
+        loss += task_of(run).losses(logits, batch.targets).mean().item() * batch.targets.numel()
         count += batch.targets.numel()
     return right / count, loss / count
 

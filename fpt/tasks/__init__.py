@@ -37,7 +37,7 @@ def register_task(name: str, factory: Callable[..., Task]) -> None:
 
 def get_task(name: str, **options: Any) -> Task:
     """The task `name` with its options; reads no data. FptError for a wrong name or option."""
-    if name not in REGISTRY:
+    if name not in list(REGISTRY):  # which may be any value of params.yaml
         import_modules()
     check_names("task", [name], REGISTRY)
     return REGISTRY[name](**options)
