@@ -1,10 +1,12 @@
 """The pilot: runs on old seeds and backbones from which thresholds, rates and numbers are set.
 
-`python -m lab.pilot [ARM ...]` trains what is missing of some arms, by default of all,
-into `reports/lab/records/pilot`, and prints what it found.
+`python -m lab.pilot [ARM ...]` trains what is missing of some arms, by default of all, and prints
+what it found. The records are in `reports/lab/records/pilot.tar.xz`, which is unpacked to
+`.cache/pilot`.
 """
 
 import argparse
+import shutil
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -16,7 +18,7 @@ import pandas as pd
 from fpt import config
 from fpt.analysis.steps import steps_to
 from fpt.config import Run
-from fpt.files import REPORTS, read_yaml
+from fpt.files import CACHE, REPORTS, read_yaml
 from fpt.records import Store
 from fpt.training import sweep
 
@@ -35,8 +37,13 @@ def plan() -> Mapping[str, Any]:
     return found
 
 
+@cache
 def store() -> Store:
-    return Store(REPORTS / "lab" / "records" / "pilot")
+    """The records, unpacked."""
+    folder = CACHE / "pilot"
+    if not folder.exists():
+        shutil.unpack_archive(REPORTS / "lab" / "records" / "pilot.tar.xz", CACHE)
+    return Store(folder)
 
 
 def runs(arms: Iterable[str]) -> list[Run]:

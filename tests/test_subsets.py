@@ -150,7 +150,7 @@ def test_semantics_move_where_an_evaluation_or_dropout_was_another(
     assert semantics_of(run) == semantics
 
 
-@pytest.mark.parametrize("folder", [".", "exploratory", "pilot"])
+@pytest.mark.parametrize("folder", [".", "exploratory"])
 def test_no_committed_record_is_of_a_superseded_meaning(folder: str) -> None:
     there = Store(Path(__file__).parents[1] / "reports/lab/records" / folder)
     specs = [record.spec for record in there.read_all(there.keys()).values()]
