@@ -15,7 +15,7 @@ from fpt.files import ROOT, write_atomic
 from fpt.pretraining.ensure import plan_of
 from fpt.pretraining.on_corpus import Pretraining
 from fpt.training.flops import forward_flops, matrix_parameters, planned_flops
-from fpt.training.sweep import packs
+from fpt.training.sweep import Pack, packs
 from fpt.training.train import task_of
 
 PAGE = ROOT / "docs" / "gpu.md"
@@ -133,24 +133,20 @@ def trained() -> pd.DataFrame:
     rows = []
     for pack in packs((run.spec for _, run in first.values()), apart=config.sections_of(profile)):
         section, run = first[pack[0].key]
-        task, spec = task_of(run.spec), run.spec
-        flops = sum(planned_flops(it, task) for it in pack)
-        least = 0 if spec.procedure == "probe" else spec.steps * STEP
-        hours = max(flops / (PEAK * SHARE), least) / 3600
-        rows.append(
-            (
-                section,
-                run.task,
-                task.length,
-                spec.weights or "",
-                len(pack),
-                flops / 1e18,
-                hours,
-                hours,
-            )
-        )
+        flops, hours = cost(pack)
+        length, weights = task_of(run.spec).length, run.spec.weights or ""
+        row = section, run.task, length, weights, len(pack), flops / 1e18, hours, hours
+        rows.append(row)
     columns = ["section", "task", "tokens", "weights", "runs", "EFLOPs", "hours", "longest"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def cost(pack: Pack) -> tuple[float, float]:
+    """FLOPs of a pack, and hours of the card."""
+    task, first = task_of(pack[0]), pack[0]
+    flops = sum(planned_flops(it, task) for it in pack)
+    least = 0 if first.procedure == "probe" else first.steps * STEP
+    return flops, max(flops / (PEAK * SHARE), least) / 3600
 
 
 def pretraining_hours(identity: str) -> float:
