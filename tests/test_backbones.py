@@ -360,7 +360,7 @@ def test_packed_runs_are_single_runs(family: str, masked: bool, folder: Path) ->
 
 def test_packed_rms_norm_is_t5s_per_run() -> None:
     norm = T5LayerNorm(6, eps=1e-3)
-    packed = PackedRMSNorm(norm)
+    packed = PackedRMSNorm(T5LayerNorm(6, eps=1e-3))
     weight, x = torch.randn(3, 6), torch.randn(3 * 4, 5, 6) * 3
     packed.weight = nn.Parameter(weight)
     each = []
