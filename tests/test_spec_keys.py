@@ -10,7 +10,7 @@ from fpt.config import Run
 PLANNED = {
     "smoke": (218, "fdba816cbe66b2d51a22160a82542c429610acdb0e2b136ce43d58eee3939d93"),
     "lab": (964, "ca40e55ea281b68cc6dcba79fb09a0cc02021d98d999c509a90817dd7453e13a"),
-    "paper": (7210, "230096569285b867b358bd4bbeda0ed9ebb0773d8b2de0f655fef0afacd718a9"),
+    "paper": (7420, "737b4ef40f2dfc158685f64891b4994319799adc59275e7babbada5f49d4504d"),
 }
 
 
