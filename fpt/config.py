@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from .backbones import BACKBONES, backbone
+from .backbones.auto import pinned
 from .backbones.initialisations import INITS
 from .backbones.weights import check_identity
 from .files import PROFILES, FptError, check_names, notebooks, read_params
@@ -137,15 +138,16 @@ def _arm(where: str, given: Any, tasks: Iterable[str]) -> dict[str, Any]:
 
 def _check_backbone(role: str, name: str) -> None:
     """FptError unless there is a backbone `name`, of the kind that `role` names: a GPT-2 for
-    `transformer`, its sizes and depths."""
+    `transformer`, its sizes and depths. One from the hub or a folder may play these."""
     found, kind = backbone(name), any(each.startswith(role) for each in BACKBONES)
-    if not (name.startswith(role) if kind else found.family == "gpt2" and found.causal):
+    causal = found.config or (found.family == "gpt2" and found.causal)
+    if not (name.startswith(role) if kind else causal):
         wanted = f"called {role}, or {role}- and a size" if kind else "that is a causal GPT-2"
         raise FptError(f"{name!r} does not fit this role; give a backbone {wanted}.")
 
 
 def _check_weights(role: str, weights: str) -> None:
-    check_identity(weights.replace("{seed}", "0"))
+    check_identity(pinned(weights).replace("{seed}", "0"))
 
 
 def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
@@ -220,7 +222,7 @@ def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any
     trainable = frozen.groups if it.trainable is None else it.trainable
     if not frozen.positions:
         trainable = tuple(group for group in trainable if group != "positions")
-    weights = profile.weights[it.weights] if INITS[it.init].reads_weights else None
+    weights = pinned(profile.weights[it.weights]) if INITS[it.init].reads_weights else None
     spec = RunSpec(
         data=canonical(data.identity),
         backbone=frozen.name,

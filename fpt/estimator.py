@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
 from .backbones import backbone
+from .backbones.auto import pinned
 from .backbones.initialisations import INITS
 from .files import check_names
 from .spec import RunSpec, canonical
@@ -40,10 +41,12 @@ class FrozenEstimator(BaseEstimator):
 
     Parameters
     ----------
-    backbone : a name such as `nano` or `gpt2`
-    weights : their identity, `hub:OWNER/REPO@REVISION` or a local name; by default the shipped ones
+    backbone : a name such as `nano` or `gpt2`, a repository of the Hugging Face hub, or a folder
+        that `save_pretrained` wrote
+    weights : the identity of others than its own, `hub:OWNER/REPO@REVISION` or a local name
     init : `pretrained`, `random`, `statistics-tensor` or another of `fpt.backbones`
-    trainable : the groups of parameters that are trained; all others stay frozen
+    trainable : the groups of parameters that are trained; all others stay frozen. A backbone with
+        rotary positions, such as Llama, has no table and so no group `positions`
     lr, batch, steps, dropout : Adam's learning rate, sequences per step, steps, dropout
     eval_every, patience : steps between evaluations on held-out examples, which choose the
         parameters; evaluations without a better one before training ends (0: never)
@@ -177,13 +180,14 @@ class FrozenEstimator(BaseEstimator):
         """The run of this estimator on `task`."""
         check_names("initialisation", [self.init], INITS)
         frozen = backbone(self.backbone)
-        weights = self.weights or SHIPPED.get(self.backbone)
+        weights = self.weights or SHIPPED.get(self.backbone) or pinned(frozen.hub or frozen.name)
+        groups = {*self.trainable} - ({"positions"} if not frozen.positions else set())
         return RunSpec(
             data=canonical(task.identity),
             backbone=frozen.name,
             init=self.init,
-            weights=weights if INITS[self.init].reads_weights else None,
-            trainable=tuple(sorted(self.trainable)),
+            weights=pinned(weights) if INITS[self.init].reads_weights else None,
+            trainable=tuple(sorted(groups)),
             lr=self.lr,
             batch=min(self.batch, task.sizes["train"]),
             steps=self.steps,

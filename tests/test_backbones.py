@@ -33,7 +33,6 @@ from fpt.files import FptError
 from fpt.spec import RunSpec
 from fpt.training.loop import Loop
 from fpt.training.model import Model, assemble
-from fpt.training.packing import PackedRMSNorm
 
 CPU = torch.device("cpu")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
@@ -356,20 +355,6 @@ def test_packed_runs_are_single_runs(family: str, masked: bool, folder: Path) ->
             assert gradient.abs().max() > 0, name
             # float32 remains in the loss
             torch.testing.assert_close(packed[row][name], gradient, rtol=1e-5, atol=1e-7)
-
-
-def test_packed_rms_norm_is_t5s_per_run() -> None:
-    norm = T5LayerNorm(6, eps=1e-3)
-    packed = PackedRMSNorm(norm)
-    weight, x = torch.randn(3, 6), torch.randn(3 * 4, 5, 6) * 3
-    packed.weight = nn.Parameter(weight)
-    each = []
-    for part, gain in zip(x.split(4), weight, strict=True):
-        norm.weight = nn.Parameter(gain)
-        each.append(norm(part))
-    torch.testing.assert_close(packed(x), torch.cat(each))
-    packed.weight = nn.Parameter(weight[:1])
-    torch.testing.assert_close(packed(x[:4]), each[0])
 
 
 @pytest.mark.parametrize("family", TINY)

@@ -76,7 +76,7 @@ def test_what_is_saved_is_loaded(fitted: FrozenTransformer, tmp_path: Path) -> N
 
 def test_other_weights_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FrozenTransformer(steps=2).fit(X, Y).save(tmp_path)
-    monkeypatch.setattr("fpt.training.fitted.file_digest", lambda path: "other")
+    monkeypatch.setattr("fpt.training.fitted.digest", lambda path: "other")
     with pytest.raises(FptError, match="are not those that"):
         FrozenTransformer.load(tmp_path)
 

@@ -10,7 +10,7 @@ from fpt.config import Run
 PLANNED = {
     "smoke": (218, "fdba816cbe66b2d51a22160a82542c429610acdb0e2b136ce43d58eee3939d93"),
     "lab": (677, "185ea76a2574781ab666b61b086db4a926079870d2b9cf4cec941384cc01ae21"),
-    "paper": (7210, "230096569285b867b358bd4bbeda0ed9ebb0773d8b2de0f655fef0afacd718a9"),
+    "paper": (7420, "737b4ef40f2dfc158685f64891b4994319799adc59275e7babbada5f49d4504d"),
 }
 
 

@@ -17,12 +17,10 @@ import torch
 from torch import nn
 
 from ..files import FptError, instead
-from . import bert, gpt2, lstm, no_transformer, t5, vit
-from .base import FAMILIES, LAST_ATTENTION, Backbone, Family
+from . import auto, bert, generic, gpt2, lstm, no_transformer, t5, vit
+from .base import FAMILIES, LAST_ATTENTION, LAYER, Backbone, Family
 from .layers import Draws, normal_init_
 from .pre_norm import ENCODER_GROUPS, UNFUSED_GROUPS, PreNormTransformer, encoder_init_
-
-LAYER = re.compile(r"\.(\d+)\.")  # the number of its layer, from 0, in a parameter's name
 
 FAMILIES |= {
     "gpt2": Family(gpt2.GPT2Backbone, gpt2.GROUPS, True, normal_init_, renamed=gpt2.RENAMED),
@@ -36,6 +34,7 @@ FAMILIES |= {
     "vanilla": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
     "linformer": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
     "gpt2-unfused": Family(PreNormTransformer, UNFUSED_GROUPS, True, normal_init_),
+    "generic": Family(generic.GenericBackbone, (), True, generic.init_, renamed=bert.RENAMED_NORMS),
     "last-token": Family(no_transformer.LastToken, (), True, normal_init_),
     "mean-token": Family(no_transformer.MeanToken, (), True, normal_init_),
 }
@@ -117,13 +116,17 @@ TABLE_7 = (  # trained from nothing
 )
 LOCAL = [made for size, shape in SIZES.items() for made in _of_size(size, *shape)]
 BACKBONES: Mapping[str, Backbone] = {made.name: made for made in (*LOCAL, *PUBLISHED, *TABLE_7)}
+BY_REPOSITORY = {made.hub: made.name for made in reversed(PUBLISHED) if made.hub}
 
 
 def backbone(name: str) -> Backbone:
-    """The backbone `name`; `NAME@L` is the first L layers of NAME, with its weights."""
-    whole, at, layers = name.partition("@")
+    """The backbone `name`; `NAME@L` is the first L layers of NAME, with its weights. The name may
+    also be a repository of the hub or a folder (`fpt.backbones.auto`)."""
+    whole, at, layers = BY_REPOSITORY.get(name, name).partition("@")
     if whole not in BACKBONES:
-        raise FptError(f"There is no backbone {name!r}{instead(whole, list(BACKBONES))}.")
+        if found := auto.resolve(name):
+            return found
+        raise FptError(f"There is no backbone or folder {name!r}{instead(whole, list(BACKBONES))}.")
     found = BACKBONES[whole]
     if not at:
         return found
@@ -144,6 +147,8 @@ def build(spec: Backbone, draws: Draws | None = None, dropout: float = 0.0) -> n
 
 def group_of(spec: Backbone, name: str) -> str:
     """The trainable group of the parameter `name`."""
+    if spec.inside:
+        return generic.groups(spec.config)[name]
     for pattern, group in FAMILIES[spec.family].groups:
         if re.search(pattern, name):
             return group

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from .layers import Draws
 
+LAYER = re.compile(r"\.(\d+)\.")  # the number of its layer, from 0, in a parameter's name
 LAST_ATTENTION = "last-attention"  # the part of group `attention` in the last layer
 
 
@@ -59,6 +60,10 @@ class Backbone:
     residual: bool = False  # LSTM: with a residual connection around each layer
     fixed: bool = False  # gpt2-unfused: attention that does not depend on the tokens
     feedforward: bool = True  # gpt2-unfused: with feedforward layers
+    # Of a backbone by configuration (`fpt.backbones.generic`).
+    config: str = field(default="", repr=False)  # transformers' configuration, JSON
+    inside: str = ""  # groups of its own parameters; of a ViT, none
+    outputs: int = 0  # width of its hidden states, if it is not that of its token vectors
 
     @property
     def causal(self) -> bool:
@@ -68,7 +73,8 @@ class Backbone:
     @property
     def groups(self) -> tuple[str, ...]:
         """Trainable groups of a model on this backbone, in the paper's order."""
-        inside = dict.fromkeys(group for _, group in FAMILIES[self.family].groups)
+        own = (group for _, group in FAMILIES[self.family].groups)
+        inside = dict.fromkeys(self.inside.split() or own)
         if not self.feedforward:
             del inside["feedforward"]
         norms = ("layernorm",) if "layernorm" in inside else ()

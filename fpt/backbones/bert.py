@@ -26,10 +26,11 @@ GROUPS = (
     (r"\.(intermediate|output)\.", "feedforward"),
     (r"^token_type\.", "embeddings"),
 )
-RENAMED = (  # the oldest files call gain and bias gamma and beta
+# The oldest files call gain and bias gamma and beta.
+RENAMED_NORMS = ((r"\.gamma$", ".weight"), (r"\.beta$", ".bias"))
+RENAMED = (
     (r"^(bert|longformer|roberta)\.", ""),
-    (r"\.gamma$", ".weight"),
-    (r"\.beta$", ".bias"),
+    *RENAMED_NORMS,
     (r"^encoder\.layer\.", "layers."),
     (r"^embeddings\.LayerNorm\.", "embedding_norm."),
     (r"^embeddings\.token_type_embeddings\.", "token_type."),

@@ -77,6 +77,13 @@ def matrices(module: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
             yield f"{path}.weight", layer.get_parameter("weight"), 0 if conv else 1
 
 
+def is_norm(module: nn.Module) -> bool:
+    """Whether it is of a type that `fpt.training.packing` gives parameters per run: LayerNorm, and
+    the norms of transformers that divide by the root mean square (T5's, and all *RMSNorm)."""
+    root_mean_square = type(module).__name__.endswith(("RMSNorm", "T5LayerNorm"))
+    return type(module) is nn.LayerNorm or (root_mean_square and not isinstance(module, nn.RMSNorm))
+
+
 def round_frozen(module: nn.Module) -> None:
     """Store the frozen matrices and their biases in bfloat16. Autocast caches its casts of trained
     parameters only, so it would round frozen ones again at every use; the numbers are the same."""

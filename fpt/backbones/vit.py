@@ -5,6 +5,8 @@ pretrained weights, whose own table belongs to 14 x 14 patches and a class token
 padding is masked. So against GPT-2, modality, causality and initial positions all differ.
 """
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor, nn
@@ -27,6 +29,12 @@ RENAMED = (  # to the names of transformers' modules
 )
 
 
+def facts(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a `Backbone` says of transformers' configuration, beside its name."""
+    names = {"layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_attention_heads"}
+    return {"family": "vit", "positions": 1024} | {it: config[name] for it, name in names.items()}
+
+
 class ViTBackbone(nn.Module):
     """ViT's blocks and last norm."""
 
@@ -39,8 +47,10 @@ class ViTBackbone(nn.Module):
             num_hidden_layers=spec.layers,
             num_attention_heads=spec.heads,
             intermediate_size=4 * spec.width,
-            attention_probs_dropout_prob=0.0,  # 0 in every backbone: a named deviation
         )
+        if spec.config:
+            config = ViTConfig.from_dict(json.loads(spec.config))
+        config.attention_probs_dropout_prob = 0.0  # in every backbone: a named deviation
         vit: Any = ViTModel(config, add_pooling_layer=False)
         self.layers, self.layernorm = vit.layers, vit.layernorm
         self.dropouts = nn.ModuleList(Dropout(dropout, draws) for _ in range(2 * spec.layers))

@@ -1,10 +1,14 @@
 """Weights of backbones: from an identity to a safetensors file, and from the file to tensors.
 
-An identity is a local name such as nano-english-0, or `hub:OWNER/REPO@REVISION`. No other format
-than safetensors is ever opened.
+An identity is a local name such as nano-english-0, `hub:OWNER/REPO@REVISION`, or
+`folder:NAME@DIGEST` of a folder (`fpt.backbones.auto`). Weights are one file, or several that an
+index lists. No other format than safetensors is ever opened.
 """
 
+import hashlib
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -14,9 +18,11 @@ from torch import Tensor, nn
 
 from ..files import DATA, NAME, SHIPPED, FptError, read_json
 from ..tasks.sources import fetch, file_digest
+from . import generic
 from .base import FAMILIES, Backbone
 
 State = dict[str, Tensor]  # a backbone's parameters by name, and "positions" (rows, width)
+FOLDERS: dict[str, Path] = {}  # by identity, those that were given by path
 
 
 def local_folder() -> Path:
@@ -25,34 +31,63 @@ def local_folder() -> Path:
 
 
 def check_identity(weights: str) -> None:
-    """FptError if `weights` is neither a local name nor of the form `hub:OWNER/REPO@REVISION`."""
+    """FptError if `weights` is neither a local name, nor of the form `hub:OWNER/REPO@REVISION`, nor
+    `folder:NAME@DIGEST`."""
     if weights.startswith("hub:"):
         names = weights.removeprefix("hub:").replace("@", "/", 1).split("/")
         if len(names) != 3 or not all(map(NAME.fullmatch, names)):
             raise FptError(f"The weights {weights!r} are not of the form hub:OWNER/REPO@REVISION.")
-    elif not NAME.fullmatch(weights):
+    elif not NAME.fullmatch(weights.removeprefix("folder:")):
         raise FptError(
             f"The weights {weights!r} are no name such as nano-english-0, and a path is not taken; "
             f"copy the folder into {local_folder()} and give its name."
         )
 
 
-def find(weights: str) -> Path:
-    """The safetensors file of the identity `weights`. Local names are looked up in the package,
+def folder_of(name: str) -> Path:
+    """The folder of this name or identity, whether or not there is one."""
+    return FOLDERS.get(name, local_folder() / re.sub("^folder:|@[0-9a-f]{16}$", "", name))
+
+
+def file_of(weights: str, name: str) -> Path:
+    """The file `name` beside the weights of an identity. Local names are looked up in the package,
     then in `local_folder()`. FptError if there is none."""
     check_identity(weights)
     if weights.startswith("hub:"):
         repository, _, revision = weights.removeprefix("hub:").partition("@")
-        return fetch(repository, "model.safetensors", revision)
-    folders = (SHIPPED, local_folder())
+        return fetch(repository, name, revision)
+    folders = (SHIPPED / weights, folder_of(weights))
     for folder in folders:
-        path = folder / weights / "model.safetensors"
-        if path.is_file():
-            return path
+        if (folder / name).is_file():
+            return folder / name
     raise FptError(
-        f"The weights {weights!r} are in none of {', '.join(map(str, folders))}: pretrain them "
-        "(fpt pretrain) or copy them there."
+        f"The weights {weights!r} are in none of {', '.join(str(it.parent) for it in folders)} "
+        f"({name} is missing): pretrain them (fpt pretrain) or copy them there."
     )
+
+
+def files(weights: str) -> list[Path]:
+    """The safetensors files of the identity `weights`: one, or those that its index lists. FptError
+    if one is missing."""
+    try:
+        return [file_of(weights, "model.safetensors")]
+    except FptError as error:
+        try:
+            index = read_json(file_of(weights, "model.safetensors.index.json"))
+        except FptError:
+            raise error from None
+    return [file_of(weights, name) for name in sorted({*index["weight_map"].values()})]
+
+
+def find(weights: str) -> Path:
+    """The first of the `files`."""
+    return files(weights)[0]
+
+
+def digest(paths: Sequence[Path]) -> str:
+    """The SHA-256 of a file, or of those of several files."""
+    each = [file_digest(path) for path in paths]
+    return each[0] if len(each) == 1 else hashlib.sha256(" ".join(each).encode()).hexdigest()
 
 
 def stated_digest(path: Path) -> str | None:
@@ -65,16 +100,19 @@ def stated_digest(path: Path) -> str | None:
 def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
     """The weights of a checkpoint of the backbone, or of a model around it, in float32. FptError if
     the file is missing, damaged, or does not fit."""
-    path = find(weights)
+    family, stored = FAMILIES[spec.family], State()
     try:
-        if stated_digest(path) not in (None, file_digest(path)):
-            raise SafetensorError("its SHA-256 is not the one that is stated of it")
-        family = FAMILIES[spec.family]
-        stored = family.load(load_file(path))
+        for path in files(weights):
+            if stated_digest(path) not in (None, file_digest(path)):
+                raise SafetensorError("its SHA-256 is not the one that is stated of it")
+            stored |= load_file(path)
     except (SafetensorError, OSError) as error:
         raise FptError(
             f"{path} is damaged or not readable ({error}); fetch it or pretrain it again."
         ) from error
+    stored = family.load(stored)
+    if spec.inside:
+        stored = generic.load(spec.config, stored)
     shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
     if spec.positions:
         shapes["positions"] = torch.Size((spec.positions, spec.width))

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..backbones import BACKBONES, backbone
-from ..backbones.weights import file_digest, find, local_folder
+from ..backbones.weights import digest, files, local_folder
 from ..files import DATA, NAME, FptError, write_json
 from . import on_corpus, on_task
 from .corpora import FORMS, NAMES, parse
@@ -79,7 +79,7 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
     for identity in dict.fromkeys(weights):
         state = "present"
         try:
-            digests[identity] = file_digest(find(identity))
+            digests[identity] = digest(files(identity))
         except FptError as error:
             if not train_here:
                 digests[identity] = None
@@ -88,7 +88,7 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
                 raise
             else:
                 pretrain(plan_of(identity), local_folder() / identity)
-                digests[identity] = file_digest(find(identity))
+                digests[identity] = digest(files(identity))
                 state = "pretrained"
         sentences.append(f"{identity}: {state}")
     write_json(DATA / "backbones" / "manifest.json", digests)

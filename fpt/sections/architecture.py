@@ -5,7 +5,8 @@ from .comparison import Comparison, Section, minus
 
 LSTMS = ("", "-released", "-deep", "-residual", "-positions", "-matched", "-flops")
 RANDOM_LSTMS = tuple(f"random-lstm{kind}" for kind in LSTMS)
-OTHERS = ("bidirectional", "bert", "t5", "longformer")
+MODERN = ("pythia", "smollm2", "qwen3")  # language models of later years
+OTHERS = ("bidirectional", "bert", "t5", "longformer", *MODERN)
 
 SECTION = Section(
     comparisons=(

@@ -58,6 +58,9 @@ KINDS: Mapping[str, tuple[str, str]] = {  # role of a backbone -> its label, the
     "lstm-positions": ("LSTM, as deep, residual, positions", ""),
     "lstm-matched": ("LSTM of the same size", ""),
     "lstm-flops": ("LSTM of the same FLOPs", ""),
+    "pythia": ("Pythia-160m", "pythia"),
+    "smollm2": ("SmolLM2-135M", "smollm2"),
+    "qwen3": ("Qwen3-0.6B-Base", "qwen3"),
 }
 INITS: Mapping[str, str] = {  # initialisation of the transformer -> label
     "statistics-tensor": "Mean and sd of each tensor",

@@ -116,7 +116,7 @@ def file_digest(path: Path) -> str:
     return _digest(path, version.st_ino, version.st_mtime_ns)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=64)
 def _digest(path: Path, *version: int) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

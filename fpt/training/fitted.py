@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from scipy import stats
 
-from ..backbones.weights import file_digest, find
+from ..backbones import backbone
+from ..backbones.weights import digest, files
 from ..files import FptError, read_json, write_atomic, write_json
 from ..spec import RunSpec, from_dict
 from ..tasks.datasets import Dataset
@@ -80,6 +81,7 @@ def load(folder: Path) -> tuple[Fitted, dict[str, Any]]:
     try:
         content = (folder / PARAMETERS).read_bytes()
         spec = from_dict(found["spec"])
+        backbone(found["estimator"]["backbone"])  # a folder is known by its path from now on
         if hashlib.sha256(content).hexdigest() != found["parameters_digest"]:
             raise ValueError(f"the digest of {PARAMETERS} is not the one that is stated")
     except (OSError, KeyError, TypeError, ValueError) as error:
@@ -92,7 +94,7 @@ def load(folder: Path) -> tuple[Fitted, dict[str, Any]]:
 
 
 def weights_digest(spec: RunSpec) -> str | None:
-    return None if spec.weights is None else file_digest(find(spec.weights))
+    return None if spec.weights is None else digest(files(spec.weights))
 
 
 def train(

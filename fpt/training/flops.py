@@ -18,7 +18,7 @@ def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
     """
     check_length(spec, task)
     counts = dict.fromkeys(spec.groups, 0)
-    for group, net in nets(task, spec.width).items():
+    for group, net in nets(task, spec).items():
         counts[group] = sum(map(math.prod, net.shapes.values()))
     if spec.positions:
         counts["positions"] = task.length * spec.width

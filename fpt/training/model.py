@@ -14,26 +14,26 @@ from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
 from ..backbones.initialisations import INITS, initial_state
-from ..backbones.layers import Draws, Dropout
-from ..backbones.weights import State, file_digest, find
+from ..backbones.layers import Draws, Dropout, is_norm
+from ..backbones.weights import State, digest, files, find
 from ..files import FptError, check_names
 from ..records import Record, Store
 from ..spec import RunSpec
 from ..tasks import Batch, Task, get_task
 from ..tasks.base import Device
 from ..tasks.rng import generator
-from .packing import PACKED, PackedEmbedding, PackedLinear, PackedParameters, ParameterSlice
+from .packing import PackedEmbedding, PackedLinear, PackedParameters, ParameterSlice, packed
 
 ORDERS = ("given", "shuffled")  # of the tokens
 INPUT_INITS = ("orthogonal", "default", "normal")  # of the input net
 
 
-def nets(task: Task, width: int) -> dict[str, PackedLinear | PackedEmbedding]:
+def nets(task: Task, spec: Backbone) -> dict[str, PackedLinear | PackedEmbedding]:
     """The input net of a task (an embedding of symbols, or a linear map of vectors) and its output
     net (one linear layer on each position read), by their trainable group."""
     kind = PackedEmbedding if task.kind == "token" else PackedLinear
-    output = PackedLinear(width, task.answers * task.classes)
-    return {"input": kind(task.dim, width), "output": output}
+    output = PackedLinear(spec.outputs or spec.width, task.answers * task.classes)
+    return {"input": kind(task.dim, spec.width), "output": output}
 
 
 def check_length(spec: Backbone, task: Task) -> None:
@@ -54,7 +54,7 @@ class Model(nn.Module):
         check_length(spec, task)
         self.task, self.draws, self.order = task, Draws(), order
         self.width = spec.width
-        self.nets = nets(task, spec.width)
+        self.nets = nets(task, spec)
         self.input = self.nets["input"]
         # The released code drops values of its linear input nets, none of its embeddings.
         self.drop = nn.Identity() if task.kind == "token" else Dropout(dropout, self.draws)
@@ -82,7 +82,7 @@ class Model(nn.Module):
         else:
             read = batch.last.expand(runs, -1).reshape(-1, 1)
         hidden = self.backbone(x, mask, read)
-        logits = self.output(hidden.view(runs, size, -1, self.width))
+        logits = self.output(hidden.unflatten(0, (runs, size)))
         return logits.reshape(runs, size, -1, self.task.classes)
 
 
@@ -98,7 +98,8 @@ def assemble(
     first = specs[0]
     backend = backbone(first.backbone)
     trained = set().union(*(spec.trainable for spec in specs))
-    check_names(f"trainable group of {backend.name}", sorted(trained), backend.trainable)
+    lack = "" if backend.positions else " (which has no table of positions to train)"
+    check_names(f"trainable group of {backend.name}{lack}", sorted(trained), backend.trainable)
     check_names("initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS)
     model = Model(backend, task, first.dropout, first.order)
     state = initial_state(backend, model.backbone, first.init, first.weights, first.seed)
@@ -130,13 +131,14 @@ def backbone_slices(module: nn.Module, spec: Backbone, trained: set[str]) -> lis
     """The backbone's trained parameters; its trained norms become norms with per-run parameters."""
     slices = []
     for path, inner in list(module.named_modules()):
-        kind = PACKED.get(type(inner).__name__) if "layernorm" in trained else None
-        owner = kind(inner) if kind else inner
-        for name, parameter in inner.named_parameters(recurse=False):
+        parameters = list(inner.named_parameters(recurse=False))
+        kind = "layernorm" in trained and is_norm(inner) and len(parameters) > 0
+        owner = packed(inner) if kind else inner
+        for name, parameter in parameters:
             full, shape = f"{path}.{name}", tuple(parameter.shape)
             group = trained_group(spec, full, trained)
             if group is not None:
-                part = ParameterSlice(owner, name, shape, group, f"backbone.{full}", bool(kind))
+                part = ParameterSlice(owner, name, shape, group, f"backbone.{full}", kind)
                 slices.append(part)
         if kind:
             module.set_submodule(path, owner)
@@ -195,7 +197,7 @@ def with_parameters(
 def check_weights(record: Record) -> None:
     """FptError if the weights that a run read are missing here, or not those that it saw."""
     weights = record.spec.weights
-    if weights and file_digest(find(weights)) != record.environment.get("weights_digest"):
+    if weights and digest(files(weights)) != record.environment.get("weights_digest"):
         raise FptError(
             f"The weights {weights!r} in {find(weights)} are not those that run {record.key} was "
             "trained on; fetch those, or train it again."

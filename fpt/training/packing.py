@@ -6,10 +6,9 @@ Adam and leaving the pack are then a few operations on that matrix, and rows nev
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise, starmap
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -79,8 +78,10 @@ class PackedLayerNorm(Packed):
 
     def __init__(self, norm: nn.LayerNorm) -> None:
         shape = tuple(norm.normalized_shape)
-        super().__init__(weight=shape, bias=shape)
+        super().__init__(**{name: shape for name, _ in norm.named_parameters()})
         self.shape, self.eps = shape, norm.eps
+        if norm.bias is None:  # ModernBERT's
+            self.register_buffer("bias", torch.zeros(1, *shape))
 
     def forward(self, x: Tensor) -> Tensor:
         runs = self.weight.shape[0]
@@ -91,25 +92,24 @@ class PackedLayerNorm(Packed):
 
 
 class PackedRMSNorm(Packed):
-    """T5's norm of (K*B, ..., width), which divides by the root mean square and does not shift,
-    with one gain per run (K, width)."""
+    """A norm of transformers that divides by the root mean square and does not shift, such as T5's
+    or Llama's, of (K*B, ..., width) with one gain per run (K, width). The norm computes it itself,
+    with its own rounding and, in Gemma, 1 + gain: per-run gains (K, 1, width) are broadcast."""
 
-    def __init__(self, norm: Any) -> None:
-        super().__init__(weight=tuple(norm.weight.shape))
-        self.eps = norm.variance_epsilon
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__(weight=tuple(norm.get_parameter("weight").shape))
+        del norm.weight
+        self.norm = norm
 
     def forward(self, x: Tensor) -> Tensor:
         runs, width = self.weight.shape
-        variance = x.float().square().mean(-1, keepdim=True)  # as T5 does, whatever x is
-        normal = x * torch.rsqrt(variance + self.eps)
-        return (normal.view(runs, -1, width) * self.weight[:, None]).view(x.shape)
+        self.norm.weight = self.weight[:, None]
+        return self.norm(x.reshape(runs, -1, width)).view(x.shape)
 
 
-# Norms with per-run parameters, by the name of the type they replace.
-PACKED: dict[str, Callable[..., nn.Module]] = {
-    "LayerNorm": PackedLayerNorm,
-    "T5LayerNorm": PackedRMSNorm,
-}
+def packed(norm: nn.Module) -> Packed:
+    """A norm with per-run parameters in place of `norm`, which gives up its own."""
+    return PackedLayerNorm(norm) if isinstance(norm, nn.LayerNorm) else PackedRMSNorm(norm)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from ..backbones.weights import file_digest, find
+from ..backbones.weights import digest, files
 from ..files import CACHE, FptError, lock
 from ..records import Record, Store
 from ..spec import RunSpec
@@ -125,7 +125,7 @@ def _record(
     """The record of a run that has ended."""
     seen, note = {"data_digest": task.digest()}, data_note(task)
     if spec.weights is not None:
-        seen["weights_digest"] = file_digest(find(spec.weights))
+        seen["weights_digest"] = digest(files(spec.weights))
     return Record(
         spec=spec,
         status="diverged" if progress.status == "diverged" else "done",
