@@ -63,6 +63,7 @@ test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval
 	$(PY) -m mypy
 	$(PY) -m pytest $(PARALLEL)
 	$(PY) -m pytest --nbval --nbval-current-env $(PARALLEL) notebooks
+	$(PY) -m pytest --nbval-lax --nbval-current-env $(PARALLEL) examples
 
 docs: setup  ## build the site of docs/ into site/, without a network
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
@@ -73,6 +74,7 @@ faults: setup  ## let 120 real processes meet a fault and write docs/faults.md
 
 notebooks: setup  ## renew tests/project from params.yaml, and the outputs that nbval compares
 	@$(PY) -m lab.renew
+	@$(PY) -m jupyter nbconvert --execute --inplace --ExecutePreprocessor.record_timing=False examples/*.ipynb
 
 data: setup  ## fetch and prepare the data that the profile in params.yaml needs (reaches the hub)
 	@$(PY) -m fpt data

@@ -1,6 +1,7 @@
 """Backbones that transformers builds from a configuration: by a folder or a repository's name."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from copy import deepcopy
@@ -176,6 +177,12 @@ def test_what_does_not_fit_is_refused(kind: str, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
     (tmp_path / "model.safetensors").touch()
     check_said(refusal(lambda: backbone(str(tmp_path))), [repr(kind), "what fits is"])
+
+
+def test_the_documented_types_are_those_tested() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "own-backbone.md").read_text(encoding="utf-8")
+    types = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.+?) \|", page, re.MULTILINE)))
+    assert sorted(types) == sorted(CAUSAL | BOTH_WAYS | VIT)
 
 
 @pytest.mark.parametrize("identity", pins())
