@@ -26,6 +26,7 @@ from .tasks import examples
 from .tasks.examples import Data, InputError, Sequences
 from .training import fitted as training
 from .training.flops import parameter_counts
+from .training.settings import SETTINGS, check_settings
 
 SHIPPED = {"nano": "nano-english-0"}  # the weights that come with the package
 LEARNED = ("classes_", "limits_", "moments_", "target_", "n_features_in_", "feature_names_in_")
@@ -179,6 +180,10 @@ class FrozenEstimator(BaseEstimator):
     def _spec(self, task: examples.ExamplesTask) -> RunSpec:
         """The run of this estimator on `task`."""
         check_names("initialisation", [self.init], INITS)
+        given = {name: value for name, value in self.get_params().items() if name in SETTINGS}
+        settings = check_settings("FrozenTransformer", given)
+        settings["batch"] = min(settings["batch"], task.sizes["train"])
+        settings["eval_every"] = min(settings["eval_every"], settings["steps"])
         frozen = backbone(self.backbone)
         weights = self.weights or SHIPPED.get(self.backbone) or pinned(frozen.hub or frozen.name)
         groups = {*self.trainable} - ({"positions"} if not frozen.positions else set())
@@ -188,14 +193,9 @@ class FrozenEstimator(BaseEstimator):
             init=self.init,
             weights=pinned(weights) if INITS[self.init].reads_weights else None,
             trainable=tuple(sorted(groups)),
-            lr=self.lr,
-            batch=min(self.batch, task.sizes["train"]),
-            steps=self.steps,
-            eval_every=min(self.eval_every, self.steps),
             seed=self.random_state,
-            patience=self.patience,
-            dropout=self.dropout,
             augment=False,
+            **settings,
         )
 
     def _logits(self, X: Any) -> Any:

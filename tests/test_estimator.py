@@ -175,7 +175,8 @@ def test_wrong_new_examples_are_one_sentence(fitted: FrozenTransformer) -> None:
             fitted.predict(given)
 
 
-def test_wrong_names_are_one_sentence() -> None:
-    for name, value in (("backbone", "nan0"), ("init", "x"), ("trainable", ("inputs",))):
-        with pytest.raises(FptError, match="not known|no backbone"):
+def test_wrong_settings_are_one_sentence() -> None:
+    named = ("backbone", "nan0"), ("init", "x"), ("trainable", ("inputs",))
+    for name, value in (*named, ("lr", -1), ("steps", 0), ("batch", 0.5), ("dropout", 2)):
+        with pytest.raises(FptError, match=r"not known|no backbone|expected a"):
             FrozenTransformer(**{**SMALL, name: value}).fit(X, Y)
