@@ -134,7 +134,7 @@ def test_a_task_that_contradicts_leaves_a_pooled_claim_undecided() -> None:
     (found,) = verdicts([claim()], runs)
     assert found.adjusted < 0.05
     assert found.label == "undecided"
-    assert found.reason.startswith("mnist-short contradicts it")
+    assert found.reason.startswith("the opposite holds on mnist-short")
 
 
 def test_runs_that_are_missing_or_censored_are_said() -> None:

@@ -269,7 +269,10 @@ def _judged(it: Claim, results: pd.DataFrame, p: float, against: float) -> tuple
     if p >= ALPHA:
         return "undecided", "the interval holds both directions" + margin
     if opposed := contradicting(it, results):
-        return "undecided", f"{', '.join(opposed)} contradicts it; separate tasks would be decided"
+        return (
+            "undecided",
+            f"the opposite holds on {', '.join(opposed)}; one claim per task would be decided",
+        )
     if it.measure == "steps":
         better = results[
             (results["arm"] == next(iter(it.backbones))) & results["task"].isin(it.tasks)

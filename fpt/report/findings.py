@@ -6,6 +6,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,9 @@ def prose() -> dict[str, Any]:
     return found
 
 
-def paragraphs(folder: Path, link: str = "") -> list[str]:
-    """Markdown: the findings in sentences, and their figures in the report's `folder`, to which
-    `link` leads from the page."""
-    return [*in_words(findings("primary")), *pictures(folder, FIGURES, link)]
-
-
 def pictures(folder: Path, figures: Mapping[str, str], link: str = "") -> Iterator[str]:
-    """Markdown: the `figures` (name: what it shows) that are there."""
+    """Markdown: those of the `figures` (name: what it shows) that are in the report's `folder`, to
+    which `link` leads from the page."""
     for name, alt in figures.items():
         path = f"figures/{name}.png"
         if (folder / path).exists():
@@ -71,7 +67,9 @@ def in_readme(text: str, made: str) -> str:
 
 def main() -> None:
     path = ROOT / "README.md"
-    made = "\n\n".join(paragraphs(REPORTS / LAB, f"reports/{LAB}/"))
+    first = dict(islice(FIGURES.items(), 1))
+    some = pictures(REPORTS / LAB, first, f"reports/{LAB}/")
+    made = "\n\n".join([*in_words(findings("primary")), *some])
     path.write_text(in_readme(path.read_text(encoding="utf-8"), made), encoding="utf-8")
 
 

@@ -36,7 +36,8 @@ def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
     yield f"# Frozen pretrained transformers: profile `{profile}`"
     yield prose["question"]
     if profile == LAB:
-        yield from findings.paragraphs(REPORTS / LAB)
+        yield from findings.in_words(claims.findings("primary"))
+        yield from findings.pictures(REPORTS / LAB, findings.FIGURES)
         yield f"> **What this lab cannot say.** {prose['cannot_say']}"
     else:
         yield from [prose[profile]] if profile in prose else []
