@@ -115,6 +115,7 @@ def parser() -> argparse.ArgumentParser:
 
     render = verb("render", "Execute a section's notebook; write it, its tables and figures.")
     render.add_argument("section", metavar="SECTION")
+    verb("attention", "Write a page on which attention maps can be looked at.")
     verb("index", "Write the page that links a profile's notebooks, tables and figures.")
 
     verify = verb("verify", "Compute random records again; exit status 1 if one differs.")
@@ -141,6 +142,8 @@ def dispatch(args: argparse.Namespace) -> int:
     match args.verb:
         case "render":
             import_module("fpt.report.render").render(args.section, args.profile)
+        case "attention":
+            print(import_module("fpt.report.attention_page").write(args.profile))
         case "index":
             import_module("fpt.report.index").index(args.profile)
         case "status":

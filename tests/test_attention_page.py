@@ -1,0 +1,125 @@
+"""The page of attention maps in a browser, at the width of a desk and of a telephone."""
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import websocket
+from refusals import check_said, refusal
+
+from fpt.analysis.attention import maps
+from fpt.analysis.study import section
+from fpt.report import attention_page
+from fpt.training.model import trained_model
+
+PROJECT = Path(__file__).parent / "project"
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
+Tell = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The page of the committed runs of `smoke`."""
+    with pytest.MonkeyPatch.context() as patch:
+        root = tmp_path_factory.mktemp("checkout")
+        records = root / "smoke" / "records"
+        shutil.copytree(PROJECT / "reports" / "smoke" / "records", records)
+        for place in ("fpt.records", "fpt.analysis.study", "fpt.report.attention_page"):
+            patch.setattr(f"{place}.REPORTS", root)
+        yield attention_page.write("smoke")
+
+
+@pytest.fixture(params=[1280, 420])
+def tell(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tell]:
+    """Sends commands of the DevTools protocol to a browser that shows the page."""
+    if BROWSER is None:
+        pytest.skip("needs Chromium or Chrome")
+    options = "--headless --no-sandbox --disable-gpu --remote-debugging-port=0"
+    command = [BROWSER, *options.split(), f"--user-data-dir={tmp_path}", page.as_uri()]
+    browser = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert browser.stderr is not None
+    line = next(it for it in browser.stderr if it.startswith("DevTools listening"))
+    port = line.split(":")[2].split("/")[0]
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/json") as answer:
+        (tab,) = (it for it in json.load(answer) if it["type"] == "page")
+    socket = websocket.create_connection(tab["webSocketDebuggerUrl"], suppress_origin=True)
+
+    def send(method: str, **given: Any) -> Any:
+        socket.send(json.dumps({"id": 1, "method": method, "params": given}))
+        while (reply := json.loads(socket.recv())).get("id") != 1:
+            pass
+        return reply["result"]
+
+    size = {"width": request.param, "height": 1000}
+    send("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
+    yield send
+    socket.close()
+    browser.kill()
+    browser.wait()
+    browser.stderr.close()
+
+
+def evaluate(tell: Tell, code: str) -> Any:
+    answer = tell("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
+    assert "exceptionDetails" not in answer, answer
+    return answer["result"].get("value")
+
+
+def said(tell: Tell) -> str:
+    return str(evaluate(tell, "document.getElementById('cell').textContent"))
+
+
+def point(tell: Tell, q: int, k: int, length: int, kind: str = "mouseMoved") -> None:
+    """Move the pointer to a cell of the map after training."""
+    box = evaluate(tell, "after.scrollIntoView(), after.getBoundingClientRect().toJSON()")
+    cell = box["width"] / length
+    at = {"x": box["x"] + (k + 0.5) * cell, "y": box["y"] + (q + 0.5) * cell}
+    tell("Input.dispatchMouseEvent", type=kind, **at, button="left", clickCount=1)
+
+
+def choose(tell: Tell, name: str, index: int) -> None:
+    code = f"{name}.selectedIndex = {index}, {name}.dispatchEvent(new Event('change'))"
+    evaluate(tell, f"(() => {{ const {name} = document.getElementById('{name}'); {code} }})()")
+
+
+def test_pointer_keys_and_choices_read_the_weights_of_the_model(tell: Tell) -> None:
+    study = section("attention", "smoke")
+    run = next(it for it in study.runs if it.task == "bit-xor")
+    model = trained_model(study.records()[run.key], study.store)
+    batch = next(model.task.eval_batches("test", 6, "cpu", 6))
+    length = model.task.length
+    evaluate(tell, "document.readyState === 'complete' || new Promise(it => onload = it)")
+    assert evaluate(tell, "document.documentElement.scrollWidth <= innerWidth")
+    assert said(tell) == ""
+    for index, name in ((1, "example"), (2, "layer"), (3, "head")):
+        choose(tell, name, index)
+    wanted = 100 * maps(model, batch)[2][1, 3]
+    point(tell, 7, 2, length)
+    after = re.search(r"and (.*)% after it from token 3", said(tell))
+    assert after is not None
+    assert float(after[1]) == pytest.approx(wanted[7, 2].item(), abs=0.3)  # a byte for each weight
+    point(tell, 7, 2, length, "mousePressed")
+    tell("Input.dispatchKeyEvent", type="keyDown", key="ArrowDown", windowsVirtualKeyCode=40)
+    assert said(tell).startswith("Token 9 (")
+    point(tell, 2, 7, length)
+    assert said(tell) == "Token 3 cannot see token 8, which comes later."
+    choose(tell, "task", 1)
+    assert said(tell) == ""
+    assert evaluate(tell, "run.tokens[0].length") != length
+
+
+def test_the_page_fetches_nothing(page: Path) -> None:
+    assert not [it for it in ("http:", "https:", "src=", "@import") if it in page.read_text()]
+
+
+def test_without_trained_models_there_is_no_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fpt.records.REPORTS", tmp_path)
+    check_said(refusal(lambda: attention_page.write("smoke")), ["no trained model", "fpt run"])
