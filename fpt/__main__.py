@@ -125,6 +125,9 @@ def parser() -> argparse.ArgumentParser:
     verify.add_argument("--retrain", action="store_true", help="instead of testing parameters")
     verify.add_argument("--device", default="auto", choices=devices)
 
+    corpus = verb("corpus", "Build a corpus for pretraining from public sources.", profile=False)
+    corpus.add_argument("name", choices=["english"], metavar="NAME", help="english")
+
     pretrain = verb("pretrain", "Pretrain a backbone; without OBJECTIVE, what the profile reads.")
     objectives = "such as english, nesting@5M, english+nesting, images or bit-memory"
     pretrain.add_argument("objective", nargs="?", metavar="OBJECTIVE", help=objectives)

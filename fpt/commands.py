@@ -17,7 +17,7 @@ from .backbones import backbone
 from .backbones.weights import local_folder
 from .config import Run
 from .files import PREPARED, FptError, check_names
-from .pretraining import ensure
+from .pretraining import english, ensure
 from .report.table import main_table
 from .sections.arms import FROZEN
 from .spec import canonical
@@ -152,6 +152,11 @@ def verify(args: argparse.Namespace) -> int:
     reason = f", such as: {failed[-1]}" if failed[1:] else ""
     print(f"{same} match, {other} differ, {len(failed) - 1} could not be checked{reason}")
     return int(other > 0)
+
+
+def corpus(args: argparse.Namespace) -> None:
+    for line in english.build():
+        print(line)
 
 
 def pretrain(args: argparse.Namespace) -> None:

@@ -28,7 +28,7 @@ INSTEAD = {
     r"^\S*fpt .*--device cuda": "with --device cpu: there may be no GPU",
     r"^\S*fpt .*--profile (lab|paper)": "on a small profile: it takes hours or a GPU",
     r"mine@40960": "with 4,096 tokens instead of 40,960: it takes a minute",
-    r"hf_hub_download": "with a local file of two rows: it needs the hub",
+    r"corpus english": "with a local file of two rows: it needs the hub",
     r"^\"\"\"reviews.py": "parsed: it is a module of the reader's; test_own_data.py trains it",
 }
 

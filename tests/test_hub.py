@@ -13,8 +13,11 @@ from huggingface_hub.errors import RemoteEntryNotFoundError
 from refusals import check_said, refusal
 
 from fpt import config
+from fpt.__main__ import main
 from fpt.backbones.weights import find
 from fpt.files import PROFILES
+from fpt.pretraining import english
+from fpt.pretraining.streams import passages, text_named
 from fpt.tasks import TASKS, get_task
 from fpt.tasks import sources as hub
 from fpt.tasks.datasets import hub_dataset
@@ -95,6 +98,31 @@ def test_a_data_set_is_locked(put: Put, tmp_path: Path) -> None:
     assert dataset.source["revision"] == "locked"  # the key of a run holds no commit
     put(b"other", FIRST)
     check_said(refusal(lambda: source.columns("train", "text")), ["hub.lock.json"])
+
+
+def test_english_is_built_from_a_mirror(
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of two books in each file; a second build changes nothing, and other content is refused."""
+    monkeypatch.setenv("FPT_CORPORA", str(tmp_path / "corpora"))
+    commit, repo = english.PG19.revision, "datasets--emozilla--pg19"
+    for name, file in english.PG19.files.items():
+        pq.write_table(pa.table({"text": [f"{name}\n\nA book.\n", "Ünother"]}), tmp_path / "rows")
+        put((tmp_path / "rows").read_bytes(), commit, repo, file)
+    assert main(["corpus", "english"]) == 0
+    told = capsys.readouterr().out
+    for name in english.PG19.files:
+        content = (tmp_path / "corpora" / name).read_bytes()
+        assert content.decode() == f"{name}\n\nA book.\n{hub.END}\nÜnother\n{hub.END}\n"
+        assert f"{tmp_path}/corpora/{name} {sha256(content).hexdigest()}" in told
+    books = [*passages(text_named("english-valid"))]
+    assert books == ["english-valid.txt\n\nA book.\n", "Ünother\n"]
+    assert main(["corpus", "english"]) == 0
+    assert capsys.readouterr().out == told
+    (tmp_path / "corpora" / name).unlink()
+    put(b"other", commit, repo, file)
+    assert main(["corpus", "english"]) == 2
+    check_said(capsys.readouterr().err, ["hub.lock.json", file])
 
 
 def test_a_locked_commit_that_is_not_here(put: Put, tmp_path: Path) -> None:
