@@ -217,7 +217,6 @@ def test_status(fpt: Cli, project: Path) -> None:
     assert re.search(r"transfer +4 of 12 runs, 1 diverged, 1 min left at the measured", text)
     assert re.search(r"tasks +0 of 0 runs$", text, re.MULTILINE)
     assert re.search(r"all +4 of 12 runs, 1 diverged, 1 min left", text)
-    assert re.search(r"T2 +random +bit-memory 2/2, bit-xor 2/2, listops no runs,", text)
 
 
 def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt: Cli, project: Path) -> None:

@@ -1,5 +1,4 @@
-"""What is recorded, what is missing, what the rest will cost, and which cells of the paper's tables
-the runs of a profile fill."""
+"""What is recorded, what is missing, and what the rest will cost."""
 
 import json
 import math
@@ -9,25 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from .. import config
-from ..paper import reader as paper
 from ..records import Record, store
-from ..sections import comparisons
 from ..training.flops import planned_flops
 from ..training.sweep import packs
 from ..training.train import task_of
 from .study import Study, section
 
 ALL = ""  # in the place of a backbone: all together
-# Rows and columns of the paper's tables that are no accuracy of one arm on one task.
-STEPS = {"fpt": ("fpt",), "random": ("random",), "speed-up": ("fpt", "random")}
-TRAINED = {"fpt": ("fpt",), "vanilla-transformer": ("vanilla",), "linformer": ("linformer",)}
-CACHED = "cached-epoch-speed-up"  # rows of the running text that our probes measure
-# Columns and tables that follow from an architecture or from the data alone.
-COUNTED = {
-    "T7": ("layers",),
-    "T8": ("layers", "width", "heads", "total", "trained"),
-    "Text": ("value",),
-}
 Speeds = Mapping[str, float]
 
 
@@ -87,49 +74,7 @@ def left(study: Study, max_runs: int) -> str:
     return "\n".join(lines) if missing else ""
 
 
-def places(table: str, row: str, column: str) -> list[tuple[str, str, str]]:
-    """The sections, arms and tasks whose number stands beside a cell of the paper."""
-    if table == "T6":
-        return [("efficiency", arm, column) for arm in STEPS[row]]
-    if (table, column) == ("T7", "train"):
-        return [("overfitting", arm, "cifar10-lra") for arm in TRAINED[row]]
-    if row.startswith(CACHED):
-        return [("efficiency", "probe", task) for task in paper.table("T10").columns]
-    return [
-        (section, *place)
-        for section, its in comparisons().items()
-        for comparison in its
-        for place in comparison.places(table, row, column)
-    ]
-
-
-def cells(studies: Sequence[Study]) -> list[dict[str, Any]]:
-    """Every cell of the paper's own tables that has a number, in print order: what was printed,
-    whether it follows from an architecture alone (`counted`), and the keys of the runs for it."""
-    runs: dict[tuple[str, str, str], list[str]] = {}
-    for study in studies:
-        for run in study.runs:
-            runs.setdefault((study.name, run.arm, run.task), []).append(run.key)
-    found = []
-    for name, table in paper.tables().items():
-        if name != "Text" and not name[1:].isdigit():
-            continue
-        for (row, column), cell in table.cells.items():
-            if cell.value is None:
-                continue
-            counted = column in COUNTED.get(name, ()) and not row.startswith(CACHED)
-            beside = [] if counted else places(name, row, column)
-            keys = dict.fromkeys(key for place in beside for key in runs.get(place, ()))
-            found.append(
-                {"table": name, "row": row, "column": column, "value": cell.value}
-                | {"counted": counted, "expected": list(keys)}
-            )
-    return found
-
-
-def lines(
-    rows: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]], missing: set[str]
-) -> str:
+def lines(rows: Sequence[Mapping[str, Any]]) -> str:
     """The status as text."""
     text = []
     for it in rows:
@@ -137,14 +82,6 @@ def lines(
         if it["diverged"]:
             line += f", {it['diverged']} diverged"
         text.append(line + (f", {cost(it['hours_left'])}" if it["missing"] else ""))
-    text.append("cells of the paper's tables: runs present/expected")
-    by_row: dict[tuple[str, str], list[str]] = {}
-    for cell in found:
-        there = f"{len(set(cell['expected']) - missing)}/{len(cell['expected'])}"
-        value = "counted" if cell["counted"] else there if cell["expected"] else "no runs"
-        by_row.setdefault((cell["table"], cell["row"]), []).append(f"{cell['column']} {value}")
-    text += [f"  {table:4} {name:32} {', '.join(it)}" for (table, name), it in by_row.items()]
-    text += [f"  {table:4} no printed number: {why}" for table, why in paper.missing().items()]
     return "\n".join(text)
 
 
@@ -154,11 +91,9 @@ def show(profile: str, as_json: bool) -> None:
     present = [study.records() for study in studies]
     measured = speeds(record for records in present for record in records.values())
     rows = [row(study, here, measured) for study, here in zip(studies, present, strict=True)]
-    found = cells(studies)
     if as_json:
-        print(json.dumps({"sections": rows, "cells": found}, indent=1))
+        print(json.dumps({"sections": rows}, indent=1))
     else:
-        missing = {key for it in rows for key in it["missing_keys"]}
         every = replace(studies[0], name="all", runs=sum((it.runs for it in studies), ()))
         rows.append(row(every, every.records(), measured))
-        print(f"profile {profile}\n{lines(rows, found, missing)}")
+        print(f"profile {profile}\n{lines(rows)}")

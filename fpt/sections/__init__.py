@@ -1,10 +1,9 @@
 """The sections of the paper, one file for each notebook: what it compares, and what the paper
 printed beside it. Nothing here runs; `fpt.config` turns a section's arms into runs."""
 
-from collections.abc import Mapping
 from importlib import import_module
 
-from .comparison import Comparison, Section
+from .comparison import Section
 
 NAMES = (
     "tasks",
@@ -27,8 +26,3 @@ def declared(name: str) -> Section:
     """What the section `name` declares."""
     found: Section = import_module(f".{name}", __name__).SECTION
     return found
-
-
-def comparisons() -> Mapping[str, tuple[Comparison, ...]]:
-    """The comparisons of every section, by its name."""
-    return {name: declared(name).comparisons for name in NAMES}

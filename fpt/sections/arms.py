@@ -10,72 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
+from pathlib import Path
 
-from ..files import FptError, check_free, import_modules
+from ..files import FptError, check_free, import_modules, read_yaml
 
 FROZEN = ("input", "layernorm", "output", "positions")  # what the paper trains around the backbone
 INSIDE = ("attention", "feedforward", "last-attention")  # groups of the backbone itself
 ALL_BUT_QUERIES = (*FROZEN, "attention", "feedforward")  # of a backbone that keeps those apart
 
-CORPORA: Mapping[str, str] = {  # role of weights of a GPT-2 -> what that was pretrained on
-    "bit-memory": "bit memory",
-    "english": "English",
-    "kannada": "Kannada",
-    "javascript": "JavaScript",
-    "amino-acids": "amino acids",
-    "images": "images by pixel",
-    "uniform": "uniform",
-    "unigram": "unigram",
-    "bigram": "bigram",
-    "bigram-16": "bigram at lag 16",
-    "copies": "repeated segments",
-    "flat-2": "Flat-2",
-    "flat-128": "Flat-128",
-    "nesting": "Nesting",
-    "shuffle-64": "Shuffle-64",
-    "dyck": "Dyck",
-    "rule-110": "rule 110",
-    "english+nesting": "English + Nesting",
-    "english-1M": "English, 1M tokens",
-    "english-21M": "English, 21M tokens",
-    "english-bytes": "English in bytes",
-    "english-512": "English in 512 words",
-    "english-last": "English, last token",
-}
-KINDS: Mapping[str, tuple[str, str]] = {  # role of a backbone -> its label, the role of its weights
-    "vit": ("ViT", "image"),
-    "bert": ("BERT", "bert"),
-    "t5": ("T5 encoder", "t5"),
-    "longformer": ("Longformer", "longformer"),
-    "bidirectional": ("bidirectional GPT-2", "language"),
-    "smaller": ("smaller GPT-2", "language-smaller"),
-    "larger": ("larger GPT-2", "language-larger"),
-    "largest": ("largest GPT-2", "language-largest"),
-    "lstm": ("LSTM", "language-lstm"),
-    "lstm-released": ("LSTM (released code)", ""),
-    "lstm-deep": ("LSTM, as deep", ""),
-    "lstm-residual": ("LSTM, as deep, residual", ""),
-    "lstm-positions": ("LSTM, as deep, residual, positions", ""),
-    "lstm-matched": ("LSTM of the same size", ""),
-    "lstm-flops": ("LSTM of the same FLOPs", ""),
-    "pythia": ("Pythia-160m", "pythia"),
-    "smollm2": ("SmolLM2-135M", "smollm2"),
-    "qwen3": ("Qwen3-0.6B-Base", "qwen3"),
-}
-INITS: Mapping[str, str] = {  # initialisation of the transformer -> label
-    "statistics-tensor": "Mean and sd of each tensor",
-    "statistics-layer": "Mean and sd of each layer",
-    "statistics-global": "Mean and sd of all weights",
-    "shuffled": "Shuffled weights",
-    "permuted-rows": "Permuted input rows",
-    "random-scaled": "Random, scaled residuals",
-    "random-body": "Random matrices only",
-    "random-layernorm": "Random norms only",
-    "random-positions": "Random positions only",
-    "pretrained-body": "Language matrices only",
-    "pretrained-layernorm": "Language norms only",
-    "pretrained-positions": "Language positions only",
-}
+LABELS = read_yaml(Path(__file__).with_name("labels.yaml"))
+CORPORA: Mapping[str, str] = LABELS["corpora"]  # role of weights of a GPT-2 -> their corpus
+KINDS: Mapping[str, tuple[str, str]] = LABELS["backbones"]  # role -> label, role of the weights
+INITS: Mapping[str, str] = LABELS["initialisations"]
 
 
 @dataclass(frozen=True)
@@ -141,10 +87,8 @@ NAMED: dict[str, Arm] = {
     )
 }
 
-ROLES = {
-    *KINDS,
-    *(it.backbone for it in NAMED.values()),
-}  # of backbones, beside `depth-1` and so on
+# Of backbones, beside `depth-1` and so on.
+ROLES = {*KINDS, *(it.backbone for it in NAMED.values())}
 SOURCES = {"language", *CORPORA, *(source for _, source in KINDS.values() if source)}  # of weights
 
 

@@ -32,16 +32,6 @@ class Comparison:
     def row(self, arm: str) -> str:
         return self.rows.get(arm, arm)
 
-    def places(self, table: str, row: str, column: str) -> list[tuple[str, str]]:
-        """The arms and tasks of ours that stand beside a cell of the paper's table."""
-        if table not in self.paper:
-            return []
-        return [
-            (arm, self.task or column)
-            for arm in self.arms
-            if self.row(arm) == row and (not self.task or self.columns.get(arm) == column)
-        ]
-
     def source(self, *arms: str) -> str | None:
         """The first of the paper's tables that has a row for every one of `arms`, if any."""
         rows = {self.row(arm) for arm in arms}
