@@ -158,26 +158,16 @@ class Study:
         present = self.records()
         rows = []
         for run in self.runs:
-            row: dict[str, Any] = {
-                "arm": run.arm,
-                "task": run.task,
-                "seed": run.spec.seed,
-                "lr": run.spec.lr,
-                "key": run.key,
-                "search": run.search,
-                "threshold": run.spec.threshold,
-                "status": "not run",
-                "weights": run.spec.weights,
-                "score": np.nan,
-                "censored": False,
-            }
-            record = present.get(run.key)
+            it, record = run.spec, present.get(run.key)
+            known = (run.arm, run.task, it.seed, it.lr, run.key, run.search, it.threshold)
+            values = (*known, "not run", it.weights, np.nan, False)
+            row: dict[str, Any] = dict(zip(OF_RUN, values, strict=True))
             if record is not None:
                 row |= {"status": record.status, **record.metrics, **record.cost}
                 seen = ("device", "data_digest", "weights_digest")
                 row |= {name: record.environment.get(name) for name in seen}
-                if run.spec.threshold:
-                    found = steps_to(record, run.spec.threshold)
+                if it.threshold:
+                    found = steps_to(record, it.threshold)
                     row |= {"score": np.log(found.count), "censored": found.censored}
                 elif record.status == "done":
                     row["score"] = 100 * record.metrics["test_accuracy"]

@@ -6,14 +6,8 @@ The files below are at one commit; their digests are in data/hub.lock.json from 
 from collections.abc import Iterator
 
 from ..files import write_atomic
-from ..tasks.sources import (
-    END,
-    Repository,
-    corpora_folder,
-    corpus_file,
-    file_digest,
-    find_corpus_file,
-)
+from ..tasks import sources
+from ..tasks.sources import END, Repository
 
 PG19 = Repository(
     "emozilla/pg19",
@@ -32,9 +26,9 @@ def build() -> Iterator[str]:
     """Write what is missing of the corpus into the corpora folder; yield each file with its
     SHA-256. FptError if the hub cannot be reached or has other content than at the first build."""
     for name in PG19.files:
-        if find_corpus_file(name) is None:
+        if sources.find_corpus_file(name) is None:
             (books,) = PG19.columns(name, "text")
             text = "".join(f"{book.rstrip()}\n{END}\n" for book in books)
-            write_atomic(corpora_folder() / name, text.encode())
-        path = corpus_file(name)
-        yield f"{path} {file_digest(path)}"
+            write_atomic(sources.corpora_folder() / name, text.encode())
+        path = sources.corpus_file(name)
+        yield f"{path} {sources.file_digest(path)}"

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib
+import matplotlib.style
 
-INK, MUTED, GRID = "#222222", "#767676", "#dddddd"
+INK, MUTED = "#222222", "#767676"
 
 # Okabe and Ito's colours and Paul Tol's muted ones, made for people with any colour vision.
 COLOURS = (
@@ -40,22 +41,4 @@ def looks(arms: Sequence[str]) -> dict[str, Look]:
 
 def styled() -> AbstractContextManager[None]:
     """The style, for drawing and saving inside; what the caller has set comes back after."""
-    return matplotlib.rc_context(
-        {
-            "figure.dpi": 110,
-            "savefig.dpi": 110,
-            "figure.constrained_layout.use": True,
-            "font.family": ["DejaVu Sans"],
-            "font.size": 9,
-            "axes.titlesize": 10,
-            "axes.titlelocation": "left",
-            "axes.edgecolor": MUTED,
-            "axes.spines.top": False,
-            "axes.spines.right": False,
-            "axes.axisbelow": True,
-            "axes.grid": True,
-            "grid.color": GRID,
-            "grid.linewidth": 0.6,
-            "legend.frameon": False,
-        }
-    )
+    return matplotlib.style.context(Path(__file__).with_name("fpt.mplstyle"))

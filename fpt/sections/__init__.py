@@ -6,20 +6,9 @@ from importlib import import_module
 from .comparison import Section
 
 NAMES = (
-    "tasks",
-    "transfer",
-    "modality",
-    "architecture",
-    "efficiency",
-    "overfitting",
-    "scaling",
-    "initialization",
-    "finetuning",
-    "attention",
-    "learning_rate",
-    "synthetic_pretraining",
-    "verdict",
-)
+    "tasks", "transfer", "modality", "architecture", "efficiency", "overfitting", "scaling",
+    "initialization", "finetuning", "attention", "learning_rate", "synthetic_pretraining", "verdict"
+)  # fmt: skip
 
 
 def declared(name: str) -> Section:
