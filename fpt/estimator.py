@@ -54,8 +54,7 @@ class FrozenEstimator(BaseEstimator):
     class_weight : as in scikit-learn, of a classifier
     control : also train a random backbone and compare (`control_`)
     random_state : the seed of everything that is drawn
-    device : `auto`, `cpu` or `cuda`
-    progress : show a progress bar
+    device, progress : `auto`, `cpu` or `cuda`; whether to show a progress bar
     """
 
     def __init__(

@@ -488,16 +488,3 @@ def test_a_warning_is_one_line(plain: Path) -> None:
     done = shell("$fpt status", plain)
     assert done.returncode == 0
     assert re.fullmatch(rf"fpt: {key}.json is damaged \(.*\); .*\.\n", done.stderr)
-
-
-def test_the_python_block_of_the_readme_is_a_script(tmp_path: Path) -> None:
-    """As it stands, and with packs for two workers."""
-    smoke: dict[str, Any] = {**PARAMETERS["smoke"], "backbones": {"transformer": "pico"}}  # type: ignore[dict-item]
-    smoke["sections"] = {"transfer": [{"tasks": ["bit-xor"], "arms": ["random"]}]}
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"profile": "smoke", "smoke": smoke}))
-    text = (PACKAGE.parent / "README.md").read_text(encoding="utf-8")
-    block = re.findall(r"```python\n(.*?)```", text, re.DOTALL)[-1]
-    (tmp_path / "block.py").write_text(block)
-    done = shell(f"{sys.executable} block.py", tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(store_of(tmp_path).keys()) == 2

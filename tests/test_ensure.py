@@ -124,7 +124,7 @@ def test_a_name_without_a_plan_is_refused(name: str) -> None:
     [
         (["klingon"], "'klingon' here; choose from english, "),
         (["english", "--backbone", "vit-nano"], "'vit-nano' is not pretrained as a language model"),
-        (["bit-memory", "--backbone", "huge"], "no backbone 'huge'"),
+        (["bit-memory", "--backbone", "huge"], "no backbone or folder 'huge'"),
         (["english", "--seed=-1"], "seed must be from 0 to below 2^63, not -1"),
     ],
 )

@@ -1,6 +1,5 @@
 """GPT-2 without its causal mask: the control of causality (family gpt2, bidirectional)."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -9,8 +8,7 @@ from tiny import TINY, WEIGHTS, spec, task_of
 from torch import Tensor
 from transformers import GPT2Model
 
-from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build
-from fpt.backbones.initialisations import initial_state
+from fpt.backbones import BACKBONES, Backbone
 from fpt.training.model import Model, assemble
 
 CPU = torch.device("cpu")
@@ -66,56 +64,6 @@ def test_the_first_token_hears_the_last_only_without_the_mask() -> None:
         made = model_of(which).backbone
         moved = (made(x)[:, 0] - made(other)[:, 0]).abs().max()
         assert bool(moved > 1e-3) is hears is not which.causal
-
-
-def test_both_have_the_same_tensors() -> None:
-    """The same tensors from the same file or seed."""
-    for init, weights in (
-        ("pretrained", WEIGHTS),
-        ("random", None),
-        ("statistics-tensor", WEIGHTS),
-    ):
-        causal, both = (initial_state(it, build(it), init, weights, 3) for it in (TINY[0], BOTH))
-        assert list(causal) == list(both)
-        for name, tensor in causal.items():
-            assert torch.equal(tensor, both[name]), name
-
-
-def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole() -> None:
-    """And those of a sequence without its padding."""
-    backbone, x = model_of(BOTH).backbone, vectors()
-    lengths = torch.tensor([[LENGTH], [2], [5], [7]])
-    mask, read = torch.arange(LENGTH) < lengths, lengths - 1
-    padded = torch.where(mask[..., None], x, 50.0)
-
-    def gradient(hidden: Callable[[Tensor], Tensor]) -> Tensor:
-        leaf = padded.clone().requires_grad_()
-        hidden(leaf).square().sum().backward()
-        assert leaf.grad is not None
-        return leaf.grad
-
-    whole = gradient(lambda leaf: backbone(leaf, mask)[torch.arange(4)[:, None], read])
-    short = gradient(lambda leaf: backbone(leaf, mask, read))
-    alone = gradient(
-        lambda leaf: torch.stack(
-            [
-                backbone(row[None, :n])[0, -1]
-                for row, (n,) in zip(leaf, lengths.tolist(), strict=True)
-            ]
-        )
-    )
-    assert whole.abs().max() > 0.1
-    torch.testing.assert_close(short, whole, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(short, alone, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("size", [*SIZES, "gpt2"])
-def test_the_named_ones_differ_from_the_causal_in_the_mask_alone(size: str) -> None:
-    name = "bidirectional" if size == "gpt2" else f"bidirectional-{size}"
-    causal, both = backbone(size), backbone(name)
-    assert (causal.causal, both.causal) == (True, False)
-    assert replace(both, name=size, bidirectional=False) == causal
-    assert backbone(f"{name}@1").causal is False
 
 
 def test_causality_of_every_backbone() -> None:

@@ -2,21 +2,18 @@
 
 import math
 from dataclasses import replace
-from itertools import combinations
 
 import pytest
 import torch
-from tiny import columns_of, pretrained, task_of
+from tiny import pretrained
 from torch import Tensor
 
 from fpt.config import load, make_spec
 from fpt.sections.arms import NAMED
-from fpt.spec import RunSpec, from_dict
+from fpt.spec import from_dict
 from fpt.tasks.rng import generator
-from fpt.training.loop import Loop
 from fpt.training.model import INPUT_INITS
 from fpt.training.packing import INPUT_GAIN, PackedEmbedding, PackedLinear
-from fpt.training.sweep import packs
 
 CPU = torch.device("cpu")
 
@@ -81,51 +78,3 @@ def test_arms_set_it(arm: str) -> None:
     assert spec.input_init == arm.rpartition("-")[2]
     assert ("input" in spec.trainable) is not arm.startswith("frozen")
     assert spec.init == "pretrained"
-
-
-# ------------------------------------------------------------------------------------- in a pack
-
-
-def runs() -> list[RunSpec]:
-    """All initialisations, trained and frozen, otherwise alike."""
-    given = {"options": {"n": 3}, "dropout": 0.1}
-    frozen = ("layernorm", "output", "positions")
-    return [
-        pretrained(**given, input_init=init, **extra)
-        for extra in ({}, {"trainable": frozen})
-        for init in INPUT_INITS
-    ]
-
-
-def values(loop: Loop, row: int) -> dict[str, Tensor]:
-    """The values of run `row` by parameter, trained or fixed."""
-    return {
-        name: part.values[row, columns].clone()
-        for part in (loop.frozen, loop.rows)
-        for name, columns in columns_of(part).items()
-    }
-
-
-@pytest.mark.usefixtures("tiny")
-def test_runs_that_differ_in_it_share_a_pack_and_are_single_runs() -> None:
-    specs = runs()
-    assert packs(specs) == [tuple(specs)]
-    packed = Loop(specs, task_of(specs[0]), CPU)
-    before = [values(packed, row) for row in range(len(specs))]
-    for _ in range(4):
-        packed.train_step()
-    for row, spec in enumerate(specs):
-        single = Loop([spec], task_of(spec), CPU)
-        first = values(single, 0)
-        assert first.keys() == before[row].keys()
-        assert all(torch.equal(first[name], before[row][name]) for name in first)
-        for _ in range(4):
-            single.train_step()
-        after = values(packed, row)
-        for name, value in values(single, 0).items():
-            torch.testing.assert_close(after[name], value, rtol=0, atol=3e-2 * spec.lr)
-        moved = not torch.equal(after["input.weight"], before[row]["input.weight"])
-        assert moved is ("input" in spec.trainable)
-    for one, other in combinations(before[: len(INPUT_INITS)], 2):
-        changed = {name for name, value in one.items() if not torch.equal(value, other[name])}
-        assert {"input.weight"} <= changed <= {"input.weight", "input.bias"}

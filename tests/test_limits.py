@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from refusals import check_said, refusal
 from tiny import pretrained
 
 from fpt import files
-from fpt.files import PACKAGE, FptError, write_json
+from fpt.files import FptError, write_json
 from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.training import sweep
@@ -97,9 +96,3 @@ def test_any_other_error_of_torch_is_not_taken_for_it(
     fail_above(monkeypatch, 4, RuntimeError("shapes do not match"))
     with pytest.raises(RuntimeError, match="shapes do not match"):
         trained(EIGHT, store)
-
-
-def test_no_duration_is_taken_from_a_clock_that_can_be_set() -> None:
-    for path in PACKAGE.rglob("*.py"):
-        if path.stem != "ray_executor":  # the machines of a cluster share no other clock
-            assert not re.search(r"time\.time|datetime\.(now|today|utc)", path.read_text()), path

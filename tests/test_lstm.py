@@ -9,7 +9,7 @@ from test_pack import loop_of, trace
 from tiny import columns_of, spec
 from torch import Tensor, nn
 
-from fpt.backbones import BACKBONES, SIZES, Backbone, backbone, build, group_of
+from fpt.backbones import BACKBONES, Backbone, backbone, build, group_of
 from fpt.backbones.layers import Draws
 from fpt.backbones.lstm import GROUPS, LSTM, init_
 
@@ -191,24 +191,6 @@ def test_what_follows_does_not_change_what_was_read(family: str) -> None:
 
 
 # ------------------------------------------------------- made more like a transformer
-
-
-@pytest.mark.parametrize("size", [size for size, (layers, _, _) in SIZES.items() if layers > 3])
-def test_the_steps_from_the_lstm_to_the_transformer(size: str) -> None:
-    """Each has what the one before has and one thing more; the last has the transformer's."""
-    transformer = backbone(size)
-    steps = ("", "deep-", "residual-", "positions-", "matched-")
-    found = [backbone(f"lstm-{step}{size}") for step in steps]
-    deep, matched = transformer.layers, 3 * transformer.layers // 2
-    assert [(it.layers, it.residual, it.positions) for it in found] == [
-        (3, False, 0),
-        (deep, False, 0),
-        (deep, True, 0),
-        (deep, True, transformer.positions),
-        (matched, False, 0),
-    ]
-    assert {it.width for it in found} == {transformer.width}
-    assert set(found[3].groups) - set(found[2].groups) == {"positions"}
 
 
 @pytest.mark.parametrize("kind", ["deep", "residual", "matched"])

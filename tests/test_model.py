@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import TINY, WEIGHTS, columns_of, pretrained, save_weights, spec, task_of
+from tiny import TINY, WEIGHTS, columns_of, pretrained, spec, task_of
 from torch import Tensor
 from transformers import GPT2LMHeadModel
 
@@ -205,7 +205,10 @@ def test_parameters_that_get_a_gradient_as_in_the_released_code(
     [
         ({"options": {"n": 40}}, "'bit-xor' has sequences of 80 tokens; .*'tiny' .*most 64"),
         ({"trainable": ("input", "norms")}, "group of tiny: 'norms' .*allowed are output, "),
-        ({"backbone": "lstm-tiny"}, "trainable group of lstm-tiny: 'positions'"),
+        (
+            {"backbone": "lstm-tiny"},
+            "lstm-tiny .which has no table of positions to train.: 'positions'",
+        ),
         (
             {"backbone": "lstm-tiny", "trainable": ("last-attention",)},
             "trainable group of lstm-tiny: 'last-attention'",
@@ -296,13 +299,6 @@ def test_initial_values_depend_on_the_seed_and_not_on_what_is_trained(tiny) -> N
     values = dict(again.named_parameters())
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter.flatten(), values[name].flatten()), name
-
-
-def test_saved_weights_are_far_from_a_fresh_start(tmp_path) -> None:
-    """The tests above would not see a mistake in what is 0 or 1 everywhere."""
-    for name, parameter in save_weights(tmp_path).named_parameters():
-        assert parameter.std() > 0.1, name
-        assert torch.equal(parameter, parameter.bfloat16().float()), name
 
 
 def test_dropout_falls_on_linear_input_nets_and_on_no_embedding(tiny) -> None:

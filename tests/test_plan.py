@@ -11,7 +11,7 @@ from fpt.analysis.claims import claims
 from fpt.records import Store
 from fpt.sections.registration import registered_seeds
 from fpt.spec import RunSpec
-from lab import plan
+from lab import pilot, plan
 
 
 def planned() -> set[str]:
@@ -80,7 +80,13 @@ def test_a_backbone_that_the_budget_does_not_hold_ends_the_launch(
 
 def test_the_page_counts_what_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fpt.records.REPORTS", tmp_path)
+    monkeypatch.setattr(pilot, "store", lambda: Store(tmp_path))
     monkeypatch.setattr(plan, "thresholds_table", lambda: "")  # needs the data
     text = plan.page()
     assert f"| primary | {plan.WHAT['primary']} |" in text
     assert all(it.statement in text for it in claims("primary"))
+
+
+def test_no_reported_run_has_a_seed_of_the_pilot() -> None:
+    reported = {run.spec.seed for run in plan.planned() if not run.search}
+    assert reported.isdisjoint(seed for seeds in pilot.plan()["arms"].values() for seed in seeds)

@@ -13,7 +13,6 @@ from refusals import check_said, refusal
 from fpt.pretraining.corpora import open_stream, parse
 from fpt.pretraining.ensure import make_plan, plan_of
 from fpt.pretraining.languages import FROM_ENGLISH
-from fpt.pretraining.streams import pixel_ids
 
 
 @pytest.fixture
@@ -133,11 +132,6 @@ def test_images_pixel_by_pixel(corpora: Path) -> None:
             assert one[20] == 0
     assert stream.train.max() <= 512
     assert np.array_equal(open_stream("images", 50, 30).train, stream.train[:50])
-
-
-def test_extreme_colours() -> None:
-    images = np.array([[[[0, 0, 0], [255, 255, 255], [31, 32, 224]]]], dtype=np.uint8)
-    assert pixel_ids(images).tolist() == [1, 512, 1 + 8 + 7, 0]
 
 
 # ------------------------------------------------------------------ mixtures, one loss per sequence

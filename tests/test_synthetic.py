@@ -13,7 +13,6 @@ from fpt.pretraining.languages import (
     FROM_ENGLISH,
     LANGUAGES,
     doubled_entropy,
-    flat,
     nesting,
 )
 from fpt.pretraining.lines import (
@@ -288,17 +287,6 @@ def test_entropy_of_shuffled_pairs_by_counting_all(size: int) -> None:
     assert exact == pytest.approx(enumerated(chances, size))
 
 
-@pytest.mark.parametrize(("lengths", "size"), [((2, 5), 1), ((3, 6), 2), ((2, 4), 4)])
-def test_entropy_of_short_flat_lines_by_counting(lengths: tuple[int, int], size: int) -> None:
-    made = flat(np.array([0.0, 0.6, 0.4]), lengths, size)
-    lines = [tuple(inside(line)) for line in lines_of(made.sample(1_200_000, "short"))]
-    counts = np.array(list(Counter(lines).values()))
-    counted = entropy(counts / counts.sum()) + (len(counts) - 1) / (2 * len(lines))
-    rate = counted * len(lines) / sum(len(line) + 1 for line in lines)
-    assert made.exact
-    assert made.entropy == pytest.approx(rate, rel=0.005)
-
-
 def next_given(stream: np.ndarray, before: int) -> float:
     """Entropy of a token given the `before` tokens before it, counted; not less than the rate."""
     tokens = stream.tolist()
@@ -324,15 +312,6 @@ def test_entropy_of_nesting_is_below_what_is_counted_and_close() -> None:
     many = nesting(uniform())
     share = (0.5 * math.log(4095) + (5 / 6) * entropy(np.array([0.4, 0.6]))) * mean + math.log(45)
     assert many.entropy == pytest.approx(share / (mean + 1), rel=0.002)
-
-
-def test_the_bound_for_a_cut_block_is_close(samples: Samples) -> None:
-    """No more than the logarithm of five is given away."""
-    language = samples["shuffle-64"][0]
-    least = frequencies(text())[: VOCABULARY - 63]
-    block = entropy(least / least.sum()) + math.log(math.factorial(64))
-    above = (2 * block - math.log(24)) / 125
-    assert above - math.log(5) / 125 - 1e-9 < language.entropy < above
 
 
 def test_every_language_has_less_entropy_than_its_tokens_alone(samples: Samples) -> None:
