@@ -40,12 +40,11 @@ def tell(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
     """Sends commands of the DevTools protocol to a browser that shows the page."""
     if BROWSER is None:
         pytest.skip("needs Chromium or Chrome")
-    options = "--headless --no-sandbox --disable-gpu --remote-debugging-port=0"
-    command = [BROWSER, *options.split(), f"--user-data-dir={tmp_path}", page.as_uri()]
+    options = "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"
+    command = [BROWSER, *options, f"--user-data-dir={tmp_path}", page.as_uri()]
     browser = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert browser.stderr is not None
-    line = next(it for it in browser.stderr if it.startswith("DevTools listening"))
-    port = line.split(":")[2].split("/")[0]
+    port = next(it for it in browser.stderr if "DevTools" in it).split(":")[2].split("/")[0]
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/json") as answer:
         (tab,) = (it for it in json.load(answer) if it["type"] == "page")
     socket = websocket.create_connection(tab["webSocketDebuggerUrl"], suppress_origin=True)
@@ -56,13 +55,12 @@ def tell(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
             pass
         return reply["result"]
 
-    size = {"width": request.param, "height": 1000}
-    send("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
+    size = {"width": request.param, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+    send("Emulation.setDeviceMetricsOverride", **size)
     yield send
     socket.close()
     browser.kill()
-    browser.wait()
-    browser.stderr.close()
+    browser.communicate()
 
 
 def evaluate(tell: Tell, code: str) -> Any:
@@ -97,12 +95,12 @@ def test_pointer_keys_and_choices_read_the_weights_of_the_model(tell: Tell) -> N
     evaluate(tell, "document.readyState === 'complete' || new Promise(it => onload = it)")
     assert evaluate(tell, "document.documentElement.scrollWidth <= innerWidth")
     assert said(tell) == ""
-    for index, name in ((1, "example"), (2, "layer"), (3, "head")):
+    for index, name in enumerate(("task", "example", "layer", "head")):
         choose(tell, name, index)
     wanted = 100 * maps(model, batch)[2][1, 3]
     point(tell, 7, 2, length)
     after = re.search(r"and (.*)% after it from token 3", said(tell))
-    assert after is not None
+    assert after
     assert float(after[1]) == pytest.approx(wanted[7, 2].item(), abs=0.3)  # a byte for each weight
     point(tell, 7, 2, length, "mousePressed")
     tell("Input.dispatchKeyEvent", type="keyDown", key="ArrowDown", windowsVirtualKeyCode=40)

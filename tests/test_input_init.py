@@ -15,8 +15,6 @@ from fpt.tasks.rng import generator
 from fpt.training.model import INPUT_INITS
 from fpt.training.packing import INPUT_GAIN, PackedEmbedding, PackedLinear
 
-CPU = torch.device("cpu")
-
 
 def initial(name: str, init: str, dim: int = 48, width: int = 128, seed: int = 0) -> Tensor:
     return PackedLinear(dim, width).initial(name, init, generator("cpu", seed, name))
