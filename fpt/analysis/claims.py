@@ -77,7 +77,8 @@ class Finding:
         if self.claim.measure == "predicts":
             return "rank correlation {:.2f} [{:.2f}, {:.2f}]".format(*values)
         if self.claim.measure == "steps":
-            return "{:.2f} of the steps [{:.2f}, {:.2f}]".format(*np.exp(values))
+            text = "{:.2f} of the steps [{:.2f}, {:.2f}]".format(*np.exp(values))
+            return text.removesuffix(" [nan, nan]")
         if self.claim.measure == "accuracy":  # the test is on minus the accuracy
             values = -values[[0, 2, 1]]
         return "{:+.1f} points [{:+.1f}, {:+.1f}]".format(*(100 * values))
@@ -233,6 +234,8 @@ def verdicts(
             label, reason = "undecided", it.withdrawn or f"present are {lack}"
         elif it.measure != "predicts" and (failed := not_learned(it.backbones, corpora)):
             label, reason = "undecided", f"not learned by its backbones: {', '.join(failed)}"
+        elif math.isnan(effect.p):
+            reason = "no run of either arm reaches the threshold; a larger budget would decide it"
         elif label == "undecided" and p >= ALPHA:
             reason += f"; {enough(effect, n)} would decide an effect of this size"
         found.append(Finding(it, effect, n, float(p), label, reason))
