@@ -24,10 +24,10 @@ from fpt.analysis.effects import difference, falls_with, more_solved
 from fpt.analysis.steps import steps_to
 from fpt.analysis.study import Study
 from fpt.analysis.summary import differences, mean_interval, pooled, summary
-from fpt.records import Record, Store
+from fpt.records import Record, archived
 
 FROZEN = Path(__file__).with_name("frozen")
-EXPLORATORY = Path(__file__).parents[1] / "reports/lab/records/exploratory"
+EXPLORATORY = Path(__file__).parents[1] / "reports/lab/records/exploratory.jsonl.xz"
 THRESHOLD = 0.6  # of validation accuracy: some runs never reach it
 
 
@@ -110,9 +110,9 @@ def test_a_pooled_difference_is_over_seeds_of_means_over_tasks(study: Study) -> 
 @cache
 def records() -> list[Record]:
     """Every exploratory record, those of one setting one after the other."""
-    store = Store(EXPLORATORY)
-    found = store.read_all(store.keys()).values()
-    return sorted(found, key=lambda it: (replace(it.spec, seed=0).key, it.spec.seed))
+    return sorted(
+        archived(EXPLORATORY), key=lambda it: (replace(it.spec, seed=0).key, it.spec.seed)
+    )
 
 
 @cache
