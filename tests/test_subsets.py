@@ -69,7 +69,6 @@ def test_length_depth_and_classes_of_a_subset_are_those_of_the_whole(
 
 
 def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared: None) -> None:
-    """As in `authors`, whose passages lie author by author."""
     labels = torch.arange(10).repeat_interleave(100)
 
     arrays = end_to_end("valid", [torch.ones(3).numpy()] * 1000, labels.byte().numpy())

@@ -1,6 +1,5 @@
-"""Text as bytes: authors and next bytes of books made here, GLUE of parquet files made here."""
+"""Text as bytes: next bytes of books made here, GLUE of parquet files made here."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +16,6 @@ from fpt.tasks import datasets as data
 from fpt.tasks import text as module
 from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.sequences import encode
-from fpt.tasks.text import AUTHORS, AUTHORS_LENGTH, author_of, plain, runs_of_words
-from lab.manifest import linear_baseline
 
 FEW = {"train": 6, "valid": 2, "test": 3}
 
@@ -28,7 +25,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Empty folders for prepared data, the manifest and corpora."""
     monkeypatch.setattr(data, "PREPARED", tmp_path / "prepared")
     monkeypatch.setattr(data, "DATA", tmp_path)
-    monkeypatch.setattr("lab.manifest.DATA", tmp_path)
     monkeypatch.setattr("fpt.tasks.sources.DATA", tmp_path)
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
     return tmp_path
@@ -51,108 +47,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_a_text_is_its_bytes(length: int, texts: list[str], expected: str) -> None:
     assert encode(length, *texts).tobytes() == expected.encode()
-
-
-# ----------------------------------------------------------------------------------------- authors
-
-
-def book(author: str, words: list[str], title: str = "A TALE") -> str:
-    return f"{title}\n\nby\n{author}\n\nCONTENTS\n" + "\n".join(
-        " ".join(words[i : i + 12]) for i in range(0, len(words), 12)
-    )
-
-
-def vocabulary(name: str) -> list[str]:
-    """Words of an author's own, far from all others."""
-    return [f"{name[:3].lower()}{chr(97 + i)}{chr(97 + j)}" for i in range(5) for j in range(5)]
-
-
-@pytest.fixture
-def library(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str | None], None]:
-    """Writes a corpus of a book per author and file; `copied` stands in each train and test book of
-    the first author."""
-    monkeypatch.setattr(module, "AUTHORS_PASSAGES", FEW)
-
-    def write(copied: str | None = None) -> None:
-        for file in range(4):
-            books = []
-            for index, (name, printed) in enumerate(AUTHORS.items()):
-                rng = np.random.default_rng([file, index])
-                words = rng.choice(vocabulary(name), 900).tolist()
-                if copied is not None and index == 0 and file != 2:
-                    words[450:450] = copied.split() * 30
-                words[200:200] = [name.upper()]
-                books.append(book(printed[0], words))
-            books.append(book("Somebody Else", ["other"] * 900))
-            text = "\n<|endoftext|>\n".join(books)
-            (folder / f"english-train-{file}.txt").write_text(text)
-
-    return write
-
-
-@pytest.mark.parametrize(
-    ("page", "author"),
-    [
-        ("THE AMERICAN\n\nBy Henry James\n\nI\n\nOn a brilliant day", "James"),
-        ("TALES\n_by_\n\nO. HENRY\n", "Henry"),
-        ("INDIAN SUMMER\nby W. D. Howells\n", "Howells"),
-        ("A TALE\nedited by a friend\nby Bret Harte\n", "Harte"),
-        ("A TALE\nby Henry James Forman\n", None),
-        ("A TALE\nby a friend of\nBret Harte\n", None),
-        ("\n" * 40 + "by Bret Harte\n", None),
-    ],
-)
-def test_title_pages_name_the_author(page: str, author: str | None) -> None:
-    assert author_of(page) == author
-
-
-def test_print_is_made_plain() -> None:
-    text = plain("x" * 10 + "“Déjà_vu_”—\n\n so he  said’s " + "x" * 4)
-    assert text == 'xxxxxx"Dejavu"-- so he said\'s'
-
-
-def test_splits_have_books_and_words_of_their_own(library: Callable[[str | None], None]) -> None:
-    library(None)
-    task = get_task("authors")
-    assert task.sizes == {split: count * 10 for split, count in FEW.items()}
-    passages: dict[str, set[str]] = {}
-    for split, count in FEW.items():
-        found = [task.example(split, i) for i in range(task.sizes[split])]
-        assert [it.answer for it in found] == [name for name in AUTHORS for _ in range(count)]
-        for it in found:
-            assert it.text is not None
-            assert len(it.text) == AUTHORS_LENGTH
-            assert it.answer.lower() not in it.text.lower()
-            assert it.answer[:3].lower() in it.text  # words of that author
-        passages[split] = {str(it.text) for it in found}
-        assert len(passages[split]) == len(found)
-    runs = {split: {run for p in of for run in runs_of_words(p)} for split, of in passages.items()}
-    assert runs["train"]
-    assert not runs["train"] & runs["test"]
-    assert not runs["train"] & runs["valid"]
-    assert task.floors() == {"majority": pytest.approx(0.1)}
-    floor = linear_baseline(task)
-    assert floor is not None
-    assert floor > 0.5  # each author has letters of his own here
-
-
-def test_what_a_held_out_book_has_too_is_not_trained_on(
-    library: Callable[[str | None], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    story = "it was a dark and stormy night when the old clock struck thirteen times"
-    library(story)
-
-    def stories() -> int:
-        task = get_task("authors")
-        texts = (task.example("train", i).text or "" for i in range(FEW["train"]))
-        return sum("stormy night" in text for text in texts)
-
-    assert stories() == 0
-    data._loaded.cache_clear()
-    data._on_device.cache_clear()
-    (data.PREPARED / "authors-v1.safetensors").unlink()
-    monkeypatch.setattr(module, "runs_of_words", lambda text: iter(()))
-    assert stories() > 0  # so it was the rule that kept them out
 
 
 # --------------------------------------------------------------------------------------- next byte
@@ -201,15 +95,10 @@ def test_trivial_baselines_of_the_next_byte(monkeypatch: pytest.MonkeyPatch) -> 
     assert task.measure_floors() == {"majority": 64 / 128, "byte before": 1 / 128}
 
 
-@pytest.mark.parametrize(
-    ("task", "passages"), [("english", "1 passages of 129 bytes"), ("authors", "0 passages by B")]
-)
-def test_too_short_a_corpus_is_refused(
-    books: dict[str, str], folder: Path, task: str, passages: str
-) -> None:
+def test_too_short_a_corpus_is_refused(books: dict[str, str], folder: Path) -> None:
     (folder / "english-train-3.txt").write_text("short " * 30)
-    said = refusal(get_task(task).digest)
-    check_said(said, [passages, "in english-train-3.txt and", "are needed"])
+    said = refusal(get_task("english").digest)
+    check_said(said, ["1 passages of 129 bytes", "in english-train-3.txt and", "are needed"])
 
 
 # -------------------------------------------------------------------------------------------- GLUE
@@ -285,7 +174,7 @@ def test_long_pairs_are_cut_and_keep_both_texts(hub: Path) -> None:
 @pytest.mark.parametrize(
     ("task", "options", "source", "sentence"),
     [
-        ("authors", {}, "a corpus", ["'english-train-3.txt'", "FPT_CORPORA"]),
+        ("english", {}, "a corpus", ["'english-train-2.txt'", "FPT_CORPORA"]),
         ("glue", {"subset": "mrpc"}, "the hub", ["mrpc/", "nyu-mll/glue", "HF_HUB_CACHE"]),
     ],
 )

@@ -10,7 +10,7 @@ from .images import cifar10, cifar10_lra, digits, mnist
 from .listops import listops
 from .own import own_task
 from .proteins import homology
-from .text import authors, english, glue
+from .text import english, glue
 
 REGISTRY: dict[str, Callable[..., Task]] = {
     "bit-memory": bit_memory,
@@ -21,7 +21,6 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "cifar10-lra": cifar10_lra,
     "homology": homology,
     "digits": digits,
-    "authors": authors,
     "english": english,
     "glue": glue,
 }
