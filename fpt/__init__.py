@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from .files import FptError
+from .files import FptError, instead
 
 if TYPE_CHECKING:
     from .analysis.study import Study, section
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f".{LAZY[name]}", __name__), name)
     if name == "__version__":
         return version("fpt")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead(name, __all__)}")
 
 
 def __dir__() -> list[str]:

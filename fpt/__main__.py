@@ -49,11 +49,20 @@ def seconds(text: str) -> float:
 def setting(text: str) -> tuple[str, Any]:
     """`lr=0.01`, its value in JSON."""
     name, _, value = text.partition("=")
-    return name, json.loads(value)
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        raise FptError(f"--set takes a number or true, as in lr=0.01, not {text!r}.") from None
 
 
 class Parser(argparse.ArgumentParser):
     """Reports a mistake in one line, without the usage above it."""
+
+    def parse_known_args(self, *given: Any) -> Any:  # type: ignore[override]
+        found, rest = super().parse_known_args(*given)
+        if rest and rest[0].startswith("-"):
+            self.error(f"{rest[0]!r} is not known{instead(rest[0], self._option_string_actions)}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         if wrong := re.fullmatch(r"(.*): invalid choice: '(.*)' \(choose from (.*)\)", message):
@@ -83,11 +92,11 @@ def parser() -> argparse.ArgumentParser:
     run = verb("run", "Train what is missing of a section, or of all, and write index files.")
     run.add_argument("section", nargs="?", metavar="SECTION")
     run.add_argument("--all", action="store_true", help="every section of the profile")
-    run.add_argument("--seed", action="append", type=int, default=[], help="repeatable")
-    only = "an arm or a task; repeatable"
-    run.add_argument("--only", action="append", default=[], metavar="NAME", help=only)
+    many: dict[str, Any] = {"action": "append", "default": []}
+    run.add_argument("--seed", **many, type=int, help="repeatable")
+    run.add_argument("--only", **many, metavar="NAME", help="an arm or a task; repeatable")
     other = "such as lr=0.01; such runs are no part of the report; repeatable"
-    run.add_argument("--set", action="append", type=setting, default=[], help=other)
+    run.add_argument("--set", **many, type=setting, metavar="NAME=VALUE", help=other)
     run.add_argument("--dry-run", action="store_true", help="only list what is missing")
     run.add_argument("--track", metavar="TRACKER", help="tensorboard or mlflow[:FOLDER]")
     run.add_argument("--budget", type=seconds, default=math.inf, metavar="TIME", help=budget)

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
     runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
     them = replace(parts[0], runs=tuple(runs))
     if args.dry_run:
-        print(left(them, args.max_runs) or "Nothing is missing.")
+        print(left(them) or "Nothing is missing.")
         return
     if args.pipeline and not parts[0].may_train(args.device):
         allowed = " or ".join(parts[0].profile.train_on)
@@ -97,7 +97,8 @@ def run(args: argparse.Namespace) -> None:
         for part in () if args.pipeline else parts:
             if here := tuple(run for run in part.runs if run in runs):
                 print(f"\n{main_table(replace(part, runs=here))}")
-        print(left(them, args.max_runs))
+        rest = left(them)
+        print(rest and f"{rest}\nThe same command goes on from the last checkpoints.")
     # A verdict is corrected for all registered claims, so a page that has one reads every record.
     there = parts[0].store
     every = there.digests(sorted(there.keys())) if args.profile == LAB else {}

@@ -102,11 +102,11 @@ def _parsed(path: Path, size: int, changed: int) -> Record:
     return parse(path.read_bytes(), path.stem)
 
 
+@dataclass(frozen=True)
 class Store:
     """The records of one profile, `reports/<profile>/records`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    folder: Path
 
     def path(self, key: str) -> Path:
         """The file of the record `key`, whether it is there or not."""

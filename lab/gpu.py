@@ -47,9 +47,10 @@ rates, five seeds. This page says what it downloads, what it costs, and how to t
 
 ## What is assumed
 
-Nothing has been timed on a GPU yet. A step of a pack (runs that are trained together) is taken to
-last as long as its matrix products at {share:.0%} of {peak:.0f} TFLOPs per second, the bfloat16
-peak of one {card}, and at least {step:.0f} milliseconds. An hour is taken to cost {price} USD.
+Nothing has been timed on a GPU yet. This page assumes that a step of a pack (runs that are trained
+together) lasts as long as its matrix products at {share:.0%} of {peak:.0f} TFLOPs per second, the
+bfloat16 peak of one {card}, and at least {step:.0f} milliseconds, and that an hour costs {price}
+USD.
 
 The matrix products are those of the backbone, as every record counts them. Those between tokens
 (in GPT-2, {attention:.0%} more at 1,024 tokens) and the evaluations must fit into what
@@ -67,8 +68,9 @@ Sizes are four bytes per parameter; the files of GPT-2 hold attention masks too 
 tenth larger. The data sets are small: MNIST ({mnist:.0f} MB once decoded), CIFAR-10 ({cifar:.0f}
 MB), the proteins of TAPE, and four tasks of GLUE. Every file is fetched once, at a fixed commit.
 
-{own} more backbones are published by nobody. `fpt pretrain` makes them, by the assumptions above
-in about {own_minutes:.0f} minutes; [Corpora](corpora.md) says how to build the texts they need.
+Nobody publishes the other {own} backbones. `fpt pretrain` makes them, which takes about
+{own_minutes:.0f} minutes by the assumptions above; [Corpora](corpora.md) says how to build the
+texts they need.
 
 ## What it costs
 

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 
@@ -91,6 +92,8 @@ def perform(language: str, text: str) -> None:
         SEEN.update(runpy.run_path("block.py", SEEN, "__main__"))
     elif first == "make":
         subprocess.run(["make", "-n", *words], cwd=ROOT, check=True, stdout=sys.stderr)
+    elif first.endswith("shtab"):
+        import_module("shtab.main").main(words)
     elif first.endswith("dvc"):
         get_main_parser().parse_args(words)
     elif not parsed:

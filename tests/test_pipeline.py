@@ -166,10 +166,11 @@ def test_experiments_are_compared(checkout: Checkout) -> None:
     said = checkout.dvc_says("metrics", "diff", "before", "faster", "--json")
     change = {"old": 0, "new": 0.25, "diff": 0.25}
     assert json.loads(said) == {"reports/smoke/metrics.json": {"transfer.fpt - random": change}}
+    said = checkout.dvc_says("exp", "show", "--only-changed", "--drop", ".*/.*", "--md")
+    assert re.search(r"\[faster\] +\| [^|]+\| 0.25 ", said)
     checkout.dvc_says("plots", "diff", "before", "faster")
     page = (checkout.root / "dvc_plots/index.html").read_text()
-    assert '"rev": "before"' in page
-    assert '"rev": "faster"' in page
+    assert all(f'"rev": "{name}"' in page for name in ("before", "faster"))
     assert not re.search(r"(src|href)=", page)  # it fetches nothing
     checkout.dvc_says("metrics", "diff")  # of a commit without dvc.lock, and so without metrics
     checkout.dvc("exp", "apply", "before")

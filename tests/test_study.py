@@ -10,7 +10,7 @@ from made import fill, make_record, make_study, spread
 
 import fpt
 from fpt import config
-from fpt.analysis.study import Study, section
+from fpt.analysis.study import Study
 from fpt.analysis.tuning import at_edge, chosen_rates
 from fpt.files import FptError
 
@@ -144,12 +144,5 @@ def test_one_thing_can_be_changed() -> None:
     assert record.spec.seed == 3
     assert [point["step"] for point in record.curve] == [2, 4]
     assert study.store.read(record.key) is None
-    with pytest.raises(FptError, match="no run of 'lstm' on 'mnist'"):
-        study.change("lstm", "mnist")
-
-
-def test_unknown_sections_and_profiles_are_refused() -> None:
-    with pytest.raises(FptError, match="section"):
-        section("nonsense")
-    with pytest.raises(FptError, match="profile"):
-        section("transfer", "nonsense")
+    with pytest.raises(FptError, match=r"'ftp on bit-xor' is not known \(did you mean fpt on"):
+        study.change("ftp", "bit-xor")

@@ -42,18 +42,16 @@ def maps(model: Model, batch: Batch) -> list[Tensor]:
     implementation = gpt2.config._attn_implementation
     hook = backbone.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
     model.eval()
-    try:
-        model(batch)
-        gpt2.set_attn_implementation("eager")
-        x = given[0]
-        future = torch.full((x.shape[1], x.shape[1]), -torch.inf, device=x.device).triu(1)
-        for block in gpt2.h:
-            found.append(block.attn(block.ln_1(x), attention_mask=future)[1])
-            x = block(x, attention_mask=future, use_cache=False)
-    finally:
-        gpt2.set_attn_implementation(implementation)
-        model.train(training)
-        hook.remove()
+    model(batch)
+    hook.remove()
+    gpt2.set_attn_implementation("eager")
+    x = given[0]
+    future = torch.full((x.shape[1], x.shape[1]), -torch.inf, device=x.device).triu(1)
+    for block in gpt2.h:
+        found.append(block.attn(block.ln_1(x), attention_mask=future)[1])
+        x = block(x, attention_mask=future, use_cache=False)
+    gpt2.set_attn_implementation(implementation)
+    model.train(training)
     return found
 
 

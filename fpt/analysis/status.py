@@ -3,14 +3,13 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from .. import config
 from ..records import Record, store
 from ..training.flops import planned_flops
-from ..training.sweep import packs
 from ..training.train import task_of
 from .study import Study, section
 
@@ -60,29 +59,15 @@ def cost(hours: float | None) -> str:
     return f"{shown} left at the measured speed"
 
 
-def left(study: Study, max_runs: int) -> str:
+def left(study: Study) -> str:
     """What is missing of a study, with its cost, and a line for each arm and task; empty if
     nothing is."""
-    present = study.records()
-    made = store(study.profile.name)
-    it = row(study, present, speeds(made.read_all(made.keys()).values()))
-    missing = [run for run in study.runs if run.key not in present]
-    found = packs((run.spec for run in missing), max_runs, config.sections_of(study.profile))
-    lines = [f"{it['missing']} runs in {len(found)} packs are missing: {cost(it['hours_left'])}"]
+    made, missing = store(study.profile.name), study.missing()
+    it = row(study, study.records(), speeds(made.read_all(made.keys()).values()))
+    lines = [f"missing: {it['missing']} of {it['expected']} runs, {cost(it['hours_left'])}"]
     counts = Counter(f"{run.arm} on {run.task}" for run in missing)
     lines += [f"  {title}: {count}" for title, count in counts.items()]
     return "\n".join(lines) if missing else ""
-
-
-def lines(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The status as text."""
-    text = []
-    for it in rows:
-        line = f"  {it['section']:24} {it['done'] + it['diverged']:5d} of {it['expected']} runs"
-        if it["diverged"]:
-            line += f", {it['diverged']} diverged"
-        text.append(line + (f", {cost(it['hours_left'])}" if it["missing"] else ""))
-    return "\n".join(text)
 
 
 def show(profile: str, as_json: bool) -> None:
@@ -93,7 +78,11 @@ def show(profile: str, as_json: bool) -> None:
     rows = [row(study, here, measured) for study, here in zip(studies, present, strict=True)]
     if as_json:
         print(json.dumps({"sections": rows}, indent=1))
-    else:
-        every = replace(studies[0], name="all", runs=sum((it.runs for it in studies), ()))
-        rows.append(row(every, every.records(), measured))
-        print(f"profile {profile}\n{lines(rows)}")
+        return
+    every = replace(studies[0], name="all", runs=sum((it.runs for it in studies), ()))
+    print(f"profile {profile}")
+    for it in (*rows, row(every, every.records(), measured)):
+        line = f"  {it['section']:24} {it['done'] + it['diverged']:5d} of {it['expected']} runs"
+        if it["diverged"]:
+            line += f", {it['diverged']} diverged"
+        print(line + (f", {cost(it['hours_left'])}" if it["missing"] else ""))

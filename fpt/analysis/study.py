@@ -137,13 +137,13 @@ class Study:
     def change(self, arm: str, task: str, **settings: Any) -> Record:
         """Train one run of an arm on a task with other settings (`lr=0.01`, `steps=100`, `seed=5`:
         the fields of `RunSpec`), and keep nothing of it; returns its record."""
-        runs = [run for run in self.runs if (run.arm, run.task) == (arm, task)]
-        if not runs:
-            raise FptError(f"Section {self.name!r} has no run of {arm!r} on {task!r}.")
-        check_names("setting", settings, runs[0].spec.to_dict())
-        spec = replace(runs[0].spec, **settings)
+        specs = {f"{run.arm} on {run.task}": run.spec for run in reversed(self.runs)}
+        check_names("run", [title := f"{arm} on {task}"], sorted(specs))
+        check_names("setting", settings, specs[title].to_dict())
+        spec = replace(specs[title], **settings)
         with TemporaryDirectory() as folder:
-            (record,) = train([spec], Job(Store(Path(folder)), cache=Path(folder)))
+            job = Job(Store(Path(folder)), cache=Path(folder), titles={spec.key: title})
+            (record,) = train([spec], job)
         return record
 
     def frame(self) -> pd.DataFrame:

@@ -29,16 +29,9 @@ def searched(frame: pd.DataFrame) -> pd.DataFrame:
             good = -done["score"].mean()
         else:
             good = done["valid_accuracy"].mean()
-        rows.append(
-            {
-                "arm": arm,
-                "task": task,
-                "lr": lr,
-                "missing": int((runs["status"] == "not run").sum()),
-                "good": good,
-                "soon": -done["best_step"].mean() if len(done) else NEVER,
-            }
-        )
+        missing = int((runs["status"] == "not run").sum())
+        soon = -done["best_step"].mean() if len(done) else NEVER
+        rows.append((arm, task, lr, missing, good, soon))
     return pd.DataFrame(rows, columns=["arm", "task", "lr", "missing", "good", "soon"])
 
 

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 RENDERS = "FPT_RENDERS"  # in the environment of a kernel that `fpt render` started
@@ -119,11 +119,7 @@ def _output(output: Any) -> str:
         return f"<pre>{html.escape(output.text)}</pre>\n"
     data = output.data
     if "text/html" in data:
-        return f"{_joined(data['text/html'])}\n"
+        return f"{data['text/html']}\n"
     if "text/markdown" in data:
-        return markdown(_joined(data["text/markdown"]))
-    return f"<pre>{html.escape(_joined(data.get('text/plain', '')))}</pre>\n"
-
-
-def _joined(text: str | Iterable[str]) -> str:
-    return text if isinstance(text, str) else "".join(text)
+        return markdown(data["text/markdown"])
+    return f"<pre>{html.escape(data.get('text/plain', ''))}</pre>\n"

@@ -3,6 +3,8 @@
 import html
 import math
 import re
+import shutil
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -65,7 +67,9 @@ class Table:
 
     def __str__(self) -> str:
         """For a terminal."""
-        return f"{self.title}\n{self.shown.to_string()}\n{self.caption}"
+        width = shutil.get_terminal_size((1000, 24)).columns  # a file or a pipe is not wrapped
+        below = textwrap.fill(self.caption, width)
+        return f"{self.title}\n{self.shown.to_string(line_width=width)}\n{below}"
 
 
 def _marked(text: str) -> str:

@@ -96,8 +96,8 @@ class Loop:
     def run(self, deadline: float = math.inf) -> bool:
         """Train until all runs have ended (True) or `time.monotonic()` passes `deadline`."""
         self.resume()
-        title = f"{self.titles[-1]}, last of {len(self.specs)}"
-        with pack_bar(self.steps, title, self.step, self.quiet) as bar:
+        others = f", last of {len(self.specs)}" if len(self.specs) > 1 else ""
+        with pack_bar(self.steps, self.titles[-1] + others, self.step, self.quiet) as bar:
             now = saved = time.monotonic()
             process = time.process_time()
             while self.alive:

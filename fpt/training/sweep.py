@@ -23,7 +23,7 @@ from ..spec import RunSpec
 from . import device as devices
 from .model import backbone_identity, packable
 from .ray_executor import Cluster, train_on_cluster
-from .trackers import Tracker, progress_bar
+from .trackers import Tracker, in_jupyter, progress_bar
 from .train import Job, Pack, task_of, train_pack
 
 MAX_RUNS = 8  # of one pack
@@ -89,10 +89,11 @@ def run(
 
     `keep`: keys of runs whose parameters are kept; without them a run is missing. `budget`: in
     seconds; packs that are not finished by then go on in a later call. `part`: of the packs (see
-    `shard`). `apart`: see `packs`. `cluster`: packs run there instead of in processes of this
-    machine. `titles`: what bars and the tracker call a run, by its key. `tracker`: see
-    `fpt.training.trackers`. A pack that cannot be trained, because its weights are missing for
-    example, does not stop the others; its FptError is raised after them.
+    `shard`). `workers`: packs side by side; by default one per core, but on a GPU and in Jupyter,
+    where their bars would not show, one. `apart`: see `packs`. `cluster`: packs run there instead
+    of in processes of this machine. `titles`: what bars and the tracker call a run, by its key.
+    `tracker`: see `fpt.training.trackers`. A pack that cannot be trained, because its weights are
+    missing for example, does not stop the others; its FptError is raised after them.
     """
     job = Job(store, keep, device, time.monotonic() + budget, titles or {}, tracker)
     found = shard(packs(specs, max_runs, apart), part)
@@ -135,7 +136,7 @@ def _train_here(
     """Yield packs as they end, trained in this process or in `workers` others."""
     cores = len(os.sched_getaffinity(0))
     on_gpu = devices.choose(job.device).type == "cuda"
-    workers = min(workers or (1 if on_gpu else cores), len(todo))
+    workers = min(workers or (1 if on_gpu or in_jupyter() else cores), len(todo))
     if workers == 1:
         yield from ((pack, train_pack(pack, job)) for pack in todo)
         return

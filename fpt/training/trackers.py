@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from importlib.util import find_spec
 from multiprocessing import current_process
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any
 
 from tqdm import auto, std
@@ -22,12 +23,18 @@ from ..spec import RunSpec
 Tracker = Callable[[RunSpec, str, Mapping[str, float]], None]
 
 
+def in_jupyter() -> bool:
+    """Whether bars are widgets of a notebook, which only its own process can draw."""
+    return auto.notebook_tqdm is not std.tqdm and "TQDM_DISABLE" not in os.environ
+
+
 def progress_bar(total: int, title: str, quiet: bool = False, **options: Any) -> Any:
     """A tqdm bar in a terminal or in Jupyter, none in a log, if `quiet`, or if TQDM_DISABLE=1 is
     set. `options` are tqdm's."""
-    if quiet or auto.notebook_tqdm is std.tqdm:
+    if quiet or not in_jupyter():
         options["disable"] = quiet or None  # None: shown in a terminal alone
-    return auto.tqdm(total=total, desc=title, **options)
+    # A terminal that does not know its size has no lines for tqdm.
+    return auto.tqdm(total=total, desc=title, nrows=get_terminal_size().lines, **options)
 
 
 def pack_bar(total: int, title: str, step: int, quiet: bool) -> Any:
