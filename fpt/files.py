@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import sys
+import warnings
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -197,14 +198,16 @@ def current_profile() -> str:
     return str(name)
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a damaged file out of the way, keeping it for inspection."""
+def set_aside(path: Path, reason: object, then: str) -> None:
+    """Rename a damaged file out of the way, keeping it for inspection, and warn what `then`
+    happens."""
     aside = path.with_name(f"{path.name}.corrupt")
     try:
         os.replace(path, aside)
     except OSError as error:
         raise FptError(f"{path} is damaged and cannot be moved: {error.strerror}.") from error
-    return aside
+    said = f"{path.name} is damaged ({reason}); it was moved to {aside.name} and {then}."
+    warnings.warn(said, stacklevel=3)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ parameters of a run are kept beside its record, in KEY.safetensors.
 import hashlib
 import json
 import lzma
-import warnings
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -129,7 +128,7 @@ class Store:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            _move_aside(path, error)
+            set_aside(path, error, "counts as missing")
             return None
         except OSError as error:
             raise FptError(f"Cannot read the record {path}: {error.strerror}.") from error
@@ -142,7 +141,7 @@ class Store:
             return None
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != record.parameters:
-            _move_aside(path, "its digest is not the one in its record")
+            set_aside(path, "its digest is not the one in its record", "counts as missing")
             return None
         return content
 
@@ -197,14 +196,6 @@ class Store:
                 self.write(record, parameters)
                 taken += 1
         return taken, len(found) + len(metadata) - taken
-
-
-def _move_aside(path: Path, reason: object) -> None:
-    aside = set_aside(path)
-    warnings.warn(
-        f"{path.name} is damaged ({reason}); it was moved to {aside.name} and counts as missing.",
-        stacklevel=3,
-    )
 
 
 def store(profile: str) -> Store:
