@@ -83,8 +83,7 @@ class Loop:
         lr = torch.tensor([[spec.lr] for spec in specs], device=self.device)
         clip = torch.tensor([[spec.clip] for spec in specs], device=self.device)
         mask = self.rows.mask([spec.trainable for spec in specs])
-        self.adam = Adam(self.rows, lr, clip, mask)
-        self.adam.first, self.adam.second = state["first"], state["second"]
+        self.adam = Adam(self.rows, lr, clip, mask, state["first"], state["second"])
 
     def _reset_sums(self) -> None:
         """Begin to add up `SUMS` anew."""

@@ -137,18 +137,11 @@ def features_of(
     times the positions read, and their targets, (N, answers) int64."""
     model.eval()
     model.draws.seeds = (seed,)
-    features: list[Tensor] = []
-    targets: list[Tensor] = []
-
-    def collect(_: nn.Module, given: tuple[Tensor]) -> None:
-        features.append(given[0].float().flatten(0, 2))
-
-    hook = model.output.register_forward_pre_hook(collect)
+    features, targets = list[Tensor](), list[Tensor]()
     for batch in batches:
         with autocast(device):
-            model(batch)
+            features.append(model.features(batch).float().flatten(0, 2))
         targets.append(batch.targets.reshape(-1, model.task.answers))
-    hook.remove()
     return torch.cat(features), torch.cat(targets)
 
 
