@@ -25,11 +25,8 @@ from filelock import FileLock, Timeout
 
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
-try:
-    HERE = PACKAGE.parent if (PACKAGE.parent / "params.yaml").exists() else Path.cwd()
-    ROOT = Path(os.environ.get("FPT_ROOT", HERE)).resolve()
-except FileNotFoundError as error:
-    raise SystemExit("fpt: The working directory is gone, so FPT_ROOT must be absolute.") from error
+HERE = PACKAGE.parent if (PACKAGE.parent / "params.yaml").exists() else Path.cwd()
+ROOT = Path(os.environ.get("FPT_ROOT", HERE)).resolve()
 DATA = ROOT / "data"
 PREPARED = DATA / "prepared"
 REPORTS = ROOT / "reports"
@@ -95,8 +92,8 @@ def write_atomic(path: Path, content: bytes) -> None:
         raise FptError(sentence) from error
 
 
-def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
-    write_atomic(path, (json.dumps(value, indent=indent, allow_nan=False) + "\n").encode())
+def write_json(path: Path, value: Any) -> None:
+    write_atomic(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -117,27 +114,16 @@ SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class UniqueKeyLoader(SafeLoader):
-    """Rejects a key that stands twice in one mapping, of which PyYAML keeps the last, and whole
-    numbers and truth values that are not written as such."""
+    """Rejects a key that stands twice in one mapping, of which PyYAML keeps the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
                 problem = f"the key {key!r} stands twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            seen.add(key)
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return mapping
-
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Rejects what YAML 1.1 reads as another value: 010 is 8, 1:30 is 90, yes is true."""
-        value = super().construct_object(node, deep)
-        if isinstance(value, int) and node.value.lower() != str(value).lower():
-            problem = f"{node.value} is read as {str(value).lower()}; write that, or quote it"
-            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
-        return value
 
 
 def read_yaml(path: Path) -> Any:
@@ -176,8 +162,6 @@ def import_modules() -> None:
     for name in names:
         try:
             import_module(str(name))
-        except FptError:
-            raise
         except Exception as error:
             said = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise FptError(

@@ -60,13 +60,13 @@ def to_content(record: Record) -> dict[str, Any]:
     return content | {"digest": digest(content)}
 
 
-def to_file(record: Record) -> bytes:
+def to_file(content: Mapping[str, Any]) -> bytes:
     """The file of a record: its curve by column, which takes a third of the bytes."""
-    content = to_content(record)
     points = content["curve"]
     names = dict.fromkeys(name for point in points for name in point)
-    content["curve"] = {name: [point.get(name) for point in points] for name in names}
-    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    columns = {name: [point.get(name) for point in points] for name in names}
+    whole = {**content, "curve": columns}
+    return json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def parse(content: bytes, key: str) -> Record:
@@ -74,10 +74,9 @@ def parse(content: bytes, key: str) -> Record:
     try:
         found = json.loads(content)
         columns = found["curve"]
-        if isinstance(columns, dict):  # older files hold it by point
-            points = zip(*columns.values(), strict=True)
-            rows = [zip(columns, point, strict=True) for point in points]
-            found["curve"] = [{k: value for k, value in row if value is not None} for row in rows]
+        points = zip(*columns.values(), strict=True)
+        rows = [zip(columns, point, strict=True) for point in points]
+        found["curve"] = [{k: value for k, value in row if value is not None} for row in rows]
         if found.pop("digest") != digest(found):
             raise ValueError("its digest does not fit its content")
         named = found.pop("key")
@@ -130,8 +129,6 @@ class Store:
         except ValueError as error:
             set_aside(path, error, "counts as missing")
             return None
-        except OSError as error:
-            raise FptError(f"Cannot read the record {path}: {error.strerror}.") from error
 
     def parameters(self, record: Record) -> bytes | None:
         """The safetensors file of a record's parameters, or None. A damaged one is moved aside
@@ -162,7 +159,7 @@ class Store:
             named = hashlib.sha256(parameters).hexdigest()
             write_atomic(self.parameters_path(record.key), parameters)
         record = replace(record, parameters=named)
-        write_atomic(self.path(record.key), to_file(record))
+        write_atomic(self.path(record.key), to_file(to_content(record)))
         return record
 
     def digests(self, keys: Collection[str], keep: Container[str] = ()) -> dict[str, str | None]:

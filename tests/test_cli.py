@@ -433,13 +433,6 @@ def test_a_closed_output_and_python_without_docstrings_do_no_harm(plain: Path) -
         assert (done.returncode, done.stderr) == (0, ""), line
 
 
-def test_a_working_directory_that_is_gone_is_one_line(plain: Path) -> None:
-    (plain / "gone").mkdir()
-    done = shell("cd gone; rmdir ../gone; FPT_ROOT=here $fpt status", plain)
-    said = "fpt: The working directory is gone, so FPT_ROOT must be absolute."
-    assert (done.returncode, done.stderr.splitlines()[-1]) == (1, said)
-
-
 def test_a_full_disk_behind_the_output_is_one_line(plain: Path) -> None:
     done = shell("$fpt status > /dev/full", plain)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
