@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..backbones import BACKBONES, backbone
 from ..backbones.weights import digest, files, local_folder
-from ..files import DATA, NAME, FptError, write_json
+from ..files import DATA, FptError, write_json
 from . import on_corpus, on_task
 from .corpora import NAMES, parse
 from .on_corpus import Pretraining
@@ -38,8 +38,6 @@ def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
     plan = Pretraining(objective, name, parse(objective).most or TOKENS, seed)
     if plan.tokens > MOST_TOKENS:
         raise FptError(f"A corpus has at most {MOST_TOKENS:,} tokens here, not {plan.tokens:,}.")
-    if not NAME.fullmatch(plan.name):
-        raise FptError(f"The weights would be called {plan.name!r}: more than 100 characters.")
     return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
 
 

@@ -152,7 +152,7 @@ class Loop:
     ) -> list[dict[str, float]]:
         """`fpt.training.evaluation.evaluate` of the runs `indices`, whose rows are bound."""
         seeds = [self.specs[index].seed for index in indices]
-        return evaluate(self.model, split, seeds, self.device, at_most)
+        return evaluate(self.model, split, seeds, at_most)
 
     def validate(self) -> None:
         """Add a point to every learning curve, from the validation set."""

@@ -98,9 +98,7 @@ def assemble(
     first = specs[0]
     backend = backbone(first.backbone)
     trained = set().union(*(spec.trainable for spec in specs))
-    without = "positions" in trained and not backend.positions
-    lack = " (which has no table of positions to train)" if without else ""
-    check_names(f"trainable group of {backend.name}{lack}", sorted(trained), backend.trainable)
+    check_names(f"trainable group of {backend.name}", sorted(trained), backend.trainable)
     check_names("initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS)
     model = Model(backend, task, first.dropout, first.order)
     state = initial_state(backend, model.backbone, first.init, first.weights, first.seed)

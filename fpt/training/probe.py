@@ -183,7 +183,7 @@ def probe(spec: RunSpec, task: Task, device: torch.device) -> Progress:
             best, chosen, best_head = rank, point, copy.deepcopy(head)
     pass_seconds = (now(device) - start) / passes
     model.output = best_head  # type: ignore[assignment]
-    (tested,) = evaluate(model, "test", [spec.seed], device, spec.test_items)
+    (tested,) = evaluate(model, "test", [spec.seed], spec.test_items)
     progress.metrics = {f"test_{name}": value for name, value in tested.items()}
     for name in ("train_accuracy", "valid_accuracy", "penalty", "gradient"):
         progress.metrics[name] = chosen[name]
