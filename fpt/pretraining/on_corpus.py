@@ -193,9 +193,8 @@ class Training:
     def save(self) -> None:
         tensors: dict[str, Tensor] = {}
         for name, parameter in self.model.named_parameters():
-            state = self.optimizer.state[parameter]
-            tensors |= {f"model.{name}": parameter}
-            tensors |= {f"{key}.{name}": state[key] for key in ADAM}
+            held = {"value": parameter, **self.optimizer.state[parameter]}
+            tensors |= {f"{key}.{name}": tensor for key, tensor in held.items()}
         history = {name: getattr(self, name) for name in ("step", "seconds", "curve", "running")}
         checkpoint.write(self.path, tensors, self.identity() | {"log": history})
 
@@ -211,7 +210,7 @@ class Training:
                 log.warning(f"{self.plan.name} begins anew: {other}.")
                 return
         for name, parameter in self.model.named_parameters():
-            parameter.data.copy_(tensors[f"model.{name}"])
+            parameter.data.copy_(tensors[f"value.{name}"])
             self.optimizer.state[parameter] = {
                 key: tensors[f"{key}.{name}"].to(parameter.device) for key in ADAM
             }

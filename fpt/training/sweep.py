@@ -23,7 +23,7 @@ from ..records import Store
 from ..spec import RunSpec
 from . import device as devices
 from .model import backbone_identity, packable
-from .ray_executor import Cluster, train_on_cluster
+from .ray_executor import train_on_cluster
 from .trackers import progress_bar
 from .train import Job, Pack, task_of, train_pack
 
@@ -80,16 +80,18 @@ def run(
     workers: int | None = None,
     max_runs: int = MAX_RUNS,
     apart: Apart = None,
-    cluster: Cluster | None = None,
+    cluster: str | None = None,
+    gpus: float = 1.0,
     **options: Any,
 ) -> int:
     """Train what `store` misses of `specs`; returns the number of new records.
 
     `budget`: in seconds; packs that are not finished by then go on in a later call. `part`: of the
-    packs (see `shard`). `apart`: see `packs`. `cluster`: packs run there instead of in processes of
-    this machine. `options` are those of `Job`: `device`, `titles`, `tracker`, and `keep`, without
-    whose parameters a run is missing. A pack that cannot be trained, because its weights are
-    missing for example, does not stop the others; its FptError is raised after them.
+    packs (see `shard`). `apart`: see `packs`. `cluster`: the address of a Ray cluster, or "local";
+    packs run there, each on `gpus` of a GPU, instead of in processes of this machine. `options` are
+    those of `Job`: `device`, `titles`, `tracker`, and `keep`, without whose parameters a run is
+    missing. A pack that cannot be trained, because its weights are missing for example, does not
+    stop the others; its FptError is raised after them.
     """
     job = Job(store, deadline=time.monotonic() + budget, **options)
     found = shard(packs(specs, max_runs, apart), part)
@@ -102,7 +104,7 @@ def run(
     if cluster is None:
         results = _train_here(todo, job, workers)
     else:
-        results = train_on_cluster(todo, job, cluster)
+        results = train_on_cluster(todo, job, cluster, workers, gpus)
     made, errors = 0, list[FptError]()
     with progress_bar(sum(map(len, todo)), "runs") as bar:
         for pack, result in results:
