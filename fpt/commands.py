@@ -25,7 +25,6 @@ from .tasks import TASKS, get_task, shown_tasks
 from .tasks.manifest import parse_task, prepare
 from .training import device as devices
 from .training.flops import parameter_counts
-from .training.ray_executor import Cluster
 from .training.trackers import tracker
 from .training.verify import retested, retrained
 
@@ -90,7 +89,8 @@ def run(args: argparse.Namespace) -> None:
             part=args.shard,
             workers=args.workers,
             max_runs=args.max_runs,
-            cluster=Cluster(args.ray, args.workers, args.gpus) if args.ray else None,
+            cluster=args.ray,
+            gpus=args.gpus,
             tracker=tracker(args.track) if args.track else None,
         )
         print(f"{made} new records in {them.store.folder}")

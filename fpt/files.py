@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import sys
+import warnings
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
@@ -94,8 +95,8 @@ def write_atomic(path: Path, content: bytes) -> None:
         raise FptError(sentence) from error
 
 
-def write_json(path: Path, value: Any, indent: int | None = 1) -> None:
-    write_atomic(path, (json.dumps(value, indent=indent, allow_nan=False) + "\n").encode())
+def write_json(path: Path, value: Any) -> None:
+    write_atomic(path, (json.dumps(value, indent=1, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -121,13 +122,11 @@ class UniqueKeyLoader(SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        seen = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for key in keys:
+            if keys.count(key) > 1:
                 problem = f"the key {key!r} stands twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
-            seen.add(key)
+                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return mapping
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
@@ -197,14 +196,13 @@ def current_profile() -> str:
     return str(name)
 
 
-def set_aside(path: Path) -> Path:
-    """Rename a damaged file out of the way, keeping it for inspection."""
+def set_aside(path: Path, reason: object, then: str) -> None:
+    """Rename a damaged file out of the way, keeping it for inspection, and warn what `then`
+    happens."""
     aside = path.with_name(f"{path.name}.corrupt")
-    try:
-        os.replace(path, aside)
-    except OSError as error:
-        raise FptError(f"{path} is damaged and cannot be moved: {error.strerror}.") from error
-    return aside
+    os.replace(path, aside)
+    said = f"{path.name} is damaged ({reason}); it was moved to {aside.name} and {then}."
+    warnings.warn(said, stacklevel=3)
 
 
 @contextmanager

@@ -8,7 +8,6 @@ parameters of a run are kept beside its record, in KEY.safetensors.
 import hashlib
 import json
 import lzma
-import warnings
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -61,13 +60,13 @@ def to_content(record: Record) -> dict[str, Any]:
     return content | {"digest": digest(content)}
 
 
-def to_file(record: Record) -> bytes:
+def to_file(content: Mapping[str, Any]) -> bytes:
     """The file of a record: its curve by column, which takes a third of the bytes."""
-    content = to_content(record)
     points = content["curve"]
     names = dict.fromkeys(name for point in points for name in point)
-    content["curve"] = {name: [point.get(name) for point in points] for name in names}
-    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    columns = {name: [point.get(name) for point in points] for name in names}
+    whole = {**content, "curve": columns}
+    return json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n"
 
 
 def parse(content: bytes, key: str) -> Record:
@@ -75,10 +74,9 @@ def parse(content: bytes, key: str) -> Record:
     try:
         found = json.loads(content)
         columns = found["curve"]
-        if isinstance(columns, dict):  # older files hold it by point
-            points = zip(*columns.values(), strict=True)
-            rows = [zip(columns, point, strict=True) for point in points]
-            found["curve"] = [{k: value for k, value in row if value is not None} for row in rows]
+        points = zip(*columns.values(), strict=True)
+        rows = [zip(columns, point, strict=True) for point in points]
+        found["curve"] = [{k: value for k, value in row if value is not None} for row in rows]
         if found.pop("digest") != digest(found):
             raise ValueError("its digest does not fit its content")
         named = found.pop("key")
@@ -129,10 +127,8 @@ class Store:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            _move_aside(path, error)
+            set_aside(path, error, "counts as missing")
             return None
-        except OSError as error:
-            raise FptError(f"Cannot read the record {path}: {error.strerror}.") from error
 
     def parameters(self, record: Record) -> bytes | None:
         """The safetensors file of a record's parameters, or None. A damaged one is moved aside
@@ -142,7 +138,7 @@ class Store:
             return None
         content = path.read_bytes()
         if hashlib.sha256(content).hexdigest() != record.parameters:
-            _move_aside(path, "its digest is not the one in its record")
+            set_aside(path, "its digest is not the one in its record", "counts as missing")
             return None
         return content
 
@@ -163,7 +159,7 @@ class Store:
             named = hashlib.sha256(parameters).hexdigest()
             write_atomic(self.parameters_path(record.key), parameters)
         record = replace(record, parameters=named)
-        write_atomic(self.path(record.key), to_file(record))
+        write_atomic(self.path(record.key), to_file(to_content(record)))
         return record
 
     def digests(self, keys: Collection[str], keep: Container[str] = ()) -> dict[str, str | None]:
@@ -197,14 +193,6 @@ class Store:
                 self.write(record, parameters)
                 taken += 1
         return taken, len(found) + len(metadata) - taken
-
-
-def _move_aside(path: Path, reason: object) -> None:
-    aside = set_aside(path)
-    warnings.warn(
-        f"{path.name} is damaged ({reason}); it was moved to {aside.name} and counts as missing.",
-        stacklevel=3,
-    )
 
 
 def store(profile: str) -> Store:

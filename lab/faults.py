@@ -30,8 +30,8 @@ from fpt import records
 from fpt.files import FptError
 from fpt.records import Store, to_content
 from fpt.spec import RunSpec, canonical
-from fpt.tasks import get_task
-from fpt.training import checkpoint, loop, train
+from fpt.tasks import datasets, get_task
+from fpt.training import loop, train
 
 CALLS = ("fsync", "rename", "unlink")
 MOMENT = "a random moment"
@@ -258,7 +258,7 @@ def plant() -> None:
             os.fsync(file.fileno())
             file.write(content[len(content) // 2 :])
 
-    for module in (records, checkpoint):
+    for module in (records, datasets):
         module.write_atomic = careless  # type: ignore[attr-defined]
 
 

@@ -26,7 +26,7 @@ class Mutation(NamedTuple):
 
 MUTATIONS = {
     "Adam without bias correction": Mutation(
-        "training/packing.py", ".fill_(1 - beta**count)", ".fill_(1.0)", "pack"
+        "training/packing.py", "(1 - beta**count for", "(1.0 for", "pack"
     ),
     "small gradients are scaled up to the clip": Mutation(
         "training/packing.py", ".clamp(max=1.0)", "", "pack"

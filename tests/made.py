@@ -9,17 +9,23 @@ import yaml
 from fpt import config
 from fpt.analysis.study import Study
 from fpt.config import Run
-from fpt.records import Record, Status
+from fpt.records import Record, Status, archived
 from fpt.sections.arms import CORPORA, KINDS
 from fpt.training.loop import TRAIN_ITEMS
 from fpt.training.train import task_of
 
+ROOT = Path(__file__).parents[1]
 SETTINGS = {
     "lr": 0.001, "batch": 4, "steps": 120, "eval_every": 10, "eval_items": 0, "patience": 0,
     "clip": 1.0, "dropout": 0.1, "augment": False,
 }  # fmt: skip
 ARMS = ("fpt", "random", "full", "lstm")
 TASKS = ("bit-xor", "mnist", "digits")
+
+
+def exploratory() -> list[Record]:
+    """The records of lab that no plan expects any more."""
+    return archived(ROOT / "reports/lab/records/exploratory.jsonl.xz")
 
 
 def backbones(transformer: str) -> dict[str, str]:

@@ -151,7 +151,7 @@ def test_a_folder_goes_by_its_name_and_never_by_its_path(
     assert backbone("llama") == by_path == backbone(by_path.name)
     assert by_path.name.startswith("folder:llama@")
     run = run_of("llama", trainable=("input", "positions"))
-    check_said(refusal(lambda: assemble([run], task_of(run), CPU)), ["no table of positions"])
+    check_said(refusal(lambda: assemble([run], task_of(run), CPU)), ["'positions'"])
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "bert"])

@@ -420,7 +420,7 @@ INVALID = "is not valid YAML"
         (b"profile: [", [INVALID]),
         (b"", ["expected `profile`"]),
         (b"- smoke", ["expected `profile`"]),
-        (b"profile: smoke\nprofile: lab\n", [INVALID, "the key 'profile' stands twice", "line 2"]),
+        (b"profile: smoke\nprofile: lab\n", [INVALID, "the key 'profile' stands twice", "line 1"]),
         (b"smoke: {seeds: [0], seeds: [1]}", [INVALID, "'seeds' stands twice"]),
         (b"profile: smoke\n? [a, b]\n: 1\n", [INVALID]),
         (b"profile: sm\xf6ke\n", [INVALID]),

@@ -2,7 +2,6 @@
 
 import io
 import json
-import logging
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,7 +139,7 @@ def test_a_data_set_is_prepared_once_to_the_same_bytes(monkeypatch):
 
 
 @pytest.mark.parametrize("damage", ["truncated", "changed", "empty", "foreign"])
-def test_a_damaged_file_is_moved_aside_and_redone(damage, caplog):
+def test_a_damaged_file_is_moved_aside_and_redone(damage):
     dataset = numbers()
     load(dataset)
     path = prepared_path(dataset)
@@ -152,11 +151,10 @@ def test_a_damaged_file_is_moved_aside_and_redone(damage, caplog):
         "foreign": b"not safetensors at all",
     }[damage]
     path.write_bytes(bad)
-    with caplog.at_level(logging.WARNING, "fpt"):
+    with pytest.warns(UserWarning, match=f"{path.name} is damaged .*is prepared again"):
         assert torch.equal(reload(dataset)["a"], torch.arange(3))
     assert path.read_bytes() == good
     assert path.with_name(f"{path.name}.corrupt").read_bytes() == bad
-    check_said(caplog.text, ["damaged", path.name])
 
 
 # -------------------------------------------------------------------------------------- manifest

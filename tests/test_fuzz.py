@@ -1,6 +1,5 @@
 """Files of any content: what reads them gives something valid or says what is wrong, no more."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
@@ -17,7 +16,7 @@ from test_records import made
 
 from fpt.config import expand, load
 from fpt.files import FptError
-from fpt.records import Store, parse, to_content
+from fpt.records import Store, parse, to_content, to_file
 from fpt.training.settings import SETTINGS
 
 
@@ -107,7 +106,7 @@ def test_any_table_of_parameters(content: Any, folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore:.* is damaged")
 @fuzz(200)
-@given(content=cut(json.dumps(to_content(made())).encode()) | st.binary(max_size=40))
+@given(content=cut(to_file(to_content(made()))) | st.binary(max_size=40))
 def test_any_bytes_for_a_record(content: bytes, folder: Path) -> None:
     record = None
     with suppress(ValueError):

@@ -16,7 +16,6 @@ from fpt.files import FptError
 from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.training import sweep
-from fpt.training.ray_executor import Cluster
 from fpt.training.train import Job, pack_id
 
 pytest.importorskip("ray")
@@ -66,16 +65,16 @@ def workers() -> list[int]:
 
 def test_two_workers_give_the_records_of_one_process(folder: Path) -> None:
     """And leave a pack to another sweep that trains it, and go on after one that fails."""
-    store, place = Store(folder / "ray" / "records"), Cluster(workers=2)
+    store, place = Store(folder / "ray" / "records"), {"cluster": "local", "workers": 2}
     lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
     first, theirs, *_ = sweep.packs(SHORT)
     with (
         Job(store).lock(f"{pack_id(theirs)}.ray"),
         pytest.raises(FptError, match=r"pico-nowhere-0.*records made of the others: 6"),
     ):
-        sweep.run([lost, *SHORT], store, device="cpu", cluster=place)
+        sweep.run([lost, *SHORT], store, device="cpu", **place)
     assert not store.keys() & {run.key for run in theirs}
-    assert sweep.run(SHORT, store, device="cpu", cluster=place) == 2
+    assert sweep.run(SHORT, store, device="cpu", **place) == 2
     assert measured(SHORT, store) == in_one_process(SHORT, folder)
 
 
@@ -91,7 +90,7 @@ def test_a_killed_worker_is_replaced(folder: Path) -> None:
 
     thread = threading.Thread(target=kill, daemon=True)
     thread.start()
-    assert sweep.run(LONG, store, device="cpu", cluster=Cluster(workers=2)) == len(LONG)
+    assert sweep.run(LONG, store, device="cpu", cluster="local", workers=2) == len(LONG)
     thread.join()
     assert killed
     assert measured(LONG, store) == in_one_process(LONG, folder)
@@ -99,7 +98,7 @@ def test_a_killed_worker_is_replaced(folder: Path) -> None:
 
 def test_a_pack_that_comes_after_the_time_is_not_begun(folder: Path) -> None:
     store = Store(folder / "ray" / "records")
-    run = partial(sweep.run, LONG, store, device="cpu", cluster=Cluster(workers=1))
+    run = partial(sweep.run, LONG, store, device="cpu", cluster="local", workers=1)
     assert run(budget=0.0) == 0
     assert store.keys() == set()
 
@@ -110,8 +109,8 @@ def test_what_does_not_start_is_one_sentence(folder: Path, monkeypatch: pytest.M
 
     store = Store(folder / "ray" / "records")
     monkeypatch.setattr("ray.init", late)
-    said = refusal(partial(sweep.run, SHORT, store, device="cpu", cluster=Cluster("there:1")))
+    said = refusal(partial(sweep.run, SHORT, store, device="cpu", cluster="there:1"))
     check_said(said, ["Ray does not start at 'there:1' (The current node timed out"])
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(FptError, match=r"pip install 'fpt\[ray\]'"):
-        sweep.run(SHORT, store, device="cpu", cluster=Cluster())
+        sweep.run(SHORT, store, device="cpu", cluster="local")

@@ -9,8 +9,8 @@ from fpt.config import Run
 
 PLANNED = {
     "smoke": (218, "fdba816cbe66b2d51a22160a82542c429610acdb0e2b136ce43d58eee3939d93"),
-    "lab": (677, "185ea76a2574781ab666b61b086db4a926079870d2b9cf4cec941384cc01ae21"),
-    "paper": (7420, "737b4ef40f2dfc158685f64891b4994319799adc59275e7babbada5f49d4504d"),
+    "lab": (680, "4b082788c7807357de99499287363ae6be8aa1247cb3dea26e59aa5cf94f362b"),
+    "paper": (7370, "2f13ce937c95be29d724b376c19fa8c1aadf1f7bbaa6e78e26506a86ad9ca8a1"),
 }
 
 

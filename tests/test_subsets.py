@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from made import make_study
+from made import exploratory, make_study
 from tiny import spec, task_of
 from torch import Tensor
 
 from fpt import config
 from fpt.config import LONG_TEST_ITEMS, make_spec, semantics_of
-from fpt.records import Store, archived
+from fpt.records import Store
 from fpt.report import results_table
 from fpt.sections import declared
 from fpt.spec import RunSpec
@@ -152,7 +152,7 @@ def test_semantics_move_where_an_evaluation_or_dropout_was_another(
 def test_no_committed_record_is_of_a_superseded_meaning() -> None:
     store = Store(Path(__file__).parents[1] / "reports/lab/records")
     found = store.read_all(store.keys()).values()
-    explored = archived(store.folder / "exploratory.jsonl.xz")
+    explored = exploratory()
     assert len(found) == len(store.keys()) > 0 < len(explored)
     specs = [record.spec for record in (*found, *explored)]
     assert all(run.semantics == semantics_of(run) for run in specs)

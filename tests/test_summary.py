@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from made import fill, make_record, make_study, spread
+from made import exploratory, fill, make_record, make_study, spread
 from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 from tiny import measured_of
 
@@ -24,10 +24,9 @@ from fpt.analysis.effects import difference, falls_with, more_solved
 from fpt.analysis.steps import steps_to
 from fpt.analysis.study import Study
 from fpt.analysis.summary import differences, mean_interval, pooled, summary
-from fpt.records import Record, archived
+from fpt.records import Record
 
 FROZEN = Path(__file__).with_name("frozen")
-EXPLORATORY = Path(__file__).parents[1] / "reports/lab/records/exploratory.jsonl.xz"
 THRESHOLD = 0.6  # of validation accuracy: some runs never reach it
 
 
@@ -110,9 +109,7 @@ def test_a_pooled_difference_is_over_seeds_of_means_over_tasks(study: Study) -> 
 @cache
 def records() -> list[Record]:
     """Every exploratory record, those of one setting one after the other."""
-    return sorted(
-        archived(EXPLORATORY), key=lambda it: (replace(it.spec, seed=0).key, it.spec.seed)
-    )
+    return sorted(exploratory(), key=lambda it: (replace(it.spec, seed=0).key, it.spec.seed))
 
 
 @cache

@@ -39,19 +39,20 @@ class CorpusName:
     sparse: bool
 
 
-def parse(name: str) -> CorpusName | None:
-    """The parts of the name of a corpus; None if there is no such corpus. Reads no data. A reader's
-    own text is looked up by the whole name first, because its name may end in -last."""
+def parse(name: str) -> CorpusName:
+    """The parts of the name of a corpus; FptError if there is no such corpus. Reads no data. A
+    reader's own text is looked up by the whole name first, because its name may end in -last."""
     if name not in NAMES and has_own_text(name):
         return CorpusName((name,), None, False)
     form = FORM.fullmatch(name)
-    if form is None:
-        return None
-    most = int(form["count"]) * UNITS[form["unit"]] if form["count"] else None
-    parts = tuple(form["parts"].split("+"))
+    parts = tuple(form["parts"].split("+")) if form else ("",)
     exist = all(part in NAMES or has_own_text(part) for part in parts)
-    if not exist or len(set(parts)) < len(parts):
-        return None
+    if form is None or not exist or len(set(parts)) < len(parts):
+        raise FptError(
+            f"Nothing is pretrained on {name!r} here; choose from {', '.join(NAMES)}, or put "
+            f"{name}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
+        )
+    most = int(form["count"]) * UNITS[form["unit"]] if form["count"] else None
     return CorpusName(parts, most, form["last"] is not None)
 
 
@@ -78,9 +79,12 @@ def single(name: str, tokens: int, valid_tokens: int) -> Stream:
 
 
 def mixture(parts: tuple[str, ...], tokens: int, valid_tokens: int) -> Stream:
-    """Equal shares of `parts`, `TURN` tokens of each in turn until one ends. Ids of different parts
-    share nothing but the token embeddings. The entropy is the mean of the parts': a lower bound,
-    because it is that of an observer who knows which part a token belongs to."""
+    """Equal shares of `parts`, `TURN` tokens of each in turn until one ends, or the only part. Ids
+    of different parts share nothing but the token embeddings. The entropy is the mean of the
+    parts': a lower bound, because it is that of an observer who knows which part a token belongs
+    to."""
+    if len(parts) == 1:
+        return single(parts[0], tokens, valid_tokens)
     each, each_valid = (-(-count // (TURN * len(parts))) * TURN for count in (tokens, valid_tokens))
     streams = [single(part, each, each_valid) for part in parts]
 
@@ -101,15 +105,5 @@ def open_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     """The first `tokens` training tokens of corpus `name`, or all it has, and held-out ones.
     FptError if there is no such corpus, or a file of it is missing or damaged."""
     found = parse(name)
-    if found is None:
-        raise FptError(
-            f"There is no corpus {name!r}; choose from {', '.join(NAMES)} or put {name}.txt into "
-            f"the corpora folder (FPT_CORPORA). {FORMS}"
-        )
-    tokens = min(tokens, found.most or tokens)
-    first, *others = found.parts
-    if others:
-        stream = mixture(found.parts, tokens, valid_tokens)
-    else:
-        stream = single(first, tokens, valid_tokens)
+    stream = mixture(found.parts, min(tokens, found.most or tokens), valid_tokens)
     return replace(stream, sparse=found.sparse)

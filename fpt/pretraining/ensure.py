@@ -8,14 +8,15 @@ backbones and objectives may hold dashes themselves. An objective is a corpus (`
 import math
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from ..backbones import BACKBONES, backbone
 from ..backbones.weights import digest, files, local_folder
-from ..files import DATA, NAME, FptError, write_json
+from ..files import DATA, FptError, write_json
 from . import on_corpus, on_task
-from .corpora import FORMS, NAMES, parse
+from .corpora import NAMES, parse
 from .on_corpus import Pretraining
 from .on_task import SETTINGS, TaskPretraining
 
@@ -23,7 +24,6 @@ Plan = Pretraining | TaskPretraining
 
 TOKENS = 21_000_000  # of the language models that ship with the package
 MOST_TOKENS = 10**10  # of a corpus, which is held in memory, two bytes each
-OBJECTIVES = (*NAMES, *SETTINGS)
 
 
 def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
@@ -35,17 +35,9 @@ def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
         raise FptError(f"The seed must be from 0 to below 2^63, not {seed}.")
     if objective in SETTINGS:
         return TaskPretraining(objective, name, seed=seed, **SETTINGS[objective])
-    corpus = parse(objective)
-    if corpus is None:
-        raise FptError(
-            f"Nothing is pretrained on {objective!r} here; choose from {', '.join(OBJECTIVES)}, or "
-            f"put {objective}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
-        )
-    plan = Pretraining(objective, name, corpus.most or TOKENS, seed)
+    plan = Pretraining(objective, name, parse(objective).most or TOKENS, seed)
     if plan.tokens > MOST_TOKENS:
         raise FptError(f"A corpus has at most {MOST_TOKENS:,} tokens here, not {plan.tokens:,}.")
-    if not NAME.fullmatch(plan.name):
-        raise FptError(f"The weights would be called {plan.name!r}: more than 100 characters.")
     return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
 
 
@@ -54,12 +46,13 @@ def plan_of(identity: str) -> Plan:
     rest, _, seed = identity.rpartition("-")
     for name in sorted(BACKBONES, key=len, reverse=True):
         objective = rest.removeprefix(f"{name}-")
-        known = objective in SETTINGS or parse(objective) is not None
-        if objective != rest and known and re.fullmatch("0|[1-9][0-9]*", seed):
-            return make_plan(objective, name, int(seed))
+        if objective != rest and re.fullmatch("0|[1-9][0-9]*", seed):
+            with suppress(FptError):
+                return make_plan(objective, name, int(seed))
+    names = ", ".join((*NAMES, *SETTINGS))
     raise FptError(
         f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED with "
-        f"a backbone and a corpus or task ({', '.join(OBJECTIVES)}), such as nano-english-0."
+        f"a backbone and a corpus or task ({names}), such as nano-english-0."
     )
 
 

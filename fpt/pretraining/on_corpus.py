@@ -32,6 +32,7 @@ from .streams import Stream
 POSITIONS = 1024
 OFFSET = 64  # sequences start at multiples of this position
 EVALUATIONS = 20  # of the held-out loss during training
+ADAM = ("step", "exp_avg", "exp_avg_sq")  # what the optimiser knows of a parameter
 
 log = logging.getLogger("fpt")
 
@@ -190,9 +191,10 @@ class Training:
         return {"plan": asdict(self.plan), "corpus": self.stream.digest}
 
     def save(self) -> None:
-        tensors = {f"model.{name}": p for name, p in self.model.named_parameters()}
-        for index, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"adam.{index}.{name}": value for name, value in state.items()}
+        tensors: dict[str, Tensor] = {}
+        for name, parameter in self.model.named_parameters():
+            held = {"value": parameter, **self.optimizer.state[parameter]}
+            tensors |= {f"{key}.{name}": tensor for key, tensor in held.items()}
         history = {name: getattr(self, name) for name in ("step", "seconds", "curve", "running")}
         checkpoint.write(self.path, tensors, self.identity() | {"log": history})
 
@@ -204,21 +206,14 @@ class Training:
         tensors, content = found
         for what, value in self.identity().items():
             if content.get(what) != value:
-                found_in = f"the checkpoint {self.path} has another {what}"
-                log.warning("%s begins anew: %s.", self.plan.name, found_in)
+                other = f"the checkpoint {self.path} has another {what}"
+                log.warning(f"{self.plan.name} begins anew: {other}.")
                 return
-        with torch.no_grad():
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(tensors[f"model.{name}"])
-        adam = self.optimizer.state_dict()
-        adam["state"] = {
-            index: {
-                name: tensors[f"adam.{index}.{name}"] for name in ("step", "exp_avg", "exp_avg_sq")
+        for name, parameter in self.model.named_parameters():
+            parameter.data.copy_(tensors[f"value.{name}"])
+            self.optimizer.state[parameter] = {
+                key: tensors[f"{key}.{name}"].to(parameter.device) for key in ADAM
             }
-            for group in adam["param_groups"]
-            for index in group["params"]
-        }
-        self.optimizer.load_state_dict(adam)
         vars(self).update(content["log"])
 
     def metadata(self) -> dict[str, Any]:
@@ -250,11 +245,9 @@ class Training:
 
 
 def below_entropy(bound: float, losses: np.ndarray) -> bool:
-    """Whether the mean of the held-out losses of at least ten batches lies more than four standard
-    errors below the generator's entropy. No model can do that: the generator, its entropy or the
+    """Whether the mean of the held-out losses of all batches lies more than four standard errors
+    below the generator's entropy. No model can do that: the generator, its entropy or the
     evaluation is wrong."""
-    if len(losses) < 10:
-        return False
     error = losses.std(ddof=1) / math.sqrt(len(losses))
     return bool(losses.mean() < bound - 4 * error)
 

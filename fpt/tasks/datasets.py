@@ -9,7 +9,6 @@ A reader's own data are identified by their content (`fpt.tasks.own`).
 """
 
 import hashlib
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -25,7 +24,6 @@ from torch import Tensor
 from ..files import DATA, PREPARED, lock, read_json, set_aside, write_atomic
 from .sources import Repository
 
-log = logging.getLogger("fpt")
 Arrays = dict[str, np.ndarray]
 
 
@@ -81,23 +79,28 @@ def _on_device(dataset: Dataset, path: Path, device: str) -> dict[str, Tensor]:
 def _loaded(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
     """Verified arrays and digest; what is missing or damaged is prepared first. Reading takes no
     lock, so a whole file may lie on a read-only disk."""
-    if (found := _read(path)) is not None:
+    if (found := read_arrays(path)) is not None:
         return found
     with lock(path.with_suffix(".lock"), wait=True):
-        if (found := _read(path)) is not None:  # another process has prepared it meanwhile
+        if (found := read_arrays(path)) is not None:  # another process has prepared it meanwhile
             return found
         if path.exists():
-            aside = set_aside(path).name
-            log.warning("%s is damaged: kept as %s and prepared again.", path.name, aside)
+            set_aside(path, "its digest does not fit", "is prepared again")
         arrays = {name: np.ascontiguousarray(array) for name, array in dataset.build().items()}
-        digest = arrays_digest(arrays)
-        # One metadata entry only: safetensors would not fix the order of several in the file.
-        write_atomic(path, save(arrays, metadata={"digest": digest}))
+        digest = write_arrays(path, arrays)
     return {name: torch.tensor(array) for name, array in arrays.items()}, digest
 
 
-def _read(path: Path) -> tuple[dict[str, Tensor], str] | None:
-    """Arrays and digest of a prepared file; None if it is missing or damaged."""
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
+    """Write a safetensors file of contiguous arrays with their digest, which is returned."""
+    digest = arrays_digest(arrays)
+    # One metadata entry only: safetensors would not fix the order of several in the file.
+    write_atomic(path, save(dict(arrays), metadata={"digest": digest}))
+    return digest
+
+
+def read_arrays(path: Path) -> tuple[dict[str, Tensor], str] | None:
+    """What `write_arrays` wrote, and the digest; None if it is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -1,22 +1,20 @@
-"""Checkpoints of a pack: tensors and history in one safetensors file, written atomically.
+"""Checkpoints: tensors and a history of JSON values in one file of arrays with their digest.
 
 They need no generator state, since every random draw is keyed by run and step (`fpt.tasks.rng`).
 """
 
-import hashlib
 import json
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+import numpy as np
 from torch import Tensor
 
-from ..files import set_aside, write_atomic
+from ..files import set_aside
+from ..tasks.datasets import read_arrays, write_arrays
 
 
 @dataclass
@@ -35,35 +33,17 @@ class Progress:
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], history: Mapping[str, Any]) -> None:
-    text = json.dumps(history)
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomic(path, save(plain, {"history": text, "digest": _digest(plain, text)}))
+    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
+    text = json.dumps(history).encode()
+    write_arrays(path, {**arrays, "history": np.frombuffer(text, np.uint8)})
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     """Tensors and history; None if there is no checkpoint, or a damaged one (moved aside)."""
-    if not path.exists():
+    found = read_arrays(path)
+    if found is None:
+        if path.exists():
+            set_aside(path, "its digest does not fit", "its pack starts again")
         return None
-    try:
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if _digest(tensors, metadata.get("history", "")) != metadata.get("digest"):
-            raise ValueError("its digest does not fit its content")
-        return tensors, json.loads(metadata["history"])
-    except (SafetensorError, OSError, ValueError) as error:
-        aside = set_aside(path)
-        warnings.warn(
-            f"The checkpoint {path.name} is damaged ({error}); it was moved to {aside.name} and "
-            "its pack starts again.",
-            stacklevel=2,
-        )
-        return None
-
-
-def _digest(tensors: Mapping[str, Tensor], history: str) -> str:
-    total = hashlib.sha256(history.encode())
-    for name in sorted(tensors):
-        total.update(name.encode())
-        total.update(tensors[name].detach().cpu().contiguous().numpy().tobytes())
-    return total.hexdigest()
+    tensors, _ = found
+    return tensors, json.loads(tensors.pop("history").numpy().tobytes())

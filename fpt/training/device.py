@@ -4,7 +4,6 @@ import ctypes
 import platform
 import re
 import resource
-from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -23,11 +22,9 @@ def choose(name: str = "auto") -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def autocast(device: torch.device) -> AbstractContextManager[Any]:
+def autocast(device: torch.device) -> torch.autocast:
     """fp32 on a CPU; bf16 autocast over fp32 trained parameters on CUDA."""
-    if device.type == "cuda":
-        return torch.autocast("cuda", dtype=torch.bfloat16)
-    return nullcontext()
+    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
 
 
 @cache
@@ -64,12 +61,14 @@ def _processor() -> str:
     return f"{named[1].strip() if named else platform.machine()} CPU"
 
 
-# Parts of the plain RuntimeError that torch raises if a CPU has no memory for a tensor.
-NO_MEMORY = ("DefaultCPUAllocator", "not enough memory", "Storage size calculation overflowed")
-
-
-def out_of_memory(error: RuntimeError) -> bool:
-    return isinstance(error, torch.OutOfMemoryError) or any(it in str(error) for it in NO_MEMORY)
+# Parts of the errors that torch raises if a device has no memory for a tensor: one for CUDA, and
+# those of the plain RuntimeError for a CPU.
+NO_MEMORY = (
+    "out of memory",
+    "DefaultCPUAllocator",
+    "not enough memory",
+    "Storage size calculation overflowed",
+)
 
 
 def peak_memory(device: torch.device) -> int:

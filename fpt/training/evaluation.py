@@ -13,11 +13,7 @@ EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
 
 @torch.no_grad()
 def evaluate(
-    model: Model,
-    split: str,
-    seeds: Sequence[int],
-    device: torch.device,
-    at_most: int = 0,
+    model: Model, split: str, seeds: Sequence[int], at_most: int = 0
 ) -> list[dict[str, float]]:
     """One mapping per run of `model`, the runs `seeds`: `accuracy` in [0, 1], `loss` in nats, the
     task's own scores if they apply to any example, and `items`, the number of examples.
@@ -25,7 +21,7 @@ def evaluate(
     Evaluated are the fixed subset of `at_most` examples of `split` (`Task.subset`) or (0) all,
     without dropout and augmentation.
     """
-    task, runs = model.task, len(seeds)
+    task, runs, device = model.task, len(seeds), model.output.weight.device
     model.eval()
     model.draws.seeds = tuple(seeds)
     sums: dict[str, Tensor] = {}  # (2, K): of the values, and of the answers that they apply to

@@ -83,8 +83,7 @@ class Loop:
         lr = torch.tensor([[spec.lr] for spec in specs], device=self.device)
         clip = torch.tensor([[spec.clip] for spec in specs], device=self.device)
         mask = self.rows.mask([spec.trainable for spec in specs])
-        self.adam = Adam(self.rows, lr, clip, mask)
-        self.adam.first, self.adam.second = state["first"], state["second"]
+        self.adam = Adam(self.rows, lr, clip, mask, state["first"], state["second"])
 
     def _reset_sums(self) -> None:
         """Begin to add up `SUMS` anew."""
@@ -153,7 +152,7 @@ class Loop:
     ) -> list[dict[str, float]]:
         """`fpt.training.evaluation.evaluate` of the runs `indices`, whose rows are bound."""
         seeds = [self.specs[index].seed for index in indices]
-        return evaluate(self.model, split, seeds, self.device, at_most)
+        return evaluate(self.model, split, seeds, at_most)
 
     def validate(self) -> None:
         """Add a point to every learning curve, from the validation set."""

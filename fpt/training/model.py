@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load
 from torch import Tensor, nn
 
@@ -65,10 +64,13 @@ class Model(nn.Module):
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (K, B, R, classes) of a training batch, or of one evaluation batch for all K."""
+        logits = self.output(self.features(batch))
+        return logits.reshape(*logits.shape[:2], -1, self.task.classes)
+
+    def features(self, batch: Batch) -> Tensor:
+        """What the output net is given, (K, B, positions read, width)."""
         runs = len(self.output.weight)
-        inputs = batch.inputs
-        if len(inputs) != runs:
-            inputs = inputs.expand(runs, *inputs.shape[1:])
+        inputs = batch.inputs.expand(runs, *batch.inputs.shape[1:])
         size, length = inputs.shape[1:3]
         if self.order == "shuffled":
             inputs = shuffled(inputs, batch.last, self.task.reads, self.draws.seeds)
@@ -81,9 +83,7 @@ class Model(nn.Module):
             read = torch.arange(first, length, device=x.device).expand(len(x), -1)
         else:
             read = batch.last.expand(runs, -1).reshape(-1, 1)
-        hidden = self.backbone(x, mask, read)
-        logits = self.output(hidden.unflatten(0, (runs, size)))
-        return logits.reshape(runs, size, -1, self.task.classes)
+        return self.backbone(x, mask, read).unflatten(0, (runs, size))
 
 
 def assemble(
@@ -98,9 +98,7 @@ def assemble(
     first = specs[0]
     backend = backbone(first.backbone)
     trained = set().union(*(spec.trainable for spec in specs))
-    without = "positions" in trained and not backend.positions
-    lack = " (which has no table of positions to train)" if without else ""
-    check_names(f"trainable group of {backend.name}{lack}", sorted(trained), backend.trainable)
+    check_names(f"trainable group of {backend.name}", sorted(trained), backend.trainable)
     check_names("initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS)
     model = Model(backend, task, first.dropout, first.order)
     state = initial_state(backend, model.backbone, first.init, first.weights, first.seed)
@@ -164,8 +162,8 @@ def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State)
 def trained_model(record: Record, store: Store, device: torch.device | str = "cpu") -> Model:
     """The run's model as it was selected on validation, in evaluation mode.
 
-    FptError if the parameters were not kept or do not fit, or if the weights of the backbone are
-    missing or not those that the run saw.
+    FptError if the parameters were not kept, or if the weights of the backbone are missing or not
+    those that the run saw.
     """
     spec, content = record.spec, store.parameters(record)
     if content is None:
@@ -181,15 +179,10 @@ def with_parameters(
     spec: RunSpec, task: Task, content: bytes, device: torch.device | str = "cpu"
 ) -> Model:
     """The model of a run in evaluation mode with the trained parameters in `content`, a file that
-    `PackedParameters.stored` made. FptError if they do not fit."""
+    `PackedParameters.stored` made."""
     model, rows, _ = assemble([spec], task, device)
-    try:
-        kept = load(content)
-        row = [kept[part.stored].view(part.shape).flatten() for part in rows.slices]
-    except (SafetensorError, KeyError, RuntimeError) as error:
-        raise FptError(
-            f"The stored parameters do not fit those of run {spec.key} ({error}); train it again."
-        ) from error
+    kept = load(content)
+    row = [kept[part.stored].flatten() for part in rows.slices]
     rows.bind(torch.cat(row)[None].to(device))
     model.draws.seeds = (spec.seed,)
     return model.eval()

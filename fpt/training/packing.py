@@ -172,28 +172,26 @@ class PackedParameters:
         return mask
 
 
+@dataclass
 class Adam:
     """Adam with PyTorch's defaults on the rows of a pack, each clipped by its own norm.
 
     Nothing here waits for the device: norms and clipping stay tensors.
     """
 
-    beta1, beta2, eps = 0.9, 0.999, 1e-8
+    rows: PackedParameters
+    lr: Tensor  # (K, 1)
+    clip: Tensor  # (K, 1)
+    mask: Tensor | None  # (K, P), 0 where a run does not train a column
+    first: Tensor  # moments, (K, P)
+    second: Tensor
 
-    def __init__(
-        self, rows: PackedParameters, lr: Tensor, clip: Tensor, mask: Tensor | None = None
-    ) -> None:
-        """`lr`, `clip`: (K, 1). `mask`: (K, P), 0 where a run does not train a column."""
-        self.rows, self.lr, self.clip, self.mask = rows, lr, clip, mask
-        self.first = torch.zeros_like(rows.values)
-        self.second = torch.zeros_like(rows.values)
-        self.corrections = torch.ones(2, device=rows.values.device)  # of the two moments
+    beta1, beta2, eps = 0.9, 0.999, 1e-8
 
     @torch.no_grad()
     def step(self, count: int) -> Tensor:
         """Update number `count` (from 1) with the gradients in the rows; returns norms (K,)."""
-        for place, beta in enumerate((self.beta1, self.beta2)):
-            self.corrections[place].fill_(1 - beta**count)
+        of_first, of_second = (1 - beta**count for beta in (self.beta1, self.beta2))
         grads = self.rows.grads
         assert grads is not None, "these rows are not trained"
         if self.mask is not None:
@@ -202,7 +200,6 @@ class Adam:
         grads.mul_((self.clip / (norms + 1e-6)).clamp(max=1.0))
         self.first.lerp_(grads, 1 - self.beta1)
         self.second.mul_(self.beta2).addcmul_(grads, grads, value=1 - self.beta2)
-        of_first, of_second = self.corrections.unbind()
         denominator = (self.second / of_second).sqrt_().add_(self.eps)
         update = (self.first * (self.lr / of_first)).div_(denominator)
         self.rows.values.sub_(update)

@@ -130,25 +130,16 @@ def training_batches(task: Task, spec: RunSpec, size: int, device: torch.device)
 
 
 @torch.no_grad()
-def features_of(
-    model: Model, batches: Iterable[Batch], seed: int, device: torch.device
-) -> tuple[Tensor, Tensor]:
+def features_of(model: Model, batches: Iterable[Batch], seed: int) -> tuple[Tensor, Tensor]:
     """Features that the model of one run hands to its output net, (N, width) float32 for N examples
     times the positions read, and their targets, (N, answers) int64."""
     model.eval()
     model.draws.seeds = (seed,)
-    features: list[Tensor] = []
-    targets: list[Tensor] = []
-
-    def collect(_: nn.Module, given: tuple[Tensor]) -> None:
-        features.append(given[0].float().flatten(0, 2))
-
-    hook = model.output.register_forward_pre_hook(collect)
+    features, targets = list[Tensor](), list[Tensor]()
     for batch in batches:
-        with autocast(device):
-            model(batch)
+        with autocast(model.output.weight.device):
+            features.append(model.features(batch).float().flatten(0, 2))
         targets.append(batch.targets.reshape(-1, model.task.answers))
-    hook.remove()
     return torch.cat(features), torch.cat(targets)
 
 
@@ -167,17 +158,15 @@ def probe(spec: RunSpec, task: Task, device: torch.device) -> Progress:
     model, _, _ = assemble([spec], task, device)
     size = max(1, EVAL_TOKENS // task.length)
     # Validation first: it reads the data and warms up.
-    batches: Iterable[Batch] = task.eval_batches("valid", size, device)
-    valid, valid_targets = features_of(model, batches, spec.seed, device)
+    valid, valid_targets = features_of(model, task.eval_batches("valid", size, device), spec.seed)
     start = now(device)
-    batches = training_batches(task, spec, size, device)
-    features, targets = features_of(model, batches, spec.seed, device)
+    features, targets = features_of(model, training_batches(task, spec, size, device), spec.seed)
     extraction = now(device) - start
     head = Head(features, task.answers * task.classes)
     standardised = head.standardise(features)
     start = now(device)
     iterations = passes = 0
-    best, chosen, best_head = (-1.0, 0.0), dict[str, float](), head
+    fits = []
     for penalty in PENALTIES:  # from the strongest, each from where the last one ended
         steps, more, gradient = fit(head, standardised, targets, penalty, spec.steps)
         iterations, passes = iterations + steps, passes + more
@@ -185,12 +174,10 @@ def probe(spec: RunSpec, task: Task, device: torch.device) -> Progress:
         point |= score("train", head.logits(standardised), targets)
         point |= score("valid", head(valid), valid_targets)
         progress.curve.append(point)
-        rank = (point["valid_accuracy"], -point["valid_loss"])
-        if rank > best:
-            best, chosen, best_head = rank, point, copy.deepcopy(head)
+        fits.append(((point["valid_accuracy"], -point["valid_loss"]), point, copy.deepcopy(head)))
     pass_seconds = (now(device) - start) / passes
-    model.output = best_head  # type: ignore[assignment]
-    (tested,) = evaluate(model, "test", [spec.seed], device, spec.test_items)
+    _, chosen, model.output = max(fits, key=lambda it: it[0])  # type: ignore[assignment]
+    (tested,) = evaluate(model, "test", [spec.seed], spec.test_items)
     progress.metrics = {f"test_{name}": value for name, value in tested.items()}
     for name in ("train_accuracy", "valid_accuracy", "penalty", "gradient"):
         progress.metrics[name] = chosen[name]

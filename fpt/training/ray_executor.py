@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,34 +22,25 @@ RETRIES = 5  # of a pack, after its worker was lost
 Contents = list[tuple[Record, bytes | None]]  # records with their kept parameters
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """Where packs run: the `address` of a Ray cluster, or "local" for one of our own on this
-    machine, for `workers` packs side by side. `gpus`: the part of a GPU that a pack on CUDA
-    takes."""
-
-    address: str = "local"
-    workers: int | None = None
-    gpus: float = 1.0
-
-
 def train_on_cluster(
-    todo: Sequence[Pack], job: Job, cluster: Cluster
+    todo: Sequence[Pack], job: Job, address: str, workers: int | None, gpus: float
 ) -> Iterator[tuple[Pack, int | FptError]]:
     """Yield packs as they end on the cluster, with the number of records written to the job's
     store, or what stopped a pack.
 
-    The job's device is one of the machines that train; this one needs none. Leaves out packs that
-    another sweep on this store is training.
+    `address` is that of a Ray cluster, or "local" for one of our own on this machine, for `workers`
+    packs side by side. `gpus` is the part of a GPU that a pack on CUDA takes. The job's device is
+    one of the machines that train; this one needs none. Leaves out packs that another sweep on this
+    store is training.
     """
-    ray = _start(cluster)
+    ray = _start(address, workers)
     deadline = time.time() + job.deadline - time.monotonic()  # the clock that machines share
     try:
         with ExitStack() as locks:
             device = job.device
             if device == "auto":
                 device = "cuda" if ray.cluster_resources().get("GPU", 0) else "cpu"
-            need = {"num_gpus": cluster.gpus} if device == "cuda" else {"num_cpus": 1}
+            need = {"num_gpus": gpus} if device == "cuda" else {"num_cpus": 1}
             remote = ray.remote(max_retries=RETRIES, **need)(train_remotely)
             remote_job, running = replace(job, device=device), {}
             for pack in todo:
@@ -91,18 +82,18 @@ def _contents(pack: Pack, job: Job) -> Contents:
     return [(record, job.store.parameters(record)) for record in job.recorded(pack).values()]
 
 
-def _start(cluster: Cluster) -> Any:
+def _start(address: str, workers: int | None) -> Any:
     """Ray, connected. FptError if it is not installed, or there is no cluster at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
 
-        ray.init(cluster.address, num_cpus=cluster.workers, include_dashboard=False)
+        ray.init(address, num_cpus=workers, include_dashboard=False)
     except ImportError as error:
         raise FptError(
             "The option --ray needs Ray, which is not installed: pip install 'fpt[ray]'."
         ) from error
     except Exception as error:  # a plain one if Ray takes too long to start
         reason = str(error).strip().partition("\n")[0].rstrip(".")
-        raise FptError(f"Ray does not start at {cluster.address!r} ({reason}).") from error
+        raise FptError(f"Ray does not start at {address!r} ({reason}).") from error
     return ray

@@ -13,7 +13,8 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -22,8 +23,8 @@ from ..records import Store
 from ..spec import RunSpec
 from . import device as devices
 from .model import backbone_identity, packable
-from .ray_executor import Cluster, train_on_cluster
-from .trackers import Tracker, in_jupyter, progress_bar
+from .ray_executor import train_on_cluster
+from .trackers import in_jupyter, progress_bar
 from .train import Job, Pack, task_of, train_pack
 
 MAX_RUNS = 8  # of one pack
@@ -74,28 +75,26 @@ def run(
     specs: Iterable[RunSpec],
     store: Store,
     *,
-    keep: Container[str] = (),
-    device: str = "auto",
     budget: float = math.inf,
     part: str | None = None,
     workers: int | None = None,
     max_runs: int = MAX_RUNS,
     apart: Apart = None,
-    cluster: Cluster | None = None,
-    titles: Mapping[str, str] | None = None,
-    tracker: Tracker | None = None,
+    cluster: str | None = None,
+    gpus: float = 1.0,
+    **options: Any,
 ) -> int:
     """Train what `store` misses of `specs`; returns the number of new records.
 
-    `keep`: keys of runs whose parameters are kept; without them a run is missing. `budget`: in
-    seconds; packs that are not finished by then go on in a later call. `part`: of the packs (see
-    `shard`). `workers`: packs side by side; by default one per core, but on a GPU and in Jupyter,
-    where their bars would not show, one. `apart`: see `packs`. `cluster`: packs run there instead
-    of in processes of this machine. `titles`: what bars and the tracker call a run, by its key.
-    `tracker`: see `fpt.training.trackers`. A pack that cannot be trained, because its weights are
+    `budget`: in seconds; packs that are not finished by then go on in a later call. `part`: of the
+    packs (see `shard`). `workers`: packs side by side; by default one per core, but on a GPU and in
+    Jupyter, where their bars would not show, one. `apart`: see `packs`. `cluster`: the address of a
+    Ray cluster, or "local"; packs run there, each on `gpus` of a GPU, instead of in processes of
+    this machine. `options` are those of `Job`: `device`, `titles`, `tracker`, and `keep`, without
+    whose parameters a run is missing. A pack that cannot be trained, because its weights are
     missing for example, does not stop the others; its FptError is raised after them.
     """
-    job = Job(store, keep, device, time.monotonic() + budget, titles or {}, tracker)
+    job = Job(store, deadline=time.monotonic() + budget, **options)
     found = shard(packs(specs, max_runs, apart), part)
     wanted = [spec for pack in found for spec in pack]
     recorded = job.recorded(wanted)
@@ -106,7 +105,7 @@ def run(
     if cluster is None:
         results = _train_here(todo, job, workers)
     else:
-        results = train_on_cluster(todo, job, cluster)
+        results = train_on_cluster(todo, job, cluster, workers, gpus)
     made, errors = 0, list[FptError]()
     with progress_bar(sum(map(len, todo)), "runs") as bar:
         for pack, result in results:

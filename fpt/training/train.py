@@ -3,8 +3,8 @@
 import hashlib
 import math
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Container, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,11 +85,15 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         members = [spec for spec in pack if saved and spec.key in saved[1]["keys"]]
         if not set(missing) <= set(members):
             members = missing
-        with _memory_explained(members):
-            titles = [job.titles.get(spec.key, spec.task) for spec in members]
+        titles = [job.titles.get(spec.key, spec.task) for spec in members]
+        try:
             loop = Loop(members, task, device, path, titles, job.tracker)
             if not loop.run(job.deadline):
                 return []
+        except RuntimeError as error:
+            if any(part in str(error) for part in devices.NO_MEMORY):
+                raise _too_large(members, error) from error
+            raise
         records = []
         for index, spec in enumerate(members):
             if spec in missing:
@@ -103,20 +107,14 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         return records
 
 
-@contextmanager
-def _memory_explained(pack: Sequence[RunSpec]) -> Iterator[None]:
-    """Turn an error for lack of memory into a sentence that says what to do."""
-    try:
-        yield
-    except RuntimeError as error:
-        if not devices.out_of_memory(error):
-            raise
-        first, reason = pack[0], str(error).splitlines()[0].rstrip(".")
-        fewer = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
-        raise FptError(
-            f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} sequences"
-            f" a step each) does not fit into the memory of the device; use {fewer} ({reason})."
-        ) from error
+def _too_large(pack: Sequence[RunSpec], error: RuntimeError) -> FptError:
+    """What to do about a lack of memory."""
+    first, reason = pack[0], str(error).splitlines()[0].rstrip(".")
+    fewer = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
+    return FptError(
+        f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} sequences a "
+        f"step each) does not fit into the memory of the device; use {fewer} ({reason})."
+    )
 
 
 def _record(

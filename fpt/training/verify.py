@@ -56,7 +56,7 @@ class Check:
 def retested(record: Record, store: Store, device: torch.device) -> Check:
     """Test the parameters kept with a record; FptError if that is not possible here."""
     model, spec = trained_model(record, store, device), record.spec
-    (found,) = evaluate(model, "test", [spec.seed], device, spec.test_items)
+    (found,) = evaluate(model, "test", [spec.seed], spec.test_items)
     reason = elsewhere(record, device)
     answers = int(found["items"]) * model.task.reads * model.task.answers
     tolerance = max(1, math.isqrt(answers // CLOSE)) / answers if reason else 0.0
