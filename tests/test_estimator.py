@@ -152,7 +152,7 @@ WRONG = {
     "should be 0 or more": (IDS - 1, Y, {}),
     "cannot be held out": (X[:2], Y[[0, 1]], {"validation": 0.9}),
     "label 'left'": (X, Y, {"validation": (X[:2], np.array(["up", "left"]))}),
-    "symbols up to 9": (IDS, Y, {"validation": (IDS + 3, Y)}),
+    "symbols from 0 to 9": (IDS, Y, {"validation": (IDS + 3, Y)}),
     "at most 1024": (np.zeros((4, 2000, 1)), Y[:4], {}),
     "different lengths": ([np.zeros(2), np.zeros((3, 2))], Y[:2], {}),
 }
