@@ -132,7 +132,7 @@ class FrozenEstimator(BaseEstimator):
         learned = {name: value for name, value in vars(self).items() if name in LEARNED}
         controls = iter(fitted[len(members) :])
         for it, one in zip(members, fitted, strict=False):
-            vars(it).update(learned)
+            it.__dict__.update(learned)
             it.fitted_, it.learning_curve_, it.control_ = one, pd.DataFrame(one.curve), None
             if it.control:
                 it.control_ = training.compared(one, next(controls), valid, task, it.device)
