@@ -12,23 +12,23 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
-from sklearn.model_selection import train_test_split
-from sklearn.utils import compute_class_weight
+from sklearn.utils import check_array, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .backbones import backbone
 from .backbones.auto import pinned
 from .backbones.initialisations import INITS
-from .files import check_names
+from .files import FptError, check_names
 from .spec import RunSpec, canonical
 from .tasks import examples
 from .tasks.examples import Data, InputError, Sequences
 from .training import fitted as training
+from .training import settings as checks
 from .training.flops import parameter_counts
-from .training.settings import SETTINGS, check_settings
 
 SHIPPED = {"nano": "nano-english-0"}  # the weights that come with the package
+SHARED = ("class_weight", "device", "progress")  # the same in all that are fitted together
 LEARNED = ("classes_", "limits_", "moments_", "target_", "n_features_in_", "feature_names_in_")
 Validation = float | tuple[Any, Any]
 
@@ -97,7 +97,7 @@ class FrozenEstimator(BaseEstimator):
         y is (N,), or (N, T) with one answer per token. InputError (a ValueError) for wrong input,
         FptError for a name that is not known, missing weights, and a training that diverged.
         """
-        self._fit_together([self], X, y, validation)
+        clone(self)._fit_together([self], X, y, validation)
         return self
 
     def fit_many(
@@ -106,15 +106,20 @@ class FrozenEstimator(BaseEstimator):
         """A fitted copy of this estimator for each of the `settings`, such as
         `[{"lr": 0.001}, {"lr": 0.01}]` or several values of `random_state`. Copies that share a
         backbone are trained as one pack, in much less time than one after another. All have the
-        same held-out examples."""
-        members = [clone(self).set_params(**it) for it in settings]
-        self._fit_together(members, X, y, validation)
+        same held-out examples, class weights and device."""
+        names = [name for name in self.get_params() if name not in SHARED]
+        given = [checks.check_mapping("The settings of fit_many", it, names) for it in settings]
+        members = [clone(self).set_params(**it) for it in given]
+        clone(self)._fit_together(members, X, y, validation)
         return members
 
     def _fit_together(
         self, members: Sequence[Self], X: Any, y: Any, validation: Validation
     ) -> None:
+        """Fit `members`; what the data determine is kept here until all have been trained."""
         train, valid = self._split(X, y, validation)
+        if len(valid[1]) < 2 and any(it.control for it in members):
+            raise InputError("control compares on held-out examples; hold out at least two.")
         task = examples.examples_task(
             {"train": train, "valid": valid, "test": valid},
             classes=len(self.classes_) if is_classifier(self) else 1,
@@ -128,47 +133,28 @@ class FrozenEstimator(BaseEstimator):
         controls = iter(fitted[len(members) :])
         for it, one in zip(members, fitted, strict=False):
             it.__dict__.update(learned)
-            it.fitted_, it.learning_curve_ = one, pd.DataFrame(one.curve)
+            it.fitted_, it.learning_curve_, it.control_ = one, pd.DataFrame(one.curve), None
             if it.control:
                 it.control_ = training.compared(one, next(controls), valid, task, it.device)
 
     def _split(self, X: Any, y: Any, validation: Validation) -> tuple[Data, Data]:
         """Training and held-out examples; what the training set determines is set."""
-        if y is None:
-            raise InputError("This estimator requires y to be passed, but the target y is None.")
-        y = np.asarray(y)
-        y = column_or_1d(y, warn=True) if y.shape[1:] == (1,) else y
         inputs, labels = self._inputs(X, fitting=True), self._labels(y, fitting=True)
         train = examples.paired(inputs, labels)
-        if isinstance(validation, tuple):
-            held = self._inputs(validation[0]), self._labels(np.asarray(validation[1]))
-            valid = examples.paired(*held)
+        if isinstance(validation, tuple | list) and len(validation) == 2:
+            valid = examples.paired(self._inputs(validation[0]), self._labels(validation[1]))
+            if (per := valid[1].shape[1]) != labels.shape[1]:
+                raise InputError(f"y has {labels.shape[1]} answers each, but {per} in validation.")
         else:
-            rows, held_out = self._hold_out(labels, validation)
+            rows, held_out = examples.hold_out(labels, validation, self.random_state)
             train, valid = (inputs[rows], labels[rows]), (inputs[held_out], labels[held_out])
         self.moments_ = train[0].moments() if inputs.kind == "vector" else None
         made = [(it.standardised(self.moments_), targets) for it, targets in (train, valid)]
         return made[0], made[1]
 
-    def _hold_out(self, labels: np.ndarray, share: float) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to train on and to hold out, with every class in both if there are enough."""
-        count = len(labels)
-        held = max(1, round(share * count))
-        if not 0 < share < 1 or held >= count:
-            raise InputError(f"A share of {share:g} of {count} examples cannot be held out.")
-        kinds, sizes = np.unique(labels[:, 0], return_counts=True)
-        enough = sizes.min() > 1 and min(held, count - held) >= len(kinds)
-        rows, held_out = train_test_split(
-            np.arange(count),
-            test_size=held,
-            stratify=labels[:, 0] if enough and labels.shape[1] == 1 else None,
-            random_state=self.random_state,
-        )
-        return rows, held_out
-
     def _inputs(self, X: Any, fitting: bool = False) -> Sequences:
         """X as sequences; InputError if those of the fit were others."""
-        if not isinstance(X, list | tuple):
+        if not isinstance(X, list | tuple) and (getattr(X, "ndim", 0) or np.asarray(X).ndim) > 1:
             X = validate_data(self, X, allow_nd=True, reset=fitting, ensure_min_samples=1 + fitting)
         found = examples.sequences(X)
         if fitting:
@@ -179,28 +165,32 @@ class FrozenEstimator(BaseEstimator):
     def _spec(self, task: examples.ExamplesTask) -> RunSpec:
         """The run of this estimator on `task`."""
         check_names("initialisation", [self.init], INITS)
-        given = {name: value for name, value in self.get_params().items() if name in SETTINGS}
-        settings = check_settings("FrozenTransformer", given)
+        given = {name: it for name, it in self.get_params().items() if name in checks.SETTINGS}
+        settings = checks.check_settings("FrozenTransformer", given)
         settings["batch"] = min(settings["batch"], task.sizes["train"])
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
-        frozen = backbone(self.backbone)
-        weights = self.weights or SHIPPED.get(self.backbone) or pinned(frozen.hub or frozen.name)
-        groups = {*self.trainable} - ({"positions"} if not frozen.positions else set())
+        name = str(self.backbone)
+        frozen = backbone(name)
+        weights = self.weights or SHIPPED.get(name) or pinned(frozen.hub or frozen.name)
+        groups = {*checks.check_list("FrozenTransformer.trainable", self.trainable)}
+        if not frozen.positions:
+            groups = groups - {"positions"} or groups
         return RunSpec(
             data=canonical(task.identity),
             backbone=frozen.name,
             init=self.init,
             weights=pinned(weights) if INITS[self.init].reads_weights else None,
             trainable=tuple(sorted(groups)),
-            seed=self.random_state,
+            seed=checks.check_value("random_state", self.random_state, checks.SEED),
             augment=False,
             **settings,
         )
 
     def _logits(self, X: Any) -> Any:
-        """(N, R, answers), a tensor."""
+        """(N, answers), or (N, T, answers) if there is an answer per token, a tensor."""
         check_is_fitted(self, "fitted_")
-        return self.fitted_.logits(self._inputs(X).standardised(self.moments_), self.device)
+        found = self.fitted_.logits(self._inputs(X).standardised(self.moments_), self.device)
+        return found[:, 0] if found.shape[1] == 1 else found
 
     def trainable_parameters(self) -> pd.DataFrame:
         """The groups of the fitted model: how many parameters each has, and whether it is
@@ -216,8 +206,7 @@ class FrozenEstimator(BaseEstimator):
         are named by identity and digest."""
         check_is_fitted(self, "fitted_")
         learned = {it: getattr(self, it) for it in LEARNED if getattr(self, it, None) is not None}
-        plain = pd.Series(learned).map(_plain).to_dict()
-        self.fitted_.save(Path(folder), {"estimator": self.get_params(), "learned": plain})
+        self.fitted_.save(Path(folder), {"estimator": self.get_params(), "learned": learned})
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -226,28 +215,34 @@ class FrozenEstimator(BaseEstimator):
         fitted, found = training.load(Path(folder))
         given = found["estimator"]
         it = cls(**{**given, "trainable": tuple(given["trainable"])})
+        if is_classifier(it) is (fitted.shapes["classes"] == 1):
+            raise FptError(f"{folder} holds no {cls.__name__}; load it by the class that saved it.")
+        if isinstance(it.class_weight, list):
+            it.class_weight = dict(it.class_weight)
         it.moments_ = it.target_ = None
         for name, value in found["learned"].items():
             setattr(it, name, np.array(value) if isinstance(value, list) else value)
         it.fitted_ = fitted
         return it
 
-    @abstractmethod
-    def _labels(self, y: np.ndarray, fitting: bool = False) -> np.ndarray:
-        """y as (N, R) targets; InputError if it does not fit."""
-
     def _class_weights(self, labels: np.ndarray) -> list[float] | None:
-        return None
+        if self.class_weight is None or not is_classifier(self):
+            return None
+        seen, y = np.unique(labels), self.classes_[labels.ravel()]
+        weights = np.ones(len(self.classes_))
+        weights[seen] = compute_class_weight(self.class_weight, classes=self.classes_[seen], y=y)
+        return [float(it) for it in weights]
 
-
-def _plain(value: Any) -> Any:
-    return np.asarray(value).tolist() if isinstance(value, np.ndarray | tuple) else value
+    @abstractmethod
+    def _labels(self, y: Any, fitting: bool = False) -> np.ndarray:
+        """y as (N, R) targets; InputError if it does not fit."""
 
 
 class FrozenTransformer(ClassifierMixin, FrozenEstimator):
     __doc__ = f"A classifier on a frozen pretrained transformer. {FrozenEstimator.__doc__}"
 
-    def _labels(self, y: np.ndarray, fitting: bool = False) -> np.ndarray:
+    def _labels(self, y: Any, fitting: bool = False) -> np.ndarray:
+        y = examples.answers(y)
         if fitting:
             check_classification_targets(y.ravel())
             self.classes_ = np.unique(y)
@@ -257,17 +252,10 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
             raise InputError(f"The label {unseen[0]!r} is not among those of the fit.")
         return np.searchsorted(self.classes_, y).reshape(len(y), -1)
 
-    def _class_weights(self, labels: np.ndarray) -> list[float] | None:
-        if self.class_weight is None:
-            return None
-        y = self.classes_[labels.ravel()]
-        weights = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        return [float(it) for it in weights]
-
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, classes), or (N, T, classes) if there is an answer per token."""
         found: np.ndarray = self._logits(X).softmax(-1).numpy()
-        return found[:, 0] if found.shape[1] == 1 else found
+        return found
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class: (N,), or (N, T)."""
@@ -277,17 +265,18 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy."""
-        right = self.predict(X) == np.asarray(y)
+        found, y = self.predict(X), examples.answers(y)
+        if found.shape != y.shape:
+            raise InputError(f"y has the shape {y.shape}, and the predictions {found.shape}.")
+        right = found == y
         return float(np.average(right, axis=0, weights=sample_weight).mean())
 
 
 class FrozenTransformerRegressor(RegressorMixin, FrozenEstimator):
     __doc__ = f"A regression on a frozen pretrained transformer. {FrozenEstimator.__doc__}"
 
-    def _labels(self, y: np.ndarray, fitting: bool = False) -> np.ndarray:
-        y = y.astype(float)
-        if not np.isfinite(y).all():
-            raise InputError("Input y contains NaN or infinity.")
+    def _labels(self, y: Any, fitting: bool = False) -> np.ndarray:
+        y = check_array(examples.answers(y), ensure_2d=False, dtype=float, input_name="y")
         if fitting:
             self.target_ = float(y.mean()), float(y.std()) or 1.0
         mean, scale = self.target_
@@ -296,5 +285,4 @@ class FrozenTransformerRegressor(RegressorMixin, FrozenEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """The expected number: (N,), or (N, T)."""
         found: np.ndarray = self._logits(X)[..., 0].double().numpy()
-        found = found * self.target_[1] + self.target_[0]
-        return found[:, 0] if found.shape[1] == 1 else found
+        return found * self.target_[1] + self.target_[0]

@@ -5,7 +5,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from .tasks.examples import InputError
+from .tasks.examples import InputError, array
+from .training.settings import check_value
 
 
 class Patches(TransformerMixin, BaseEstimator):
@@ -21,7 +22,7 @@ class Patches(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """The patches of each image."""
-        images, size = np.asarray(X), self.size
+        images, size = array("X", X), check_value("Patches.size", self.size, (int, 1, 10**6))
         if images.ndim not in (3, 4) or any(side % size for side in images.shape[1:3]):
             raise InputError(
                 f"Images (N, H, W) or (N, H, W, C) whose sides are multiples of {size} can be cut; "

@@ -126,7 +126,10 @@ def backbone(name: str) -> Backbone:
     if whole not in BACKBONES:
         if found := auto.resolve(name):
             return found
-        raise FptError(f"There is no backbone or folder {name!r}{instead(whole, list(BACKBONES))}.")
+        raise FptError(
+            f"There is no backbone or folder {name!r} with a config.json; a repository is named as "
+            f"hub:OWNER/REPO@COMMIT{instead(whole, list(BACKBONES))}."
+        )
     found = BACKBONES[whole]
     if not at:
         return found

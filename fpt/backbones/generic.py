@@ -26,7 +26,7 @@ from ..files import FptError
 from .base import LAYER, Backbone
 from .layers import Draws, is_norm, select_positions
 
-TABLE = re.compile(r"(^|\.)(wpe|embed_positions|position_embeddings)$")
+TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
 
 
 class Absent(nn.Module):
@@ -50,7 +50,11 @@ class GenericBackbone(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
         seen = None if self.causal else mask  # padding follows what is read
-        found = self.model(inputs_embeds=x, attention_mask=seen)
+        try:
+            found = self.model(inputs_embeds=x, attention_mask=seen)
+        except Exception as error:  # whatever transformers raised of the length or the settings
+            said = str(error).partition("\n")[0]
+            raise FptError(f"The backbone does not take {x.shape[1]} vectors ({said}).") from error
         return select_positions(found.last_hidden_state, read)
 
     def train(self, mode: bool = True) -> "GenericBackbone":
@@ -86,7 +90,7 @@ def network(config: str) -> Any:
 
 def is_strange(part: nn.Module) -> bool:
     """Whether it is a convolution, or a norm that cannot be packed."""
-    return re.search("[Nn]orm|Conv1d", type(part).__name__) is not None and not is_norm(part)
+    return re.search(r"[Nn]orm|Conv\dd", type(part).__name__) is not None and not is_norm(part)
 
 
 def table_of(model: Any) -> tuple[str, int]:
@@ -136,7 +140,7 @@ def groups(config: str) -> Mapping[str, str]:
             group = "layernorm"
         elif "att" in path.lower():
             group = "attention"
-        own = part.named_parameters(prefix=f"model.{path}", recurse=False)
+        own = part.named_parameters(prefix=f"model.{path}".rstrip("."), recurse=False)
         found |= dict.fromkeys((name for name, _ in own), group)
     return found
 
@@ -149,7 +153,7 @@ def facts(config: str) -> Mapping[str, Any]:
     return {
         "family": "generic",
         # With weights of their own: the layers of an ALBERT share them.
-        "layers": 1 + max(int(it[1]) for it in map(LAYER.search, inside) if it),
+        "layers": 1 + max((int(it[1]) for it in map(LAYER.search, inside) if it), default=-1),
         "width": model.get_input_embeddings().embedding_dim,
         "heads": model.config.num_attention_heads,
         "positions": model.get_submodule(path).num_embeddings - first if path else 0,

@@ -128,8 +128,7 @@ class Draws:
 
     def begin(self, seeds: Sequence[int], step: int, shape: Shape, device: Device) -> None:
         """Start training step `step` of the runs `seeds`. `shape` is (B, T, width) of one run; T
-        may exceed the length of the sequences, and the width is a multiple of 4."""
-        assert shape[-1] % 4 == 0, "masks are drawn in words of four numbers"
+        may exceed the length of the sequences."""
         self.seeds, self.step, self.shape = tuple(seeds), step, shape
         self.masks = []
         if torch.device(device).type == "cpu":
@@ -170,14 +169,14 @@ def _draw(streams: Sequence[Stream], shape: Shape, keep: float) -> Tensor:
     """(K, B, T, width) bool, True with probability `keep`, a row from each stream. On a CPU in
     steps of 1 / 65,536: NumPy draws four such numbers in a word, some thirty times faster than
     torch draws floats."""
-    count = math.prod(shape) // 4
-    words = [it.random_raw(count) for it in streams if isinstance(it, np.random.SFC64)]
+    count = math.prod(shape)
+    words = [it.random_raw(-(-count // 4)) for it in streams if isinstance(it, np.random.SFC64)]
     if not words:  # on a GPU
         generators = [it for it in streams if isinstance(it, torch.Generator)]
         drawn = [torch.rand(shape, generator=it, device=it.device) for it in generators]
         return torch.stack(drawn) < keep
     limit = np.uint16(np.ceil(float(np.float32(keep)) * 65536) - 1)  # keep may be 1, that is 65,536
-    numbers = np.concatenate(words).astype("<u8", copy=False).view("<u2")
+    numbers = np.stack(words).astype("<u8", copy=False).view("<u2")[:, :count]
     return torch.from_numpy(numbers <= limit).view(len(streams), *shape)
 
 

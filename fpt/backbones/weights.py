@@ -39,7 +39,8 @@ def check_identity(weights: str) -> None:
             raise FptError(f"The weights {weights!r} are not of the form hub:OWNER/REPO@REVISION.")
     elif not NAME.fullmatch(weights.removeprefix("folder:")):
         raise FptError(
-            f"The weights {weights!r} are no name such as nano-english-0, and a path is not taken; "
+            f"The weights {weights!r} are no name such as nano-english-0, of letters, digits and "
+            "._+@-, and a path is not taken; "
             f"copy the folder into {local_folder()} and give its name."
         )
 
@@ -62,7 +63,7 @@ def file_of(weights: str, name: str) -> Path:
             return folder / name
     raise FptError(
         f"The weights {weights!r} are in none of {', '.join(str(it.parent) for it in folders)} "
-        f"({name} is missing): pretrain them (fpt pretrain) or copy them there."
+        f"({name} is missing): pretrain them (fpt pretrain) or save them there as safetensors."
     )
 
 
@@ -74,9 +75,10 @@ def files(weights: str) -> list[Path]:
     except FptError as error:
         try:
             index = read_json(file_of(weights, "model.safetensors.index.json"))
-        except FptError:
+            names = sorted(map(str, {*index["weight_map"].values()}))
+        except (FptError, KeyError, TypeError, AttributeError):
             raise error from None
-    return [file_of(weights, name) for name in sorted({*index["weight_map"].values()})]
+    return [file_of(weights, name) for name in names]
 
 
 def find(weights: str) -> Path:

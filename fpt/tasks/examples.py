@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from ..files import FptError
 from .base import Batch, Device, Example, FiniteTask, Kind
 from .datasets import Arrays, Dataset, arrays_digest
+
+MOST_SYMBOLS = 10**6  # each has a row in the input net
 
 
 class InputError(FptError, ValueError):
@@ -28,7 +32,7 @@ class Sequences:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, rows: np.ndarray) -> "Sequences":
+    def __getitem__(self, rows: np.ndarray | slice) -> "Sequences":
         return Sequences(self.values[rows], None if self.lengths is None else self.lengths[rows])
 
     @property
@@ -64,12 +68,17 @@ Data = tuple[Sequences, np.ndarray]  # inputs and labels (N, R)
 
 def sequences(given: Any) -> Sequences:
     """`given` as sequences: an array of (N, T, D) numbers; of (N, T) integers, which are symbols;
-    of (N, T) other numbers, which are tokens of one number; or a list of (T, D) or (T,) arrays of
-    different lengths. InputError for anything else, and for numbers that are not finite."""
-    ragged = isinstance(given, list | tuple) and len({np.shape(it)[:1] for it in given}) > 1
-    if not ragged:
-        return Sequences(_checked(np.asarray(given)))
-    parts = [np.asarray(it) for it in given]
+    of (N, T) other numbers, which are tokens of one number; or a list or series of (T, D) or (T,)
+    arrays, maybe of different lengths. InputError for anything else, and for numbers that are not
+    finite."""
+    if not isinstance(given, list | tuple):
+        whole = array("X", given)
+        if whole.ndim != 1 or whole.dtype != object:
+            return Sequences(_checked(whole))
+        given = list(whole)
+    parts = [array("X", it) for it in given]
+    if len({it.shape[:1] for it in parts}) < 2:
+        return Sequences(_checked(array("X", parts)))
     if any(
         it.ndim not in (1, 2) or len(it) == 0 or it.shape[1:] != parts[0].shape[1:] for it in parts
     ):
@@ -81,32 +90,47 @@ def sequences(given: Any) -> Sequences:
     return Sequences(_checked(values), lengths)
 
 
+def array(name: str, given: Any) -> np.ndarray:
+    """`given` as an array; InputError if its rows differ in length."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise InputError(
+            f"{name} has rows of different lengths; only the sequences in a list X may have them."
+        ) from error
+
+
 def _checked(values: np.ndarray) -> np.ndarray:
     if values.ndim not in (2, 3) or values.dtype.kind not in "biuf" or 0 in values.shape:
         raise InputError(
-            "X should be (N, T, D) numbers, (N, T) integers or numbers, or a list of sequences; "
-            f"found an array of shape {values.shape} and type {values.dtype}."
+            "Reshape your data, or convert them: X should be (N, T, D) numbers, (N, T) integers or "
+            "numbers, or a list of sequences; found an array of shape "
+            f"{values.shape} and type {values.dtype}."
         )
     if values.ndim == 2 and values.dtype.kind in "iu":
-        if values.min() < 0:
-            raise InputError(f"The symbols in X should be 0 or more; one is {values.min()}.")
+        least, most = values.min(), values.max()
+        if least < 0 or most >= MOST_SYMBOLS:
+            asked = f"0 or more and below {MOST_SYMBOLS}"
+            raise InputError(f"The symbols in X should be {asked}; found are {least} to {most}.")
         return values.astype(np.int64)
-    if not np.isfinite(values).all():
-        raise InputError("Input X contains NaN or infinity.")
+    if not (np.abs(values) <= np.finfo(np.float32).max).all():
+        raise InputError("Input X contains NaN, infinity or a number too large for float32.")
     return (values if values.ndim == 3 else values[..., None]).astype(np.float32)
+
+
+def _described(limits: Mapping[str, Any]) -> str:
+    vectors = f"vectors of {limits['dim']} numbers"
+    tokens = vectors if limits["kind"] == "vector" else f"symbols from 0 to {limits['dim'] - 1}"
+    return f"sequences of up to {limits['length']} {tokens}"
 
 
 def check_within(limits: Mapping[str, Any], given: Sequences) -> None:
     """InputError if sequences are not like those of the fit, whose `Sequences.limits` these are."""
-    found, said = given.limits, []
-    for it in (found, limits):
-        said.append("symbols" if it["kind"] == "token" else f"vectors of {it['dim']} numbers")
-    if said[0] != said[1]:
-        raise InputError(f"X has tokens that are {said[0]}; the fit had {said[1]}.")
-    for name, what in (("dim", "symbols up to"), ("length", "sequences of up to")):
-        if found[name] > limits[name]:
-            more = found[name] - (name == "dim"), limits[name] - (name == "dim")
-            raise InputError(f"X has {what} {more[0]}; the fit had {what} {more[1]}.")
+    found = given.limits
+    other = found["kind"] != limits["kind"]
+    wide = found["dim"] != limits["dim"] if given.kind == "vector" else found["dim"] > limits["dim"]
+    if other or wide or found["length"] > limits["length"]:
+        raise InputError(f"X has {_described(found)}; the fit had {_described(limits)}.")
 
 
 def paired(inputs: Sequences, labels: np.ndarray) -> Data:
@@ -122,8 +146,34 @@ def paired(inputs: Sequences, labels: np.ndarray) -> Data:
     return inputs, labels
 
 
-def _tokens(kind: str, dim: int) -> str:
-    return f"vectors of {dim} numbers" if kind == "vector" else "symbols"
+def answers(y: Any) -> np.ndarray:
+    """y as an array, (N,) or (N, T)."""
+    found = array("y", y)
+    if not found.ndim:
+        raise InputError(f"This estimator requires y to be passed, but the target y is {y}.")
+    return column_or_1d(found, warn=True) if found.shape[1:] == (1,) else found
+
+
+def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and a share to hold out, with every class in both if there are enough."""
+    count = len(labels)
+    sound = isinstance(share, float | np.floating) and 0 < share < 1
+    held = max(1, round(share * count)) if sound else count
+    if held >= count:
+        given = share if isinstance(share, float | int) else type(share).__name__
+        raise InputError(
+            f"A validation of {given} of {count} examples cannot be held out; it is a share "
+            "between 0 and 1, or a pair (X, y)."
+        )
+    kinds, sizes = np.unique(labels[:, 0], return_counts=True)
+    enough = sizes.min() > 1 and min(held, count - held) >= len(kinds)
+    rows, held_out = train_test_split(
+        np.arange(count),
+        test_size=held,
+        stratify=labels[:, 0] if enough and labels.shape[1] == 1 else None,
+        random_state=seed,
+    )
+    return rows, held_out
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ..files import FptError
-from .examples import Data, ExamplesTask, examples_task, paired, sequences
+from .examples import Data, ExamplesTask, array, examples_task, paired, sequences
 from .rng import numpy_generator
 
 SHARES = {"valid": 0.15, "test": 0.15}
@@ -25,7 +25,7 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
     """
     if isinstance(y, str):
         X, y = _columns(name, X, y)
-    inputs, labels = sequences(X), np.asarray(y)
+    inputs, labels = sequences(X), array("y", y)
     classes = np.unique(labels)
     _, data = paired(inputs, np.searchsorted(classes, labels).reshape(len(labels), -1))
     count = len(inputs)

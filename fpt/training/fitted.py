@@ -7,19 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from scipy import stats
 
 from ..backbones import backbone
 from ..backbones.weights import digest, files
 from ..files import FptError, read_json, write_atomic, write_json
-from ..spec import RunSpec, from_dict
+from ..spec import RunSpec, canonical, from_dict
 from ..tasks.datasets import Dataset
 from ..tasks.examples import Data, ExamplesTask, Sequences, batch
 from . import device as devices
 from .evaluation import EVAL_TOKENS
 from .loop import Loop
-from .model import backbone_identity, packable, with_parameters
+from .model import with_parameters
+from .sweep import packs
 
 DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
 SHAPES = ("kind", "dim", "length", "reads", "classes")  # of a task, as a fitted run needs them
@@ -47,45 +49,52 @@ class Fitted:
         """(N, R, classes) on the CPU, from inputs as the run was trained on."""
         where, found = devices.choose(device), []
         model = with_parameters(self.spec, self.task, self.parameters, where)
-        values, lengths = (
-            None if it is None else torch.from_numpy(it)[None].to(where)
-            for it in (inputs.values, inputs.lengths)
-        )
-        assert values is not None
         size = max(1, EVAL_TOKENS // self.shapes["length"])
         with torch.no_grad(), devices.autocast(where):
             for first in range(0, len(inputs), size):
-                rows = slice(first, first + size)
-                ends = None if lengths is None else lengths[:, rows]
+                part = inputs[first : first + size]
+                values = torch.from_numpy(part.values)[None].to(where)
+                ends = None if part.lengths is None else torch.from_numpy(part.lengths)[None]
                 model.draws.first = first
-                found.append(model(batch(values[:, rows], values, ends))[0].float().cpu())
+                logits = model(batch(values, values, None if ends is None else ends.to(where)))
+                found.append(logits[0].float().cpu())
         return torch.cat(found)
 
     def save(self, folder: Path, description: Mapping[str, Any]) -> None:
         """Write the trained parameters and, with the description, what they belong to."""
-        whole = {
-            "spec": self.spec.to_dict(),
-            "shapes": dict(self.shapes),
-            "parameters_digest": hashlib.sha256(self.parameters).hexdigest(),
-            "weights_digest": weights_digest(self.spec),
-            **description,
-        }
+        run = {"spec": self.spec.to_dict(), "shapes": self.shapes}
+        whole = plain({**run, "weights_digest": weights_digest(self.spec), **description})
         write_atomic(folder / PARAMETERS, self.parameters)
-        write_json(folder / DESCRIPTION, whole)
+        write_json(folder / DESCRIPTION, {"seal": seal(self.parameters, whole), **whole})
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it; values by names that are no text, as pairs."""
+    if isinstance(value, Mapping):
+        named = {name: plain(it) for name, it in value.items()}
+        return named if all(isinstance(it, str) for it in named) else plain([*value.items()])
+    if isinstance(value, tuple | list):
+        return [plain(it) for it in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return str(value) if isinstance(value, Path) else value
+
+
+def seal(parameters: bytes, description: Mapping[str, Any]) -> str:
+    """The SHA-256 of all that `Fitted.save` writes."""
+    return hashlib.sha256(parameters + canonical(description).encode()).hexdigest()
 
 
 def load(folder: Path) -> tuple[Fitted, dict[str, Any]]:
     """What `Fitted.save` wrote, and its description. FptError if it is missing or damaged, or if
     the weights of its backbone are others than those that it was trained on."""
     found: dict[str, Any] = read_json(folder / DESCRIPTION)
-    try:
-        content = (folder / PARAMETERS).read_bytes()
-        spec = from_dict(found["spec"])
-        backbone(found["estimator"]["backbone"])  # a folder is known by its path from now on
-        if hashlib.sha256(content).hexdigest() != found["parameters_digest"]:
-            raise ValueError(f"the digest of {PARAMETERS} is not the one that is stated")
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise FptError(f"{folder} holds no whole estimator ({error}); save it again.") from error
+    path = folder / PARAMETERS
+    content = path.read_bytes() if path.is_file() else b""
+    if found.pop("seal", None) != seal(content, found):
+        raise FptError(f"{folder} holds no whole estimator as it was saved; save it again.")
+    spec = from_dict(found["spec"])
+    backbone(found["estimator"]["backbone"])  # a folder is known by its path from now on
     if found["weights_digest"] != weights_digest(spec):
         raise FptError(
             f"The weights {spec.weights!r} here are not those that {folder} was trained on."
@@ -102,14 +111,9 @@ def train(
 ) -> list[Fitted]:
     """Train runs on one task; those that share a backbone, batch and steps as one pack. FptError
     for a run that diverged."""
-    packs: dict[object, list[RunSpec]] = {}
-    for spec in dict.fromkeys(specs):
-        alone = None if packable(spec) else spec.key
-        group = (backbone_identity(spec), spec.batch, spec.steps, spec.eval_every, alone)
-        packs.setdefault(group, []).append(spec)
     shapes = {name: getattr(task, name) for name in SHAPES}
     done = {}
-    for pack in packs.values():
+    for pack in packs(specs, length=task.length):
         titles = [f"seed {it.seed}, rate {it.lr:g}" for it in pack]
         loop = Loop(pack, task, devices.choose(device), titles=titles, quiet=not progress)
         loop.run()

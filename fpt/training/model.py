@@ -39,8 +39,8 @@ def check_length(spec: Backbone, task: Task) -> None:
     """FptError if the sequences of `task` are longer than the backbone's table of positions."""
     if spec.positions and task.length > spec.positions:
         raise FptError(
-            f"Task {task.name!r} has sequences of {task.length} tokens; backbone {spec.name!r} "
-            f"takes at most {spec.positions}. Shorten the task by its options."
+            f"Task {task.name!r} has sequences of {task.length} tokens, and backbone {spec.name!r} "
+            f"takes at most {spec.positions}; shorten them."
         )
 
 
@@ -112,7 +112,7 @@ def assemble(
         shape = (task.length, backend.width)
         slices.append(ParameterSlice(model, "positions", shape, "positions", "positions"))
         initial["positions"] = state.pop("positions")[: task.length]
-    model.backbone.load_state_dict(state, assign=True)
+    model.backbone.load_state_dict(state, assign=True, strict=False)  # buffers are there
     model.backbone.requires_grad_(False)
     slices += backbone_slices(model.backbone, backend, trained)
     initial |= {f"backbone.{name}": value for name, value in state.items()}

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ..files import FptError, check_names
 
 Allowed = tuple[type, float, float]  # type and range of a value, both ends included
@@ -43,8 +45,9 @@ def placed(where: str) -> Iterator[None]:
 
 
 def check_value(where: str, value: Any, allowed: Allowed) -> Any:
-    """`value` in its type, of which a whole number may be a float."""
+    """`value` in its type, of which a whole number may be a float; a number of NumPy will do."""
     kind, least, most = allowed
+    value = value.item() if isinstance(value, np.generic) else value
     kinds = (int, float) if kind is float else (kind,)
     if type(value) not in kinds or not least <= value <= most:
         expected = EXPECTED[kind].format(least, most)
@@ -77,13 +80,13 @@ def check_settings(
 
 def check_list(where: str, given: Any, names: Iterable[str] | None = None) -> list[Any]:
     """The values of a list, each different, and one of `names` unless these are None."""
-    if not isinstance(given, list) or not given:
+    if not isinstance(given, list | tuple) or not given:
         raise FptError(f"{where}: expected a list such as [a, b], found {given!r}.")
     if names is not None:
         check_names(where, given, names)
     if twice := [value for value in given if given.count(value) > 1]:
         raise FptError(f"{where}: {twice[0]!r} stands twice; name it once.")
-    return given
+    return list(given)
 
 
 def check_roles(

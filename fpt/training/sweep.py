@@ -32,12 +32,15 @@ MAX_TOKENS = 1 << 16  # of one step of a pack; bounds the activations that are k
 Apart = Mapping[str, object] | None
 
 
-def packs(specs: Iterable[RunSpec], max_runs: int = MAX_RUNS, apart: Apart = None) -> list[Pack]:
+def packs(
+    specs: Iterable[RunSpec], max_runs: int = MAX_RUNS, apart: Apart = None, length: int = 0
+) -> list[Pack]:
     """`specs` in packs of about equal size: a deterministic function of the specs, their order,
     `max_runs` and `apart`, the same on every machine.
 
     Runs whose keys have different values in `apart` share no pack. The values are the sections that
     have a run: then its pack is the same if one section is trained or all of them at once.
+    `length`: of the sequences, for a task that has no name.
     """
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):
@@ -49,15 +52,15 @@ def packs(specs: Iterable[RunSpec], max_runs: int = MAX_RUNS, apart: Apart = Non
         groups.setdefault(group, []).append(spec)
     found = []
     for members in groups.values():
-        most = max(1, min(max_runs, MAX_TOKENS // tokens_of_step(members[0])))
+        most = max(1, min(max_runs, MAX_TOKENS // tokens_of_step(members[0], length)))
         size = math.ceil(len(members) / math.ceil(len(members) / most))
         found += [tuple(members[i : i + size]) for i in range(0, len(members), size)]
     return found
 
 
-def tokens_of_step(spec: RunSpec) -> int:
+def tokens_of_step(spec: RunSpec, length: int = 0) -> int:
     """Tokens of one run in one training step."""
-    return spec.batch * task_of(spec).length
+    return spec.batch * (length or task_of(spec).length)
 
 
 def shard(found: Sequence[Pack], part: str | None) -> list[Pack]:
