@@ -15,6 +15,7 @@ import pandas as pd
 from ..files import PACKAGE, FptError, check_names, read_yaml
 
 PATH = PACKAGE / "paper" / "tables.yaml"
+OPTIONAL = ("called", "note", "error_is")
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,6 @@ class PaperTable:
     `called`: its number in the paper, or those of which it has one if that is not known.
     """
 
-    id: str
     title: str
     section: str
     unit: str
@@ -102,15 +102,10 @@ def _table(name: str, block: dict[str, Any]) -> PaperTable:
             number = None if value is None else float(value)
             source = special.get("source", block["source"])
             cells[row, column] = PaperCell(number, source, "; ".join(notes), error)
+    named = {it: block[it] for it in ("title", "section", "unit", *OPTIONAL) if it in block}
     return PaperTable(
-        id=name,
-        title=block["title"],
-        section=block["section"],
-        unit=block["unit"],
         columns=tuple(block["columns"]),
         rows=tuple(block["rows"]),
         cells=MappingProxyType(cells),
-        called=block.get("called", name),
-        note=block.get("note", ""),
-        error_is=block.get("error_is", ""),
+        **{"called": name, **named},
     )

@@ -67,9 +67,8 @@ def in_readme(text: str, made: str) -> str:
 
 def main() -> None:
     path = ROOT / "README.md"
-    first = dict(islice(FIGURES.items(), 1))
-    some = pictures(REPORTS / LAB, first, f"reports/{LAB}/")
-    made = "\n\n".join([*in_words(findings("primary")), *some])
+    first = islice(pictures(REPORTS / LAB, FIGURES, f"reports/{LAB}/"), 1)
+    made = "\n\n".join([*in_words(findings("primary")), *first])
     path.write_text(in_readme(path.read_text(encoding="utf-8"), made), encoding="utf-8")
 
 

@@ -56,8 +56,7 @@ def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
 
 def opening(path: Path) -> str:
     """The title of a notebook."""
-    source: str = "".join(read_json(path)["cells"][0]["source"])
-    return source.splitlines()[0].removeprefix("# ").strip()
+    return str(read_json(path)["cells"][0]["source"][0]).removeprefix("# ").strip()
 
 
 def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
@@ -65,13 +64,7 @@ def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
     yield "# Appendix: how everything was made"
     links = [f"[{study.name}](#{study.name})" for study in studies if study.runs]
     yield " · ".join(["[index](index.html)", *links])
-    yield (
-        "Each run trains on one task with one seed, and the parameters with the best validation "
-        "accuracy are tested once. `last` is the accuracy of the last parameters on the same test "
-        "set, if it was measured. Processor time, which does not grow if a machine is shared, "
-        "stands here if every run has it. FLOPs count the backbone's matrices, forward and "
-        "backward."
-    )
+    yield findings.prose()["appendix"]
     for study in studies:
         if study.runs:
             yield f"## {study.name}"

@@ -3,41 +3,12 @@
 import html
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 RENDERS = "FPT_RENDERS"  # in the environment of a kernel that `fpt render` started
 TOP = '<p class="note"><a href="#result">shown at the top of the page</a></p>'
-STYLE = """
-:root { color-scheme: light dark; --ink: #1b1b1b; --paper: #fff; --soft: #f4f5f7; --line: #d8dade;
-  --link: #0b57a4; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8e8e8; --paper: #16181b; --soft: #22252a;
-  --line: #3a3e45; --link: #8ab8f0; } }
-body { font: 17px/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper);
-  max-width: 52rem; margin: 0 auto; padding: 1rem; overflow-wrap: break-word; }
-a { color: var(--link); }
-nav { display: flex; flex-wrap: wrap; gap: .3rem 1rem; font-size: .9rem; }
-blockquote { border: 1px solid var(--line); margin: 1rem 0; padding: 0 1rem; }
-.result { border-left: 4px solid var(--link); background: var(--soft); padding: .4rem 1rem; }
-pre, code { font: 13px/1.45 ui-monospace, monospace; }
-pre { background: var(--soft); padding: .6rem .8rem; overflow-x: auto; border-radius: 4px; }
-details > summary { cursor: pointer; font-size: .8rem; opacity: .75; }
-.table, table { overflow-x: auto; }
-.table { margin: 1rem 0 .2rem; }
-table { border-collapse: collapse; font-size: 14px; }
-caption { text-align: left; font-weight: 600; padding: .3rem 0; }
-caption span { display: block; position: sticky; left: 0; max-width: min(50rem, 92vw); }
-th, td { border-bottom: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
-.numbers td, .numbers thead th, .dataframe td, .dataframe thead th { text-align: right;
-  white-space: nowrap; }
-.numbers th:first-child { text-align: left; min-width: 9rem; }
-.dataframe { display: block; overflow-x: auto; border: 0; }
-.note { font-size: .85rem; opacity: .85; margin-top: 0; }
-h1 code { font: inherit; }
-.figure { display: block; }
-img { max-width: 100%; height: auto; background: #fff; }
-@media (max-width: 40rem) { .figure { overflow-x: auto; } .figure img { max-width: none;
-  width: 44rem; } }
-"""
+STYLE = Path(__file__).with_name("page.css")
 
 
 def html_page(body: str, title: str) -> str:
@@ -50,7 +21,7 @@ def html_page(body: str, title: str) -> str:
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>{STYLE}{colours}</style>\n</head>\n"
+        f"<title>{html.escape(title)}</title>\n<style>\n{STYLE.read_text()}{colours}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
@@ -58,8 +29,8 @@ def html_page(body: str, title: str) -> str:
 def notebook_page(content: Any, links: Mapping[str, str]) -> str:
     """The page of an executed notebook. What the cells tagged `result` show stands at the top,
     after the title and the question; `links` are those of the navigation."""
-    cells = [cell for cell in content.cells if "parameters" not in _tags(cell)]
-    cells = [cell for cell in cells if "injected-parameters" not in _tags(cell)]
+    hidden = {"parameters", "injected-parameters"}
+    cells = [cell for cell in content.cells if hidden.isdisjoint(_tags(cell))]
     first, rest = cells[0], cells[1:]
     title = first.source.splitlines()[0].lstrip("# ")
     found = "".join(_outputs(cell) for cell in rest if "result" in _tags(cell))

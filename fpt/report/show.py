@@ -63,14 +63,9 @@ class Text:
         return self.text
 
 
-def renders() -> bool:
-    """Whether the report is written: whether `fpt render` executes this."""
-    return RENDERS in os.environ
-
-
 def show_table(study: Study, table: Table) -> Table:
-    """Write `table` if this `renders`, and return it, to be shown."""
-    if renders():
+    """Write `table` if `fpt render` executes this, and return it, to be shown."""
+    if RENDERS in os.environ:
         folder = study.folder / "tables" / study.name
         write_atomic(folder / f"{table.name}.md", table.markdown().encode())
         # Twelve digits: those beyond are the rounding of this machine's sums.
@@ -80,8 +75,9 @@ def show_table(study: Study, table: Table) -> Table:
 
 
 def show_figure(study: Study, name: str, figure: Figure | None, alt: str) -> Picture | Text:
-    """Write `figure` as PNG, equal bytes for equal results, if this `renders`; return it, to be
-    shown. `alt` says what it shows to those who do not see it. A sentence if there is no figure."""
+    """Write `figure` as PNG, equal bytes for equal results, if `fpt render` executes this; return
+    it, to be shown. `alt` says what it shows to those who do not see it. A sentence if there is no
+    figure."""
     if figure is None:
         return Text("There is nothing to draw yet.")
     drawn, png = io.BytesIO(), io.BytesIO()
@@ -89,35 +85,27 @@ def show_figure(study: Study, name: str, figure: Figure | None, alt: str) -> Pic
         figure.savefig(drawn, format="png", facecolor="white")
     few = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     few.save(png, "PNG", optimize=True)
-    if renders():
+    if RENDERS in os.environ:
         write_atomic(study.folder / "figures" / study.name / f"{name}.png", png.getvalue())
     return Picture(name, png.getvalue(), alt)
 
 
 def conclude(study: Study) -> Text:
-    """What follows from the runs, in sentences."""
-    return Text("\n".join(conclusions(study)))
-
-
-def conclusions(study: Study) -> list[str]:
-    """Markdown: in `lab` the verdicts of the registered claims of the section; else, or beside, the
-    main differences with their intervals."""
+    """What follows from the runs: in `lab` the verdicts of the registered claims of the section;
+    else, or beside, the main differences with their intervals."""
+    words = differences_in_words(study)
     if study.profile.name == LAB or study.name == "verdict":
         found = [it for kind in KINDS for it in findings(kind)]
         mine = [it for it in found if it.claim.name in study.declared.claims]
-        judged = [it for it in mine if it.is_judged]
-        lines = [
-            f"- **{it.label.capitalize()}**: {it.claim.statement} ({it.effect_text}, {it.n_text})"
-            for it in judged
-        ]
-        withdrawn = [it for it in mine if it.claim.withdrawn]
-        lines += [f"- **Undecided**: {it.claim.statement} ({it.reason})" for it in withdrawn]
-        if waiting := len(mine) - len(judged) - len(withdrawn):
-            lines.append(f"- Registered claims of this section that await their runs: {waiting}.")
-        lines += ["", INTERVALS] if judged else []
-        return lines or differences_in_words(study)
-    end = f"These {len(study.profile.seeds)} seeds decide nothing; `lab` tests registered claims."
-    return [*differences_in_words(study), *(["", end] if study.profile.name == "smoke" else [])]
+        lines = []
+        for it in (it for it in mine if it.is_judged or it.claim.withdrawn):
+            said = f"{it.effect_text}, {it.n_text}" if it.is_judged else it.reason
+            lines.append(f"- **{it.label.capitalize()}**: {it.claim.statement} ({said})")
+        return Text("\n".join([*lines, "", INTERVALS] if lines else words))
+    if study.profile.name == "smoke":
+        count = len(study.profile.seeds)
+        words += ["", f"These {count} seeds decide nothing; `lab` tests registered claims."]
+    return Text("\n".join(words))
 
 
 def differences_in_words(study: Study) -> list[str]:

@@ -16,12 +16,13 @@ from ..files import FptError, check_free, import_modules, read_yaml
 
 FROZEN = ("input", "layernorm", "output", "positions")  # what the paper trains around the backbone
 INSIDE = ("attention", "feedforward", "last-attention")  # groups of the backbone itself
+ENDS = ("input", "output")
 ALL_BUT_QUERIES = (*FROZEN, "attention", "feedforward")  # of a backbone that keeps those apart
 
-LABELS = read_yaml(Path(__file__).with_name("labels.yaml"))
-CORPORA: Mapping[str, str] = LABELS["corpora"]  # role of weights of a GPT-2 -> their corpus
-KINDS: Mapping[str, tuple[str, str]] = LABELS["backbones"]  # role -> label, role of the weights
-INITS: Mapping[str, str] = LABELS["initialisations"]
+TABLE = read_yaml(Path(__file__).with_name("arms.yaml"))
+CORPORA: Mapping[str, str] = TABLE["corpora"]  # role of weights of a GPT-2 -> their corpus
+KINDS: Mapping[str, tuple[str, str]] = TABLE["backbones"]  # role -> label, role of the weights
+INITS: Mapping[str, str] = TABLE["initialisations"]
 
 
 @dataclass(frozen=True)
@@ -43,34 +44,12 @@ class Arm:
 NAMED: dict[str, Arm] = {
     it.name: it
     for it in (
-        Arm("fpt", "FPT (frozen, language)"),
-        Arm("random", "Frozen random", init="random"),
-        Arm("full", "Fully trained", init="random", trainable=None),
-        Arm("full-pretrained", "Fully trained from language", trainable=None),
-        Arm("lstm", "LSTM (layer norm)", "lstm", "random", None),
-        Arm("lstm-released", "LSTM (released code)", "lstm-released", "random", None),
-        Arm("vanilla", "Vanilla transformer", "vanilla", "random", None),
-        Arm("linformer", "Linformer", "linformer", "random", None),
-        Arm("probe", "Output net, converged", procedure="probe"),
-        Arm("random-probe", "random: output net, converged", init="random", procedure="probe"),
-        Arm("fpt-shuffled", "FPT, tokens shuffled", order="shuffled"),
-        Arm("random-attention", "One random attention layer", "attention", "random"),
-        Arm(
-            "random-at-scale",
-            "Random at English's weight scale",
-            init="random-at-scale",
-            weights="english",
-        ),
+        *(Arm(name, **given) for name, given in TABLE["arms"].items()),
+        *(Arm(init, label, init=init) for init, label in INITS.items()),
+        Arm("no-transformer-last", "No transformer, last token", "last-token", "random", ENDS),
+        Arm("no-transformer-mean", "No transformer, mean token", "mean-token", "random", ENDS),
         Arm("full-frozen-qk", "Queries and keys frozen", "split", "random", ALL_BUT_QUERIES),
         Arm("full-fixed", "Fixed random attention", "fixed", "random", ALL_BUT_QUERIES),
-        *(
-            Arm(f"no-transformer-{token}", label, f"{token}-token", "random", ("input", "output"))
-            for token, label in (
-                ("last", "No transformer, last token"),
-                ("mean", "No transformer, mean token"),
-            )
-        ),
-        *(Arm(init, label, init=init) for init, label in INITS.items()),
         *(
             Arm(
                 name + how,

@@ -160,9 +160,8 @@ def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.
     sound = isinstance(share, float | np.floating) and 0 < share < 1
     held = max(1, round(share * count)) if sound else count
     if held >= count:
-        given = share if isinstance(share, float | int) else type(share).__name__
         raise InputError(
-            f"A validation of {given} of {count} examples cannot be held out; it is a share "
+            f"A validation of {share!r:.30} of {count} examples cannot be held out; it is a share "
             "between 0 and 1, or a pair (X, y)."
         )
     kinds, sizes = np.unique(labels[:, 0], return_counts=True)
