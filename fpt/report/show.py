@@ -93,7 +93,7 @@ def show_figure(study: Study, name: str, figure: Figure | None, alt: str) -> Pic
 def conclude(study: Study) -> Text:
     """What follows from the runs: in `lab` the verdicts of the registered claims of the section;
     else, or beside, the main differences with their intervals."""
-    words = differences_in_words(study)
+    words = differences_in_words(study) or ["There is nothing to conclude yet."]
     if study.profile.name == LAB or study.name == "verdict":
         found = [it for kind in KINDS for it in findings(kind)]
         mine = [it for it in found if it.claim.name in study.declared.claims]
