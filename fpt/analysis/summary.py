@@ -72,14 +72,16 @@ def _effect(a: pd.Series, b: pd.Series) -> tuple[float, float, float, float]:
 
 def pooled(results: pd.DataFrame, pair: Pair) -> Effect | None:
     """The first arm minus the second, averaged over the tasks that both have: one value per seed,
-    whose backbone is the unit. None until every run of both is recorded and has a score."""
+    whose backbone is the unit. None until every run of both is recorded and has a score, and if no
+    seed of one has all these tasks."""
     mine = results[results["arm"].isin(pair)]
     shared = mine.groupby("task")["arm"].nunique()
     mine = mine[mine["task"].isin(shared.index[shared == 2])]
     if mine.empty or mine["score"].isna().any():
         return None
     means = backbone_means(mine, dict.fromkeys(mine["task"]))
-    return difference(*(means.loc[[arm]] for arm in pair))
+    sides = [means[means.index.get_level_values("arm") == arm] for arm in pair]
+    return difference(*sides) if all(map(len, sides)) else None
 
 
 def backbone_means(results: pd.DataFrame, tasks: Iterable[str], column: str = "score") -> pd.Series:

@@ -117,8 +117,6 @@ def run(
             else:
                 made += result
             bar.update(len(pack))
-            for key, record in job.recorded(pack).items():
-                bar.set_postfix({job.titles.get(key, "accuracy"): record.metrics["test_accuracy"]})
     if errors:
         after = f" (Packs that failed: {len(errors)}; records made of the others: {made}.)"
         raise FptError(f"{errors[0]}{after if len(todo) > 1 else ''}") from errors[0]
