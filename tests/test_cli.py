@@ -327,7 +327,7 @@ WRONG: dict[str, list[str]] = {
     "params --backbone gpt3": ["'gpt3'", "names are gpt2, "],
     "params --task minst:size=28": ["task: 'minst' is not known (did you mean mnist"],
     "params --task mnist:size=28,size=32": ["'mnist:size=28,size=32'", "each once"],
-    "params --task bit-xor:n=600": ["1200 tokens; backbone 'gpt2' takes at most 1024"],
+    "params --task bit-xor:n=600": ["1200 tokens, and backbone 'gpt2' takes at most 1024"],
     # data
     "data minst": ["'minst'", "mnist"],
     "data mnist:size": ["'mnist:size'", "option=value"],

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import column_or_1d
 from torch import Tensor
 
 from ..files import FptError
@@ -148,6 +146,8 @@ def paired(inputs: Sequences, labels: np.ndarray) -> Data:
 
 def answers(y: Any) -> np.ndarray:
     """y as an array, (N,) or (N, T)."""
+    from sklearn.utils.validation import column_or_1d
+
     found = array("y", y)
     if not found.ndim:
         raise InputError(f"This estimator requires y to be passed, but the target y is {y}.")
@@ -156,6 +156,8 @@ def answers(y: Any) -> np.ndarray:
 
 def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to train on and a share to hold out, with every class in both if there are enough."""
+    from sklearn.model_selection import train_test_split
+
     count = len(labels)
     sound = isinstance(share, float | np.floating) and 0 < share < 1
     held = max(1, round(share * count)) if sound else count
