@@ -9,7 +9,7 @@ import hashlib
 import json
 import lzma
 from collections.abc import Collection, Container, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -54,7 +54,7 @@ def digest(content: Mapping[str, Any]) -> str:
 
 def to_content(record: Record) -> dict[str, Any]:
     """A record as JSON values, with its key and its digest."""
-    content = asdict(record) | {"spec": record.spec.to_dict(), "key": record.key}
+    content = vars(record) | {"spec": record.spec.to_dict(), "key": record.key}
     if record.parameters is None:  # the field came later: records without it stay what they were
         del content["parameters"]
     return content | {"digest": digest(content)}

@@ -1,4 +1,4 @@
-"""What the frozen body has and computes, by hand and by counting what runs."""
+"""What the frozen backbone has and computes, by hand and by counting what runs."""
 
 from pathlib import Path
 
@@ -9,6 +9,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fpt.backbones import SIZES, backbone, build
+from fpt.backbones.layers import matrices
 from fpt.training.flops import as_costly, forward_flops, matrix_parameters, planned_flops
 from fpt.training.train import task_of
 
@@ -17,7 +18,8 @@ DEEPER = [size for size, (layers, _, _) in SIZES.items() if layers > 3]
 
 def test_matrices_by_hand() -> None:
     """12 width^2 per layer of a transformer, 8 per layer of an LSTM."""
-    assert matrix_parameters(backbone("nano")) == 4 * 12 * 128**2 == 786_432
+    built = sum(weight.numel() for _, weight, _ in matrices(build(backbone("nano"))))
+    assert matrix_parameters(backbone("nano")) == 4 * 12 * 128**2 == 786_432 == built
     assert matrix_parameters(backbone("gpt2")) == 12 * 12 * 768**2 == 84_934_656
     assert matrix_parameters(backbone("lstm-nano")) == 3 * 8 * 128**2
     assert matrix_parameters(backbone("lstm-released-small")) == 3 * 8 * 768**2

@@ -34,6 +34,8 @@ def matrix_parameters(spec: Backbone) -> int:
     Left out are biases, norms, positions, BERT's token type, T5's relative bias and the Linformer's
     mixing over positions.
     """
+    if spec.family == "gpt2":  # as it is built, but without transformers, whose import takes long
+        return 12 * spec.layers * spec.width**2
     return sum(weight.numel() for _, weight, _ in matrices(build(spec)))
 
 
@@ -55,8 +57,7 @@ def planned_flops(spec: RunSpec, task: Task) -> int:
     """
     examples = spec.steps * spec.batch
     if spec.procedure == "probe":
-        sizes = task.sizes
-        examples = (sizes["train"] or spec.batch) + sizes["valid"] + sizes["test"]
+        examples = (task.sizes["train"] or spec.batch) + task.sizes["valid"] + task.sizes["test"]
     return flops_per_token(spec) * examples * task.length
 
 
