@@ -67,6 +67,7 @@ def execute(source: Path, executed: Path, profile: str) -> str | None:
             parameters={"profile": profile},
             kernel_name="python3",
             progress_bar=False,
+            shutdown_kernel="immediate",  # nothing is left to tidy up
             request_save_on_cell_execute=False,
             coalesce_streams=True,  # what one cell prints is one output, however it arrives
             extra_arguments=["--IPKernelApp.log_level=50"],

@@ -56,11 +56,10 @@ class Text:
 
     text: str
 
-    def _repr_markdown_(self) -> str:
-        return self.text
-
     def __repr__(self) -> str:
         return self.text
+
+    _repr_markdown_ = __repr__
 
 
 def show_table(study: Study, table: Table) -> Table:
@@ -93,15 +92,15 @@ def show_figure(study: Study, name: str, figure: Figure | None, alt: str) -> Pic
 def conclude(study: Study) -> Text:
     """What follows from the runs: in `lab` the verdicts of the registered claims of the section;
     else, or beside, the main differences with their intervals."""
-    words = differences_in_words(study) or ["There is nothing to conclude yet."]
     if study.profile.name == LAB or study.name == "verdict":
-        found = [it for kind in KINDS for it in findings(kind)]
-        mine = [it for it in found if it.claim.name in study.declared.claims]
-        lines = []
-        for it in (it for it in mine if it.is_judged or it.claim.withdrawn):
-            said = f"{it.effect_text}, {it.n_text}" if it.is_judged else it.reason
-            lines.append(f"- **{it.label.capitalize()}**: {it.claim.statement} ({said})")
-        return Text("\n".join([*lines, "", INTERVALS] if lines else words))
+        lines, named = [], study.declared.claims
+        for it in (it for kind in KINDS for it in findings(kind) if it.claim.name in named):
+            if it.is_judged or it.claim.withdrawn:
+                said = f"{it.effect_text}, {it.n_text}" if it.is_judged else it.reason
+                lines.append(f"- **{it.label.capitalize()}**: {it.claim.statement} ({said})")
+        if lines:
+            return Text("\n".join([*lines, "", INTERVALS]))
+    words = differences_in_words(study) or ["There is nothing to conclude yet."]
     if study.profile.name == "smoke":
         count = len(study.profile.seeds)
         words += ["", f"These {count} seeds decide nothing; `lab` tests registered claims."]
