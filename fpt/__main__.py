@@ -153,6 +153,8 @@ def dispatch(args: argparse.Namespace) -> int:
         check_names("profile", [args.profile], PROFILES)
     match args.verb:
         case "render":
+            # jsonschema would compile a grammar of addresses, which no notebook has, for a second.
+            sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
             import_module("fpt.report.render").render(args.section, args.profile)
         case "attention":
             print(import_module("fpt.report.attention_page").write(args.profile))

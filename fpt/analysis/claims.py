@@ -72,12 +72,12 @@ class Finding:
 
     @property
     def effect_text(self) -> str:
-        """`0.55 times the steps [0.40, 0.76]`, or points, or a correlation, with a 95% interval."""
+        """`0.55× the steps [0.40, 0.76]`, or points, or a correlation, with a 95% interval."""
         values = np.array([self.effect.estimate, self.effect.low, self.effect.high])
         if self.claim.measure == "predicts":
             return "rank correlation {:.2f} [{:.2f}, {:.2f}]".format(*values)
         if self.claim.measure == "steps":
-            text = "{:.2f} times the steps [{:.2f}, {:.2f}]".format(*np.exp(values))
+            text = "{:.2f}× the steps [{:.2f}, {:.2f}]".format(*np.exp(values))
             return text.removesuffix(" [nan, nan]")
         if self.claim.measure == "accuracy":  # the test is on minus the accuracy
             values = -values[[0, 2, 1]]

@@ -45,10 +45,9 @@ def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
         yield from findings.pictures(REPORTS / profile, {"transfer/results": "Scores of each arm"})
     links = []
     for path in notebooks():
-        tally, title = by_name[path.stem[3:]].tally(), opening(path)
-        part = f" ({tally['present']} of {tally['expected']} runs)"
-        missing = tally["present"] < tally["expected"]
-        links.append(f"[{title}](notebooks/{path.stem}.html){part if missing else ''}")
+        missing, title = by_name[path.stem[3:]].missing(), opening(path)
+        lacking = f" ({len(missing)} runs are missing)" if missing else ""
+        links.append(f"[{title}](notebooks/{path.stem}.html){lacking}")
     yield f"**Pages.** {' · '.join(links)} · [Settings and costs](appendix.html)"
     if profile == LAB:
         yield findings.table(claims.findings("primary"))
