@@ -293,7 +293,7 @@ def test_published_sizes(name: str, reference: Any, config: Any, total: int, unu
 
 def test_tasks_longer_than_the_table_are_refused() -> None:
     run = spec(task="cifar10-lra", options={}, backbone="bert-base")
-    with pytest.raises(FptError, match="1024 tokens; backbone 'bert-base' takes at most 512"):
+    with pytest.raises(FptError, match="1024 tokens, and backbone 'bert-base' takes at most 512"):
         Model(backbone("bert-base"), task_of(run), 0.0)
     Model(backbone("t5-base"), task_of(run), 0.0)
 

@@ -203,7 +203,7 @@ def test_parameters_that_get_a_gradient_as_in_the_released_code(
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"options": {"n": 40}}, "'bit-xor' has sequences of 80 tokens; .*'tiny' .*most 64"),
+        ({"options": {"n": 40}}, "'bit-xor' has sequences of 80 tokens, .*'tiny' .*most 64"),
         ({"trainable": ("input", "norms")}, "group of tiny: 'norms' .*allowed are output, "),
         ({"backbone": "lstm-tiny"}, "trainable group of lstm-tiny: 'positions'"),
         (
