@@ -7,7 +7,6 @@ parameters of a run are kept beside its record, in KEY.safetensors.
 
 import hashlib
 import json
-import lzma
 from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -86,12 +85,6 @@ def parse(content: bytes, key: str) -> Record:
     if not key == named == record.key:
         raise ValueError(f"it is the record of {named}")
     return record
-
-
-def archived(path: Path) -> list[Record]:
-    """The records in a file of JSON lines, compressed by xz: those of a study that has ended."""
-    with lzma.open(path) as lines:
-        return [parse(line, json.loads(line)["key"]) for line in lines]
 
 
 @lru_cache(8192)  # more than a section has

@@ -1,5 +1,7 @@
 """Studies with made-up records, for the tests of tables, figures and claims."""
 
+import json
+import lzma
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import yaml
 from fpt import config
 from fpt.analysis.study import Study
 from fpt.config import Run
-from fpt.records import Record, Status, archived
+from fpt.records import Record, Status, parse
 from fpt.sections.arms import CORPORA, KINDS
 from fpt.training.loop import TRAIN_ITEMS
 from fpt.training.train import task_of
@@ -25,7 +27,8 @@ TASKS = ("bit-xor", "mnist", "digits")
 
 def exploratory() -> list[Record]:
     """The records of lab that no plan expects any more."""
-    return archived(ROOT / "reports/lab/records/exploratory.jsonl.xz")
+    with lzma.open(ROOT / "reports/lab/records/exploratory.jsonl.xz") as lines:
+        return [parse(line, json.loads(line)["key"]) for line in lines]
 
 
 def backbones(transformer: str) -> dict[str, str]:

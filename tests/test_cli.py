@@ -341,7 +341,7 @@ WRONG: dict[str, list[str]] = {
     # pretraining
     "pretrain --seed 0": ["Options of fpt pretrain need an OBJECTIVE"],
     "pretrain uniform@99999M": ["at most 10,000,000,000 tokens here, not 99,999,000,000"],
-    "pretrain ../../x": ["Nothing is pretrained on '../../x'"],
+    "pretrain ../../x": ["There is no corpus '../../x'"],
     "pretrain english --backbone nano@2": ["'nano@2' is not pretrained as a language model"],
     "pretrain english": ["'english-train-0.txt'", "FPT_CORPORA"],
 }

@@ -53,6 +53,8 @@ class GenericBackbone(nn.Module):
         try:
             found = self.model(inputs_embeds=x, attention_mask=seen)
         except Exception as error:  # whatever transformers raised of the length or the settings
+            if "memory" in str(error):  # a smaller pack may fit
+                raise
             said = str(error).partition("\n")[0]
             raise FptError(f"The backbone does not take {x.shape[1]} vectors ({said}).") from error
         return select_positions(found.last_hidden_state, read)

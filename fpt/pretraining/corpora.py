@@ -49,7 +49,7 @@ def parse(name: str) -> CorpusName:
     exist = all(part in NAMES or has_own_text(part) for part in parts)
     if form is None or not exist or len(set(parts)) < len(parts):
         raise FptError(
-            f"Nothing is pretrained on {name!r} here; choose from {', '.join(NAMES)}, or put "
+            f"There is no corpus {name!r}; choose from {', '.join(NAMES)}, or put "
             f"{name}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
         )
     most = int(form["count"]) * UNITS[form["unit"]] if form["count"] else None

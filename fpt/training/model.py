@@ -112,7 +112,7 @@ def assemble(
         shape = (task.length, backend.width)
         slices.append(ParameterSlice(model, "positions", shape, "positions", "positions"))
         initial["positions"] = state.pop("positions")[: task.length]
-    model.backbone.load_state_dict(state, assign=True, strict=False)  # buffers are there
+    model.backbone.load_state_dict(state, assign=True, strict=False)  # buffers have their values
     model.backbone.requires_grad_(False)
     slices += backbone_slices(model.backbone, backend, trained)
     initial |= {f"backbone.{name}": value for name, value in state.items()}
