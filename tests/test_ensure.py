@@ -122,7 +122,7 @@ def test_a_name_without_a_plan_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["klingon"], "'klingon' here; choose from english, "),
+        (["klingon"], "There is no corpus 'klingon'; choose from english, "),
         (["english", "--backbone", "vit-nano"], "'vit-nano' is not pretrained as a language model"),
         (["bit-memory", "--backbone", "huge"], "no backbone or folder 'huge'"),
         (["english", "--seed=-1"], "seed must be from 0 to below 2^63, not -1"),
