@@ -21,8 +21,8 @@ from .sections.registration import registered_seeds
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task
 from .training.flops import as_costly
-from .training.loop import TRAIN_ITEMS
 from .training.model import check_length
+from .training.semantics import semantics_of
 from .training.settings import (
     FLAG,
     MOST_SEEDS,
@@ -236,27 +236,6 @@ def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any
     )
     spec = probe_of(spec) if it.procedure == "probe" else spec
     return replace(spec, semantics=semantics_of(spec))
-
-
-def semantics_of(spec: RunSpec) -> int:
-    """2 for a spec that means something else than in the first version of this project; else 1.
-
-    It does if an evaluation reads a part of a set that is not stored in random order (the first
-    version read the head of it: the shortest sequences, or the first classes), if dropout fell on
-    an embedding, or if the evaluation of the released LSTM depended on its pack.
-    """
-    task = get_task(spec.task, **spec.options)
-    if backbone(spec.backbone).family == "lstm-released":
-        return 2
-    if spec.procedure == "probe":  # it evaluates whole sets, without dropout
-        return 1
-    parts = {"valid": spec.eval_items, "train": TRAIN_ITEMS}
-    headed = [
-        split
-        for split, count in parts.items()
-        if 0 < count < task.sizes[split] and split not in task.random_order
-    ]
-    return 2 if headed or (task.kind == "token" and spec.dropout) else 1
 
 
 def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:

@@ -43,7 +43,7 @@ class RunSpec:
     eval_items: int = 0  # validation examples of an evaluation, see Task.subset; 0: all
     test_items: int = 0  # examples of the test set, see Task.subset; 0: all
     threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none
-    # A change of what a spec means raises it for the specs concerned (`fpt.config.semantics_of`);
+    # A change of what a spec means raises it for the specs concerned (`fpt.training.semantics`);
     # their older records are superseded.
     semantics: int = 1
 

@@ -8,9 +8,9 @@ from fpt import config
 from fpt.config import Run
 
 PLANNED = {
-    "smoke": (218, "fdba816cbe66b2d51a22160a82542c429610acdb0e2b136ce43d58eee3939d93"),
-    "lab": (680, "4b082788c7807357de99499287363ae6be8aa1247cb3dea26e59aa5cf94f362b"),
-    "paper": (7370, "2f13ce937c95be29d724b376c19fa8c1aadf1f7bbaa6e78e26506a86ad9ca8a1"),
+    "smoke": (218, "95343f6130e00d31333e3140d38b4f6565d80a337af54532b1a8946ae30bcdc5"),
+    "lab": (680, "fbc2ce4b13cca690ad5457f85c46d9aa212a40d5d6169b6a3cb93c6b158bac06"),
+    "paper": (7370, "25d9ecad79a965053b6362374de6b20d63dd636af34188c1080c0bce99312f2b"),
 }
 
 

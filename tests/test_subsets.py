@@ -10,7 +10,7 @@ from tiny import spec, task_of
 from torch import Tensor
 
 from fpt import config
-from fpt.config import LONG_TEST_ITEMS, make_spec, semantics_of
+from fpt.config import LONG_TEST_ITEMS, make_spec
 from fpt.records import Store
 from fpt.report import results_table
 from fpt.sections import declared
@@ -20,6 +20,7 @@ from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.sequences import SequenceTask, end_to_end
 from fpt.tasks.text import TextTask
 from fpt.training.loop import Loop
+from fpt.training.semantics import semantics_of
 
 CPU = torch.device("cpu")
 LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}
@@ -139,9 +140,20 @@ def test_a_task_of_long_sequences_is_tested_on_a_part_that_the_spec_names() -> N
         ({"task": "listops"}, 2),
         ({"task": "listops", "procedure": "probe", "dropout": 0.0}, 1),
         ({"task": "mnist", "eval_items": 1000}, 1),  # stored in random order
+        ({"backbone": "t5-encoder-nano"}, 3),  # without positions
+        ({"backbone": "t5-encoder-nano", "input_init": "default"}, 1),
+        ({"backbone": "t5-encoder-nano", "task": "listops"}, 2),  # tokens are never zeros
+        ({"backbone": "vit-nano"}, 3),
+        ({"backbone": "vit-nano", "init": "pretrained", "weights": "vit-nano-cifar10-0"}, 1),
+        ({"backbone": "vit-base", "init": "pretrained", "weights": "hub:a/b@c"}, 3),
+        (
+            {"backbone": "hub:HuggingFaceTB/SmolLM2-135M@93efa2f097d58c2a74874c7e644dbc9b0cee75a2"},
+            3,
+        ),
+        ({"backbone": "lstm-tiny"}, 1),
     ],
 )
-def test_semantics_move_where_an_evaluation_or_dropout_was_another(
+def test_semantics_move_with_what_a_run_evaluates_drops_or_starts_from(
     tiny, changes: dict[str, object], semantics: int
 ) -> None:
     values = dict(changes)

@@ -30,7 +30,7 @@ FAMILIES |= {
         bert.BertBackbone, bert.GROUPS, False, normal_init_, renamed=bert.RENAMED, rows=bert.ROWS
     ),
     "t5-encoder": Family(t5.T5Backbone, t5.GROUPS, False, t5.init_, renamed=t5.RENAMED),
-    "vit": Family(vit.ViTBackbone, vit.GROUPS, False, normal_init_, 0.0, vit.RENAMED),
+    "vit": Family(vit.ViTBackbone, vit.GROUPS, False, normal_init_, False, vit.RENAMED),
     "vanilla": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
     "linformer": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
     "gpt2-unfused": Family(PreNormTransformer, UNFUSED_GROUPS, True, normal_init_),

@@ -21,7 +21,7 @@ class Family:
     groups: tuple[tuple[str, str], ...]  # regular expression of the name -> trainable group
     causal: bool
     init_: Callable[[nn.Module, torch.Generator], None]  # default initialisation
-    position_std: float = 0.02  # of the default initialisation of `positions`
+    stores_positions: bool = True  # whether a published checkpoint has our table of positions
     # From the names in a published checkpoint to ours: (pattern, replacement), one after another.
     renamed: tuple[tuple[str, str], ...] = ()
     rows: Mapping[str, slice] = field(default_factory=dict)  # of a published table that are used
@@ -69,6 +69,11 @@ class Backbone:
     def causal(self) -> bool:
         """Whether a token sees only itself and those before it."""
         return FAMILIES[self.family].causal and not self.bidirectional
+
+    @property
+    def meets_bare_tokens(self) -> bool:
+        """Whether its first norm reads the token vectors alone, without positions added to them."""
+        return not self.positions and self.family in ("generic", "t5-encoder")
 
     @property
     def groups(self) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from ..tasks.rng import generator
 from . import LAYER, group_of
 from .base import FAMILIES, Backbone
 from .layers import STD, matrices, normal_init_
-from .weights import State, read_weights
+from .weights import State, random_positions, read_weights
 
 Level = Literal["tensor", "layer", "global"]
 Part = Literal["body", "layernorm", "positions"]  # `body`: the matrices and their biases
@@ -57,8 +57,7 @@ def random(
         (init_ or family.init_)(module, draw)
     state = {name: parameter.detach() for name, parameter in module.named_parameters()}
     if spec.positions:
-        table = torch.empty(spec.positions, spec.width)
-        state["positions"] = table.normal_(0.0, family.position_std, generator=draw)
+        state["positions"] = random_positions(spec, draw)
     return state
 
 

@@ -1,8 +1,9 @@
 """ViT through transformers: blocks and last norm, without patches and class token.
 
-As in the released code, `positions` is a table of 1,024 rows of zeros at first, also for
-pretrained weights, whose own table belongs to 14 x 14 patches and a class token. Bidirectional:
-padding is masked. So against GPT-2, modality, causality and initial positions all differ.
+As in the released code, `positions` is a new table of 1,024 rows, also for pretrained weights,
+whose own table belongs to 14 x 14 patches and a class token. There it starts at zero; here it is
+drawn like every other table, since a black patch would reach the first norm as zeros. It is
+bidirectional: padding is masked. So against GPT-2, modality, causality and positions all differ.
 """
 
 import json

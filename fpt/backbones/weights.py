@@ -17,9 +17,11 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from ..files import DATA, NAME, SHIPPED, FptError, read_json
+from ..tasks.rng import generator
 from ..tasks.sources import fetch, file_digest
 from . import generic
 from .base import FAMILIES, Backbone
+from .layers import STD
 
 State = dict[str, Tensor]  # a backbone's parameters by name, and "positions" (rows, width)
 FOLDERS: dict[str, Path] = {}  # by identity, those that were given by path
@@ -99,6 +101,12 @@ def stated_digest(path: Path) -> str | None:
     return read_json(metadata).get("weights_digest") if metadata.is_file() else None
 
 
+def random_positions(spec: Backbone, draw: torch.Generator) -> Tensor:
+    """A new table of positions, (rows, width). It is never zero, not even a ViT's: a token of
+    zeros would then reach the first norm as zeros, see `fpt.training.packing.PackedLinear`."""
+    return torch.empty(spec.positions, spec.width).normal_(0.0, STD, generator=draw)
+
+
 def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
     """The weights of a checkpoint of the backbone, or of a model around it, in float32. FptError if
     the file is missing, damaged, or does not fit."""
@@ -118,8 +126,9 @@ def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
     shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
     if spec.positions:
         shapes["positions"] = torch.Size((spec.positions, spec.width))
-        if family.position_std == 0:
-            stored.setdefault("positions", torch.zeros(shapes["positions"]))
+        if not family.stores_positions:
+            # One table for all runs: a pretrained backbone is the same for every seed.
+            stored.setdefault("positions", random_positions(spec, generator("cpu", 0, "positions")))
     state = {}
     for name, shape in shapes.items():
         tensor = stored.get(name)

@@ -30,9 +30,13 @@ INPUT_INITS = ("orthogonal", "default", "normal")  # of the input net
 def nets(task: Task, spec: Backbone) -> dict[str, PackedLinear | PackedEmbedding]:
     """The input net of a task (an embedding of symbols, or a linear map of vectors) and its output
     net (one linear layer on each position read), by their trainable group."""
-    kind = PackedEmbedding if task.kind == "token" else PackedLinear
+    input_net: PackedLinear | PackedEmbedding
+    if task.kind == "token":
+        input_net = PackedEmbedding(task.dim, spec.width)
+    else:
+        input_net = PackedLinear(task.dim, spec.width, drawn_bias=spec.meets_bare_tokens)
     output = PackedLinear(spec.outputs or spec.width, task.answers * task.classes)
-    return {"input": kind(task.dim, spec.width), "output": output}
+    return {"input": input_net, "output": output}
 
 
 def check_length(spec: Backbone, task: Task) -> None:

@@ -33,20 +33,30 @@ class Packed(nn.Module):
 
 
 class PackedLinear(Packed):
-    """One linear layer per run: (K, B, T, inputs) -> (K, B, T, outputs)."""
+    """One linear layer per run: (K, B, T, inputs) -> (K, B, T, outputs).
 
-    def __init__(self, inputs: int, outputs: int) -> None:
+    `drawn_bias`: its bias starts as a random vector that is as long as a column of an orthogonal
+    weight, on average, instead of zero. An input net needs it if nothing else is added to the
+    token vectors. Without it a token of zeros (a bit 0, a black patch) is a vector of zeros, which
+    every norm of the backbone keeps at zero while its backward pass multiplies the gradient by
+    1 / sqrt(eps), 316 as a rule: after a few layers clipping leaves nothing of all other gradients,
+    and after thirty they overflow.
+    """
+
+    def __init__(self, inputs: int, outputs: int, drawn_bias: bool = False) -> None:
         super().__init__(weight=(outputs, inputs), bias=(outputs,))
+        self.drawn_bias = drawn_bias
 
     def initial(self, name: str, init: str, draw: torch.Generator) -> Tensor:
         """Initial values of one run: the library's `default`; or a matrix that is `orthogonal`, as
-        the released code's input net, or `normal`, N(0, 1), and a bias of zero."""
+        the released code's input net, or `normal`, N(0, 1), and a bias of zero or a drawn one."""
         value = torch.zeros(self.shapes[name])
         if init == "default":
             limit = 1 / math.sqrt(self.shapes["weight"][1])
             return value.uniform_(-limit, limit, generator=draw)
         if name == "bias":
-            return value
+            std = INPUT_GAIN / math.sqrt(len(value))
+            return value.normal_(0.0, std, generator=draw) if self.drawn_bias else value
         if init == "normal":
             return value.normal_(generator=draw)
         return nn.init.orthogonal_(value, INPUT_GAIN, draw)

@@ -1,0 +1,105 @@
+"""A token of zeros (a bit 0, a black patch) leaves every gradient finite and every group learning.
+
+A backbone that adds no positions would keep it zero through all its norms, each of which multiplies
+the gradient by 1 / sqrt(eps) in its backward pass.
+"""
+
+from typing import Any
+
+import pytest
+import torch
+from tiny import spec, task_of
+
+from fpt.backbones import BACKBONES, Backbone, generic
+from fpt.spec import canonical
+from fpt.training.loop import Loop
+from fpt.training.model import assemble
+
+CPU = torch.device("cpu")
+DEPTH = 30  # of SmolLM2-135M
+WIDTH = 32
+LR = 0.01
+TRANSFORMER = (DEPTH, WIDTH, 2)
+LIKE_LLAMA = {
+    "hidden_size": WIDTH, "num_hidden_layers": DEPTH, "num_attention_heads": 2,
+    "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "vocab_size": 9,
+    "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1,
+}  # fmt: skip
+CONFIGURATIONS: dict[str, dict[str, Any]] = {  # RMSNorm and LayerNorm; rotary, ALiBi and relative
+    **dict.fromkeys(("llama", "qwen3", "gemma2", "olmo2", "gpt_neox", "phi"), LIKE_LLAMA),
+    "modernbert": LIKE_LLAMA | {"cls_token_id": 0, "sep_token_id": 0},
+    "bloom": {"hidden_size": WIDTH, "n_layer": DEPTH, "n_head": 2, "vocab_size": 9},
+    "mpt": {"d_model": WIDTH, "n_layers": DEPTH, "n_heads": 2, "vocab_size": 9},
+    "opt": LIKE_LLAMA | {"ffn_dim": 48, "word_embed_proj_dim": WIDTH},
+}
+FAMILIES = [
+    Backbone("zeros-gpt2", "gpt2", *TRANSFORMER, 64),
+    Backbone("zeros-bert", "bert", *TRANSFORMER, 64),
+    Backbone("zeros-longformer", "longformer", *TRANSFORMER, 64, window=8),
+    Backbone("zeros-vit", "vit", *TRANSFORMER, 64),
+    Backbone("zeros-t5", "t5-encoder", *TRANSFORMER),
+    Backbone("zeros-unfused", "gpt2-unfused", *TRANSFORMER, 64),
+    Backbone("zeros-vanilla", "vanilla", *TRANSFORMER, 64),
+    Backbone("zeros-linformer", "linformer", *TRANSFORMER, 64, rank=4),
+    Backbone("zeros-lstm", "lstm", 3, WIDTH),
+    Backbone("zeros-lstm-residual", "lstm", DEPTH, WIDTH, residual=True),
+    Backbone("zeros-lstm-released", "lstm-released", 3, WIDTH),
+    Backbone("zeros-last-token", "last-token", 0, WIDTH),
+    Backbone("zeros-mean-token", "mean-token", 0, WIDTH),
+]
+
+
+def configured(kind: str) -> Backbone:
+    config = canonical({"model_type": kind, **CONFIGURATIONS[kind]})
+    return Backbone(f"zeros-{kind}", config=config, **generic.facts(config))
+
+
+@pytest.fixture
+def known(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backbone:
+    architecture = request.param
+    if isinstance(architecture, str):
+        architecture = configured(architecture)
+    monkeypatch.setitem(BACKBONES, architecture.name, architecture)  # type: ignore[arg-type]
+    return architecture
+
+
+@pytest.mark.parametrize("known", [*FAMILIES, *CONFIGURATIONS], indirect=True, ids=str)
+def test_every_group_learns_from_strings_with_zeros(known: Backbone) -> None:
+    frozen = {"input", "output", "layernorm", "positions"}
+    run = spec(
+        options={"n": 5}, backbone=known.name, trainable=tuple(sorted(frozen & {*known.groups})),
+        lr=LR, dropout=0.0,
+    )  # fmt: skip
+    loop = Loop([run], task_of(run), CPU, quiet=True)
+    before = loop.rows.values.clone()
+    loop.train_step()
+    _, norm, _ = loop.sums[:, 0].tolist()
+    assert norm < 100
+    moved = (loop.rows.values - before)[0].abs()
+    # Adam's first step is the rate, unless clipping leaves less than its eps of a gradient.
+    for part, columns in loop.rows.parts():
+        if part.name != "positions":  # of which a token reads one row
+            assert moved[columns].median() > 0.5 * LR, part.name
+
+
+def test_the_drawn_bias_follows_the_seed_and_is_as_long_as_a_column(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    architecture = configured("llama")
+    monkeypatch.setitem(BACKBONES, architecture.name, architecture)  # type: ignore[arg-type]
+
+    def bias(**changes: Any) -> torch.Tensor:
+        run = spec(backbone=architecture.name, trainable=("input", "output"), **changes)
+        model, _, _ = assemble([run], task_of(run), CPU)
+        return model.input.bias[0].detach()
+
+    drawn = bias()
+    assert 0.7 < drawn.norm() / 1.41 < 1.3
+    assert not torch.equal(drawn, bias(seed=1))
+    assert torch.equal(drawn, bias(input_init="normal"))
+
+
+def test_backbones_with_positions_keep_a_bias_of_zero(tiny: None) -> None:
+    run = spec()
+    model, _, _ = assemble([run], task_of(run), CPU)
+    assert not model.input.bias.any()
