@@ -27,6 +27,7 @@ HERE = PACKAGE.parent
 PIPELINE = yaml.safe_load((HERE / "dvc.yaml").read_text())
 SECTIONS = {k: v for block in PIPELINE["vars"] for k, v in block.items()}["sections"]
 PARTS = {name: SECTIONS[name] for name in ("tasks", "transfer")}  # DVC is slow
+USER = "-c user.name=fpt -c user.email=fpt@localhost"
 NOTEBOOK_PATHS = sorted((HERE / "notebooks").glob("*.ipynb"))
 
 STAND_IN = """
@@ -246,6 +247,28 @@ def test_switching_profiles_trains_nothing(checkout: Checkout) -> None:
     assert "reports/lab/tables/" in untracked
     assert "reports/smoke" not in untracked
     assert "data/" not in untracked
+
+
+def test_every_git_checks_out_the_same_bytes(tmp_path: Path) -> None:
+    """Also that of Windows, which makes other line ends by itself."""
+    tensors = b"text before the first zero \r\n is \n text \0"
+    files = {
+        "registration.yaml": b"claims:\n- one\n",
+        "run": b"#!/bin/sh\nmake test\n",
+        "model.safetensors": tensors,
+        "records/new.safetensors": tensors.strip(b"\0"),
+    }
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    source.mkdir()
+    shutil.copy(HERE / ".gitattributes", source)
+    for name, content in files.items():
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_bytes(content)
+    for command in ("init -q", "add -A", f"{USER} commit -qm files"):
+        subprocess.run(["git", *command.split()], cwd=source, check=True)
+    windows = ["-c", "core.autocrlf=true", "-c", "core.eol=crlf"]
+    subprocess.run(["git", *windows, "clone", "-q", source, copy], check=True)
+    assert {name: (copy / name).read_bytes() for name in files} == files
 
 
 def test_dvc_reads_the_same_parameters() -> None:
