@@ -116,7 +116,7 @@ class Checkout:
             "data/manifest.json"
         }
 
-    def run(self, *command: str, expect: int = 0) -> str:
+    def run(self, *command: str, expect: int = 0, **variables: str) -> str:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         env |= {
             f"GIT_{role}_{what}": "fpt@localhost"
@@ -126,14 +126,15 @@ class Checkout:
         env |= {
             "PATH": f"{Path(sys.executable).parent}:{env['PATH']}",
             "PYTHONPATH": str(self.root),
+            **variables,
         }
         done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True)
         output = done.stdout + done.stderr
         assert done.returncode == expect, output
         return output
 
-    def dvc_says(self, *arguments: str, expect: int = 0) -> str:
-        return self.run(sys.executable, "-m", "dvc", *arguments, expect=expect)
+    def dvc_says(self, *arguments: str, expect: int = 0, **variables: str) -> str:
+        return self.run(sys.executable, "-m", "dvc", *arguments, expect=expect, **variables)
 
     def dvc(self, *arguments: str, expect: int = 0) -> tuple[set[str], set[str]]:
         """The stages that ran, and the sections that were trained."""
