@@ -176,6 +176,7 @@ def test_the_pipeline_obeys_the_profile(fpt: Cli, project: Path, monkeypatch) ->
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     code, out, _ = fpt("run", "transfer", "--profile", "lab", "--pipeline")
     assert (code, out) == (0, "Profile 'lab' trains on cuda only; nothing is trained here.\n")
+    assert list((project / "reports/lab/records").iterdir()) == []  # which DVC looks for
     index = json.loads((project / "reports/lab/index/transfer.json").read_text())
     assert set(index.values()) == {None}
     asked = fpt("run", "transfer", "--profile", "lab", "--only", "random")
@@ -371,7 +372,7 @@ def test_wrong_parameters_and_missing_weights_too(fpt: Cli, project: Path, tiny:
     assert code == 2
     assert f"weights '{WEIGHTS}' are in none of" in err
     path = project / "params.yaml"
-    path.write_text(path.read_text().replace("lr: 0.01", "lr: 1e-2"))
+    path.write_text(path.read_text().replace("lr: 0.01", "lr: '1e-2'"))
     for verb in ("run transfer", "status", "data"):
         code, out, err = fpt(*verb.split())
         assert (code, out) == (2, "")
