@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -180,23 +181,27 @@ def check_names_of(where: str, values: object, needed: Iterable[str]) -> None:
         raise ValueError(f"its {where} lack {', '.join(absent)}")
 
 
+@cache
+def allowed(name: str) -> tuple[tuple[type, ...], float, float]:
+    """The types and the range, both ends included, of a number of this name."""
+    check_texts("numbers", [name])
+    if name.endswith(SHARES):
+        return (int, float), 0, 1
+    kinds = (int,) if name.endswith(COUNTS) else (int, float)
+    return kinds, 0 if name.endswith((*COUNTS, *AMOUNTS)) else -LARGEST, LARGEST
+
+
 def check_numbers(
     where: str, values: object, needed: Iterable[str], least: float = -LARGEST
 ) -> None:
-    """ValueError unless `values` are numbers by name in the range that their name implies, all of
-    those `needed` among them."""
+    """ValueError unless `values` are numbers by name in the range that their name implies, `least`
+    or more, all of those `needed` among them."""
     check_names_of(where, values, needed)
     assert isinstance(values, dict)
     for name, value in values.items():
-        low, high = least, LARGEST
-        if name.endswith(SHARES):
-            low, high = 0, 1
-        elif name.endswith((*COUNTS, *AMOUNTS)):
-            low = 0
-        kinds = (int,) if name.endswith(COUNTS) else (int, float)
-        if type(value) not in kinds or not low <= value <= high:
+        kinds, low, high = allowed(name)
+        if type(value) not in kinds or not max(low, least) <= value <= high:
             raise ValueError(f"its {where} have {name} {value!r}")
-    check_texts(where, values)
 
 
 def check_texts(where: str, values: object) -> None:
