@@ -13,7 +13,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
 
-# Stages and kernels say `python`: it must be this environment's.
+# What calls a program by its name gets this environment's.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
 # One thread per process: small packs run side by side, and sums come in the same order everywhere.
 export OMP_NUM_THREADS ?= 1
@@ -32,6 +32,8 @@ help:  ## this list
 	@echo "              OMP_NUM_THREADS=1   threads per process"
 
 setup: $(STAMP)  ## make .venv and install the pinned packages; nothing to do when up to date
+	@# Programs of .venv find each other by name, activated or not: DVC's queue calls `dvc`.
+	@cp .dvc/fpt-environment.pth "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 	@echo "setup: $(VENV) is up to date"
 
 # `--without-pip` and `pip --python` also work where the distribution ships no ensurepip.
@@ -54,7 +56,7 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: setup  ## setup, then `dvc repro`: data, training, one notebook per section, report index
 	@echo "reproduce: dvc repro (what is up to date is skipped)"
 	@$(PY) -m dvc repro --keep-going
-	@echo "reproduce: done, nothing has to be pushed; open reports/$$(sed -n 's/^profile: *//p' params.yaml)/index.html"
+	@echo "reproduce: done, nothing has to be pushed; open reports/$$($(PY) -c 'from fpt import files; print(files.current_profile())')/index.html"
 
 test: export HF_HUB_OFFLINE := 1
 test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval)

@@ -115,10 +115,20 @@ def read_json(path: Path) -> dict[str, Any]:
 # PyYAML's C part reads the same language ten times as fast.
 SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+# A number with a point or an exponent, as YAML 1.2 has it.
+DECIMAL = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?"
+    r"|[-+]?[0-9]+[eE][-+]?[0-9]+"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
 
-class UniqueKeyLoader(SafeLoader):
-    """Rejects a key that stands twice in one mapping, of which PyYAML keeps the last, and whole
-    numbers and truth values that are not written as such."""
+
+class ProjectLoader(SafeLoader):
+    """Reads YAML as DVC does, by version 1.2: 1e-05, as DVC writes it, is a number.
+
+    Rejects a key that stands twice in one mapping, of which PyYAML keeps the last, and plain values
+    that the two versions of YAML read differently.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
@@ -132,16 +142,26 @@ class UniqueKeyLoader(SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Rejects what YAML 1.1 reads as another value: 010 is 8, 1:30 is 90, yes is true."""
         value = super().construct_object(node, deep)
-        if isinstance(value, int) and node.value.lower() != str(value).lower():
+        if isinstance(value, float):
+            is_plain = DECIMAL.fullmatch(node.value)
+        else:
+            is_plain = not isinstance(value, int) or node.value.lower() == str(value).lower()
+        if not is_plain:
             problem = f"{node.value} is read as {str(value).lower()}; write that, or quote it"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return value
 
 
+# Beside the rules of YAML 1.1, by which the loader knows what it has to reject.
+ProjectLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(f"(?:{DECIMAL.pattern})$"), [*"-+.0123456789"]
+)
+
+
 def read_yaml(path: Path) -> Any:
     """The content of a YAML file; FptError if it is missing or not valid, or has a key twice."""
     try:
-        return yaml.load(path.read_bytes(), Loader=UniqueKeyLoader)
+        return yaml.load(path.read_bytes(), Loader=ProjectLoader)
     except OSError as error:
         raise FptError(f"Cannot read {path}: {error.strerror}.") from error
     except (yaml.YAMLError, ValueError) as error:

@@ -4,6 +4,8 @@ verdicts in every place that shows them."""
 import hashlib
 import math
 import re
+import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,8 +32,18 @@ from fpt.sections import registration
 TASKS = ("bit-xor", "listops-short", "mnist-short")
 
 
-def test_seeds_follow_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    content = registration.FILE.read_bytes()
+@pytest.fixture
+def edited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of the registration that is read in its place."""
+    copy = Path(shutil.copy(registration.FILE, tmp_path))
+    monkeypatch.setattr(registration, "FILE", copy)
+    registration.digest.cache_clear()
+    yield copy
+    registration.digest.cache_clear()
+
+
+def test_seeds_follow_from_the_file(edited: Path) -> None:
+    content = edited.read_bytes().replace(b"\r\n", b"\n")
     drawn = [
         hashlib.sha256(f"{hashlib.sha256(content).hexdigest()}/{index}".encode()).digest()
         for index in range(5)
@@ -40,14 +52,18 @@ def test_seeds_follow_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert seeds == [int.from_bytes(one[:4], "big") // 2 for one in drawn]
     assert registration.registered_seeds(3) == seeds[:3]
     assert config.load("lab").seeds == tuple(seeds[:3])
-    edited = tmp_path / "registration.yaml"
     edited.write_bytes(content + b"#")
-    monkeypatch.setattr(registration, "FILE", edited)
     registration.digest.cache_clear()
-    try:
-        assert not set(registration.registered_seeds(5)) & set(seeds)
-    finally:
-        registration.digest.cache_clear()
+    assert not set(registration.registered_seeds(5)) & set(seeds)
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_seeds_do_not_follow_from_line_ends(edited: Path, end: bytes) -> None:
+    seeds = registration.registered_seeds(5)
+    lines = edited.read_bytes().splitlines()
+    edited.write_bytes(end.join([*lines, b""]))
+    registration.digest.cache_clear()
+    assert registration.registered_seeds(5) == seeds
 
 
 @pytest.mark.parametrize("kind", ["primary", "secondary"])

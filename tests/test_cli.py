@@ -371,7 +371,7 @@ def test_wrong_parameters_and_missing_weights_too(fpt: Cli, project: Path, tiny:
     assert code == 2
     assert f"weights '{WEIGHTS}' are in none of" in err
     path = project / "params.yaml"
-    path.write_text(path.read_text().replace("lr: 0.01", "lr: 1e-2"))
+    path.write_text(path.read_text().replace("lr: 0.01", "lr: '1e-2'"))
     for verb in ("run transfer", "status", "data"):
         code, out, err = fpt(*verb.split())
         assert (code, out) == (2, "")

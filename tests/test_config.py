@@ -1,6 +1,7 @@
 """params.yaml: every mistake is one sentence that names the place; every run follows from it."""
 
 import copy
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -277,7 +278,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no default": (default("clip", DELETE), ["smoke.defaults: clip missing"]),
     "unknown device": ({"smoke__train_on": ["gpu"]}, ["smoke.train_on", "'gpu'", "cpu, cuda"]),
     # values of settings
-    "number as a word": (default("lr", "1e-3"), [LR, "or 1.0e-3, from 1e-12", "found '1e-3'"]),
+    "number as a word": (default("lr", "0,001"), [LR, "or 1.0e-3, from 1e-12", "found '0,001'"]),
     "lr as yes": (default("lr", True), [LR, "found True"]),
     "lr of zero": ({"smoke__arms__full__lr": 0}, ["smoke.arms.full.lr: expected", "found 0"]),
     "steps with a point": (
@@ -427,13 +428,37 @@ INVALID = "is not valid YAML"
         (b"smoke:\n\tseeds: [0]\n", [INVALID, "line 2"]),
         (b"smoke: {batch: 010}", [INVALID, "010 is read as 8; write that", "line 1"]),
         (b"smoke: {steps: 1:30}", [INVALID, "1:30 is read as 90"]),
+        (b"smoke: {steps: 1_000}", [INVALID, "1_000 is read as 1000"]),
+        (b"smoke: {lr: 1:30.5}", [INVALID, "1:30.5 is read as 90.5"]),
+        (b"smoke: {lr: 1_0.5}", [INVALID, "1_0.5 is read as 10.5"]),
         (b"smoke: {augment: yes}", [INVALID, "yes is read as true"]),
+        (b"smoke: {arms: [fpt, off]}", [INVALID, "off is read as false"]),
         (b"profile: !!python/object/apply:os.mkdir [x]", [INVALID, "a constructor for the tag"]),
     ],
 )
 def test_a_file_that_is_not_read(text: bytes, expected: list[str], tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_bytes(text)
     check_said(refusal(lambda: load("smoke", tmp_path / "params.yaml")), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *[(text, float(text)) for text in ("1e-05", "1e-5", "1.e-3", "1E5", "+1e3", "-2.5E+3")],
+        *[(text, float(text)) for text in (".5", ".5e1", "5.", "1.0e-3", "1e+22", "00.5", "-0.0")],
+        *[(text, math.inf) for text in (".inf", "+.INF", ".Inf")],
+        *[(text, text) for text in ("1e", "1e5x", "e5", ".", "1e-", "1.5.0", "-e", "inf")],
+        *[(repr(text), text) for text in ("1e-05", "010", "1:30", "yes", "off", ".inf")],
+        ("7", 7),
+        ("true", True),
+        ("~", None),
+    ],
+)
+def test_a_value_is_read_as_yaml_1_2_has_it(text: str, value: Any, tmp_path: Path) -> None:
+    (tmp_path / "values.yaml").write_text(f"- {text}\n- {{key: {text}}}\n- [{text}]\n")
+    values = read_yaml(tmp_path / "values.yaml")
+    assert values == [value, {"key": value}, [value]]
+    assert type(values[0]) is type(value)
 
 
 def test_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

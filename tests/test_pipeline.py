@@ -4,6 +4,7 @@ The stages are run with a stand-in for the package that takes no time, so that w
 dvc.yaml itself: what runs again after which change.
 """
 
+import difflib
 import json
 import os
 import re
@@ -11,19 +12,22 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
 import yaml
+from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 
-from fpt.files import PACKAGE, PARAMS
+from fpt.files import PACKAGE, PARAMS, read_yaml
 from lab.renew import clean
 
 HERE = PACKAGE.parent
 PIPELINE = yaml.safe_load((HERE / "dvc.yaml").read_text())
 SECTIONS = {k: v for block in PIPELINE["vars"] for k, v in block.items()}["sections"]
 PARTS = {name: SECTIONS[name] for name in ("tasks", "transfer")}  # DVC is slow
+USER = "-c user.name=fpt -c user.email=fpt@localhost"
 NOTEBOOK_PATHS = sorted((HERE / "notebooks").glob("*.ipynb"))
 
 STAND_IN = """
@@ -112,7 +116,7 @@ class Checkout:
             "data/manifest.json"
         }
 
-    def run(self, *command: str, expect: int = 0) -> str:
+    def run(self, *command: str, expect: int = 0, **variables: str) -> str:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         env |= {
             f"GIT_{role}_{what}": "fpt@localhost"
@@ -122,14 +126,15 @@ class Checkout:
         env |= {
             "PATH": f"{Path(sys.executable).parent}:{env['PATH']}",
             "PYTHONPATH": str(self.root),
+            **variables,
         }
         done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True)
         output = done.stdout + done.stderr
         assert done.returncode == expect, output
         return output
 
-    def dvc_says(self, *arguments: str, expect: int = 0) -> str:
-        return self.run(sys.executable, "-m", "dvc", *arguments, expect=expect)
+    def dvc_says(self, *arguments: str, expect: int = 0, **variables: str) -> str:
+        return self.run(sys.executable, "-m", "dvc", *arguments, expect=expect, **variables)
 
     def dvc(self, *arguments: str, expect: int = 0) -> tuple[set[str], set[str]]:
         """The stages that ran, and the sections that were trained."""
@@ -245,14 +250,70 @@ def test_switching_profiles_trains_nothing(checkout: Checkout) -> None:
     assert "data/" not in untracked
 
 
-def test_both_yaml_versions_read_the_same_parameters() -> None:
-    # DVC reads YAML 1.2, PyYAML 1.1, where 1e-3 is a text and `no` is false.
-    text = PARAMS.read_text()
-    assert json.dumps(YAML(typ="safe").load(text)) == json.dumps(yaml.safe_load(text))
+def test_every_git_checks_out_the_same_bytes(tmp_path: Path) -> None:
+    """Also that of Windows, which makes other line ends by itself."""
+    tensors = b"text before the first zero \r\n is \n text \0"
+    files = {
+        "registration.yaml": b"claims:\n- one\n",
+        "run": b"#!/bin/sh\nmake test\n",
+        "model.safetensors": tensors,
+        "records/new.safetensors": tensors.strip(b"\0"),
+    }
+    source, copy = tmp_path / "source", tmp_path / "copy"
+    source.mkdir()
+    shutil.copy(HERE / ".gitattributes", source)
+    for name, content in files.items():
+        (source / name).parent.mkdir(exist_ok=True)
+        (source / name).write_bytes(content)
+    for command in ("init -q", "add -A", f"{USER} commit -qm files"):
+        subprocess.run(["git", *command.split()], cwd=source, check=True)
+    windows = ["-c", "core.autocrlf=true", "-c", "core.eol=crlf"]
+    subprocess.run(["git", *windows, "clone", "-q", source, copy], check=True)
+    assert {name: (copy / name).read_bytes() for name in files} == files
+
+
+def test_dvc_reads_the_same_parameters() -> None:
+    # DVC reads YAML 1.2, where 1e-3 is a number and `no` a word; in PyYAML's 1.1 they are not.
+    assert json.dumps(YAML(typ="safe").load(PARAMS.read_text())) == json.dumps(read_yaml(PARAMS))
+
+
+@pytest.mark.parametrize(
+    ("change", "values", "lines"),
+    [
+        ("smoke.seeds=[0]", [0], 1),
+        ("smoke.seeds=[0,1,7]", [0, 1, 7], 1),
+        ("smoke.defaults.lr=1e-5", 1e-5, 2),
+        ("smoke.tasks.digits.batch=8", 8, 2),
+        ("+smoke.tasks.digits.lr=2.5E-7", 2.5e-7, 2),
+        ("smoke.sections.learning_rate.0.lrs=[1e-3,1e-4,1e-7]", [1e-3, 1e-4, 1e-7], 6),
+        ("+smoke.sections.transfer.0.lr=1e-9", 1e-9, 1),
+        ("lab.arms.full.lr.bit-xor=0.002", 0.002, 2),
+        ("lab.arms.random-t5.lr.bit-xor=1e-6", 1e-6, 2),
+        ("lab.weights.bit-memory=nano-mine", "nano-mine", 2),
+        ("profile=lab", "lab", 2),
+    ],
+)
+def test_dvc_changes_one_value(change: str, values: Any, lines: int, tmp_path: Path) -> None:
+    """`dvc exp run -S` writes params.yaml anew: the value arrives, and no other line changes."""
+    path = Path(shutil.copy(PARAMS, tmp_path))
+    apply_overrides(path, [change])
+    before, after = PARAMS.read_text().splitlines(), path.read_text().splitlines()
+    assert sum(line[0] in "+-" for line in difflib.ndiff(before, after)) <= lines
+    block: Any = read_yaml(path)
+    for name in change.partition("=")[0].strip("+").split("."):
+        block = block[int(name) if name.isdigit() else name]
+    assert block == values
+
+
+def test_parameters_have_no_alias() -> None:
+    """DVC would write the old value of each alias over the changed value of the block it repeats,
+    without a word."""
+    tokens = yaml.scan(PARAMS.read_text())
+    assert [token.value for token in tokens if isinstance(token, yaml.AliasToken)] == []
 
 
 def test_every_profile_has_every_section() -> None:
-    params = yaml.safe_load(PARAMS.read_text())
+    params = read_yaml(PARAMS)
     assert params.pop("profile") == "smoke"
     for block in params.values():
         assert set(block["sections"]) == set(SECTIONS)

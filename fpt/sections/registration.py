@@ -31,8 +31,8 @@ def deviations() -> Sequence[Mapping[str, Any]]:
 
 @cache
 def digest() -> str:
-    """SHA-256 of registration.yaml."""
-    return hashlib.sha256(FILE.read_bytes()).hexdigest()
+    """SHA-256 of registration.yaml, whose line ends may be those of Windows."""
+    return hashlib.sha256(FILE.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
 
 
 def registered_seeds(count: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 import yaml
 
-from ..files import FptError
+from ..files import FptError, ProjectLoader
 from . import Task, get_task
 from .base import FiniteTask
 from .datasets import data_note
@@ -22,7 +22,7 @@ def parse_task(text: str) -> Task:
     name, _, rest = text.partition(":")
     try:
         given = [part.split("=") for part in rest.split(",") if part]
-        options = {key: yaml.safe_load(value) for key, value in given}
+        options = {key: yaml.load(value, ProjectLoader) for key, value in given}
         if len(options) < len(given):
             raise ValueError("an option stands twice")
     except (ValueError, yaml.YAMLError) as error:

@@ -1,0 +1,104 @@
+"""The pipeline finds its Python: without an activated environment, in any shell, in a copy of the
+checkout, and in a folder of any name."""
+
+import os
+import re
+import shutil
+import subprocess
+import venv
+from pathlib import Path
+
+import pytest
+from refusals import one_sentence
+from test_pipeline import HERE, PIPELINE, Checkout
+
+LAUNCHER = HERE / ".dvc/fpt.sh"
+SHELLS = [path for name in ("sh", "bash", "zsh", "fish", "tcsh") if (path := shutil.which(name))]
+BARE = {"PATH": os.defpath}  # no environment is activated
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    root = tmp_path_factory.mktemp("folder") / "my {project} of ${two} words"
+    root.mkdir()
+    return Checkout(root)
+
+
+@pytest.mark.parametrize("shell", ["", *SHELLS])
+def test_a_stage_runs_in_any_shell(checkout: Checkout, shell: str) -> None:
+    said = checkout.dvc_says("repro", "--force", "data", SHELL=shell, **BARE)
+    assert "Running stage 'data'" in said
+
+
+def test_commands_are_words_alone() -> None:
+    """So that a shell that is not on this machine reads them too."""
+    launcher, *_ = (block["fpt"] for block in PIPELINE["vars"] if "fpt" in block)
+    for stage in PIPELINE["stages"].values():
+        command = stage.get("do", stage)["cmd"].replace("${fpt}", launcher)
+        assert re.fullmatch(r"[\w./ -]+", command.replace("${key}", "transfer"))
+
+
+def test_an_experiment_runs_in_a_copy(checkout: Checkout) -> None:
+    change = ("-S", "smoke.seeds=[1]")
+    said = checkout.dvc_says("exp", "run", "--temp", "-n", "copy", *change, "data", **BARE)
+    assert "Ran experiment(s): copy" in said
+
+
+def launched(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """The launcher, called by two shells, so that no Python calls it."""
+    line = f'bash -c \'sh "{LAUNCHER}" a "b c"; exit $?\'; exit $?'
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=folder,
+        env={**BARE, **variables},
+        capture_output=True,
+        text=True,
+    )
+
+
+def put_python(path: Path, packages: bool) -> None:
+    """A Python that has the packages or not, and says how it was called."""
+    path.parent.mkdir(parents=True)
+    says = f"printf '%s|' {path.parent.name} \"$@\""
+    path.write_text(f"#!/bin/sh\n[ $1 = -c ] && exit {int(not packages)}\n{says}\n")
+    path.chmod(0o755)
+
+
+def test_the_environment_of_the_checkout_comes_before_one_on_the_path(tmp_path: Path) -> None:
+    root, path = tmp_path / "my root", tmp_path / "active"
+    put_python(path / "python", packages=True)
+    put_python(root / ".venv/bin/python", packages=True)
+    variables = {"PATH": f"{path}:{os.defpath}", "DVC_ROOT": str(root)}
+    assert launched(tmp_path, **variables).stdout == "bin|-m|fpt|a|b c|"
+    put_python(tmp_path / "empty/.venv/bin/python", packages=False)  # half made
+    variables["DVC_ROOT"] = str(tmp_path / "empty")
+    assert launched(tmp_path, **variables).stdout == "active|-m|fpt|a|b c|"
+    del variables["DVC_ROOT"]  # called by hand
+    assert launched(root, **variables).stdout == "bin|-m|fpt|a|b c|"
+
+
+def test_no_environment_is_one_sentence(tmp_path: Path) -> None:
+    put_python(tmp_path / "active/python", packages=False)
+    put_python(tmp_path / "active3/python3", packages=False)
+    done = launched(tmp_path, PATH=f"{tmp_path}/active:{tmp_path}/active3:{os.defpath}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "make setup" in one_sentence(done.stderr.strip())
+
+
+def test_programs_of_an_environment_find_each_other(tmp_path: Path) -> None:
+    """DVC's queue calls `dvc` by its name."""
+    venv.create(tmp_path / "env", symlinks=True)
+    (packages,) = (tmp_path / "env/lib").glob("*/site-packages")
+    shutil.copy(HERE / ".dvc/fpt-environment.pth", packages)
+    put_python(tmp_path / "other/dvc", packages=True)
+    shutil.copy(tmp_path / "other/dvc", tmp_path / "env/bin/dvc")
+    code = "import os, shutil; print(shutil.which('dvc')); print(os.environ['PATH'])"
+    path = f"{tmp_path}/other:{os.defpath}"
+    done = subprocess.run(
+        [tmp_path / "env/bin/python", "-c", code],
+        env={"PATH": path},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [f"{tmp_path}/env/bin/dvc", f"{tmp_path}/env/bin:{path}"]
