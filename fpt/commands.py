@@ -79,6 +79,8 @@ def run(args: argparse.Namespace) -> None:
     if args.dry_run:
         print(left(them) or "Nothing is missing.")
         return
+    if args.pipeline:  # its output, even if there is no record
+        them.store.folder.mkdir(parents=True, exist_ok=True)
     if args.pipeline and not parts[0].may_train(args.device):
         allowed = " or ".join(parts[0].profile.train_on)
         print(f"Profile {args.profile!r} trains on {allowed} only; nothing is trained here.")

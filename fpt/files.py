@@ -142,10 +142,11 @@ class ProjectLoader(SafeLoader):
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Rejects what YAML 1.1 reads as another value: 010 is 8, 1:30 is 90, yes is true."""
         value = super().construct_object(node, deep)
+        is_plain = True
         if isinstance(value, float):
-            is_plain = DECIMAL.fullmatch(node.value)
-        else:
-            is_plain = not isinstance(value, int) or node.value.lower() == str(value).lower()
+            is_plain = DECIMAL.fullmatch(node.value) is not None
+        elif isinstance(value, int):
+            is_plain = node.value.lower() == str(value).lower()
         if not is_plain:
             problem = f"{node.value} is read as {str(value).lower()}; write that, or quote it"
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)

@@ -176,6 +176,7 @@ def test_the_pipeline_obeys_the_profile(fpt: Cli, project: Path, monkeypatch) ->
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     code, out, _ = fpt("run", "transfer", "--profile", "lab", "--pipeline")
     assert (code, out) == (0, "Profile 'lab' trains on cuda only; nothing is trained here.\n")
+    assert list((project / "reports/lab/records").iterdir()) == []  # which DVC looks for
     index = json.loads((project / "reports/lab/index/transfer.json").read_text())
     assert set(index.values()) == {None}
     asked = fpt("run", "transfer", "--profile", "lab", "--only", "random")

@@ -6,6 +6,7 @@ import itertools
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from made import ARMS, fill, make_record, make_study, spread
 from matplotlib.figure import Figure
 from PIL import Image
+from refusals import check_said, refusal
 
 import fpt
 from fpt.analysis.study import Study
@@ -280,7 +282,7 @@ def test_the_appendix_says_how_runs_were_made(study: Study) -> None:
     assert "| Frozen random | mnist | nano | random | 0.001 | 4 | 120 | 3 | 78.2 |" in text
 
 
-def made_notebook(failing: bool = False) -> nbformat.NotebookNode:
+def made_notebook(last: str = "import os; print(os.environ['FPT_RENDERS'])") -> Any:
     cell, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
     return nbformat.v4.new_notebook(
         cells=[
@@ -289,7 +291,7 @@ def made_notebook(failing: bool = False) -> nbformat.NotebookNode:
             text("## Results"),
             cell("print(1 < 2)"),
             cell("print(profile + '!')", metadata={"tags": ["result"]}),
-            cell("1 / 0" if failing else "import os; print(os.environ['FPT_RENDERS'])"),
+            cell(last),
             cell("raise SystemError", metadata={"tags": ["nbval-skip", "skip-execution"]}),
         ],
         metadata={
@@ -304,7 +306,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("fpt.files.NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setattr("fpt.report.render.REPORTS", tmp_path / "reports")
     nbformat.write(made_notebook(), tmp_path / "notebooks/01_transfer.ipynb")
-    nbformat.write(made_notebook(failing=True), tmp_path / "notebooks/02_modality.ipynb")
+    nbformat.write(made_notebook("1 / 0"), tmp_path / "notebooks/02_modality.ipynb")
     return tmp_path
 
 
@@ -336,14 +338,86 @@ def test_a_failing_cell_is_named_and_its_page_kept(project: Path) -> None:
         render("nonsense", "smoke")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]"])
+def test_a_notebook_whose_kernel_dies_is_kept_up_to_there(project: Path) -> None:
+    dying = made_notebook("import os; os.kill(os.getpid(), 9)")
+    nbformat.write(dying, project / "notebooks/02_modality.ipynb")
+    with pytest.raises(FptError, match=r"02_modality.ipynb failed because its kernel died"):
+        render("modality", "smoke")
+    assert "smoke!" in (project / "reports/smoke/notebooks/02_modality.html").read_text()
+
+
+def test_a_notebook_of_an_older_format_is_rendered(project: Path) -> None:
+    content = made_notebook()
+    content.nbformat_minor = 4  # its cells have no ids
+    for cell in content.cells:
+        del cell["id"]
+    nbformat.write(content, project / "notebooks/01_transfer.ipynb")
+    assert "lab!" in render("transfer", "lab").read_text()
+
+
+def test_a_folder_may_have_braces_in_its_name(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scratch = project / "{scratch} 0%"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    monkeypatch.setattr("fpt.report.render.REPORTS", project / "{profile} of {0}" / "reports")
+    assert "smoke!" in render("transfer", "smoke").read_text()
+
+
+NO_CELLS = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        *[(text, "is not valid JSON") for text in ("", "{", "[]")],
+        *[(text, "is not a notebook") for text in ("{}", '{"cells": 3, "nbformat": 4}')],
+        (NO_CELLS.replace("[]", '[{"cell_type": "code"}]'), "is not a notebook"),
+        (NO_CELLS, "has none"),
+    ],
+)
 def test_a_damaged_notebook_is_refused_before_anything_is_written(
-    project: Path, content: str
+    project: Path, content: str, said: str
 ) -> None:
     (project / "notebooks/01_transfer.ipynb").write_text(content)
-    with pytest.raises(FptError, match=r"01_transfer\.ipynb is not valid JSON"):
-        render("transfer", "smoke")
+    check_said(refusal(lambda: render("transfer", "smoke")), ["01_transfer.ipynb", said])
     assert not (project / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    ("cells", "shown"),
+    [
+        ([], "has none"),
+        ([1, 4], "has 'profile = \"smoke\"' and \"print(profile + '!')\""),
+        ([0], "has '# Title'"),
+        ([3], "has 'print(1 < 2)'"),
+    ],
+)
+def test_a_notebook_with_misplaced_tags_is_refused_before_anything_is_written(
+    project: Path, cells: list[int], shown: str
+) -> None:
+    content = made_notebook()
+    for index, cell in enumerate(content.cells):
+        cell.metadata["tags"] = ["parameters"] if index in cells else []
+    nbformat.write(content, project / "notebooks/01_transfer.ipynb")
+    check_said(refusal(lambda: render("transfer", "lab")), ["01_transfer.ipynb", "tags", shown])
+    assert not (project / "reports").exists()
+
+
+@pytest.mark.parametrize("place", ["later", "above the injected cell"])
+def test_a_notebook_that_keeps_its_own_profile_writes_no_page(project: Path, place: str) -> None:
+    content = made_notebook('profile = "smoke"' if place == "later" else "7")
+    if place != "later":  # an executed copy in place of the source, its tags on the wrong cell
+        content.cells[0].metadata["tags"] = ["injected-parameters"]
+    nbformat.write(content, project / "notebooks/01_transfer.ipynb")
+    page = project / "reports/lab/notebooks/01_transfer.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("before")
+    said = refusal(lambda: render("transfer", "lab"))
+    check_said(said, ["01_transfer.ipynb", "profile 'smoke', not 'lab'"])
+    assert [path.name for path in page.parent.iterdir()] == [page.name]
+    assert page.read_text() == "before"
 
 
 def test_a_table_in_markdown_scrolls_by_itself() -> None:
