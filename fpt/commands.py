@@ -96,8 +96,9 @@ def run(args: argparse.Namespace) -> None:
             tracker=tracker(args.track) if args.track else None,
         )
         print(f"{made} new records in {them.store.folder}")
+        trained = set(runs)
         for part in () if args.pipeline else parts:
-            if here := tuple(run for run in part.runs if run in runs):
+            if here := tuple(run for run in part.runs if run in trained):
                 print(f"\n{main_table(replace(part, runs=here))}")
         rest = left(them)
         print(rest and f"{rest}\nThe same command goes on from the last checkpoints.")

@@ -6,7 +6,7 @@ FptError that names the place in params.yaml and what is allowed there.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,8 @@ from typing import Any
 from .backbones import BACKBONES, backbone
 from .backbones.auto import pinned
 from .backbones.initialisations import INITS
-from .backbones.weights import check_identity
 from .files import PROFILES, FptError, check_names, notebooks, read_params
+from .pretraining.ensure import check_name
 from .sections.arms import ROLES, SOURCES, arm
 from .sections.registration import registered_seeds
 from .spec import RunSpec, canonical, probe_of
@@ -29,17 +29,19 @@ from .training.settings import (
     OF_ARMS,
     SEED,
     SETTINGS,
+    check_arm,
+    check_items,
     check_list,
     check_mapping,
     check_roles,
     check_settings,
+    check_spec,
     check_value,
+    evaluated,
     placed,
 )
 
 OPTIONAL: dict[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out
-LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
-LONG_TEST_ITEMS = 2000  # test examples of such a task at most
 OF_BLOCK = ("tasks", "arms", "seeds", "keep", "lrs", "search")  # of a section, beside SETTINGS
 
 
@@ -93,13 +95,13 @@ def load(name: str, path: Path | None = None) -> Profile:
     check_roles(f"{name}.weights", block["weights"], SOURCES, _check_weights)
     defaults = OPTIONAL | check_settings(f"{name}.defaults", block["defaults"])
     check_mapping(f"{name}.defaults", defaults, needed=SETTINGS)
-    tasks = {}
+    tasks: dict[str, dict[str, Any]] = {}
     for task, given in check_mapping(f"{name}.tasks", block["tasks"]).items():
         where = f"{name}.tasks.{task}"
         tasks[task] = check_settings(where, given or {}, ("name", "options"))
         check_mapping(f"{where}.options", tasks[task].get("options", {}))
         with placed(where):
-            _task(task, tasks[task])
+            check_items(_task(task, tasks[task]), tasks[task])
     given_arms = check_mapping(f"{name}.arms", block["arms"])
     with placed(f"{name}.arms"):
         for it in given_arms:
@@ -112,7 +114,7 @@ def load(name: str, path: Path | None = None) -> Profile:
         seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"])),
         defaults=defaults,
         tasks=tasks,
-        arms={it: _arm(f"{name}.arms.{it}", given, tasks) for it, given in given_arms.items()},
+        arms={it: check_arm(f"{name}.arms.{it}", given, tasks) for it, given in given_arms.items()},
         sections={},
     )
     where = f"{name}.sections"
@@ -122,18 +124,21 @@ def load(name: str, path: Path | None = None) -> Profile:
         if not isinstance(blocks, list):
             raise FptError(f"{where}.{section}: expected a list of blocks, found {blocks!r}.")
         sections[section] = tuple(_block(f"{where}.{section}", it, profile) for it in blocks)
-    return replace(profile, sections=sections)
+    profile = replace(profile, sections=sections)
+    for section in sections:
+        with placed(f"{where}.{section}"):
+            _check_cells(profile, section)
+    return profile
 
 
-def _arm(where: str, given: Any, tasks: Iterable[str]) -> dict[str, Any]:
-    """Settings of an arm, whose `lr` may be given by task."""
-    rates = check_mapping(where, given).get("lr")
-    if not isinstance(rates, Mapping):
-        return check_settings(where, given, names=OF_ARMS)
-    check_names(f"{where}.lr", rates, tasks)
-    others = {name: it for name, it in given.items() if name != "lr"}
-    by_task = {it: check_value(f"{where}.lr.{it}", lr, SETTINGS["lr"]) for it, lr in rates.items()}
-    return {**check_settings(where, others, names=OF_ARMS), "lr": by_task}
+def _check_cells(profile: Profile, section: str) -> None:
+    """FptError if an arm of a section cannot be trained on one of its tasks: their settings are
+    right each, but do not fit. Seeds and rates change nothing of that."""
+    for block in profile.sections[section]:
+        settings = {key: value for key, value in block.items() if key in SETTINGS}
+        for task in block["tasks"]:
+            for name in block["arms"]:
+                make_spec(profile, name, task, block["seeds"][0], **settings)
 
 
 def _check_backbone(role: str, name: str) -> None:
@@ -147,7 +152,7 @@ def _check_backbone(role: str, name: str) -> None:
 
 
 def _check_weights(role: str, weights: str) -> None:
-    check_identity(pinned(weights).replace("{seed}", "0"))
+    check_name(pinned(weights).replace("{seed}", "0"))
 
 
 def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
@@ -211,10 +216,9 @@ def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any
     values = {**profile.defaults, **of_task, **profile.arms.get(name, {}), **settings}
     if isinstance(values["lr"], Mapping):
         values["lr"] = values["lr"].get(task, of_task.get("lr", profile.defaults["lr"]))
-    whole = data.sizes["test"]
-    most = LONG_TEST_ITEMS if data.length >= LONG else whole
-    test_items = min(values["test_items"] or whole, most)
-    values["test_items"] = test_items if test_items < whole else 0
+    with placed(f"{name} on {task}"):
+        check_items(data, settings)
+    values |= evaluated(data, values)
     frozen = backbone(profile.backbones[it.backbone])
     if it.backbone == "lstm-flops":
         frozen = as_costly(frozen, backbone(profile.backbone), data.length)
@@ -235,7 +239,9 @@ def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any
         **values,
     )
     spec = probe_of(spec) if it.procedure == "probe" else spec
-    return replace(spec, semantics=semantics_of(spec))
+    spec = replace(spec, semantics=semantics_of(spec))
+    check_spec(f"{name} on {task}", spec)
+    return spec
 
 
 def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:

@@ -219,11 +219,15 @@ def current_profile() -> str:
 
 def set_aside(path: Path, reason: object, then: str) -> None:
     """Rename a damaged file out of the way, keeping it for inspection, and warn what `then`
-    happens."""
+    happens. A file on a disk that cannot be written stays where it is."""
     aside = path.with_name(f"{path.name}.corrupt")
-    os.replace(path, aside)
-    said = f"{path.name} is damaged ({reason}); it was moved to {aside.name} and {then}."
-    warnings.warn(said, stacklevel=3)
+    try:
+        os.replace(path, aside)
+    except OSError as error:
+        place = f"cannot be moved aside ({error.strerror})"
+    else:
+        place = f"was moved to {aside.name}"
+    warnings.warn(f"{path.name} is damaged ({reason}); it {place} and {then}.", stacklevel=3)
 
 
 @contextmanager

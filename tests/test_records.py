@@ -1,7 +1,10 @@
 """Records, and the files under them: whole, or moved aside with a warning."""
 
+import errno
 import json
+import math
 import multiprocessing
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -49,9 +52,13 @@ def test_a_record_is_read_as_it_was_written(store: Store) -> None:
 
 
 def test_a_point_may_lack_a_value_of_the_others(store: Store) -> None:
-    record = replace(made(), curve=[{"step": 3, "loss": 0.5}, {"step": 6}])
+    points = [
+        {"step": 3, "valid_accuracy": 0.5, "valid_loss": 0.5},
+        {"step": 6, "valid_accuracy": 1},
+    ]
+    record = replace(made(), curve=points)
     store.write(record)
-    assert json.loads(store.path(record.key).read_text())["curve"]["loss"] == [0.5, None]
+    assert json.loads(store.path(record.key).read_text())["curve"]["valid_loss"] == [0.5, None]
     assert store.read(record.key) == record
 
 
@@ -81,6 +88,38 @@ DAMAGED = {
     "with a field of its own": signed(momentum=0.9),
     "with a spec of its own": signed(spec=made().spec.to_dict() | {"momentum": 0.9}),
 }
+NOT_OF_A_RUN: dict[str, dict[str, Any]] = {
+    "metrics empty": {"metrics": {}},
+    "metrics a list": {"metrics": [0.5]},
+    "no cost": {"cost": {}},
+    "no environment": {"environment": {}},
+    "no device": {"environment": {"kind": "cpu"}},
+    "a device of two": {"environment": {"device": ["a", "b"], "kind": "cpu"}},
+    "a device that no file holds": {"environment": {"device": "\ud800", "kind": "cpu"}},
+    "an unknown status": {"status": "finished"},
+    "accuracy as text": {"metrics": made().metrics | {"test_accuracy": "0.75"}},
+    "accuracy as a truth": {"metrics": made().metrics | {"test_accuracy": True}},
+    "accuracy in percent": {"metrics": made().metrics | {"test_accuracy": 7.5}},
+    "accuracy below zero": {"metrics": made().metrics | {"last_test_accuracy": -0.1}},
+    "a loss below zero": {"metrics": made().metrics | {"test_loss": -0.1}},
+    "a number too large": {"cost": made().cost | {"flops": 10**400}},
+    "a negative time": {"cost": made().cost | {"seconds": -1.0}},
+    "half a step": {"metrics": made().metrics | {"steps": 12.5}},
+    "best after the end": {"metrics": made().metrics | {"best_step": 13}},
+    "a point without a step": {"curve": [{"valid_accuracy": 0.5}]},
+    "a point without accuracy": {"curve": [{"step": 3}]},
+    "a point above one": {"curve": [{"step": 3, "valid_accuracy": 1.5}]},
+    "steps that fall": {
+        "curve": [{"step": 6, "valid_accuracy": 0.5}, {"step": 3, "valid_accuracy": 0.5}]
+    },
+    "notes a text": {"notes": "a note"},
+    "a note of numbers": {"notes": [1]},
+    "a pack of no keys": {"pack": ["../../etc"]},
+    "parameters without a digest": {"parameters": "x"},
+}
+DAMAGED |= {how: signed(**changes) for how, changes in NOT_OF_A_RUN.items()}
+NAN = json.dumps({**to_content(made()), "metrics": made().metrics | {"test_loss": math.nan}})
+DAMAGED["not a number"] = NAN.encode()
 damages = pytest.mark.parametrize("how", DAMAGED)
 
 
@@ -97,6 +136,44 @@ def test_a_damaged_record_is_moved_aside_and_missing(store: Store, how: str) -> 
     assert store.read(record.key) is None  # without another warning
     store.write(record)
     assert store.read(record.key) == record
+
+
+def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in range(2):
+        store.write(made(seed))
+    path = store.path(made().key)
+    path.write_bytes(DAMAGED["truncated"])
+
+    def refuse(*names: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("fpt.files.os.replace", refuse)
+    with pytest.warns(UserWarning, match=f"{path.name} is damaged .*cannot be moved"):
+        assert store.read_all(sorted(store.keys())) == {made(1).key: made(1)}
+    assert path.read_bytes() == DAMAGED["truncated"]
+
+
+def test_a_record_is_never_there_without_its_parameters(store: Store) -> None:
+    """Whatever ends a process between two files: the parameters are written first."""
+    store.parameters_path(made().key).mkdir(parents=True)  # so that writing them fails
+    check_said(refusal(lambda: store.write(made(), b"parameters")), ["Cannot write"])
+    assert store.keys() == set()
+
+
+def test_however_many_records_there_are_each_is_parsed_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.folder.mkdir(parents=True)
+    keys = [f"{number:016x}" for number in range(10_000)]
+    for key in keys:
+        store.path(key).touch()
+    parsed = []
+    monkeypatch.setattr("fpt.records.parse", lambda content, key: parsed.append(key) or key)
+    for _ in range(2):
+        assert len(store.read_all(keys)) == len(keys)
+    assert len(parsed) == len(keys)
 
 
 # ------------------------------------------------------------------------------------------ merge
@@ -131,22 +208,77 @@ def test_merging_takes_parameters_along(store: Store, other: Store) -> None:
     assert store.merge(other.folder) == (0, 3)
 
 
+def write_metadata(path: Path, **values: object) -> None:
+    write_json(path, {**values, "digest": digest(values)})
+
+
 def test_merging_takes_pretraining_metadata_along(store: Store, other: Store) -> None:
     for name, loss in (("nano-dyck-0", 1.0), ("nano-uniform-0", 2.0)):
-        write_json(other.folder / "bodies" / f"{name}.json", {"name": name, "loss": loss})
+        write_metadata(other.folder / "bodies" / f"{name}.json", name=name, loss=loss)
     mine = store.folder / "bodies" / "nano-dyck-0.json"
-    write_json(mine, {"loss": 4.0})
+    write_metadata(mine, loss=4.0)
+    before = mine.read_bytes()
     assert store.merge(other.folder) == (1, 1)
-    assert json.loads(mine.read_text()) == {"loss": 4.0}  # what is here stays
+    assert mine.read_bytes() == before  # what is here stays
     assert (store.folder / "bodies" / "nano-uniform-0.json").exists()
 
 
-def test_damaged_metadata_stops_a_merge_before_it_begins(store: Store, other: Store) -> None:
-    other.write(made())
-    write_json(other.folder / "bodies" / "a.json", {"loss": 1.0})
-    (other.folder / "bodies" / "b.json").write_text("{")
-    check_said(refusal(lambda: store.merge(other.folder)), ["b.json is not valid JSON"])
+def tree(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+FOREIGN = ("composer.json", "dataset.json", "config.json", "deadbeef.json", "a b.json")
+
+
+def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(
+    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wrong files beside records, and damaged ones among them, stay as they are."""
+    for seed in range(3):
+        other.write(made(seed), b"parameters")
+    other.path(made(0).key).write_bytes(DAMAGED["truncated"])
+    other.parameters_path(made(1).key).write_bytes(b"others")
+    for name in FOREIGN:
+        (other.folder / name).write_text("{}")
+    other.path("0" * 16).mkdir()
+    write_metadata(other.folder / "bodies" / "whole.json", valid_loss=1.0)
+    (other.folder / "bodies" / "cut.json").write_text("{")
+    write_json(other.folder / "bodies" / "edited.json", {"valid_loss": 1.0, "digest": "0" * 64})
+    write_metadata(other.folder / "bodies" / "short.json", unigram_entropy=2.0, weight_scale=0.1)
+    (other.folder / "bodies" / "no name.json").write_text("{}")
+    before = tree(other.folder)
+    with pytest.warns(UserWarning, match="could not be taken") as caught:
+        assert store.merge(other.folder) == (3, 0)
+    assert tree(other.folder) == before
+    (said,) = (str(it.message) for it in caught)
+    named = re.findall(r"[\w/]+\.\w+(?= is damaged)", said)
+    assert said.startswith("6 files of")
+    assert len(named) == 5
+    assert "and 1 more" in said
+    assert not [name for name in FOREIGN if name in said]
+    assert store.keys() == {made(1).key, made(2).key}
+    assert [path.name for path in (store.folder / "bodies").iterdir()] == ["whole.json"]
+
+
+def test_where_nothing_can_be_taken_the_sentence_names_why(store: Store, other: Store) -> None:
+    other.folder.mkdir()
+    other.path(made().key).write_bytes(DAMAGED["accuracy in percent"])
+    wanted = ["no records", f"{made().key}.json is damaged", "test_accuracy 7.5"]
+    check_said(refusal(lambda: store.merge(other.folder)), wanted)
     assert not store.folder.exists()
+
+
+@damages
+def test_nothing_that_no_run_can_give_is_merged(store: Store, other: Store, how: str) -> None:
+    other.write(made(2))
+    other.path(made().key).write_bytes(DAMAGED[how])
+    with pytest.warns(UserWarning, match=f"{made().key}.json is damaged"):
+        assert store.merge(other.folder) == (1, 0)
+    assert store.keys() == {made(2).key}
 
 
 @pytest.mark.parametrize("how", ["a digit changed", "parameters"])

@@ -10,7 +10,7 @@ from tiny import spec, task_of
 from torch import Tensor
 
 from fpt import config
-from fpt.config import LONG_TEST_ITEMS, make_spec
+from fpt.config import make_spec
 from fpt.records import Store
 from fpt.report import results_table
 from fpt.sections import declared

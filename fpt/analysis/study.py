@@ -27,7 +27,7 @@ from ..tasks import Task, get_task
 from ..tasks.base import FiniteTask
 from ..training import device as devices
 from ..training import sweep
-from ..training.settings import check_settings
+from ..training.settings import SETTINGS, check_list, check_settings, check_spec
 from ..training.train import Job, task_of, train
 from .steps import steps_to
 from .tuning import chosen_rates
@@ -130,17 +130,25 @@ class Study:
 
     def train_anyway(self, **options: Any) -> int:
         """As `train`, whatever the profile says."""
+        for run in self.runs:
+            check_spec(f"{run.arm} on {run.task}", run.spec)
         options |= {"keep": self.keep, "apart": config.sections_of(self.profile)}
         options |= {"titles": {run.key: f"{run.arm} on {run.task}" for run in self.runs}}
         return sweep.run([run.spec for run in self.runs], self.store, **options)
 
     def change(self, arm: str, task: str, **settings: Any) -> Record:
         """Train one run of an arm on a task with other settings (`lr=0.01`, `steps=100`, `seed=5`:
-        the fields of `RunSpec`), and keep nothing of it; returns its record."""
+        the fields of `RunSpec`), and keep nothing of it; returns its record. FptError for settings
+        that params.yaml could not have either."""
         specs = {f"{run.arm} on {run.task}": run.spec for run in reversed(self.runs)}
         check_names("run", [title := f"{arm} on {task}"], sorted(specs))
         check_names("setting", settings, specs[title].to_dict())
+        numbers = {name: value for name, value in settings.items() if name in SETTINGS}
+        settings |= check_settings(title, numbers)
+        if "trainable" in settings:
+            settings["trainable"] = tuple(sorted(check_list(title, settings["trainable"])))
         spec = replace(specs[title], **settings)
+        check_spec(title, spec)
         with TemporaryDirectory() as folder:
             job = Job(Store(Path(folder)), cache=Path(folder), titles={spec.key: title})
             (record,) = train([spec], job)

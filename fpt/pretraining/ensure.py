@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..backbones import BACKBONES, backbone
-from ..backbones.weights import digest, files, local_folder
-from ..files import DATA, FptError, write_json
+from ..backbones.weights import check_identity, digest, files, local_folder
+from ..files import DATA, SHIPPED, FptError, write_json
 from . import on_corpus, on_task
 from .corpora import NAMES, parse
 from .on_corpus import Pretraining
@@ -54,6 +54,22 @@ def plan_of(identity: str) -> Plan:
         f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED with "
         f"a backbone and a corpus or task ({names}), such as nano-english-0."
     )
+
+
+def check_name(weights: str) -> None:
+    """FptError unless `weights` may be an identity of weights. Those of a folder need not be here,
+    since records name them too; but a name that begins with a backbone has to be a plan."""
+    check_identity(weights)
+    if weights.startswith("folder:") and not re.search("@[0-9a-f]{16}$", weights):
+        raise FptError(
+            f"The weights {weights!r} do not say which content the folder has: give "
+            "folder:NAME@DIGEST, or the name alone of a folder of backbones."
+        )
+    if not weights[-1].isalnum():
+        raise FptError(f"The weights {weights!r} must end in a letter or a digit.")
+    planned = any(weights.startswith(f"{name}-") for name in BACKBONES)
+    if planned and not any((folder / weights).is_dir() for folder in (SHIPPED, local_folder())):
+        plan_of(weights)
 
 
 def pretrain(plan: Plan, out: Path, *, budget: float = math.inf, compiled: bool = False) -> bool:

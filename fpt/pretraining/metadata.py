@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ..backbones.weights import file_digest, find, local_folder
 from ..files import NAME, FptError, read_json, write_atomic, write_json
-from ..records import digest
+from ..records import digest, parse_metadata
 
 log = logging.getLogger("fpt")
 CHECKPOINT = "checkpoint.safetensors"
@@ -112,10 +112,10 @@ def read(records: Path, weights: str) -> dict[str, Any]:
     if not path.exists():
         there = beside(weights)
         return read_json(there) if there is not None else {}
-    found = read_json(path)
-    if found.get("digest") != digest(found):
+    try:
+        return parse_metadata(path.read_bytes())
+    except ValueError as error:
         raise FptError(
-            f"{path} is not what was written when {weights} was pretrained (its digest does not "
-            "fit); restore it, or remove it if the weights are here."
-        )
-    return found
+            f"{path} is not what was written when {weights} was pretrained ({error}); restore it, "
+            "or remove it if the weights are here."
+        ) from error

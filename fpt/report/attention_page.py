@@ -2,7 +2,6 @@
 example, layer and head, and see them before and after training. The page needs no network."""
 
 import base64
-import json
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -15,6 +14,7 @@ from ..files import REPORTS, FptError, write_atomic
 from ..sections.arms import label
 from ..tasks import Batch
 from ..training.model import Model, assemble, trained_model
+from .escape import in_html, in_script
 
 EXAMPLES = 6
 BYTES = 1 << 19  # of the maps of one run, at most, unless one example has more
@@ -36,8 +36,9 @@ def write(profile: str) -> Path:
         )
     shown = [_shown(study, task, arm, record) for (task, arm), record in kept.items()]
     page = Template(Path(__file__).with_name("attention.html").read_text(encoding="utf-8"))
+    text = page.substitute(profile=in_html(profile), data=in_script(shown))
     path = REPORTS / profile / "attention.html"
-    write_atomic(path, page.substitute(profile=profile, data=json.dumps(shown)).encode())
+    write_atomic(path, text.encode())
     return path
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..analysis.claims import LAB, Finding, findings
 from ..analysis.summary import INTERVALS
-from ..files import REPORTS, ROOT, read_yaml
+from ..files import REPORTS, ROOT, read_yaml, write_atomic
 
 BEGIN = "<!-- findings: made by python -m fpt.report.findings -->"
 END = "<!-- end of findings -->"
@@ -69,7 +69,7 @@ def main() -> None:
     path = ROOT / "README.md"
     first = islice(pictures(REPORTS / LAB, FIGURES, f"reports/{LAB}/"), 1)
     made = "\n\n".join([*in_words(findings("primary")), *first])
-    path.write_text(in_readme(path.read_text(encoding="utf-8"), made), encoding="utf-8")
+    write_atomic(path, in_readme(path.read_text(encoding="utf-8"), made).encode())
 
 
 if __name__ == "__main__":

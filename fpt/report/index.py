@@ -8,10 +8,11 @@ from ..analysis import claims
 from ..analysis.claims import LAB
 from ..analysis.study import Study, section
 from ..analysis.summary import summary
-from ..files import REPORTS, notebooks, read_json
+from ..files import REPORTS, notebooks, read_json, write_atomic
 from ..sections import NAMES
 from ..sections.arms import label
 from . import findings
+from .escape import in_markdown
 from .page import html_page, markdown
 from .show import differences_in_words
 from .table import NONE, si
@@ -19,15 +20,14 @@ from .table import NONE, si
 
 def index(profile: str) -> None:
     """Write reports/<profile>/README.md, index.html and appendix.html."""
-    folder = REPORTS / profile
-    folder.mkdir(parents=True, exist_ok=True)
     studies = [section(name, profile) for name in NAMES]
     text = "\n\n".join(paragraphs(profile, studies)) + "\n"
-    (folder / "README.md").write_text(text, encoding="utf-8")
     appendix = "\n\n".join(appendix_paragraphs(studies)) + "\n"
+    files = {"README.md": text}
     for name, content in (("index", text), ("appendix", appendix)):
-        page = html_page(markdown(content), f"fpt: {profile}, {name}")
-        (folder / f"{name}.html").write_text(page, encoding="utf-8")
+        files[f"{name}.html"] = html_page(markdown(content), f"fpt: {profile}, {name}")
+    for name, content in files.items():  # once all are made
+        write_atomic(REPORTS / profile / name, content.encode())
 
 
 def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
@@ -74,7 +74,7 @@ def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
 def coverage(study: Study) -> str:
     """A sentence: runs, devices, time, FLOPs and weights of a study."""
     tally, records = study.tally(), study.records().values()
-    devices = ", ".join(f"{name} ({count})" for name, count in tally["devices"].items())
+    devices = ", ".join(f"{in_markdown(it)} ({count})" for it, count in tally["devices"].items())
     spent = [it.cost["process_seconds"] for it in records if "process_seconds" in it.cost]
     hours = f"{si(sum(spent) / 3600)} processor hours, " if len(spent) == len(records) else ""
     flops = si(sum(it.cost["flops"] for it in records))
@@ -82,8 +82,8 @@ def coverage(study: Study) -> str:
     return (
         f"{tally['present']} of {tally['expected']} runs are recorded"
         + (f" on {devices}: {hours}{flops}FLOPs" if records else "")
-        + (f". Weights: {', '.join(study.weights)}" if study.weights else "")
-        + (f". Notes: {'; '.join(notes)}" if notes else "")
+        + (f". Weights: {in_markdown(', '.join(study.weights))}" if study.weights else "")
+        + (f". Notes: {in_markdown('; '.join(notes))}" if notes else "")
         + "."
     )
 
@@ -99,9 +99,8 @@ def protocol(study: Study) -> str:
     for (arm, task), runs in study.frame().groupby(["arm", "task"], sort=False):
         spec = next(run.spec for run in study.runs if (run.arm, run.task) == (arm, task))
         rates = ", ".join(f"{lr:g}" for lr in sorted(set(runs["lr"])))
-        end, title = last.get((arm, task), NONE), study.title(str(task))
-        rows.append(
-            f"| {label(str(arm))} | {title} | {spec.backbone} | {spec.init} | {rates} "
-            f"| {spec.batch} | {spec.steps:,} | {runs['seed'].nunique()} | {end} |"
-        )
+        seeds, end = runs["seed"].nunique(), last.get((arm, task), NONE)
+        cells = [label(str(arm)), study.title(str(task)), spec.backbone, spec.init, rates]
+        cells += [str(spec.batch), f"{spec.steps:,}", str(seeds), end]
+        rows.append(f"| {' | '.join(map(in_markdown, cells))} |")
     return "\n".join(rows)

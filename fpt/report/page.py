@@ -1,10 +1,11 @@
 """A rendered notebook as a page: the conclusion first, code folded, nothing fetched."""
 
-import html
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from .escape import in_html
 
 RENDERS = "FPT_RENDERS"  # in the environment of a kernel that `fpt render` started
 TOP = '<p class="note"><a href="#result">shown at the top of the page</a></p>'
@@ -21,7 +22,7 @@ def html_page(body: str, title: str) -> str:
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{html.escape(title)}</title>\n<style>\n{STYLE.read_text()}{colours}</style>\n</head>\n"
+        f"<title>{in_html(title)}</title>\n<style>\n{STYLE.read_text()}{colours}</style>\n</head>\n"
         f"<body>\n{body}\n</body>\n</html>\n"
     )
 
@@ -36,7 +37,7 @@ def notebook_page(content: Any, links: Mapping[str, str]) -> str:
     found = "".join(_outputs(cell) for cell in rest if "result" in _tags(cell))
     body = "".join(_cell(cell) for cell in rest)
     parts = re.findall(r'<h2 id="([^"]+)">(.*?)</h2>', body)
-    menu = " ".join(f'<a href="{html.escape(to)}">{text}</a>' for text, to in links.items())
+    menu = " ".join(f'<a href="{in_html(to)}">{in_html(text)}</a>' for text, to in links.items())
     contents = " ".join(f'<a href="#{name}">{text}</a>' for name, text in parts)
     return html_page(
         f"<nav>{menu}</nav>\n{markdown(first.source)}\n"
@@ -85,12 +86,12 @@ def _outputs(cell: Any) -> str:
 
 def _output(output: Any) -> str:
     if output.output_type == "error":
-        return f"<pre>{html.escape(f'{output.ename}: {output.evalue}')}</pre>\n"
+        return f"<pre>{in_html(f'{output.ename}: {output.evalue}')}</pre>\n"
     if output.output_type == "stream":
-        return f"<pre>{html.escape(output.text)}</pre>\n"
+        return f"<pre>{in_html(output.text)}</pre>\n"
     data = output.data
     if "text/html" in data:
         return f"{data['text/html']}\n"
     if "text/markdown" in data:
         return markdown(data["text/markdown"])
-    return f"<pre>{html.escape(data.get('text/plain', ''))}</pre>\n"
+    return f"<pre>{in_html(data.get('text/plain', ''))}</pre>\n"

@@ -5,7 +5,6 @@ shows the same and leaves the report as it is.
 """
 
 import base64
-import html
 import io
 import os
 import re
@@ -22,6 +21,7 @@ from ..analysis.summary import INTERVALS
 from ..files import write_atomic
 from ..sections.arms import label
 from ..sections.comparison import Pair
+from .escape import in_html, in_markdown
 from .page import RENDERS
 from .style import styled
 from .table import Table
@@ -43,7 +43,7 @@ class Picture:
 
     def _repr_html_(self) -> str:
         data = base64.b64encode(self.png).decode()
-        image = f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}">'
+        image = f'<img src="data:image/png;base64,{data}" alt="{in_html(self.alt)}">'
         return f'<div class="figure">{image}</div>'
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ def conclude(study: Study) -> Text:
         lines, named = [], study.declared.claims
         for it in (it for kind in KINDS for it in findings(kind) if it.claim.name in named):
             if it.is_judged or it.claim.withdrawn:
-                said = f"{it.effect_text}, {it.n_text}" if it.is_judged else it.reason
+                said = f"{it.effect_text}, {it.n_text}" if it.is_judged else in_markdown(it.reason)
                 lines.append(f"- **{it.label.capitalize()}**: {it.claim.statement} ({said})")
         if lines:
             return Text("\n".join([*lines, "", INTERVALS]))
@@ -114,7 +114,12 @@ def differences_in_words(study: Study) -> list[str]:
     for pair, unit, tasks, effect in pooled_differences(study):
         values = np.array([effect.estimate, effect.low, effect.high])
         text = FORMS[unit].format(*(np.exp(values) if unit == "steps" else values))
-        said.setdefault(pair, []).append(f"{text} on {', '.join(map(study.title, tasks))}")
-    found = [f"- {label(a)} against {label(b)}: {' and '.join(it)}." for (a, b), it in said.items()]
+        said.setdefault(pair, []).append(
+            f"{text} on {in_markdown(', '.join(map(study.title, tasks)))}"
+        )
+    found = [
+        f"- {in_markdown(label(a))} against {in_markdown(label(b))}: {' and '.join(it)}."
+        for (a, b), it in said.items()
+    ]
     found = [re.sub(r" \[\+?nan, \+?nan\]", "", line) for line in found[:MOST_SENTENCES]]
     return [*found, "", INTERVALS] if found else []

@@ -1,6 +1,5 @@
 """Tables: what is shown, the numbers behind it, and one caption."""
 
-import html
 import math
 import re
 import shutil
@@ -17,6 +16,7 @@ from ..analysis.summary import INTERVALS, baselines, differences, summary
 from ..paper import reader as paper
 from ..sections.arms import label
 from ..sections.comparison import Comparison
+from .escape import in_html, in_markdown, prose_in_html, prose_in_markdown
 
 NONE, TAUGHT, UNLEARNED = "–", "†", "‡"
 
@@ -40,20 +40,21 @@ class Table:
         head = ["", *map(str, self.shown.columns)]
         rows = [[str(name), *map(str, row)] for name, row in self._rows()]
         lines = [head, ["---", *["---:"] * len(self.shown.columns)], *rows]
-        body = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in lines]
-        below = [self.caption, "", self.notes] if self.notes else [self.caption]
-        return "\n".join([f"**{self.title}**", "", *body, "", *below]).rstrip() + "\n"
+        body = ["| " + " | ".join(map(in_markdown, row)) + " |" for row in lines]
+        title, caption, notes = map(prose_in_markdown, (self.title, self.caption, self.notes))
+        below = [caption, "", notes] if notes else [caption]
+        return "\n".join([f"**{title}**", "", *body, "", *below]).rstrip() + "\n"
 
     def _repr_html_(self) -> str:
         """Plain HTML, the same on every call (a pandas Styler would draw random ids)."""
 
         def row(cells: Iterable[object], tag: str) -> str:
-            first, *rest = (html.escape(str(cell)) for cell in cells)
+            first, *rest = map(in_html, cells)
             texts = "".join(f"<{tag}>{cell}</{tag}>" for cell in rest)
             return f'<tr><th scope="row">{first}</th>{texts}</tr>'
 
         body = "\n".join(row([name, *values], "td") for name, values in self._rows())
-        title, caption, notes = (_marked(it) for it in (self.title, self.caption, self.notes))
+        title, caption, notes = map(prose_in_html, (self.title, self.caption, self.notes))
         return (
             '<div class="table"><table class="numbers">\n'
             f"<caption><span>{title}</span></caption>\n<thead>"
@@ -70,11 +71,6 @@ class Table:
         width = shutil.get_terminal_size((1000, 24)).columns  # a file or a pipe is not wrapped
         below = textwrap.fill(self.caption, width)
         return f"{self.title}\n{self.shown.to_string(line_width=width)}\n{below}"
-
-
-def _marked(text: str) -> str:
-    """Text as HTML, with `code` between backticks."""
-    return re.sub("`([^`]+)`", r"<code>\1</code>", html.escape(text))
 
 
 def main_table(study: Study) -> Table:

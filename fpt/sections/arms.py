@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from ..files import FptError, check_free, import_modules, read_yaml
+from ..training.settings import check_choices
 
 FROZEN = ("input", "layernorm", "output", "positions")  # what the paper trains around the backbone
 INSIDE = ("attention", "feedforward", "last-attention")  # groups of the backbone itself
@@ -73,8 +74,9 @@ SOURCES = {"language", *CORPORA, *(source for _, source in KINDS.values() if sou
 
 def register_arm(own: Arm) -> None:
     """Make an arm of yours known by its name; for a module that `params.yaml` names under
-    `modules`. FptError if the name is taken."""
+    `modules`. FptError if the name is taken, or if no run can be what the arm says."""
     check_free("arm", own.name, NAMED)
+    check_choices(f"arm {own.name!r}", vars(own))
     NAMED[own.name] = own
 
 

@@ -1,5 +1,6 @@
-"""What params.yaml may say. Each check raises an FptError that names the place `where` and what is
-allowed there."""
+"""What a run may be, wherever its settings come from: params.yaml, `--set`, a reader's own arm, or
+`Study.change`. Each check raises an FptError that names the place `where` and what is allowed.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -7,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ..backbones import BACKBONES, backbone
+from ..backbones.initialisations import INITS
+from ..backbones.weights import check_identity
 from ..files import FptError, check_names
+from ..spec import PROBE, RunSpec, probe_of
+from ..tasks import Task, get_task
+from .model import INPUT_INITS, ORDERS, check_length
 
 Allowed = tuple[type, float, float]  # type and range of a value, both ends included
 
@@ -26,7 +33,16 @@ SETTINGS: Mapping[str, Allowed] = {
 }
 # What of a set is evaluated is the same for all arms, so no arm and no block says it.
 OF_ARMS = tuple(name for name in SETTINGS if name not in ("eval_items", "test_items"))
+LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
+LONG_TEST_ITEMS = 2000  # test examples of such a task at most
 SEED, FLAG = (int, 0, 2**63 - 1), (bool, False, True)
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "init": tuple(INITS),
+    "input_init": INPUT_INITS,
+    "procedure": ("sgd", "probe"),
+    "order": ORDERS,
+}
+GROUPS = sorted({group for known in BACKBONES.values() for group in known.trainable})
 MOST_SEEDS = (int, 1, 1000)
 EXPECTED = {
     float: "a number such as 0.001 or 1.0e-3, from {} to {}",
@@ -78,6 +94,19 @@ def check_settings(
     }
 
 
+def check_arm(where: str, given: Any, tasks: Iterable[str]) -> dict[str, Any]:
+    """Settings of an arm, whose `lr` may be given by task."""
+    rates = check_mapping(where, given).get("lr")
+    if not isinstance(rates, Mapping):
+        return check_settings(where, given, names=OF_ARMS)
+    if not rates:
+        raise FptError(f"{where}.lr: expected a rate, or rates by task, found {{}}.")
+    check_names(f"{where}.lr", rates, tasks)
+    others = {name: it for name, it in given.items() if name != "lr"}
+    by_task = {it: check_value(f"{where}.lr.{it}", lr, SETTINGS["lr"]) for it, lr in rates.items()}
+    return {**check_settings(where, others, names=OF_ARMS), "lr": by_task}
+
+
 def check_list(where: str, given: Any, names: Iterable[str] | None = None) -> list[Any]:
     """The values of a list, each different, and one of `names` unless these are None."""
     if not isinstance(given, list | tuple) or not given:
@@ -87,6 +116,84 @@ def check_list(where: str, given: Any, names: Iterable[str] | None = None) -> li
     if twice := [value for value in given if given.count(value) > 1]:
         raise FptError(f"{where}: {twice[0]!r} stands twice; name it once.")
     return list(given)
+
+
+def check_choices(where: str, given: Mapping[str, Any]) -> None:
+    """The names in `given` that a run or an arm chooses among: its initialisations, its procedure,
+    the order of its tokens, and the groups that it trains (None: all)."""
+    for name, allowed in CHOICES.items():
+        check_names(f"{where}.{name}", [given[name]], allowed)
+    if given["trainable"] is not None:
+        check_list(f"{where}.trainable", given["trainable"], GROUPS)
+
+
+def check_spec(where: str, spec: RunSpec) -> None:
+    """A run before it is trained: each of its settings, and what they mean together."""
+    for name, allowed in {**SETTINGS, "seed": SEED}.items():
+        check_value(f"{where}.{name}", getattr(spec, name), allowed)
+    check_choices(where, vars(spec))
+    for name in ("data", "backbone", "weights"):
+        if not isinstance(getattr(spec, name), str) and (name, spec.weights) != ("weights", None):
+            raise FptError(f"{where}.{name}: expected a name, found {getattr(spec, name)!r}.")
+    with placed(where):
+        task, architecture = _task(spec), backbone(spec.backbone)
+        check_names(f"trainable group of {spec.backbone}", spec.trainable, architecture.trainable)
+        check_length(architecture, task)
+        _check_weights(spec)
+        _check_evaluations(spec, task)
+        if spec.procedure == "probe" and spec != probe_of(spec):
+            fixed = {name for name, value in PROBE.items() if getattr(spec, name) != value}
+            raise FptError(f"a probe fixes {', '.join(sorted(fixed))}; change none of them.")
+
+
+def _task(spec: RunSpec) -> Task:
+    try:
+        name, options = spec.task, spec.options
+    except (ValueError, TypeError, KeyError) as error:
+        raise FptError(
+            f"data: expected the identity of a task as JSON, found {spec.data!r}."
+        ) from error
+    return get_task(name, **options)
+
+
+def _check_weights(spec: RunSpec) -> None:
+    if INITS[spec.init].reads_weights == (spec.weights is None):
+        reads = "needs" if spec.weights is None else "reads no"
+        raise FptError(f"the initialisation {spec.init!r} {reads} weights, found {spec.weights!r}.")
+    if spec.weights is not None:
+        check_identity(spec.weights)
+
+
+def _check_evaluations(spec: RunSpec, task: Task) -> None:
+    if spec.eval_every > spec.steps:
+        raise FptError(
+            f"eval_every is {spec.eval_every:,}, above the {spec.steps:,} steps, so that nothing "
+            "would be seen of the training; give the number of steps at most."
+        )
+    check_items(task, vars(spec))
+
+
+def check_items(task: Task, settings: Mapping[str, Any]) -> None:
+    """FptError if `settings` evaluate more examples than the task's sets have."""
+    for name, split in (("eval_items", "valid"), ("test_items", "test")):
+        items, size = settings.get(name, 0), task.sizes[split]
+        if items > size:
+            raise FptError(
+                f"{name} is {items:,}, and the set has {size:,} examples; give that at most, or 0 "
+                "for all of them."
+            )
+
+
+def evaluated(task: Task, settings: Mapping[str, Any]) -> dict[str, int]:
+    """How many examples of each set a run is evaluated on, 0 for all. A number in `defaults` is for
+    sets of all sizes, so it is a bound."""
+    valid, test = task.sizes["valid"], task.sizes["test"]
+    most = LONG_TEST_ITEMS if task.length >= LONG else test
+    items = min(settings["test_items"] or test, most)
+    return {
+        "eval_items": settings["eval_items"] if settings["eval_items"] <= valid else 0,
+        "test_items": items if items < test else 0,
+    }
 
 
 def check_roles(
