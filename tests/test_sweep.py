@@ -66,6 +66,8 @@ def test_a_backbone_that_is_trained_is_one_runs() -> None:
         {"steps": 13},
         {"eval_every": 4},
         {"eval_items": 4},
+        {"test_items": 4},
+        {"order": "shuffled"},
         {"dropout": 0.0},
         {"augment": True},
     ],
