@@ -154,6 +154,15 @@ def test_a_folder_goes_by_its_name_and_never_by_its_path(
     check_said(refusal(lambda: assemble([run], task_of(run), CPU)), ["'positions'"])
 
 
+def test_a_folder_is_another_one_with_another_configuration(put: Any) -> None:
+    """Of the same weights: a layer norm that divides by something else, for example."""
+    folder = Path(put("gpt2")[1])
+    before = backbone(str(folder)).name
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(content | {"layer_norm_epsilon": 0.1}))
+    assert backbone(str(folder)).name != before
+
+
 @pytest.mark.parametrize("kind", ["qwen3", "bert"])
 def test_an_estimator_takes_a_folder(kind: str, put: Any, tmp_path: Path) -> None:
     """And finds it again in another process, if it has the same content."""

@@ -279,6 +279,17 @@ def test_a_killed_run_loses_no_more_than_the_time_between_two_checkpoints(
     assert clock[0] == 3
 
 
+def test_a_run_that_was_left_to_another_process_joins_its_pack_again(
+    store: Store, whole: list[Record]
+) -> None:
+    """It has no part in the checkpoint of the others, so the pack begins anew with it."""
+    with Job(store).lock(PACK[1].key):
+        assert trained(PACK, store, deadline=0.0) == []
+    with pytest.warns(UserWarning, match="of other runs"):
+        records = trained(PACK, store)
+    same(records, whole)
+
+
 def damaged(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
@@ -326,6 +337,7 @@ def test_what_a_record_says(store: Store) -> None:
         assert record.cost["flops"] == 4 * matrices * record.cost["tokens"]
         assert record.cost["seconds"] > 0
         assert record.cost["process_seconds"] > 0
+        assert 10**8 < record.cost["peak_bytes"] < 10**11  # torch alone takes as much as the first
         assert record.environment["kind"] == "cpu"
         assert record.environment["precision"] == "fp32"
         assert len(record.environment["weights_digest"]) == 64

@@ -160,6 +160,11 @@ def test_loss_falls_and_the_backbone_is_the_one_that_was_trained(
     assert record["tokens"] == 4096
     assert record["positions_seen"] == spec.positions
     assert not (out / "checkpoint.safetensors").exists()
+    # Bits of the whole held-out text over its bytes.
+    (held_out,) = split(text_named("javascript"))[1]
+    tokens = len(text_stream("javascript", 4096).valid)
+    bits = tokens * record["valid_loss"] / np.log(2)
+    assert record["bits_per_byte"] == pytest.approx(bits / len(held_out.encode()))
 
     state, ours = read_back(spec, out)
     matrices = [it.flatten() for name, it in state.items() if it.ndim == 2 and name != "positions"]
@@ -300,6 +305,10 @@ def test_a_loss_below_the_entropy_is_an_error_somewhere() -> None:
     losses = np.array([4.0, 4.1] * 10)
     assert not on_corpus.below_entropy(4.05, losses)
     assert on_corpus.below_entropy(4.2, losses)
+    # Four standard errors of the mean are 0.046; of fewer than ten batches nothing is said.
+    assert not on_corpus.below_entropy(4.05 + 0.045, losses)
+    assert on_corpus.below_entropy(4.05 + 0.047, losses)
+    assert not on_corpus.below_entropy(9.0, losses[:9])
 
 
 @pytest.mark.parametrize("spec", [TINY, TINY_LSTM], ids=lambda spec: spec.name)

@@ -140,6 +140,19 @@ def test_probe_finds_what_the_features_hold(init: str) -> None:
     assert again.curve == found.curve
 
 
+def test_the_penalty_is_chosen_on_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty training examples, which the weakest penalty fits best."""
+    monkeypatch.setattr("fpt.training.probe.PENALTIES", (0.1, 1e-2, 1e-3))
+    run = probe_of(pretrained(task="digits", options={"train": 60}))
+    found = probe(run, task_of(run), CPU)
+    valid, train = (
+        [point[name] for point in found.curve] for name in ("valid_accuracy", "train_accuracy")
+    )
+    assert train == sorted(train)
+    assert found.metrics["valid_accuracy"] == max(valid) > valid[-1]
+    assert found.metrics["train_accuracy"] == train[valid.index(max(valid))] < train[-1]
+
+
 def test_the_chosen_head_is_the_one_that_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a hopeless last penalty the test score is that of the first."""
     run = probe_of(pretrained(task="digits", options={}))

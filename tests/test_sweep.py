@@ -60,6 +60,7 @@ def test_a_backbone_that_is_trained_is_one_runs() -> None:
     [
         {"backbone": "nano"},
         {"init": "random"},
+        {"init": "random-layernorm"},
         {"weights": "other"},
         {"options": {"n": 3}},
         {"batch": 9},
