@@ -166,6 +166,19 @@ def test_a_diverging_run_leaves_no_weights(folder: Path, monkeypatch: pytest.Mon
     assert not (folder / plan.name / "model.safetensors").exists()
 
 
+@pytest.mark.parametrize(("task", "augmented"), [("cifar10", True), ("bit-memory", False)])
+def test_the_run_behind_a_plan_trains_the_whole_network_as_the_paper_does(
+    task: str, augmented: bool
+) -> None:
+    plan = TaskPretraining(task, "nano", 20_000, seed=3, dropout=0.2)
+    run = on_task.spec_of(plan, get_task(task))
+    assert run.augment is augmented
+    assert {*run.trainable} == {*backbone("nano").groups}
+    assert (run.init, run.weights, run.seed, run.dropout) == ("random", None, 3, 0.2)
+    tokens = run.steps * run.batch * get_task(task).length
+    assert plan.tokens <= tokens < plan.tokens + run.batch * get_task(task).length
+
+
 def test_its_metadata(folder: Path) -> None:
     plan = PLANS[0]
     assert pretrain(plan, folder / plan.name)
