@@ -66,6 +66,9 @@ def test_a_kept_model_is_the_one_that_was_tested(store: Store) -> None:
         assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
         assert "output.weight" in tensors
         assert ("input.weight" in tensors) == ("input" in record.spec.trainable)
+        # The names of files that were kept earlier.
+        norms = "layernorm" in record.spec.trainable
+        assert ("body.gpt2.ln_f.weight" in tensors) == norms
         found = scores(trained_model(record, store), record.spec)
         expected = [record.metrics[f"test_{name}"] for name in ("accuracy", "loss")]
         assert found == pytest.approx(tuple(expected), rel=1e-5)

@@ -257,8 +257,9 @@ def test_parameters_that_get_a_gradient_as_in_the_released_code(
             {"backbone": "lstm-tiny", "trainable": ("last-attention",)},
             "trainable group of lstm-tiny: 'last-attention'",
         ),
+        ({"input_init": "ones"}, "initialisation of the input net: 'ones' is not known"),
     ],
-    ids=["too long", "unknown group", "no positions", "no attention"],
+    ids=["too long", "unknown group", "no positions", "no attention", "unknown values"],
 )
 def test_what_fits_no_backbone(changes: dict[str, Any], said: str, tiny) -> None:
     run = spec(**changes)

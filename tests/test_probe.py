@@ -1,5 +1,6 @@
 """The probe: features are the model's, the fit is the optimum, the record is like the others."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,7 +124,10 @@ def test_a_probe_of_one_backbone_is_one_run() -> None:
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 def test_probe_finds_what_the_features_hold(init: str) -> None:
     run = probe_of(pretrained(task="digits", options={}, init=init))
+    began, began_process = time.perf_counter(), time.process_time()
     found = probe(run, task_of(run), CPU)
+    assert 0 < found.seconds <= time.perf_counter() - began
+    assert 0 < found.process_seconds <= time.process_time() - began_process
     assert [point["penalty"] for point in found.curve] == [0.1, 1e-3]
     assert found.curve[0]["train_loss"] > found.curve[1]["train_loss"]
     best = max(found.curve, key=lambda p: (p["valid_accuracy"], -p["valid_loss"]))
