@@ -550,6 +550,16 @@ def test_without_a_transformer_the_last_token_or_the_mean_so_far_is_left() -> No
         torch.testing.assert_close(found[:, place], x[:, : place + 1].mean(1), **CLOSE)
 
 
+def test_fixed_attention_starts_with_queries_and_keys_of_unit_size() -> None:
+    made = build(CONTROLS["fixed"]).to_empty(device="cpu")
+    with torch.no_grad():
+        FAMILIES["gpt2-unfused"].init_(made, torch.Generator().manual_seed(0))
+    for layer in made.layers:
+        for table in (layer.attention.query, layer.attention.key):
+            assert table.std().item() == pytest.approx(1, rel=0.1)
+        assert layer.attention.value.weight.std().item() == pytest.approx(0.02, rel=0.2)
+
+
 @torch.no_grad()
 def test_fixed_attention_by_hand() -> None:
     """One head of width 2 over 3 tokens: weights from the table of positions, values from the

@@ -70,6 +70,22 @@ def test_the_first_use_is_locked_and_the_next_ones_are_compared(put: Put) -> Non
     check_said(said, [f"{FILE} of o/r at {FIRST[:12]}", *digests, "fetch it again", str(path)])
 
 
+def test_what_another_process_locked_meanwhile_counts(
+    put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(b"ours", FIRST)
+    theirs = {"commit": FIRST, "sha256": {FILE: sha256(b"theirs").hexdigest()}}
+    downloaded = hub._downloaded
+
+    def slow(*asked: str) -> Path:
+        hub.write_json(hub.lock_path(), {"datasets/o/r@locked": theirs})
+        return downloaded(*asked)
+
+    monkeypatch.setattr(hub, "_downloaded", slow)
+    check_said(refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset")), [str(path)])
+    assert locked() == {"datasets/o/r@locked": theirs}
+
+
 def test_other_files_are_asked_for_at_the_commit_of_the_first(put: Put) -> None:
     put(b"a", FIRST, file="a")
     late = put(b"b", FIRST, file="b")

@@ -190,8 +190,19 @@ def read_back(spec: Backbone, out: Path) -> tuple[dict[str, torch.Tensor], torch
 
 
 @every_backbone
-def test_interrupted_equals_uninterrupted(spec: Backbone, text: Path) -> None:
+def test_interrupted_equals_uninterrupted(
+    spec: Backbone, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its time too, by a clock of which each step takes a second."""
     plan = replace(PLAN, backbone=spec.name)
+    clock, step = [0.0], on_corpus.Training.train_step
+
+    def timed(self: on_corpus.Training) -> None:
+        clock[0] += 1
+        step(self)
+
+    monkeypatch.setattr(on_corpus.Training, "train_step", timed)
+    monkeypatch.setattr(on_corpus.time, "monotonic", lambda: clock[0])
     assert pretrain(plan, text / "whole")
     calls = 0
     while not pretrain(plan, text / "parts", budget=0.0):
@@ -200,7 +211,9 @@ def test_interrupted_equals_uninterrupted(spec: Backbone, text: Path) -> None:
     assert calls == plan.steps - 1
     whole, parts = (load_file(text / name / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(whole[name], parts[name]) for name in whole | parts)
-    assert record_of(text / "whole")["curve"] == record_of(text / "parts")["curve"]
+    records = [record_of(text / name) for name in ("whole", "parts")]
+    assert records[0]["curve"] == records[1]["curve"]
+    assert records[0]["seconds"] == records[1]["seconds"] == plan.steps
 
 
 def test_a_finished_backbone_is_not_made_again(text: Path) -> None:
@@ -243,6 +256,21 @@ def test_a_checkpoint_of_another_plan_is_not_continued(
     assert pretrain(longer, text / "fresh")
     files = [(text / name / "model.safetensors").read_bytes() for name in ("made", "fresh")]
     assert files[0] == files[1]
+
+
+def test_what_was_begun_or_made_of_another_text_is_made_anew(
+    text: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, out = text / "javascript.txt", text / "made"
+    first = file.read_text()
+    assert not pretrain(PLAN, out, budget=0.0)
+    file.write_text(first.replace("w", "v"))
+    assert not pretrain(PLAN, out, budget=0.0)
+    assert "has another corpus" in caplog.text
+    assert pretrain(PLAN, out)
+    assert pretrain(PLAN, out, budget=0.0)
+    file.write_text(first)
+    assert not pretrain(PLAN, out, budget=0.0)
 
 
 # ------------------------------------------------------------------------------ corpora of any kind

@@ -143,6 +143,16 @@ def test_interrupted_equals_uninterrupted(plan: TaskPretraining, folder: Path) -
     assert not (folder / "parts/checkpoint.safetensors").exists()
 
 
+def test_a_finished_one_is_made_again_if_its_data_are_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, out = PLANS[0], folder / "made"
+    assert pretrain(plan, out)
+    assert pretrain(plan, out, budget=0.0)
+    monkeypatch.setitem(SMALL, "bit-memory", SMALL["bit-memory"] | {"test": 50})
+    assert not pretrain(plan, out, budget=0.0)
+
+
 def test_killed_before_the_weights_were_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
