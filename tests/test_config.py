@@ -219,7 +219,8 @@ def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path: Path) -> 
         smoke__sections__transfer__0__lrs=[0.001, 1],
         smoke__sections__transfer__0__search=[7],
     )
-    runs = expand(load("smoke", path), "transfer")
+    profile = load("smoke", path)
+    runs = expand(profile, "transfer")
     assert len(runs) == 2 * 3 * 2 * 3
     assert [(run.spec.lr, run.spec.seed, run.search) for run in runs[:6]] == [
         (lr, seed, seed == 7) for lr in (0.001, 1.0) for seed in (7, 0, 1)
@@ -232,7 +233,7 @@ def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path: Path) -> 
     }
     assert not any(run.search for run in expand(load("smoke", written(tmp_path)), "transfer"))
     # A rate that is asked for takes the place of the search.
-    changed = expand(load("smoke", path), "transfer", {"lr": 1.0})
+    changed = expand(profile, "transfer", {"lr": 1.0})
     assert {run.spec.key for run in changed} == {*plain.values()}
     assert not any(run.search for run in changed)
 
