@@ -352,6 +352,10 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"smoke__backbones__depth-1": "nano@9"},
         ["smoke.backbones.depth-1: ", "'nano@9'", "nano has 4 layers", "from 1 to 4"],
     ),
+    "no layer": (
+        {"smoke__backbones__depth-1": "nano@0"},
+        ["smoke.backbones.depth-1: ", "'nano@0'", "from 1 to 4"],
+    ),
     "backbone a list": (
         {"smoke__backbones__transformer": ["nano"]},
         ["smoke.backbones.transformer: expected a name", "['nano']"],
