@@ -138,6 +138,20 @@ def test_a_data_set_is_prepared_once_to_the_same_bytes(monkeypatch):
     assert path.read_bytes() == first
 
 
+def test_a_data_set_is_prepared_by_one_process_at_a_time():
+    free = []
+
+    def build():
+        with files.lock(path.with_suffix(".lock"), wait=False) as mine:
+            free.append(mine)
+        return {"a": np.arange(3)}
+
+    dataset = Dataset("locked-v1", {}, build)
+    path = prepared_path(dataset)
+    load(dataset)
+    assert free == [False]
+
+
 @pytest.mark.parametrize("damage", ["truncated", "changed", "empty", "foreign"])
 def test_a_damaged_file_is_moved_aside_and_redone(damage):
     dataset = numbers()
