@@ -371,6 +371,19 @@ def test_one_loss_per_sequence_is_that_of_the_last_token(text: Path) -> None:
             assert found.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
+def test_each_seed_reads_the_corpus_in_an_order_of_its_own(text: Path) -> None:
+    """And begins its sequences at positions of its own."""
+    stream, model = open_stream("dyck-64", 2**16, 2048), build(TINY, 0)
+    batches = []
+    for seed in (0, 0, 1):
+        plan = replace(DYCK, seed=seed)
+        training = on_corpus.Training(plan, model, stream, text / "none", False)
+        batches.append(on_corpus.batch_at(plan, stream.train, 0, training.order))
+    for first, again, other in zip(*batches, strict=True):
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
+
+
 def test_one_loss_per_sequence_is_what_is_learned(short: Path) -> None:
     for name in ("dyck-64", "dyck-64-last"):
         assert pretrain(replace(PLAN, corpus=name), short / name)
