@@ -21,6 +21,7 @@ from fpt import FrozenTransformer
 from fpt.backbones import backbone, build, group_of
 from fpt.backbones.auto import pinned, pins
 from fpt.backbones.generic import facts
+from fpt.backbones.initialisations import initial_state
 from fpt.backbones.weights import FOLDERS, State, read_weights
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
@@ -127,6 +128,18 @@ def test_a_pack_trains_as_each_alone_and_leaves_the_rest(kind: str, init: str, p
             assert norm or torch.equal(value, starts[0][name])  # a random one, from its seed
 
 
+@pytest.mark.parametrize("kind", ["llama", "bert"])
+def test_a_random_one_is_drawn_from_its_seed(kind: str, put: Any) -> None:
+    found = backbone(put(kind)[1])
+    first, again, other = (
+        initial_state(found, build(found), "random", None, seed) for seed in (0, 0, 1)
+    )
+    moved = {name for name, value in first.items() if value.dim() > 1}
+    for name, value in first.items():
+        assert torch.equal(value, again[name])
+        assert torch.equal(value, other[name]) is not (name in moved), name
+
+
 def test_shards_are_read_as_one_file_and_damage_is_said(put: Any) -> None:
     model, folder = put("qwen3")
     whole, state = backbone(folder).name, state_of(folder)
@@ -152,6 +165,16 @@ def test_a_folder_goes_by_its_name_and_never_by_its_path(
     assert by_path.name.startswith("folder:llama@")
     run = run_of("llama", trainable=("input", "positions"))
     check_said(refusal(lambda: assemble([run], task_of(run), CPU)), ["'positions'"])
+
+
+def test_a_folder_is_another_one_with_another_configuration(put: Any) -> None:
+    """Of the same weights: a layer norm that divides by something else, for example."""
+    folder = Path(put("gpt2")[1])
+    before = backbone(str(folder)).name
+    content = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(content | {"layer_norm_epsilon": 0.1}))
+    assert backbone(str(folder)).name != before
+    check_said(refusal(lambda: backbone(before)), [repr(before)])  # it is no longer here
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "bert"])

@@ -417,18 +417,20 @@ def test_backbones_run_in_bfloat16(family: str, masked: bool) -> None:
 
 @torch.no_grad()
 def test_a_longformer_sees_its_window() -> None:
-    """One layer, window 8: token 10 of 21 hears 6 to 14 and nothing else."""
+    """One layer, window 8: token 10 of 21 hears 6 to 14 and nothing else, and the first of 7 the
+    next four."""
     made = build(replace(TINY["longformer"], layers=1)).to_empty(device="cpu").eval()
     random_values(made)
     x = torch.randn(1, 21, 16, generator=torch.Generator().manual_seed(4))
-    before = made(x)[0, 10]
-    heard = []
-    for place in range(21):
-        changed = x.clone()
-        changed[0, place] += 1
-        changed[0, place, ::2] -= 3
-        heard.append(not torch.equal(made(changed)[0, 10], before))
-    assert [place for place, yes in enumerate(heard) if yes] == list(range(6, 15))
+    for length, token, expected in ((21, 10, range(6, 15)), (7, 0, range(5))):
+        heard = []
+        for place in range(length):
+            changed = x[:, :length].clone()
+            changed[0, place] += 1
+            changed[0, place, ::2] -= 3
+            if not torch.allclose(made(changed)[0, token], made(x[:, :length])[0, token]):
+                heard.append(place)
+        assert heard == list(expected)
     mask = torch.arange(21) < torch.tensor([[3]])
     seen = made.visible(x, mask)  # queries far out in the padding still have a key: themselves
     assert seen[0, 0, 20].nonzero().tolist() == [[20]]
@@ -485,3 +487,94 @@ def test_the_plain_transformer_is_pytorchs() -> None:
         expected = theirs(expected, src_key_padding_mask=~mask)
     expected = made.last_norm(expected)
     torch.testing.assert_close(made(x, mask)[mask], expected[mask], **CLOSE)
+
+
+@pytest.mark.parametrize("family", ["vanilla", "linformer"])
+def test_the_encoders_are_initialised_as_in_lra(family: str) -> None:
+    """Matrices uniform within sqrt(6 / (rows + columns)), gains 1, biases 0."""
+    made = build(TINY[family]).to_empty(device="cpu")
+    with torch.no_grad():
+        FAMILIES[family].init_(made, torch.Generator().manual_seed(0))
+    for name, parameter in made.named_parameters():
+        if parameter.dim() == 2:
+            bound = (6 / sum(parameter.shape)) ** 0.5
+            assert 0.9 * bound < parameter.abs().max() <= bound, name
+        else:
+            assert parameter.eq(float(name.endswith("norm.weight"))).all(), name
+
+
+# --------------------------------------------------------------------------- causality, controls
+
+CONTROLS = {
+    "split": Backbone("split-tiny", "gpt2-unfused", 2, 16, 2, 64),
+    "fixed": Backbone("fixed-tiny", "gpt2-unfused", 2, 16, 2, 64, fixed=True),
+    "attention": Backbone("attention-tiny", "gpt2-unfused", 1, 16, 2, 64, feedforward=False),
+    "last-token": Backbone("last-token-tiny", "last-token", 0, 16),
+    "mean-token": Backbone("mean-token-tiny", "mean-token", 0, 16),
+    "gpt2": Backbone("gpt2-tiny", "gpt2", 2, 16, 2, 64),
+    "lstm": Backbone("lstm-tiny", "lstm", 2, 16),
+}
+
+
+def ready(architecture: Backbone) -> nn.Module:
+    """With random values, in evaluation mode."""
+    made = build(architecture).to_empty(device="cpu").eval()
+    random_values(made)
+    return made
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+@torch.no_grad()
+def test_a_causal_backbone_hears_what_came_before_and_nothing_else(name: str) -> None:
+    made = ready(CONTROLS[name])
+    assert CONTROLS[name].causal
+    x = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(5))
+    before = made(x)
+    for place in (0, 4, 8):
+        changed = x.clone()
+        changed[:, place] += torch.linspace(-1, 1, 16)
+        moved = (made(changed) - before).abs().amax((0, 2)) > 1e-5
+        after = [False] * place + [True] * (9 - place)
+        if name == "last-token":
+            after = [other == place for other in range(9)]
+        assert moved.tolist() == after
+    read = torch.tensor([[2, 8], [0, 5]])
+    rows = torch.arange(2)[:, None]
+    torch.testing.assert_close(made(x, None, read), before[rows, read], **CLOSE)
+
+
+@torch.no_grad()
+def test_without_a_transformer_the_last_token_or_the_mean_so_far_is_left() -> None:
+    x = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(6))
+    assert torch.equal(build(CONTROLS["last-token"])(x), x)
+    found = build(CONTROLS["mean-token"])(x)
+    for place in range(5):
+        torch.testing.assert_close(found[:, place], x[:, : place + 1].mean(1), **CLOSE)
+
+
+def test_fixed_attention_starts_with_queries_and_keys_of_unit_size() -> None:
+    made = build(CONTROLS["fixed"]).to_empty(device="cpu")
+    with torch.no_grad():
+        FAMILIES["gpt2-unfused"].init_(made, torch.Generator().manual_seed(0))
+    for layer in made.layers:
+        for table in (layer.attention.query, layer.attention.key):
+            assert table.std().item() == pytest.approx(1, rel=0.1)
+        assert layer.attention.value.weight.std().item() == pytest.approx(0.02, rel=0.2)
+
+
+@torch.no_grad()
+def test_fixed_attention_by_hand() -> None:
+    """One head of width 2 over 3 tokens: weights from the table of positions, values from the
+    tokens."""
+    attention = Attention(Backbone("by hand", "gpt2-unfused", 1, 2, 1, positions=4, fixed=True))
+    for layer in (attention.value, attention.out):
+        layer.weight.copy_(torch.eye(2))
+        layer.bias.zero_()
+    # The fourth position is beyond the sequence.
+    attention.query.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [9.0, 9.0]]))
+    attention.key.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [9.0, 9.0]]))
+    x = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]])
+    second = (torch.tensor([0.0, 2.0]) / 2**0.5).softmax(0)
+    third = (torch.tensor([1.0, 2.0, 3.0]) / 2**0.5).softmax(0)
+    expected = torch.stack([x[0, 0], second @ x[0, :2], third @ x[0]])
+    torch.testing.assert_close(attention(x)[0], expected)

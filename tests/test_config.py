@@ -175,6 +175,8 @@ def test_the_nearest_to_the_table_wins(tmp_path: Path) -> None:
     changes: dict[str, Any] = {"smoke__tasks__bit-xor": {"options": {"n": 5}, "lr": 0.5}}
     assert lr_and_steps("fpt", **changes) == (0.5, 400)
     assert lr_and_steps("full", **changes) == (0.001, 400)
+    changes["smoke__arms__full__lr"] = {"digits": 0.2}  # nothing for bit-xor: as its task says
+    assert lr_and_steps("full", **changes) == (0.5, 400)
     changes["smoke__sections__transfer__0__lr"] = 1
     changes["smoke__sections__transfer__0__seeds"] = [7]
     assert lr_and_steps("full", **changes) == (1.0, 400)
@@ -218,7 +220,8 @@ def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path: Path) -> 
         smoke__sections__transfer__0__lrs=[0.001, 1],
         smoke__sections__transfer__0__search=[7],
     )
-    runs = expand(load("smoke", path), "transfer")
+    profile = load("smoke", path)
+    runs = expand(profile, "transfer")
     assert len(runs) == 2 * 3 * 2 * 3
     assert [(run.spec.lr, run.spec.seed, run.search) for run in runs[:6]] == [
         (lr, seed, seed == 7) for lr in (0.001, 1.0) for seed in (7, 0, 1)
@@ -230,6 +233,29 @@ def test_a_block_with_rates_is_searched_and_reported_at_each(tmp_path: Path) -> 
         *plain.values()
     }
     assert not any(run.search for run in expand(load("smoke", written(tmp_path)), "transfer"))
+    # A rate that is asked for takes the place of the search.
+    changed = expand(profile, "transfer", {"lr": 1.0})
+    assert {run.spec.key for run in changed} == {*plain.values()}
+    assert not any(run.search for run in changed)
+
+
+def test_a_section_says_whether_parameters_are_kept(tmp_path: Path) -> None:
+    for keep in (True, False):
+        path = written(tmp_path, smoke__sections__transfer__0__keep=keep)
+        assert {run.keep for run in expand(load("smoke", path), "transfer")} == {keep}
+
+
+def test_what_fits_a_length(tmp_path: Path) -> None:
+    """A table of positions, and an LSTM that costs as much as the transformer does there."""
+    long = written(
+        tmp_path,
+        smoke__tasks__long__options={"n": 513},
+        smoke__sections__transfer__0__tasks=["long"],
+    )
+    profile = load("smoke", long)
+    check_said(refusal(lambda: expand(profile, "transfer")), ["1026 tokens", "at most 1024"])
+    costly = load("smoke", written(tmp_path, **{"smoke__backbones__lstm-flops": "lstm-flops-nano"}))
+    assert make_spec(costly, "random-lstm-flops", "bit-xor", 0).backbone == "lstm-flops-nano@6"
 
 
 def test_a_search_reads_the_weights_of_its_own_seeds(tmp_path: Path) -> None:
@@ -327,6 +353,10 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
         {"smoke__backbones__depth-1": "nano@9"},
         ["smoke.backbones.depth-1: ", "'nano@9'", "nano has 4 layers", "from 1 to 4"],
     ),
+    "no layer": (
+        {"smoke__backbones__depth-1": "nano@0"},
+        ["smoke.backbones.depth-1: ", "'nano@0'", "from 1 to 4"],
+    ),
     "backbone a list": (
         {"smoke__backbones__transformer": ["nano"]},
         ["smoke.backbones.transformer: expected a name", "['nano']"],
@@ -334,6 +364,10 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "an LSTM as transformer": (
         {"smoke__backbones__transformer": "lstm-nano"},
         ["smoke.backbones.transformer: 'lstm-nano' does not fit this role", "a causal GPT-2"],
+    ),
+    "a GPT-2 that sees ahead": (
+        {"smoke__backbones__transformer": "bidirectional-nano"},
+        ["smoke.backbones.transformer: 'bidirectional-nano' does not fit", "a causal GPT-2"],
     ),
     "a GPT-2 as LSTM": (
         {"smoke__backbones__lstm": "nano"},

@@ -87,19 +87,19 @@ def test_images_are_decoded_exactly_and_split(hub, monkeypatch, name, column, sh
 
 def test_homology_tokens_and_truncation(hub):
     long = "ACDEFGHIKLMNPQRSTVWY" * 60
-    columns = {"primary": ["MKV", long, "AJZ"], "fold_label": [5, 1194, 0]}
+    columns = {"primary": ["MKV", long, "AJZ", long[:1022]], "fold_label": [5, 1194, 0, 7]}
     for file in proteins.REPOSITORY.files.values():
         write(hub / Path(file).name, columns)
-    few = dict.fromkeys(proteins.REPOSITORY.files, 3)
+    few = dict.fromkeys(proteins.REPOSITORY.files, 4)
     task = replace(get_task("homology"), sizes=few)
     (batch,) = task.eval_batches("family", 8, "cpu")
-    assert batch.last.tolist() == [[4, 4, 1023]]  # shortest first
-    assert batch.targets[0, :, 0].tolist() == [5, 0, 1194]
+    assert batch.last.tolist() == [[4, 4, 1023, 1023]]  # shortest first
+    assert batch.targets[0, :, 0].tolist() == [5, 0, 1194, 7]
     words = [[proteins.VOCABULARY[t] for t in row] for row in batch.inputs[0, :, :6].tolist()]
     assert words[0] == ["<cls>", "M", "K", "V", "<sep>", "<pad>"]
     assert words[1] == ["<cls>", "A", "<unk>", "Z", "<sep>", "<pad>"]
     assert batch.inputs[0, 2, 1023] == proteins.SEP
-    assert load(task.dataset)["train_cut"].tolist() == [0, 1, 0]
+    assert load(task.dataset)["train_cut"].tolist() == [0, 1, 0, 0]
 
     released = replace(get_task("homology", padding="released"), sizes=few)
     batch = released.train_batch([0], 0, 2, "cpu")
@@ -136,6 +136,20 @@ def test_a_data_set_is_prepared_once_to_the_same_bytes(monkeypatch):
     reload(dataset)
     assert dataset_digest(dataset) == digest
     assert path.read_bytes() == first
+
+
+def test_a_data_set_is_prepared_by_one_process_at_a_time():
+    free = []
+
+    def build():
+        with files.lock(path.with_suffix(".lock"), wait=False) as mine:
+            free.append(mine)
+        return {"a": np.arange(3)}
+
+    dataset = Dataset("locked-v1", {}, build)
+    path = prepared_path(dataset)
+    load(dataset)
+    assert free == [False]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "changed", "empty", "foreign"])

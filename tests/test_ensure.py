@@ -84,6 +84,7 @@ IDENTITIES = [
     ("lstm-nano-english-0", "lstm-nano", "english", 0),
     ("bidirectional-nano-flat-2-0", "bidirectional-nano", "flat-2", 0),
     ("nano-diary-0", "nano", "diary", 0),
+    ("bidirectional-nano-diary-0", "bidirectional-nano", "diary", 0),  # not of `nano-diary`
     ("nano-bit-memory-0", "nano", "bit-memory", 0),
     ("vit-nano-cifar10-3", "vit-nano", "cifar10", 3),
 ]
@@ -93,7 +94,8 @@ IDENTITIES = [
 def test_an_identity_names_its_plan(
     identity: str, name: str, objective: str, seed: int, data: Path, monkeypatch: Any
 ) -> None:
-    (data / "diary.txt").touch()
+    for text in ("diary.txt", "nano-diary.txt"):
+        (data / text).touch()
     monkeypatch.setenv("FPT_CORPORA", str(data))
     plan = plan_of(identity)
     assert plan == make_plan(objective, name, seed)
@@ -108,6 +110,9 @@ def test_a_corpus_is_read_for_the_tokens_in_its_name() -> None:
     assert (usual.tokens, short.tokens) == (21_000_000, 1_000_000)
     assert make_plan("english@500k-last", "lstm-nano").tokens == 500_000
     assert short.warmup == short.steps // 5 < usual.warmup == 200
+    assert make_plan("english@10000M", "nano").tokens == 10**10
+    refused = refusal(lambda: make_plan("english@10001M", "nano"))
+    check_said(refused, ["at most 10,000,000,000 tokens", "10,001,000,000"])
 
 
 @pytest.mark.parametrize(

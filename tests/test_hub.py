@@ -15,7 +15,7 @@ from refusals import check_said, refusal
 from fpt import config
 from fpt.__main__ import main
 from fpt.backbones.weights import find
-from fpt.files import PROFILES
+from fpt.files import PROFILES, lock
 from fpt.pretraining import english
 from fpt.pretraining.streams import passages, text_named
 from fpt.tasks import TASKS, get_task
@@ -68,6 +68,38 @@ def test_the_first_use_is_locked_and_the_next_ones_are_compared(put: Put) -> Non
     digests = [sha256(content).hexdigest()[:12] for content in (b"first", b"other")]
     said = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
     check_said(said, [f"{FILE} of o/r at {FIRST[:12]}", *digests, "fetch it again", str(path)])
+
+
+def test_what_another_process_locked_meanwhile_counts(
+    put: Put, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = put(b"ours", FIRST)
+    theirs = {"commit": FIRST, "sha256": {FILE: sha256(b"theirs").hexdigest()}}
+    downloaded = hub._downloaded
+
+    def slow(*asked: str) -> Path:
+        hub.write_json(hub.lock_path(), {"datasets/o/r@locked": theirs})
+        return downloaded(*asked)
+
+    monkeypatch.setattr(hub, "_downloaded", slow)
+    check_said(refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset")), [str(path)])
+    assert locked() == {"datasets/o/r@locked": theirs}
+
+
+def test_the_lock_file_is_written_by_one_process_at_a_time(
+    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(b"first", FIRST)
+    free, write = [], hub.write_json
+
+    def watched(path: Path, content: object) -> None:
+        with lock(tmp_path / "data/hub.lock", wait=False) as mine:
+            free.append(mine)
+        write(path, content)
+
+    monkeypatch.setattr(hub, "write_json", watched)
+    hub.fetch("o/r", FILE, hub.LOCKED, "dataset")
+    assert free == [False]
 
 
 def test_other_files_are_asked_for_at_the_commit_of_the_first(put: Put) -> None:

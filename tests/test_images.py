@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from tiny import spec
 
 from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset
 from fpt.tasks.images import draw_transforms, transform
+from fpt.training.loop import Loop
 
 AVAILABLE = {"mnist": 55_000, "cifar10": 45_000, "cifar10-lra": 45_000, "digits": 4388}
 FEW = {"train": 60, "valid": 5, "test": 40}
@@ -116,6 +118,24 @@ def test_augmentation_is_switched_and_changes_inputs_only(few):
     assert torch.equal(other.train_batch([0], 0, 16, "cpu", True).inputs, plain.inputs)
     assert not get_task("mnist").augmented
     assert get_task("cifar10").augmented
+
+
+@pytest.mark.parametrize("augment", [False, True])
+def test_a_run_trains_on_transformed_images_if_its_spec_says_so(few, tiny, augment):
+    """And is evaluated on the images as they are."""
+    loop = Loop([spec("cifar10", {}, augment=augment)], few(), torch.device("cpu"))
+    seen = []
+    loop.model.register_forward_pre_hook(lambda _, given: seen.append(given[0].inputs))
+    loop.train_step()
+    loop.train_step()
+    loop.evaluate("train", [0])
+    first, second, scored = seen
+    for step, inputs in enumerate((first, second)):
+        assert torch.equal(inputs, few().train_batch([0], step, 8, "cpu", augment).inputs)
+    (whole,) = few().eval_batches("train", 60, "cpu")
+    assert torch.equal(scored, whole.inputs)
+    # A step's draws are its own.
+    assert not torch.equal(*(draw_transforms([0], step, 8, "cpu") for step in (0, 1)))
 
 
 # ---------------------------------------------------------------------------- the option `train`

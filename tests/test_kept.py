@@ -66,9 +66,24 @@ def test_a_kept_model_is_the_one_that_was_tested(store: Store) -> None:
         assert {tensor.dtype for tensor in tensors.values()} == {torch.float32}
         assert "output.weight" in tensors
         assert ("input.weight" in tensors) == ("input" in record.spec.trainable)
+        # The names of files that were kept earlier.
+        norms = "layernorm" in record.spec.trainable
+        assert ("body.gpt2.ln_f.weight" in tensors) == norms
         found = scores(trained_model(record, store), record.spec)
         expected = [record.metrics[f"test_{name}"] for name in ("accuracy", "loss")]
         assert found == pytest.approx(tuple(expected), rel=1e-5)
+
+
+def test_a_random_initial_state_belongs_to_the_run_and_the_example(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of the released LSTM is the same for its run's kept model, in batches of any size."""
+    monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", 60)  # ten examples at a time
+    trainable = ("input", "layernorm", "output", "recurrent")
+    run = spec(options={"n": 3}, backbone="lstm-released-tiny", trainable=trainable, seed=2)
+    (record,) = kept([run], store)
+    _, loss = scores(trained_model(record, store), run)  # all 64 at once
+    assert loss == pytest.approx(record.metrics["test_loss"], rel=1e-5)
 
 
 def test_only_what_is_asked_for_is_kept(store: Store) -> None:

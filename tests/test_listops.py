@@ -151,3 +151,23 @@ def test_accuracy_by_depth_and_floors(tmp_path, monkeypatch):
     assert (counted, right) == (1000, 500)
     floors = task.floors()
     assert floors["majority"] < floors["root operator"] < 0.6
+    # Both answer what is most frequent in training, the second after the same first token.
+    pairs = {
+        split: [
+            (sequence[0], label)
+            for sequence, label in (task.sequence(split, i) for i in range(task.sizes[split]))
+        ]
+        for split in ("train", "test")
+    }
+    labels = [label for _, label in pairs["train"]]
+    by_root = {
+        root: np.bincount([label for first, label in pairs["train"] if first == root]).argmax()
+        for root in {first for first, _ in pairs["train"]}
+    }
+    right = np.array(
+        [
+            (label == np.bincount(labels).argmax(), label == by_root[root])
+            for root, label in pairs["test"]
+        ]
+    )
+    assert [floors["majority"], floors["root operator"]] == pytest.approx(right.mean(0).tolist())

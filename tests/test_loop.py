@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny import measured_of, pretrained, spec, task_of
+from tiny import clock_of_steps, measured_of, pretrained, spec, task_of
 
 from fpt.records import Record, Store, parse
 from fpt.spec import RunSpec
 from fpt.training import checkpoint
-from fpt.training.loop import Loop, reached
+from fpt.training.loop import TRAIN_ITEMS, Loop, reached
 from fpt.training.train import Job, train
 
 CPU = torch.device("cpu")
@@ -137,6 +137,50 @@ def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch, store: Sto
     assert all(math.isfinite(value) for value in record.metrics.values())
 
 
+def test_each_score_is_measured_on_its_own_part_of_its_own_set() -> None:
+    """Twenty training examples are learned by heart, and say little about the other digits."""
+    few = {"steps": 30, "batch": 20, "eval_every": 15, "lr": 0.1, "dropout": 0.0}
+    run = spec("digits", {"train": 20}, eval_items=30, test_items=40, **few)
+    (progress,) = finished(run).progress
+    metrics = progress.metrics
+    assert (metrics["train_items"], metrics["test_items"]) == (20, 40)
+    assert metrics["train_accuracy"] == 1
+    for accuracy, items in ((metrics["valid_accuracy"], 30), (metrics["test_accuracy"], 40)):
+        assert accuracy < 0.8
+        assert accuracy * items == pytest.approx(round(accuracy * items), abs=1e-6)
+    # Of many training examples a part is scored.
+    (progress,) = finished(spec("digits", {}, steps=1)).progress
+    assert progress.metrics["train_items"] == TRAIN_ITEMS
+
+
+def test_a_point_of_the_curve_sums_up_the_steps_since_the_one_before() -> None:
+    """Against a curve with a point per step; the evaluations change nothing."""
+    run = spec(options={"n": 3}, lr=0.03, clip=1.5)
+    (each,) = finished(replace(run, eval_every=1)).progress
+    (some,) = finished(run).progress
+    clipped = [point["clipped"] for point in each.curve]
+    assert clipped == [float(point["gradient_norm"] > run.clip) for point in each.curve]
+    assert 0 < sum(clipped) < len(clipped)
+    for index, point in enumerate(some.curve):
+        steps = each.curve[3 * index : 3 * index + 3]
+        for name in ("train_loss", "gradient_norm", "clipped"):
+            mean = sum(step[name] for step in steps) / 3
+            assert point[name] == pytest.approx(mean, rel=1e-5), name
+
+
+def test_the_runs_of_a_pack_share_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step takes a second, and two of a processor; the second run leaves before the first."""
+    clock = clock_of_steps(monkeypatch)
+    monkeypatch.setattr("fpt.training.loop.time.process_time", lambda: 2 * clock[0])
+    stays, leaves = finished(*PACK).progress
+    together, whole = leaves.metrics["steps"], stays.metrics["steps"]
+    assert together < whole == clock[0]
+    assert leaves.seconds == pytest.approx(together / 2)
+    assert stays.seconds == pytest.approx(whole - together / 2)
+    for progress in (stays, leaves):
+        assert progress.process_seconds == pytest.approx(2 * progress.seconds)
+
+
 # -------------------------------------------------------------------------------------- divergence
 
 
@@ -213,6 +257,39 @@ def test_killed_between_two_records_the_rest_is_written_as_it_was(
     same([record for run in PACK if (record := store.read(run.key))], whole)
 
 
+def test_a_killed_run_loses_no_more_than_the_time_between_two_checkpoints(
+    store: Store, whole: list[Record], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkpoint every three steps, and the process dies in the eleventh of twelve."""
+    clock = clock_of_steps(monkeypatch)
+    monkeypatch.setattr("fpt.training.loop.CHECKPOINT_SECONDS", 2.5)
+    step = Loop.train_step
+
+    def killed(self: Loop) -> None:
+        if self.step == 10:
+            raise KeyboardInterrupt
+        step(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Loop, "train_step", killed)
+        with pytest.raises(KeyboardInterrupt):
+            trained(PACK, store)
+    clock[0] = 0.0
+    same(trained(PACK, store), whole)
+    assert clock[0] == 3
+
+
+def test_a_run_that_was_left_to_another_process_joins_its_pack_again(
+    store: Store, whole: list[Record]
+) -> None:
+    """It has no part in the checkpoint of the others, so the pack begins anew with it."""
+    with Job(store).lock(PACK[1].key):
+        assert trained(PACK, store, deadline=0.0) == []
+    with pytest.warns(UserWarning, match="of other runs"):
+        records = trained(PACK, store)
+    same(records, whole)
+
+
 def damaged(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-10])
 
@@ -260,6 +337,7 @@ def test_what_a_record_says(store: Store) -> None:
         assert record.cost["flops"] == 4 * matrices * record.cost["tokens"]
         assert record.cost["seconds"] > 0
         assert record.cost["process_seconds"] > 0
+        assert 10**8 < record.cost["peak_bytes"] < 10**11  # torch alone takes as much as the first
         assert record.environment["kind"] == "cpu"
         assert record.environment["precision"] == "fp32"
         assert len(record.environment["weights_digest"]) == 64

@@ -3,12 +3,14 @@
 import math
 import re
 
+import numpy as np
 import pytest
 import torch
 from test_pack import loop_of, trace
 from tiny import columns_of, spec
 from torch import Tensor, nn
 
+from fpt import FrozenTransformer
 from fpt.backbones import BACKBONES, Backbone, backbone, build, group_of
 from fpt.backbones.layers import Draws
 from fpt.backbones.lstm import GROUPS, LSTM, init_
@@ -176,6 +178,17 @@ def test_the_initial_state_of_an_example_depends_on_its_run_and_not_on_pack_or_b
     other, same = lstm(x.repeat(2, 1, 1)).split(10)
     torch.testing.assert_close(same, alone)
     assert not torch.allclose(other, alone, atol=1e-4)
+
+
+def test_what_is_predicted_of_an_example_does_not_depend_on_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By a fitted estimator too, however many examples it reads at a time."""
+    X, y = np.random.default_rng(0).normal(size=(30, 4, 2)), np.arange(30) % 2
+    made = FrozenTransformer("lstm-released-pico", init="random", steps=2).fit(X, y)
+    whole = made.predict_proba(X)
+    monkeypatch.setattr("fpt.training.fitted.EVAL_TOKENS", 28)  # seven examples
+    np.testing.assert_allclose(made.predict_proba(X), whole, rtol=1e-4)
 
 
 @FAMILIES

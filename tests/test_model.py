@@ -17,7 +17,7 @@ from fpt.spec import RunSpec
 from fpt.tasks import Batch, get_task
 from fpt.training.flops import parameter_counts
 from fpt.training.loop import Loop
-from fpt.training.model import assemble, packable
+from fpt.training.model import ORDERS, assemble, packable, shuffled
 from fpt.training.packing import INPUT_GAIN
 
 CPU = torch.device("cpu")
@@ -84,6 +84,18 @@ def test_the_last_real_token_is_read_whatever_follows(published: GPT2LMHeadModel
             )
 
 
+@torch.no_grad()
+def test_positions_are_counted_from_the_first_token_however_far_a_batch_is_padded(tiny) -> None:
+    run = pretrained(options={"n": 8})
+    model, _, _ = assemble([run], task_of(run), CPU)
+    last = torch.tensor([[3, 9, 0]])
+    batch = eval_batch(16, last=last, mask=torch.arange(16) <= last[..., None])
+    short = replace(batch, inputs=batch.inputs[:, :, :10], mask=batch.mask[..., :10])
+    expected = model.eval()(batch)
+    assert expected.std() > 0.1
+    torch.testing.assert_close(model(short), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny) -> None:
     """In training too: dropout falls on the positions read as it would on all."""
     run = pretrained(
@@ -108,6 +120,41 @@ def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny) -> 
     torch.testing.assert_close(*(logits for logits, _ in found), rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(*(grads for _, grads in found), rtol=1e-4, atol=1e-4)
     assert found[0][1].abs().max() > 1
+
+
+# -------------------------------------------------------------------------- order of the tokens
+
+
+@pytest.mark.parametrize("kind", ["token", "vector"])
+def test_shuffled_tokens_are_those_before_the_ones_that_are_read(kind: str) -> None:
+    """One order for each run and length; what is read, and padding after it, keeps its place."""
+    places = torch.arange(12).expand(2, 3, -1)
+    inputs = places if kind == "token" else torch.stack([places, 100 - places], -1)
+    for last in (None, torch.tensor([[8, 11, 8]])):
+        first = [9, 9, 9] if last is None else last[0].tolist()
+        found = shuffled(inputs, last, 3, (4, 5))
+        assert found.shape == inputs.shape
+        if kind == "vector":
+            assert torch.equal(found.sum(-1), torch.full((2, 3, 12), 100))  # vectors as wholes
+            found = found[..., 0]
+        for row, start in enumerate(first):
+            assert torch.equal(found[:, row, start:], places[:, row, start:])
+            for order in found[:, row, :start].tolist():
+                assert sorted(order) == [*range(start)] != order
+        assert torch.equal(found[:, 0], found[:, 2])
+        assert not torch.equal(found[0], found[1])
+        assert torch.equal(shuffled(inputs, last, 3, (5,))[0], shuffled(inputs, last, 3, (4, 5))[1])
+
+
+@torch.no_grad()
+def test_a_shuffled_run_reads_its_tokens_in_another_order(tiny) -> None:
+    runs = [pretrained(options={"n": 8}, order=order, seed=3) for order in ORDERS]
+    plain, other = (assemble([run], task_of(run), CPU)[0].eval() for run in runs)
+    other.draws.seeds = (3,)
+    batch = eval_batch(16)
+    moved = replace(batch, inputs=shuffled(batch.inputs, None, 8, (3,)))
+    assert torch.equal(other(batch), plain(moved))
+    assert not torch.allclose(other(batch), plain(batch))
 
 
 # -------------------------------------------------------------------------- groups and counts
@@ -210,8 +257,9 @@ def test_parameters_that_get_a_gradient_as_in_the_released_code(
             {"backbone": "lstm-tiny", "trainable": ("last-attention",)},
             "trainable group of lstm-tiny: 'last-attention'",
         ),
+        ({"input_init": "ones"}, "initialisation of the input net: 'ones' is not known"),
     ],
-    ids=["too long", "unknown group", "no positions", "no attention"],
+    ids=["too long", "unknown group", "no positions", "no attention", "unknown values"],
 )
 def test_what_fits_no_backbone(changes: dict[str, Any], said: str, tiny) -> None:
     run = spec(**changes)

@@ -122,6 +122,20 @@ def test_a_run_that_leaves_does_not_disturb_the_others(why: str) -> None:
             assert packed["valid_loss"] == pytest.approx(single["valid_loss"], rel=1e-3)
 
 
+def test_a_run_that_stays_is_evaluated_in_its_own_order_of_tokens() -> None:
+    """Each run has one of its own, and the first run leaves."""
+    common = {"eval_every": 3, "options": {"n": 5}, "order": "shuffled"}
+    leaves = pretrained(seed=0, lr=1e-9, patience=1, **common)
+    stays = pretrained(seed=1, **common)
+    loop = loop_of(leaves, stays)
+    assert loop.run()
+    assert [progress.metrics["steps"] for progress in loop.progress] == [6, 12]
+    alone = loop_of(stays)
+    alone.run()
+    for packed, single in zip(loop.progress[1].curve, alone.progress[0].curve, strict=True):
+        assert packed["valid_loss"] == pytest.approx(single["valid_loss"], rel=1e-3)
+
+
 @pytest.mark.parametrize("clip", [1.0, 0.05])
 def test_adam_and_clipping_are_pytorchs(clip: float) -> None:
     """A single run against torch.optim.Adam and clip_grad_norm_ on copies of its parameters."""

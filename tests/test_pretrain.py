@@ -160,6 +160,11 @@ def test_loss_falls_and_the_backbone_is_the_one_that_was_trained(
     assert record["tokens"] == 4096
     assert record["positions_seen"] == spec.positions
     assert not (out / "checkpoint.safetensors").exists()
+    # Bits of the whole held-out text over its bytes.
+    (held_out,) = split(text_named("javascript"))[1]
+    tokens = len(text_stream("javascript", 4096).valid)
+    bits = tokens * record["valid_loss"] / np.log(2)
+    assert record["bits_per_byte"] == pytest.approx(bits / len(held_out.encode()))
 
     state, ours = read_back(spec, out)
     matrices = [it.flatten() for name, it in state.items() if it.ndim == 2 and name != "positions"]
@@ -185,8 +190,19 @@ def read_back(spec: Backbone, out: Path) -> tuple[dict[str, torch.Tensor], torch
 
 
 @every_backbone
-def test_interrupted_equals_uninterrupted(spec: Backbone, text: Path) -> None:
+def test_interrupted_equals_uninterrupted(
+    spec: Backbone, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its time too, by a clock of which each step takes a second."""
     plan = replace(PLAN, backbone=spec.name)
+    clock, step = [0.0], on_corpus.Training.train_step
+
+    def timed(self: on_corpus.Training) -> None:
+        clock[0] += 1
+        step(self)
+
+    monkeypatch.setattr(on_corpus.Training, "train_step", timed)
+    monkeypatch.setattr(on_corpus.time, "monotonic", lambda: clock[0])
     assert pretrain(plan, text / "whole")
     calls = 0
     while not pretrain(plan, text / "parts", budget=0.0):
@@ -195,7 +211,9 @@ def test_interrupted_equals_uninterrupted(spec: Backbone, text: Path) -> None:
     assert calls == plan.steps - 1
     whole, parts = (load_file(text / name / "model.safetensors") for name in ("whole", "parts"))
     assert all(torch.equal(whole[name], parts[name]) for name in whole | parts)
-    assert record_of(text / "whole")["curve"] == record_of(text / "parts")["curve"]
+    records = [record_of(text / name) for name in ("whole", "parts")]
+    assert records[0]["curve"] == records[1]["curve"]
+    assert records[0]["seconds"] == records[1]["seconds"] == plan.steps
 
 
 def test_a_finished_backbone_is_not_made_again(text: Path) -> None:
@@ -238,6 +256,21 @@ def test_a_checkpoint_of_another_plan_is_not_continued(
     assert pretrain(longer, text / "fresh")
     files = [(text / name / "model.safetensors").read_bytes() for name in ("made", "fresh")]
     assert files[0] == files[1]
+
+
+def test_what_was_begun_or_made_of_another_text_is_made_anew(
+    text: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, out = text / "javascript.txt", text / "made"
+    first = file.read_text()
+    assert not pretrain(PLAN, out, budget=0.0)
+    file.write_text(first.replace("w", "v"))
+    assert not pretrain(PLAN, out, budget=0.0)
+    assert "has another corpus" in caplog.text
+    assert pretrain(PLAN, out)
+    assert pretrain(PLAN, out, budget=0.0)
+    file.write_text(first)
+    assert not pretrain(PLAN, out, budget=0.0)
 
 
 # ------------------------------------------------------------------------------ corpora of any kind
@@ -300,6 +333,10 @@ def test_a_loss_below_the_entropy_is_an_error_somewhere() -> None:
     losses = np.array([4.0, 4.1] * 10)
     assert not on_corpus.below_entropy(4.05, losses)
     assert on_corpus.below_entropy(4.2, losses)
+    # Four standard errors of the mean are 0.046; of fewer than ten batches nothing is said.
+    assert not on_corpus.below_entropy(4.05 + 0.045, losses)
+    assert on_corpus.below_entropy(4.05 + 0.047, losses)
+    assert not on_corpus.below_entropy(9.0, losses[:9])
 
 
 @pytest.mark.parametrize("spec", [TINY, TINY_LSTM], ids=lambda spec: spec.name)
@@ -332,6 +369,19 @@ def test_one_loss_per_sequence_is_that_of_the_last_token(text: Path) -> None:
             made = replace(stream, sparse=sparse)
             found = on_corpus.Training(DYCK, model, made, text / "none", False).loss(ids, places)
             assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_each_seed_reads_the_corpus_in_an_order_of_its_own(text: Path) -> None:
+    """And begins its sequences at positions of its own."""
+    stream, model = open_stream("dyck-64", 2**16, 2048), build(TINY, 0)
+    batches = []
+    for seed in (0, 0, 1):
+        plan = replace(DYCK, seed=seed)
+        training = on_corpus.Training(plan, model, stream, text / "none", False)
+        batches.append(on_corpus.batch_at(plan, stream.train, 0, training.order))
+    for first, again, other in zip(*batches, strict=True):
+        assert torch.equal(first, again)
+        assert not torch.equal(first, other)
 
 
 def test_one_loss_per_sequence_is_what_is_learned(short: Path) -> None:

@@ -143,6 +143,16 @@ def test_interrupted_equals_uninterrupted(plan: TaskPretraining, folder: Path) -
     assert not (folder / "parts/checkpoint.safetensors").exists()
 
 
+def test_a_finished_one_is_made_again_if_its_data_are_others(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan, out = PLANS[0], folder / "made"
+    assert pretrain(plan, out)
+    assert pretrain(plan, out, budget=0.0)
+    monkeypatch.setitem(SMALL, "bit-memory", SMALL["bit-memory"] | {"test": 50})
+    assert not pretrain(plan, out, budget=0.0)
+
+
 def test_killed_before_the_weights_were_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,6 +174,19 @@ def test_a_diverging_run_leaves_no_weights(folder: Path, monkeypatch: pytest.Mon
     with pytest.raises(FptError, match="diverged by step .* learning rate 1e\\+30"):
         pretrain(plan, folder / plan.name)
     assert not (folder / plan.name / "model.safetensors").exists()
+
+
+@pytest.mark.parametrize(("task", "augmented"), [("cifar10", True), ("bit-memory", False)])
+def test_the_run_behind_a_plan_trains_the_whole_network_as_the_paper_does(
+    task: str, augmented: bool
+) -> None:
+    plan = TaskPretraining(task, "nano", 20_000, seed=3, dropout=0.2)
+    run = on_task.spec_of(plan, get_task(task))
+    assert run.augment is augmented
+    assert {*run.trainable} == {*backbone("nano").groups}
+    assert (run.init, run.weights, run.seed, run.dropout) == ("random", None, 3, 0.2)
+    tokens = run.steps * run.batch * get_task(task).length
+    assert plan.tokens <= tokens < plan.tokens + run.batch * get_task(task).length
 
 
 def test_its_metadata(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """The probe: features are the model's, the fit is the optimum, the record is like the others."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -123,7 +124,10 @@ def test_a_probe_of_one_backbone_is_one_run() -> None:
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 def test_probe_finds_what_the_features_hold(init: str) -> None:
     run = probe_of(pretrained(task="digits", options={}, init=init))
+    began, began_process = time.perf_counter(), time.process_time()
     found = probe(run, task_of(run), CPU)
+    assert 0 < found.seconds <= time.perf_counter() - began
+    assert 0 < found.process_seconds <= time.process_time() - began_process
     assert [point["penalty"] for point in found.curve] == [0.1, 1e-3]
     assert found.curve[0]["train_loss"] > found.curve[1]["train_loss"]
     best = max(found.curve, key=lambda p: (p["valid_accuracy"], -p["valid_loss"]))
@@ -138,6 +142,19 @@ def test_probe_finds_what_the_features_hold(init: str) -> None:
     again = probe(run, task_of(run), CPU)
     assert again.metrics == found.metrics
     assert again.curve == found.curve
+
+
+def test_the_penalty_is_chosen_on_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty training examples, which the weakest penalty fits best."""
+    monkeypatch.setattr("fpt.training.probe.PENALTIES", (0.1, 1e-2, 1e-3))
+    run = probe_of(pretrained(task="digits", options={"train": 60}))
+    found = probe(run, task_of(run), CPU)
+    valid, train = (
+        [point[name] for point in found.curve] for name in ("valid_accuracy", "train_accuracy")
+    )
+    assert train == sorted(train)
+    assert found.metrics["valid_accuracy"] == max(valid) > valid[-1]
+    assert found.metrics["train_accuracy"] == train[valid.index(max(valid))] < train[-1]
 
 
 def test_the_chosen_head_is_the_one_that_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:

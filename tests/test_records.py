@@ -78,6 +78,7 @@ def signed(**changes: object) -> bytes:
 WHOLE = to_file(to_content(made()))
 DAMAGED = {
     "truncated": WHOLE[:200],
+    "a note changed": WHOLE.replace(b"a note", b"no note"),
     "a digit changed": WHOLE.replace(b"0.75", b"0.25"),
     "nested too deep": b"[" * 100_000,
     "not text": b"\xff\xfe" + WHOLE,

@@ -43,7 +43,7 @@ def english(corpora: Path) -> Path:
 def test_a_text_of_the_readers_own(corpora: Path) -> None:
     refusal(lambda: parse("diary"))
     lines = words(0, 120)
-    (corpora / "diary.txt").write_text("\n".join(lines))
+    (corpora / "diary.txt").write_text("\n \n\n".join(lines))  # blank lines are no documents
     assert parse("diary").most is None
     stream = open_stream("diary", 2000)
     assert len(stream.train) == 2000

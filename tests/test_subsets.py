@@ -78,7 +78,9 @@ def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared: None) 
         sizes={"valid": 1000}, dataset=Dataset("sorted-v1", {}, lambda: arrays),
     )  # fmt: skip
     for count in (10, 250, 999):
-        share = torch.bincount(labels[task.subset("valid", count)], minlength=10)
+        rows = task.subset("valid", count)
+        assert len(rows.unique()) == count
+        share = torch.bincount(labels[rows], minlength=10)
         assert (share - count / 10).abs().max() <= 1
     assert task.subset("valid", 0).equal(torch.arange(1000))
     assert task.subset("valid", 5000).equal(torch.arange(1000))

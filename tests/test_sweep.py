@@ -20,6 +20,7 @@ from fpt.files import FptError, lock
 from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.training import sweep
+from fpt.training.loop import Loop
 from fpt.training.sweep import MAX_RUNS, MAX_TOKENS, packs, shard
 from fpt.training.train import Job
 
@@ -60,12 +61,15 @@ def test_a_backbone_that_is_trained_is_one_runs() -> None:
     [
         {"backbone": "nano"},
         {"init": "random"},
+        {"init": "random-layernorm"},
         {"weights": "other"},
         {"options": {"n": 3}},
         {"batch": 9},
         {"steps": 13},
         {"eval_every": 4},
         {"eval_items": 4},
+        {"test_items": 4},
+        {"order": "shuffled"},
         {"dropout": 0.0},
         {"augment": True},
     ],
@@ -152,7 +156,10 @@ def test_a_damaged_record_is_trained_again(store: Store) -> None:
     assert measured(store, [spec()]) == before
 
 
-def test_a_budget_that_is_spent_trains_nothing(store: Store) -> None:
+def test_a_budget_that_is_spent_trains_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Loop, "train_step", lambda self: pytest.fail("a step was made"))
     assert sweep.run([spec(), pretrained()], store, device="cpu", workers=1, budget=0) == 0
     assert store.keys() == set()
 
@@ -306,6 +313,27 @@ def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path) -> None:
     check_said(said, ["A worker died", "out of memory", "run again"])
     thread.join()
     assert store.keys() == set()
+
+
+def test_the_longest_packs_are_trained_first(store: Store) -> None:
+    """So that none of them is left over for one worker at the end."""
+    runs = [spec(steps=steps) for steps in (3, 6, 5)]
+    seen: list[int] = []
+    sweep.run(
+        runs,
+        store,
+        device="cpu",
+        workers=1,
+        tracker=lambda run, title, point: seen.append(run.steps),
+    )
+    assert list(dict.fromkeys(seen)) == [6, 5, 3]
+
+
+def test_a_pack_that_cannot_be_trained_does_not_stop_the_others(store: Store) -> None:
+    runs = [pretrained(weights="nowhere"), spec(), pretrained()]
+    with pytest.raises(FptError, match=r"weights 'nowhere' .*failed: 1; records .*others: 2"):
+        sweep.run(runs, store, device="cpu", workers=1)
+    assert store.keys() == {run.key for run in runs[1:]}
 
 
 def test_an_error_before_training_leaves_no_record(store: Store) -> None:

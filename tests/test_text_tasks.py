@@ -79,6 +79,7 @@ def test_the_answer_at_each_position_is_the_next_byte(books: dict[str, str]) -> 
         passages = {bytes(row).decode() for row in rows}
         assert len(passages) == count == task.sizes[split]
         assert all(passage in books[split] for passage in passages)
+        assert passages != {books[split][129 * i : 129 * i + 129] for i in range(count)}  # drawn
         example = task.example(split, 0)
         assert f"{example.text}{example.answer}" in passages
 
@@ -118,6 +119,13 @@ TABLES = {
 }  # fmt: skip
 
 
+DRAWN = {  # the labels of the first validation examples
+    "cola": [0, 0, 1, 0, 0, 1, 0, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 0, 1, 1],
+    "mrpc": [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1],
+    "rte": [1, 1, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 0, 1, 1, 0, 0, 1, 1, 1, 0],
+}
+
+
 @pytest.fixture
 def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Parquet files with GLUE's columns in place of the hub's; returns their folder."""
@@ -141,6 +149,14 @@ def glue(name: str) -> Task:
     whole = len(TABLES[name]["label"])
     sizes = {"train": whole - task.sizes["valid"], "valid": task.sizes["valid"], "test": 9}
     return replace(task, sizes=sizes)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_validation_examples_of_glue_are_drawn(hub: Path, name: str) -> None:
+    """And they are those that committed records were chosen on."""
+    labels = load(glue(name).dataset)["valid_labels"].tolist()
+    assert labels != TABLES[name]["label"][: len(labels)]
+    assert labels[:24] == DRAWN[name]
 
 
 @pytest.mark.parametrize("name", TABLES)

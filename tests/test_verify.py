@@ -63,8 +63,14 @@ def test_kept_parameters_give_the_recorded_accuracy(
     assert verified(capsys, "--count", "1", "--seed", "1") == once
 
 
-def test_a_training_from_scratch_gives_it_too(part: Study) -> None:
+def test_a_training_from_scratch_gives_it_too(part: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the pack of the record if all of it is recorded."""
+    packs = []
+    monkeypatch.setattr(
+        "fpt.training.verify.train", lambda specs, job: packs.append(specs) or train(specs, job)
+    )
     check = retrained(first(part), part.store, CPU)
+    assert packs == [[run.spec for run in part.runs]]
     assert check.found == check.recorded
     assert check.tolerance == 0.0
     part.store.path(part.keys[1]).unlink()
@@ -112,3 +118,14 @@ def test_another_machine_is_no_excuse_for_more_than_rounding(part: Study) -> Non
     assert check.tolerance == 10 / 5120
     assert "up to 0.20 points allowed, since device was another CPU, here " in str(check)
     assert retested(lowered(record, device="another CPU"), part.store, CPU).matches is False
+
+
+def test_numbers_must_be_equal_if_they_are_of_a_machine_like_this(part: Study) -> None:
+    """Nothing is allowed here; and something as soon as one of these was another there."""
+    record = first(part)
+    assert retested(record, part.store, CPU).tolerance == 0.0
+    assert not retested(lowered(record), part.store, CPU).matches
+    for name in ("device", "precision", "torch", "transformers"):
+        check = retested(lowered(record, **{name: "another"}), part.store, CPU)
+        assert check.tolerance > 0
+        assert f"{name} was another, here " in check.reason
