@@ -252,8 +252,9 @@ def test_what_fits_a_length(tmp_path: Path) -> None:
         smoke__tasks__long__options={"n": 513},
         smoke__sections__transfer__0__tasks=["long"],
     )
-    profile = load("smoke", long)
-    check_said(refusal(lambda: expand(profile, "transfer")), ["1026 tokens", "at most 1024"])
+    check_said(
+        refusal(lambda: expand(load("smoke", long), "transfer")), ["1026 tokens", "at most 1024"]
+    )
     costly = load("smoke", written(tmp_path, **{"smoke__backbones__lstm-flops": "lstm-flops-nano"}))
     assert make_spec(costly, "random-lstm-flops", "bit-xor", 0).backbone == "lstm-flops-nano@6"
 
