@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .backbones import backbone
 from .backbones.auto import pinned
@@ -165,10 +165,7 @@ class FrozenEstimator(BaseEstimator):
     def _read(self, X: Any, fitting: bool = False) -> Inputs:
         """X as sequences; InputError if those of the fit were of another kind or width."""
         read = inputs.inputs(X, None if fitting else self.limits_)
-        # Columns of a table have names and a number; a sequence of symbols may be of any length.
-        table = getattr(X, "ndim", 0) == 2
-        if table and (fitting or read.kind == "vector" or hasattr(X, "columns")):
-            validate_data(self, X, reset=fitting, skip_check_array=True)
+        inputs.check_columns(self, X, read, fitting)
         if fitting:
             self.limits_ = read.limits
         return read

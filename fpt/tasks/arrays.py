@@ -11,13 +11,12 @@ from scipy import sparse
 from ..files import FptError
 
 LARGEST = float(np.finfo(np.float32).max)
-REFUSED = {  # what a type of NumPy is not fit for, by its kind, and what to do
+TEXT = "X holds text; give each text as the list of its bytes, `list(text.encode())`."
+REFUSED = {  # by the kind of a NumPy type, what to do instead
     "c": "Complex data not supported: {} should hold two real numbers for each complex one.",
     "M": "{} holds dates; give them as numbers, such as days since the first.",
     "m": "{} holds durations; give them as numbers, such as seconds.",
-    "S": "{} holds text; give each text as the list of its bytes, `list(text.encode())`.",
 }
-REFUSED["U"] = REFUSED["S"]
 
 
 class InputError(FptError, ValueError):
@@ -59,9 +58,13 @@ def array(name: str, given: Any) -> np.ndarray:
         raise RaggedError(
             f"{name} has rows of different lengths; only the sequences in a list X may differ."
         ) from error
-    if values.dtype.kind == "T":  # text of any length
-        return values.astype(str)
-    return plain(name, values) if values.dtype == object and values.ndim else values
+    if values.dtype == object and not values.ndim:
+        raise InputError(
+            f"Reshape your data: {name} should be an array or a list, found {type(given).__name__}."
+        )
+    if values.dtype.kind == "T" or (values.dtype.kind in "US" and isinstance(given, list)):
+        values = np.asarray(given, object)  # a list may hold NaN or numbers too
+    return plain(name, values) if values.dtype == object else values
 
 
 def check_present(name: str, missing: np.ndarray) -> None:
@@ -87,18 +90,22 @@ def plain(name: str, values: np.ndarray) -> np.ndarray:
     try:
         return natural.astype(float)
     except (TypeError, ValueError) as error:
-        raise InputTypeError(f"{name} holds a value that is no number ({error}).") from error
+        raise InputTypeError(
+            f"{name} holds a value that is neither a number nor text ({error})."
+        ) from error
 
 
 def is_text(value: Any) -> bool:
     return isinstance(value, str | bytes)
 
 
-def check_kind(name: str, values: np.ndarray) -> None:
+def check_numbers(name: str, values: np.ndarray) -> None:
     """InputError for an array that does not hold whole or real numbers, or Booleans."""
     kind = values.dtype.kind
+    if kind in "US" and name == "X":
+        raise InputError(TEXT)
     if kind not in "biuf":
-        other = "{} should hold numbers; found values of type " + f"{values.dtype}."
+        other = "{} should hold numbers, and its values are of type " + f"{values.dtype}."
         raise InputError(REFUSED.get(kind, other).format(name))
 
 
@@ -118,10 +125,10 @@ def answers(y: Any) -> np.ndarray:
     """y as an array, (N,) or (N, T)."""
     from sklearn.utils.validation import column_or_1d
 
-    values = array("y", y)
-    if not values.ndim:
+    if y is None:
         raise InputError(f"This estimator requires y to be passed, but the target y is {y}.")
-    if values.dtype == object or values.ndim > 2:
+    values = array("y", y)
+    if values.dtype == object or values.ndim not in (1, 2):
         raise InputError(
             f"y should be (N,), or (N, T) for one answer per token; found shape {values.shape}"
             + (" of sequences, which may not differ in length." if values.ndim == 1 else ".")
@@ -152,6 +159,6 @@ def labels(y: Any) -> np.ndarray:
 def targets(y: Any) -> np.ndarray:
     """y as float64 numbers, (N,) or (N, T)."""
     values = answers(y)
-    check_kind("y", values)
+    check_numbers("y", values)
     check_finite("y", values)
     return values.astype(float)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import LARGEST, InputError, RaggedError, array, check_finite, check_kind
+from .arrays import LARGEST, InputError, RaggedError, array, check_finite, check_numbers
 from .base import Kind
 from .prepared import PART, Sequences
 
@@ -121,7 +121,7 @@ def inputs(given: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
     else:
         columns = [row[..., None] for row in rows] if flat else rows
         read = Inputs(columns[0] if isinstance(values, np.ndarray) else columns, "vector")
-        _check_numbers(read)
+        _check_range(read)
     if limits is not None:
         _check_same(limits, read.limits)
     return read
@@ -132,12 +132,12 @@ def _arrays(given: Any) -> np.ndarray | list[np.ndarray]:
     if not isinstance(given, list | tuple):
         given = _one_or_many(given)
     if isinstance(given, np.ndarray):
-        check_kind("X", given)
+        check_numbers("X", given)
         _check_shape(given.shape)
         return given
     values = [array("X", sequence) for sequence in given]
     for value in values:
-        check_kind("X", value)
+        check_numbers("X", value)
     if len({value.shape for value in values}) < 2:
         _check_shape((len(values), *(values[0].shape if values else (0,))))
         return values
@@ -185,7 +185,7 @@ def _check_symbols(read: Inputs) -> None:
             )
 
 
-def _check_numbers(read: Inputs) -> None:
+def _check_range(read: Inputs) -> None:
     for first, tokens in read.parts():
         if not (np.abs(tokens) <= LARGEST).all():
             for row in range(first, len(read)):
@@ -209,6 +209,23 @@ def _check_same(limits: Mapping[str, Any], others: Mapping[str, Any]) -> None:
     wide = limits["kind"] == "vector" and limits["dim"] != others["dim"]
     if wide or limits["kind"] != others["kind"]:
         raise InputError(f"X has {described(others)}; the fit had {described(limits)}.")
+
+
+def check_columns(estimator: Any, X: Any, read: Inputs, fitting: bool) -> None:
+    """Set the names and the number of the columns of a table on `estimator` if `fitting`; else
+    InputError for others. A sequence of symbols that is no table may be of any length."""
+    from sklearn.utils.validation import validate_data
+
+    if getattr(X, "ndim", 0) != 2:
+        return
+    if not (fitting or read.kind == "vector" or hasattr(X, "columns")):
+        return
+    try:
+        validate_data(estimator, X, reset=fitting, skip_check_array=True)
+    except ValueError as error:
+        hint = " (give series that differ in length as a list, or as (N, T, 1))."
+        said = str(error)
+        raise InputError(said if "\n" in said else said.rstrip(".") + hint) from error
 
 
 def both(limits: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
