@@ -4,6 +4,7 @@ The model, loop and packs are those of the reproduction (`fpt.training`): an inp
 net, the layer norms and the positions are trained around a frozen backbone (paper, section 2).
 """
 
+import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,24 +13,27 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
-from sklearn.utils import check_array, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .backbones import backbone
 from .backbones.auto import pinned
 from .backbones.initialisations import INITS
 from .files import FptError, check_names
 from .spec import RunSpec, canonical
-from .tasks import examples
-from .tasks.examples import Data, InputError, Sequences
+from .tasks import arrays, examples, inputs
+from .tasks.arrays import InputError
+from .tasks.examples import Data
+from .tasks.inputs import Inputs
 from .training import fitted as training
 from .training import settings as checks
 from .training.flops import parameter_counts
 
 SHIPPED = {"nano": "nano-english-0"}  # the weights that come with the package
 SHARED = ("class_weight", "device", "progress")  # the same in all that are fitted together
-LEARNED = ("classes_", "limits_", "moments_", "target_", "n_features_in_", "feature_names_in_")
+LEARNED = (
+    "classes_", "inputs_", "limits_", "moments_", "symbols_", "target_",
+    "n_features_in_", "feature_names_in_",
+)  # fmt: skip
 Validation = float | tuple[Any, Any]
 
 
@@ -38,7 +42,9 @@ class FrozenEstimator(BaseEstimator):
 
     Inputs are (N, T, D) numbers, tokens of D numbers; (N, T) integers, symbols; other (N, T)
     numbers, tokens of one number each; or a list of sequences of different lengths, whose padding
-    is masked. Numbers are standardised over the training set for each of the D.
+    is masked. `inputs_` says which they were taken for. Numbers are standardised over the training
+    set for each of the D. New sequences may be longer, as long as the backbone takes them; a symbol
+    that no training example has is read as the mean of all that were trained.
 
     Parameters
     ----------
@@ -120,12 +126,17 @@ class FrozenEstimator(BaseEstimator):
         train, valid = self._split(X, y, validation)
         if len(valid[1]) < 2 and any(it.control for it in members):
             raise InputError("control compares on held-out examples; hold out at least two.")
+        weights = None
+        if is_classifier(self):
+            weights = examples.class_weights(self.class_weight, self.classes_, train[1])
         task = examples.examples_task(
             {"train": train, "valid": valid, "test": valid},
             classes=len(self.classes_) if is_classifier(self) else 1,
             dim=self.limits_["dim"],
-            weights=self._class_weights(train[1]),
+            weights=weights,
         )
+        if self.progress:  # numbers that were taken for symbols are noticed before a long training
+            print(f"X was taken for {self.inputs_}.", file=sys.stderr)
         twins = [clone(it).set_params(init="random") for it in members if it.control]
         specs = [it._spec(task) for it in (*members, *twins)]
         fitted = training.train(specs, task, self.device, self.progress)
@@ -135,32 +146,29 @@ class FrozenEstimator(BaseEstimator):
             it.__dict__.update(learned)
             it.fitted_, it.learning_curve_, it.control_ = one, pd.DataFrame(one.curve), None
             if it.control:
-                it.control_ = training.compared(one, next(controls), valid, task, it.device)
+                it.control_ = training.compared(
+                    one, next(controls), valid, task, it.device, self.symbols_
+                )
 
     def _split(self, X: Any, y: Any, validation: Validation) -> tuple[Data, Data]:
         """Training and held-out examples; what the training set determines is set."""
-        inputs, labels = self._inputs(X, fitting=True), self._labels(y, fitting=True)
-        train = examples.paired(inputs, labels)
+        given = self._read(X, fitting=True), self._labels(y, fitting=True)
         if isinstance(validation, tuple | list) and len(validation) == 2:
-            valid = examples.paired(self._inputs(validation[0]), self._labels(validation[1]))
-            if (per := valid[1].shape[1]) != labels.shape[1]:
-                raise InputError(f"y has {labels.shape[1]} answers each, but {per} in validation.")
-        else:
-            rows, held_out = examples.hold_out(labels, validation, self.random_state)
-            train, valid = (inputs[rows], labels[rows]), (inputs[held_out], labels[held_out])
-        self.moments_ = train[0].moments() if inputs.kind == "vector" else None
-        made = [(it.standardised(self.moments_), targets) for it, targets in (train, valid)]
-        return made[0], made[1]
+            validation = self._read(validation[0]), self._labels(validation[1])
+        division = examples.divided(given, validation, self.random_state)
+        self.limits_ = division.limits
+        self.inputs_ = inputs.described(division.limits)
+        self.moments_ = division.moments
+        self.symbols_ = division.symbols
+        return division.train, division.valid
 
-    def _inputs(self, X: Any, fitting: bool = False) -> Sequences:
-        """X as sequences; InputError if those of the fit were others."""
-        if not isinstance(X, list | tuple) and (getattr(X, "ndim", 0) or np.asarray(X).ndim) > 1:
-            X = validate_data(self, X, allow_nd=True, reset=fitting, ensure_min_samples=1 + fitting)
-        found = examples.sequences(X)
+    def _read(self, X: Any, fitting: bool = False) -> Inputs:
+        """X as sequences; InputError if those of the fit were of another kind or width."""
+        read = inputs.inputs(X, None if fitting else self.limits_)
+        inputs.check_columns(self, X, read, fitting)
         if fitting:
-            self.limits_ = found.limits
-        examples.check_within(self.limits_, found)
-        return found
+            self.limits_ = read.limits
+        return read
 
     def _spec(self, task: examples.ExamplesTask) -> RunSpec:
         """The run of this estimator on `task`."""
@@ -171,6 +179,7 @@ class FrozenEstimator(BaseEstimator):
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
         name = str(self.backbone)
         frozen = backbone(name)
+        inputs.check_length(task.length, frozen.name, frozen.positions)
         weights = self.weights or SHIPPED.get(name) or pinned(frozen.hub or frozen.name)
         groups = {*checks.check_list("FrozenTransformer.trainable", self.trainable)}
         if not frozen.positions:
@@ -189,8 +198,11 @@ class FrozenEstimator(BaseEstimator):
     def _logits(self, X: Any) -> Any:
         """(N, answers), or (N, T, answers) if there is an answer per token, a tensor."""
         check_is_fitted(self, "fitted_")
-        found = self.fitted_.logits(self._inputs(X).standardised(self.moments_), self.device)
-        return found[:, 0] if found.shape[1] == 1 else found
+        read = self._read(X)
+        frozen = backbone(self.fitted_.spec.backbone)
+        inputs.check_length(read.limits["length"], frozen.name, frozen.positions)
+        found = self.fitted_.logits(read.prepared(None, self.moments_), self.device, self.symbols_)
+        return found[:, 0] if self.fitted_.shapes["reads"] == 1 else found
 
     def trainable_parameters(self) -> pd.DataFrame:
         """The groups of the fitted model: how many parameters each has, and whether it is
@@ -219,19 +231,11 @@ class FrozenEstimator(BaseEstimator):
             raise FptError(f"{folder} holds no {cls.__name__}; load it by the class that saved it.")
         if isinstance(it.class_weight, list):
             it.class_weight = dict(it.class_weight)
-        it.moments_ = it.target_ = None
+        it.moments_ = it.symbols_ = it.target_ = None
         for name, value in found["learned"].items():
             setattr(it, name, np.array(value) if isinstance(value, list) else value)
         it.fitted_ = fitted
         return it
-
-    def _class_weights(self, labels: np.ndarray) -> list[float] | None:
-        if self.class_weight is None or not is_classifier(self):
-            return None
-        seen, y = np.unique(labels), self.classes_[labels.ravel()]
-        weights = np.ones(len(self.classes_))
-        weights[seen] = compute_class_weight(self.class_weight, classes=self.classes_[seen], y=y)
-        return [float(it) for it in weights]
 
     @abstractmethod
     def _labels(self, y: Any, fitting: bool = False) -> np.ndarray:
@@ -242,9 +246,8 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
     __doc__ = f"A classifier on a frozen pretrained transformer. {FrozenEstimator.__doc__}"
 
     def _labels(self, y: Any, fitting: bool = False) -> np.ndarray:
-        y = examples.answers(y)
+        y = arrays.labels(y)
         if fitting:
-            check_classification_targets(y.ravel())
             self.classes_ = np.unique(y)
             if len(self.classes_) < 2:
                 raise InputError(f"y has one class, {y.flat[0]}; it should have at least two.")
@@ -265,7 +268,7 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy."""
-        found, y = self.predict(X), examples.answers(y)
+        found, y = self.predict(X), arrays.labels(y)
         if found.shape != y.shape:
             raise InputError(f"y has the shape {y.shape}, and the predictions {found.shape}.")
         right = found == y
@@ -276,7 +279,7 @@ class FrozenTransformerRegressor(RegressorMixin, FrozenEstimator):
     __doc__ = f"A regression on a frozen pretrained transformer. {FrozenEstimator.__doc__}"
 
     def _labels(self, y: Any, fitting: bool = False) -> np.ndarray:
-        y = check_array(examples.answers(y), ensure_2d=False, dtype=float, input_name="y")
+        y = arrays.targets(y)
         if fitting:
             self.target_ = float(y.mean()), float(y.std()) or 1.0
         mean, scale = self.target_

@@ -107,6 +107,22 @@ def test_homology_tokens_and_truncation(hub):
     assert batch.last is None
 
 
+def test_the_splits_of_homology_are_tapes(hub):
+    """The paper's test is the holdout of folds; the easier ones are splits of their own."""
+    files = {
+        "train": "train",
+        "valid": "validation",
+        "test": "test_fold_holdout",
+        "superfamily": "test_superfamily_holdout",
+        "family": "test_family_holdout",
+    }
+    for fold, file in enumerate(files.values()):
+        columns = {"primary": ["MKV"], "fold_label": [fold]}
+        write(hub / f"{file}-00000-of-00001.parquet", columns)
+    task = get_task("homology")
+    assert [task.labels(split).tolist() for split in files] == [[0], [1], [2], [3], [4]]
+
+
 @pytest.mark.parametrize("content", [{"label": [1]}, b"<html>404</html>", b""])
 def test_a_file_of_something_else(hub, content):
     path = hub / "train-00000-of-00001.parquet"

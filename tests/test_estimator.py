@@ -1,12 +1,15 @@
 """`FrozenTransformer`: the pipeline's numbers, scikit-learn's conventions, wrong input."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.model_selection import GridSearchCV
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
@@ -15,6 +18,7 @@ from fpt import FptError, FrozenTransformer, FrozenTransformerRegressor
 from fpt.records import Store
 from fpt.tasks import REGISTRY
 from fpt.tasks import examples as data
+from fpt.tasks.arrays import InputError
 from fpt.training.train import Job, train
 
 SMALL: dict[str, Any] = {"backbone": "pico", "init": "random", "steps": 20, "eval_every": 10}
@@ -91,6 +95,185 @@ def test_sequences_of_different_lengths_are_padded(fitted: FrozenTransformer) ->
     np.testing.assert_allclose(padded, whole, rtol=1e-4)
 
 
+def test_new_sequences_may_be_longer_up_to_the_backbones_positions(
+    fitted: FrozenTransformer,
+) -> None:
+    """The answer is at the last token, so a longer sequence is read to its end."""
+    long = np.concatenate([X[:6]] * 3, 1)
+    found = fitted.predict_proba(long)
+    assert np.isfinite(found).all()
+    ragged = fitted.predict_proba(
+        [row[:length] for row, length in zip(long, range(10, 16), strict=True)]
+    )
+    np.testing.assert_allclose(ragged[-1], found[-1], rtol=1e-4)
+    last = long.copy()
+    last[:, -1] += 1
+    assert not np.allclose(fitted.predict_proba(last), found)
+    assert fitted.predict(np.zeros((2, 1024, 3))).shape == (2,)
+    with pytest.raises(InputError, match="1025 tokens.* at most 1024"):
+        fitted.predict(np.zeros((2, 1025, 3)))
+
+
+def test_a_position_that_no_example_trained_is_the_backbones_own() -> None:
+    """A longer validation set makes those rows part of the run; a prediction fills them in."""
+    groups = ("input", "output", "positions")
+    long = np.concatenate([X, X], 1)
+    runs = []
+    for held in (X, long):
+        model = FrozenTransformer(**{**SMALL, "eval_every": 20}, trainable=groups, dropout=0.0)
+        runs.append(model.fit(X, Y, validation=(held, Y)))
+    assert len(runs[0].fitted_.parameters) < len(runs[1].fitted_.parameters)
+    assert (runs[0].predict_proba(long) == runs[1].predict_proba(long)).all()
+
+
+def test_unknown_symbols_are_alike() -> None:
+    """Between, above, or beyond those of the training examples: all are the mean of the known."""
+    model = FrozenTransformer(**SMALL).fit(IDS * 2, Y, validation=(IDS * 2 + 1, Y))
+    assert model.symbols_.tolist() == [0, 2, 4, 6, 8, 10, 12]
+    found = []
+    for symbol in (3, 13, 999_999):
+        new = IDS * 2
+        new[:, 2] = symbol
+        found.append(model.predict_proba(new))
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
+    assert not np.allclose(found[0], model.predict_proba(IDS * 2))
+    with pytest.raises(InputError, match="below 1000000"):
+        model.predict(IDS - 1)
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    rows=st.lists(
+        st.lists(st.integers(0, 999_999), min_size=1, max_size=30), min_size=1, max_size=4
+    )
+)
+def test_any_sequences_of_symbols_are_predicted(rows: list[list[int]]) -> None:
+    found = symbolic().predict_proba(rows)
+    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
+    assert len(found) == len(rows)
+    alone = np.concatenate([symbolic().predict_proba([row]) for row in rows])
+    np.testing.assert_allclose(found, alone, rtol=1e-3, atol=1e-5)
+
+
+@cache
+def symbolic() -> FrozenTransformer:
+    return FrozenTransformer(**SMALL).fit(
+        [row[: 1 + index % 5] for index, row in enumerate(IDS)], Y
+    )
+
+
+def test_folds_of_rare_symbols_and_lengths_have_scores() -> None:
+    ids = [row[: 1 + index % 5].copy() for index, row in enumerate(IDS)]
+    ids[7] = np.array([70, 3, 1, 2, 2, 70, 5, 5, 1])
+    scores = cross_val_score(FrozenTransformer(**SMALL), ids, Y, cv=3, error_score="raise")
+    assert np.isfinite(scores).all()
+
+
+def test_what_is_unknown_or_longer_is_saved(tmp_path: Path) -> None:
+    symbolic().save(tmp_path)
+    again = FrozenTransformer.load(tmp_path)
+    new = [[3, 999, 4], [1] * 12]
+    assert (again.predict_proba(new) == symbolic().predict_proba(new)).all()
+    assert again.inputs_ == symbolic().inputs_
+
+
+def test_it_is_said_what_X_was_taken_for(
+    fitted: FrozenTransformer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fitted.inputs_ == "sequences of 5 vectors of 3 numbers"
+    assert symbolic().inputs_ == "sequences of 1 to 5 symbols, whole numbers from 0 to 6"
+    assert capsys.readouterr().err == ""
+    FrozenTransformer(**SMALL, progress=True).fit(X, Y)
+    assert fitted.inputs_ in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("offset", [1e9, -1e9])
+def test_an_offset_changes_nothing(offset: float) -> None:
+    ragged = [row[: 2 + index % 4].astype(float) for index, row in enumerate(X)]
+    found = []
+    for moved in (0.0, offset):
+        new = [row + moved for row in ragged]
+        found.append(FrozenTransformer(**SMALL).fit(new, Y).predict_proba(new))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
+def test_numbers_far_from_those_of_the_fit_have_no_prediction(fitted: FrozenTransformer) -> None:
+    with pytest.raises(InputError, match="not finite"):
+        fitted.predict(X * 1e37)
+
+
+def test_whole_numbers_are_numbers_where_the_fit_had_numbers() -> None:
+    model = FrozenTransformer(**SMALL).fit(X[:, :, 0], Y)
+    whole = np.sign(X[:, :, 0])
+    assert (model.predict_proba(whole.astype(int)) == model.predict_proba(whole)).all()
+    assert model.predict([[1, 2, 3, 4, 5, 6, 7], [1]]).shape == (2,)
+    with pytest.raises(InputError, match="3 features.*as a list"):
+        model.predict(whole[:, :3])
+
+
+# The training examples are known by `moments_`: the mean of a column that has one value an example.
+
+
+def test_classes_are_held_out_in_proportion_by_the_random_state() -> None:
+    rare = np.where(np.arange(60) < 6, 1.0, 0.0)
+    columns = np.stack([rare, np.arange(60.0) ** 2], 1)
+    tokens = np.repeat(columns[:, None], 2, axis=1)
+    shares, places = [], []
+    for seed in (0, 1, 2, 0):
+        model = FrozenTransformer(**{**SMALL, "steps": 1}, random_state=seed)
+        mean, _ = model.fit(tokens, rare.astype(int), validation=0.5).moments_
+        shares.append(mean[0])
+        places.append(mean[1])
+    assert shares == pytest.approx([0.1] * 4)
+    assert len({*places}) == 3
+    assert places[0] == places[3]
+
+
+def test_held_out_examples_do_not_standardise() -> None:
+    tokens = np.repeat(2.0 ** np.arange(40)[:, None, None], 2, axis=1)
+    model = FrozenTransformer(**{**SMALL, "steps": 1}).fit(tokens, np.arange(40) % 2)
+    total = round(model.moments_[0][0] * 36)
+    assert total.bit_count() == 36  # a power of 2 for each of 36 training examples, and no other
+    given = FrozenTransformer(**{**SMALL, "steps": 1})
+    given.fit(X, Y, validation=(X + 1000, Y))
+    np.testing.assert_allclose(given.moments_[0], X.mean((0, 1)), rtol=1e-5)
+
+
+def test_padding_does_not_standardise() -> None:
+    ragged = [row[: 1 + index % 5] + 5 for index, row in enumerate(X)]
+    model = FrozenTransformer(**{**SMALL, "steps": 1}).fit(ragged, Y, validation=(ragged, Y))
+    np.testing.assert_allclose(model.moments_[0], np.concatenate(ragged).mean(0), rtol=1e-5)
+    np.testing.assert_allclose(model.moments_[1], np.concatenate(ragged).std(0), rtol=1e-5)
+
+
+def test_the_twin_of_a_control_is_random() -> None:
+    """A regression's score tells two networks apart, as an accuracy may not."""
+    y, held = X[:, :, 0].sum(1), (X[:20], X[:20, :, 0].sum(1))
+    model = FrozenTransformerRegressor(steps=10, control=True).fit(X, y, validation=held)
+    twin = FrozenTransformerRegressor(steps=10, init="random").fit(X, y, validation=held)
+    errors = (twin.predict(held[0]) - held[1]) / y.std()
+    assert model.control_.random == pytest.approx(1 - (errors**2).mean(), rel=1e-4)
+    assert abs(model.control_.score - model.control_.random) > 1e-3
+
+
+def test_there_may_be_an_answer_per_token_of_sequences_of_any_length() -> None:
+    before = np.roll(IDS, 1, axis=1) % 2
+    model = FrozenTransformer(**SMALL).fit(IDS, np.where(before, "odd", "even"))
+    whole = model.predict_proba(IDS)
+    for length in (1, 3):  # causal: an answer depends on what came before
+        np.testing.assert_allclose(
+            model.predict_proba(IDS[:, :length]), whole[:, :length], rtol=1e-4
+        )
+    long = model.predict_proba(np.concatenate([IDS, IDS], 1))
+    assert long.shape == (60, 10, 2)
+    np.testing.assert_allclose(long[:, :5], whole, rtol=1e-4)
+    with pytest.raises(InputError, match="equal length"):
+        model.predict([[1], [1, 2]])
+    numbers = FrozenTransformerRegressor(**SMALL).fit(IDS, before)
+    assert numbers.predict(IDS[:, :2]).shape == (60, 2)
+
+
 def test_there_may_be_an_answer_per_token() -> None:
     before = np.roll(IDS, 1, axis=1) % 2
     model = FrozenTransformer(**SMALL).fit(IDS, before)
@@ -152,7 +335,10 @@ WRONG = {
     "should be 0 or more": (IDS - 1, Y, {}),
     "cannot be held out": (X[:2], Y[[0, 1]], {"validation": 0.9}),
     "label 'left'": (X, Y, {"validation": (X[:2], np.array(["up", "left"]))}),
-    "symbols from 0 to 9": (IDS, Y, {"validation": (IDS + 3, Y)}),
+    "the fit had sequences of 5 symbols": (IDS, Y, {"validation": (X, Y)}),
+    "5 answers each, but 1": (IDS, IDS % 2, {"validation": (IDS, IDS[:, 0] % 2)}),
+    "y contains NaN": (X, np.ma.masked_equal(np.arange(60) % 3, 2), {}),
+    "continuous": (X, X[:, 0, 0], {}),
     "at most 1024": (np.zeros((4, 2000, 1)), Y[:4], {}),
     "different lengths": ([[[1.0], [2.0, 3.0]], [[1.0]]], Y[:2], {}),
 }
@@ -166,13 +352,13 @@ def test_wrong_examples_are_one_sentence(said: str) -> None:
 
 
 def test_wrong_new_examples_are_one_sentence(fitted: FrozenTransformer) -> None:
-    for given, said in (
+    for new, said in (
         (X[:, :, :2], "vectors of 2"),
         (IDS, "symbols"),
         ([X[0], X[0][:2, :1]], "none empty"),
     ):
         with pytest.raises(ValueError, match=said):
-            fitted.predict(given)
+            fitted.predict(new)
 
 
 def test_wrong_settings_are_one_sentence() -> None:

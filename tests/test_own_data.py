@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
 from refusals import check_said, refusal
 
@@ -90,6 +91,52 @@ def test_tables_become_sequences(tmp_path: Path) -> None:
     assert task.floors()["majority"] <= 1
     ragged = pd.DataFrame({"ids": [[1, 2, 3], [4]] * 10, "label": frame["label"]})
     assert own_task("ids", ragged, "label").kind == "token"
+
+
+def test_a_task_is_standardised_by_its_training_examples() -> None:
+    numbers = np.random.default_rng(0).normal(1e9, 3, size=(40, 6, 2))
+    task = own_task("mine", numbers, np.arange(40) % 2)
+    tokens = task.examples("train", torch.arange(28)[None], "cpu").inputs.flatten(0, 2)
+    np.testing.assert_allclose(tokens.mean(0), 0, atol=1e-6)
+    np.testing.assert_allclose(tokens.std(0, correction=0), 1, atol=1e-5)
+
+
+def test_a_split_is_drawn_and_fixed() -> None:
+    """Each example is a symbol of its own, in the order of the file, sorted by label."""
+    symbols, y = np.arange(100)[:, None], np.arange(100) // 50
+    splits = []
+    for _ in range(2):
+        task = own_task("mine", symbols, y)
+        parts = [
+            task.examples(split, torch.arange(size)[None], "cpu").inputs.flatten().tolist()
+            for split, size in task.sizes.items()
+        ]
+        splits.append(parts)
+    assert splits[0] == splits[1]
+    assert sorted(sum(splits[0], [])) == list(range(100))
+    for part in splits[0]:
+        assert {symbol // 50 for symbol in part} == {0, 1}
+
+
+def test_a_task_may_have_an_answer_per_token() -> None:
+    ids = np.random.default_rng(0).integers(0, 5, (30, 4))
+    task = own_task("mine", ids, ids % 2)
+    batch = task.examples("test", torch.arange(task.sizes["test"])[None], "cpu")
+    assert task.reads == 4
+    assert torch.equal(batch.inputs % 2, batch.targets)
+    said = refusal(lambda: own_task("mine", [row[: 2 + row[0] % 3] for row in ids], ids % 2))
+    check_said(said, ["4 answers", "equal length"])
+
+
+def test_gaps_of_a_table_are_no_class(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": np.arange(40.0), "label": ["x", "y"] * 20})
+    for column in ("a", "label"):
+        gaps = frame.copy()
+        gaps.loc[3, column] = None
+        gaps.to_csv(tmp_path / "gaps.csv", index=False)
+        for table in (tmp_path / "gaps.csv", gaps, gaps.convert_dtypes()):
+            said = refusal(lambda given=table: own_task("mine", given, "label"))
+            check_said(said, ["missing value", "example 3"])
 
 
 def test_data_that_cannot_be_read(tmp_path: Path) -> None:

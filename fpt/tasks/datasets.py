@@ -45,13 +45,15 @@ def hub_dataset(
     return Dataset(f"{name}-v{preparation}", {**source, "preparation": preparation, **more}, build)
 
 
-def arrays_digest(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 over names, types, shapes and bytes, in the order of the names."""
+def arrays_digest(arrays: Mapping[str, Any]) -> str:
+    """SHA-256 over names, types, shapes and bytes, in the order of the names; of arrays, or of what
+    makes one block after another (`fpt.tasks.prepared.Padded`)."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
-        array = np.ascontiguousarray(arrays[name])
+        array = arrays[name]
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
-        digest.update(array.data)
+        for part in [array] if isinstance(array, np.ndarray) else array.parts():
+            digest.update(np.ascontiguousarray(part).data)
     return digest.hexdigest()
 
 

@@ -7,7 +7,9 @@ import numpy as np
 import pandas as pd
 
 from ..files import FptError
-from .examples import Data, ExamplesTask, array, examples_task, paired, sequences
+from .arrays import labels
+from .examples import Data, ExamplesTask, check_paired, examples_task
+from .inputs import inputs
 from .rng import numpy_generator
 
 SHARES = {"valid": 0.15, "test": 0.15}
@@ -25,20 +27,27 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
     """
     if isinstance(y, str):
         X, y = _columns(name, X, y)
-    inputs, labels = sequences(X), array("y", y)
-    classes = np.unique(labels)
-    _, data = paired(inputs, np.searchsorted(classes, labels).reshape(len(labels), -1))
-    count = len(inputs)
-    order = numpy_generator("own task", count).permutation(count)
-    first, second = round(SHARES["test"] * count), round(sum(SHARES.values()) * count)
+    read, y = inputs(X), labels(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    codes = codes.reshape(len(y), -1)
+    check_paired(read, codes)
+    count = len(read)
     if count < 10 or len(classes) < 2:
         raise FptError(f"The task {name!r} needs two classes and ten examples at least.")
+    if len(classes) > codes.size / 2:
+        raise FptError(
+            f"The task {name!r} has {len(classes)} different labels for {codes.size} answers; give "
+            "labels of classes that come again: cut numbers into classes, or predict them by "
+            "FrozenTransformerRegressor."
+        )
+    order = numpy_generator("own task", count).permutation(count)
+    first, second = round(SHARES["test"] * count), round(sum(SHARES.values()) * count)
     rows = {"train": order[second:], "valid": order[first:second], "test": order[:first]}
-    moments = inputs[rows["train"]].moments() if inputs.kind == "vector" else None
+    moments = read.moments(rows["train"]) if read.kind == "vector" else None
     splits: dict[str, Data] = {
-        split: (inputs[at].standardised(moments), data[at]) for split, at in rows.items()
+        split: (read.prepared(at, moments), codes[at]) for split, at in rows.items()
     }
-    return examples_task(splits, len(classes), inputs.limits["dim"], name)
+    return examples_task(splits, len(classes), read.limits["dim"], name)
 
 
 def _columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
@@ -50,4 +59,4 @@ def _columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
     except (OSError, ValueError, KeyError) as error:
         raise FptError(f"The data of task {name!r} cannot be read ({error}).") from error
     whole = frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O"
-    return (list(frame.iloc[:, 0]) if whole else frame.to_numpy()), labels
+    return (list(frame.iloc[:, 0]) if whole else frame), labels

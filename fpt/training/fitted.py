@@ -3,20 +3,23 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from scipy import stats
+from torch import nn
 
 from ..backbones import backbone
 from ..backbones.weights import digest, files
 from ..files import FptError, read_json, write_atomic, write_json
 from ..spec import RunSpec, canonical, from_dict
+from ..tasks.arrays import InputError
 from ..tasks.datasets import Dataset
-from ..tasks.examples import Data, ExamplesTask, Sequences, batch
+from ..tasks.examples import Data, ExamplesTask
+from ..tasks.prepared import Sequences, batch
 from . import device as devices
 from .evaluation import EVAL_TOKENS
 from .loop import Loop
@@ -45,20 +48,46 @@ class Fitted:
             name=self.spec.task, options={}, dataset=dataset, sizes={}, **self.shapes
         )
 
-    def logits(self, inputs: Sequences, device: str) -> torch.Tensor:
-        """(N, R, classes) on the CPU, from inputs as the run was trained on."""
-        where, found = devices.choose(device), []
-        model = with_parameters(self.spec, self.task, self.parameters, where)
-        size = max(1, EVAL_TOKENS // self.shapes["length"])
+    def logits(
+        self, inputs: Sequences, device: str, symbols: np.ndarray | None = None
+    ) -> torch.Tensor:
+        """(N, R, classes) on the CPU, from sequences as the run was trained on. They may be longer
+        than those, and have symbols that are not among `symbols`, the ones that it was trained on.
+        A run with an answer per token has one for each of theirs. InputError if the answers are not
+        finite numbers."""
+        where, answers = devices.choose(device), []
+        longest = int(inputs.lengths.max())
+        task = replace(
+            self.task,
+            length=max(longest, self.shapes["length"]),
+            reads=longest if self.shapes["reads"] > 1 else 1,
+        )
+        if self.shapes["reads"] > 1 and inputs.starts is not None:
+            raise InputError(
+                "The fit had an answer per token, which needs sequences of equal length; predict "
+                "those of each length on their own."
+            )
+        if symbols is not None:
+            inputs = inputs.with_unknown(symbols, task.dim)
+        model = with_parameters(self.spec, task, self.parameters, where)
+        if symbols is not None:
+            add_unknown(model.input, symbols)
+        size = max(1, EVAL_TOKENS // task.length)
         with torch.no_grad(), devices.autocast(where):
             for first in range(0, len(inputs), size):
                 part = inputs[first : first + size]
-                values = torch.from_numpy(part.values)[None].to(where)
-                ends = None if part.lengths is None else torch.from_numpy(part.lengths)[None]
+                values, starts = part.tensors()
+                rows = torch.arange(len(part))[None]
                 model.draws.first = first
-                logits = model(batch(values, values, None if ends is None else ends.to(where)))
-                found.append(logits[0].float().cpu())
-        return torch.cat(found)
+                logits = model(batch(values.to(where), starts, rows, rows[..., None]))
+                answers.append(logits[0].float().cpu())
+        whole = torch.cat(answers)
+        if not whole.isfinite().all():
+            raise InputError(
+                "The predictions are not finite numbers; bring X to the scale of the examples that "
+                "were fitted."
+            )
+        return whole
 
     def save(self, folder: Path, description: Mapping[str, Any]) -> None:
         """Write the trained parameters and, with the description, what they belong to."""
@@ -66,6 +95,15 @@ class Fitted:
         whole = plain({**run, "weights_digest": weights_digest(self.spec), **description})
         write_atomic(folder / PARAMETERS, self.parameters)
         write_json(folder / DESCRIPTION, {"seal": seal(self.parameters, whole), **whole})
+
+
+def add_unknown(table: nn.Module, symbols: np.ndarray) -> None:
+    """Append a row to the embedding `table` for all symbols that training has not seen: the mean of
+    the rows of those that it has seen, `symbols`. So an unknown symbol says that there is a token
+    and where, and nothing else."""
+    rows = table.get_parameter("weight").detach()  # (1, symbols, width)
+    unknown = rows[:, torch.from_numpy(symbols)].mean(1, keepdim=True)
+    table.weight = nn.Parameter(torch.cat([rows, unknown], 1), requires_grad=False)
 
 
 def plain(value: Any) -> Any:
@@ -141,10 +179,17 @@ class Control:
         return f"{self.score:.3f}, random twin {self.random:.3f}, difference {difference}"
 
 
-def compared(own: Fitted, twin: Fitted, valid: Data, task: ExamplesTask, device: str) -> Control:
+def compared(
+    own: Fitted,
+    twin: Fitted,
+    valid: Data,
+    task: ExamplesTask,
+    device: str,
+    symbols: np.ndarray | None = None,
+) -> Control:
     """A fitted run and its random twin on the held-out examples."""
     targets = torch.from_numpy(valid[1])
-    scores = [task.correct(it.logits(valid[0], device), targets) for it in (own, twin)]
+    scores = [task.correct(it.logits(valid[0], device, symbols), targets) for it in (own, twin)]
     ours, theirs = (it.double().mean(1).numpy() for it in scores)
     apart = ours - theirs
     low = high = float(apart.mean())

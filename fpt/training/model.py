@@ -183,11 +183,14 @@ def with_parameters(
     spec: RunSpec, task: Task, content: bytes, device: torch.device | str = "cpu"
 ) -> Model:
     """The model of a run in evaluation mode with the trained parameters in `content`, a file that
-    `PackedParameters.stored` made."""
+    `PackedParameters.stored` made. The sequences of `task` may be longer than those of the run."""
     model, rows, _ = assemble([spec], task, device)
-    kept = load(content)
-    row = [kept[part.stored].flatten() for part in rows.slices]
-    rows.bind(torch.cat(row)[None].to(device))
+    kept, values = load(content), rows.values.clone()
+    for part, columns in rows.parts():
+        trained = kept[part.stored].flatten()
+        # Positions after those of the training sequences keep their initial values.
+        values[0, columns][: len(trained)] = trained
+    rows.bind(values)
     model.draws.seeds = (spec.seed,)
     return model.eval()
 

@@ -1,0 +1,164 @@
+"""What users bring, as NumPy arrays of numbers, symbols or labels: lists, tables with nullable
+columns, masked arrays, tensors. What is missing is refused, never read as a number."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import sparse
+
+from ..files import FptError
+
+LARGEST = float(np.finfo(np.float32).max)
+TEXT = "X holds text; give each text as the list of its bytes, `list(text.encode())`."
+REFUSED = {  # by the kind of a NumPy type, what to do instead
+    "c": "Complex data not supported: {} should hold two real numbers for each complex one.",
+    "M": "{} holds dates; give them as numbers, such as days since the first.",
+    "m": "{} holds durations; give them as numbers, such as seconds.",
+}
+
+
+class InputError(FptError, ValueError):
+    """Wrong input, in one sentence."""
+
+
+class InputTypeError(InputError, TypeError):
+    """Input of a type that cannot be used, in one sentence."""
+
+
+class RaggedError(InputError):
+    """Rows that differ in length where they may not, in one sentence."""
+
+
+def array(name: str, given: Any) -> np.ndarray:
+    """`given`, which a message calls `name`, as an array; copied only if it must be.
+
+    Objects become the numbers or texts that they are; a 1-D array of sequences stays as it is.
+    InputError for values that are missing (masked, NA, None; NaN among objects or in a table), for
+    rows that differ in length, for text among numbers, and for objects that are neither.
+    """
+    if isinstance(given, torch.Tensor):
+        given = given.detach().cpu()
+        if given.dtype == torch.bfloat16:  # which NumPy does not have
+            given = given.float()
+    if sparse.issparse(given):
+        raise InputError(f"Sparse {name} is not supported; give {name}.toarray().")
+    if isinstance(given, np.ma.MaskedArray):
+        check_present(name, np.ma.getmaskarray(given))
+        given = given.data
+    if isinstance(given, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        check_present(name, np.asarray(pd.isna(given)))
+        given = given.to_numpy()
+    if isinstance(given, list | tuple):  # NumPy would drop the masks of its parts
+        given = [array(name, part) if hasattr(part, "__array__") else part for part in given]
+    try:
+        values = np.asarray(given)
+    except (ValueError, TypeError) as error:
+        raise RaggedError(
+            f"{name} has rows of different lengths; only the sequences in a list X may differ."
+        ) from error
+    if values.dtype == object and not values.ndim:
+        raise InputError(
+            f"Reshape your data: {name} should be an array or a list, found {type(given).__name__}."
+        )
+    if values.dtype.kind == "T" or (values.dtype.kind in "US" and isinstance(given, list)):
+        values = np.asarray(given, object)  # a list may hold NaN or numbers too
+    return plain(name, values) if values.dtype == object else values
+
+
+def check_present(name: str, missing: np.ndarray) -> None:
+    """InputError if an example of `name` has a missing value, by the mask `missing` (N, ...)."""
+    if missing.any():
+        first = int(missing.reshape(len(missing), -1).any(1).argmax()) if missing.ndim else 0
+        raise InputError(
+            f"Input {name} contains NaN or another missing value, first in example {first}; fill "
+            "such values in, or leave these examples out."
+        )
+
+
+def plain(name: str, values: np.ndarray) -> np.ndarray:
+    """An array of objects as the array of numbers or texts that it holds."""
+    if values.ndim == 1 and any(np.iterable(it) and not is_text(it) for it in values):
+        return values  # sequences, each of which is read on its own
+    check_present(name, pd.isna(values))
+    natural = np.array(values.tolist())
+    if natural.dtype.kind in "US" and not all(map(is_text, values.flat)):
+        raise InputError(f"{name} mixes text with other values; give values of one type.")
+    if natural.dtype != object:
+        return natural
+    try:
+        return natural.astype(float)
+    except (TypeError, ValueError) as error:
+        raise InputTypeError(
+            f"{name} holds a value that is neither a number nor text ({error})."
+        ) from error
+
+
+def is_text(value: Any) -> bool:
+    return isinstance(value, str | bytes)
+
+
+def check_numbers(name: str, values: np.ndarray) -> None:
+    """InputError for an array that does not hold whole or real numbers, or Booleans."""
+    kind = values.dtype.kind
+    if kind in "US" and name == "X":
+        raise InputError(TEXT)
+    if kind not in "biuf":
+        other = "{} should hold numbers, and its values are of type " + f"{values.dtype}."
+        raise InputError(REFUSED.get(kind, other).format(name))
+
+
+def check_finite(name: str, values: np.ndarray, first: int = 0) -> None:
+    """InputError for NaN, infinity, and numbers beyond float32, in which networks compute. Row 0 of
+    `values` (n, ...) is of example `first`."""
+    sound = np.abs(values) <= LARGEST  # no NaN is
+    if not sound.all():
+        row = first + int((~sound).reshape(len(sound), -1).any(1).argmax())
+        raise InputError(
+            f"Input {name} contains NaN, infinity or a number too large for float32, first in "
+            f"example {row}; fill such values in, or leave these examples out."
+        )
+
+
+def answers(y: Any) -> np.ndarray:
+    """y as an array, (N,) or (N, T)."""
+    from sklearn.utils.validation import column_or_1d
+
+    if y is None:
+        raise InputError(f"This estimator requires y to be passed, but the target y is {y}.")
+    values = array("y", y)
+    if values.dtype == object or values.ndim not in (1, 2):
+        raise InputError(
+            f"y should be (N,), or (N, T) for one answer per token; found shape {values.shape}"
+            + (" of sequences, which may not differ in length." if values.ndim == 1 else ".")
+        )
+    if values.dtype.kind in "fcMm":
+        check_present("y", pd.isna(values))
+    return column_or_1d(values, warn=True) if values.shape[1:] == (1,) else values
+
+
+def labels(y: Any) -> np.ndarray:
+    """y as labels of classes, (N,) or (N, T): text, whole numbers or Booleans."""
+    values = answers(y)
+    if values.dtype.kind not in "biufUS":
+        raise InputError(
+            f"Unknown label type: y holds values of type {values.dtype}; labels are text, whole "
+            "numbers, or True and False."
+        )
+    if values.dtype.kind == "f":
+        check_finite("y", values)
+        if (values % 1 != 0).any():
+            raise InputError(
+                "Unknown label type: y is continuous, and labels name classes; cut y into classes, "
+                "or predict it by FrozenTransformerRegressor."
+            )
+    return values
+
+
+def targets(y: Any) -> np.ndarray:
+    """y as float64 numbers, (N,) or (N, T)."""
+    values = answers(y)
+    check_numbers("y", values)
+    check_finite("y", values)
+    return values.astype(float)
