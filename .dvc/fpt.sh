@@ -12,24 +12,22 @@ sys.exit(not all(map(packages.find_spec, ["torch", "papermill"])))' 2> /dev/null
   exec "$python" -m fpt "$@"
 }
 
-# The program that runs the process $1, as it was called: a relative path begins in DVC's root.
+# The program of the process $1, as it was called: a relative path begins in DVC's root.
 program_of() {
+  [ -r "/proc/$1/cmdline" ] || return 0
   program=$(tr '\0' '\n' < "/proc/$1/cmdline" | head -n 1)
   case $program in
-    /* | python*) echo "$program" ;;
-    */*) echo "$DVC_ROOT/$program" ;;
+    /* | python*) printf '%s\n' "$program" ;;
+    */*) printf '%s\n' "$DVC_ROOT/$program" ;;
   esac
 }
 
 # 1. The Python that runs DVC: it called this script, or the shell that did.
-parent=$PPID
-if [ -r "/proc/$parent/status" ]; then
-  above=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$parent/status")
-  for process in "$parent" "$above"; do
-    program=$(program_of "$process")
-    case ${program##*/} in python*) become "$program" "$@" ;; esac
-  done
-fi
+above=$(sed -n 's/^PPid:[[:space:]]*//p' "/proc/$PPID/status" 2> /dev/null)
+for process in "$PPID" "$above"; do
+  program=$(program_of "$process")
+  case ${program##*/} in python*) become "$program" "$@" ;; esac
+done
 # 2. What `make setup` made: DVC has the root of the checkout, not of its copy, in DVC_ROOT.
 become "${DVC_ROOT:-.}/.venv/bin/python" "$@"
 # 3. What is activated.

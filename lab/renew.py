@@ -15,11 +15,19 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fpt.files import PARAMS, ROOT, notebooks
+from fpt.files import PARAMS, ROOT, notebooks, read_params
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 PROJECT = ROOT / "tests" / "project"
 RECORDS = Path("reports/smoke/records")
+
+
+def rewrite(path: Path) -> None:
+    """Bring a params.yaml into the form that DVC writes, so that `dvc exp run -S` changes a line.
+    Comments inside lists are lost, as they would be then."""
+    from dvc.utils.hydra import apply_overrides
+
+    apply_overrides(path, [f"profile={read_params(path)['profile']}"])
 
 
 def refresh(path: Path) -> None:
@@ -69,6 +77,7 @@ def train(root: Path) -> None:
 
 
 def main() -> None:
+    rewrite(PARAMS)
     with tempfile.TemporaryDirectory(prefix="fpt-") as folder:
         root = Path(shutil.copytree(PROJECT, Path(folder) / "project"))
         shutil.copy(PARAMS, root)

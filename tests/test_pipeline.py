@@ -21,7 +21,7 @@ from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
 
 from fpt.files import PACKAGE, PARAMS, read_yaml
-from lab.renew import clean
+from lab.renew import clean, rewrite
 
 HERE = PACKAGE.parent
 PIPELINE = yaml.safe_load((HERE / "dvc.yaml").read_text())
@@ -303,6 +303,20 @@ def test_dvc_changes_one_value(change: str, values: Any, lines: int, tmp_path: P
     for name in change.partition("=")[0].strip("+").split("."):
         block = block[int(name) if name.isdigit() else name]
     assert block == values
+
+
+def test_parameters_are_brought_into_the_form_that_dvc_writes(tmp_path: Path) -> None:
+    path = tmp_path / "params.yaml"
+    path.write_text("profile: lab # of one list\nlab: {seeds: [0, 1], lrs: [0.00001, 1.0e-3]}\n")
+    content = read_yaml(path)
+    rewrite(path)
+    text = path.read_text()
+    assert read_yaml(path) == content
+    assert "# of one list" in text
+    rewrite(path)
+    assert path.read_text() == text
+    rewrite(Path(shutil.copy(PARAMS, path)))
+    assert path.read_text() == PARAMS.read_text()
 
 
 def test_parameters_have_no_alias() -> None:
