@@ -16,9 +16,10 @@ from sklearn.utils import check_array, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .backbones import backbone
-from .backbones.auto import pinned
+from .backbones import Backbone
+from .backbones.choice import choose
 from .backbones.initialisations import INITS
+from .backbones.isolation import usual_settings
 from .files import FptError, check_names
 from .spec import RunSpec, canonical
 from .tasks import examples
@@ -27,7 +28,6 @@ from .training import fitted as training
 from .training import settings as checks
 from .training.flops import parameter_counts
 
-SHIPPED = {"nano": "nano-english-0"}  # the weights that come with the package
 SHARED = ("class_weight", "device", "progress")  # the same in all that are fitted together
 LEARNED = ("classes_", "limits_", "moments_", "target_", "n_features_in_", "feature_names_in_")
 Validation = float | tuple[Any, Any]
@@ -113,6 +113,7 @@ class FrozenEstimator(BaseEstimator):
         clone(self)._fit_together(members, X, y, validation)
         return members
 
+    @usual_settings(gradients=True)
     def _fit_together(
         self, members: Sequence[Self], X: Any, y: Any, validation: Validation
     ) -> None:
@@ -127,11 +128,13 @@ class FrozenEstimator(BaseEstimator):
             weights=self._class_weights(train[1]),
         )
         twins = [clone(it).set_params(init="random") for it in members if it.control]
-        specs = [it._spec(task) for it in (*members, *twins)]
-        fitted = training.train(specs, task, self.device, self.progress)
+        runs = [it._run(task) for it in (*members, *twins)]
+        fitted = training.train(runs, task, self.device, self.progress)
         learned = {name: value for name, value in vars(self).items() if name in LEARNED}
         controls = iter(fitted[len(members) :])
         for it, one in zip(members, fitted, strict=False):
+            for name in [name for name in vars(it) if name.endswith("_")]:
+                delattr(it, name)  # of an earlier fit, whose data may have had other columns
             it.__dict__.update(learned)
             it.fitted_, it.learning_curve_, it.control_ = one, pd.DataFrame(one.curve), None
             if it.control:
@@ -162,30 +165,30 @@ class FrozenEstimator(BaseEstimator):
         examples.check_within(self.limits_, found)
         return found
 
-    def _spec(self, task: examples.ExamplesTask) -> RunSpec:
-        """The run of this estimator on `task`."""
+    def _run(self, task: examples.ExamplesTask) -> tuple[RunSpec, Backbone]:
+        """The run of this estimator on `task`, and its backbone."""
         check_names("initialisation", [self.init], INITS)
         given = {name: it for name, it in self.get_params().items() if name in checks.SETTINGS}
         settings = checks.check_settings("FrozenTransformer", given)
         settings["batch"] = min(settings["batch"], task.sizes["train"])
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
-        name = str(self.backbone)
-        frozen = backbone(name)
-        weights = self.weights or SHIPPED.get(name) or pinned(frozen.hub or frozen.name)
+        frozen, weights = choose(self.backbone, self.weights)
         groups = {*checks.check_list("FrozenTransformer.trainable", self.trainable)}
         if not frozen.positions:
             groups = groups - {"positions"} or groups
-        return RunSpec(
+        spec = RunSpec(
             data=canonical(task.identity),
             backbone=frozen.name,
             init=self.init,
-            weights=pinned(weights) if INITS[self.init].reads_weights else None,
+            weights=weights if INITS[self.init].reads_weights else None,
             trainable=tuple(sorted(groups)),
             seed=checks.check_value("random_state", self.random_state, checks.SEED),
             augment=False,
             **settings,
         )
+        return spec, frozen
 
+    @usual_settings()
     def _logits(self, X: Any) -> Any:
         """(N, answers), or (N, T, answers) if there is an answer per token, a tensor."""
         check_is_fitted(self, "fitted_")
@@ -197,7 +200,7 @@ class FrozenEstimator(BaseEstimator):
         trained."""
         check_is_fitted(self, "fitted_")
         spec = self.fitted_.spec
-        counts = parameter_counts(backbone(spec.backbone), self.fitted_.task)
+        counts = parameter_counts(self.fitted_.architecture, self.fitted_.task)
         trained = [group in spec.trainable for group in counts]
         return pd.DataFrame({"parameters": counts.values(), "trained": trained}, index=list(counts))
 

@@ -57,7 +57,7 @@ def random(
         (init_ or family.init_)(module, draw)
     state = {name: parameter.detach() for name, parameter in module.named_parameters()}
     if spec.positions:
-        table = torch.empty(spec.positions, spec.width)
+        table = torch.empty(spec.positions, spec.width, dtype=torch.float32)
         state["positions"] = table.normal_(0.0, family.position_std, generator=draw)
     return state
 

@@ -3,7 +3,7 @@
 import ctypes
 import platform
 import re
-import resource
+import sys
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -73,7 +73,12 @@ NO_MEMORY = (
 
 def peak_memory(device: torch.device) -> int:
     """Bytes: the peak of the CUDA allocator since it was reset, or of the process with its
-    libraries since it began."""
+    libraries since it began; 0 on a system that does not tell, as Windows."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        import resource  # of Unix
+    except ImportError:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

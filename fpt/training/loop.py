@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..backbones import Backbone
 from ..backbones.layers import round_frozen
 from ..spec import RunSpec
 from ..tasks import Task
@@ -52,6 +53,7 @@ class Loop:
         titles: Sequence[str] = ("",),  # of the runs: arm and task
         tracker: Tracker | None = None,
         quiet: bool = False,  # without a bar
+        architecture: Backbone | None = None,  # of all runs; None: that of their name
     ) -> None:
         keep_memory()
         self.quiet = quiet
@@ -59,7 +61,7 @@ class Loop:
         self.titles, self.tracker = titles, tracker
         first = specs[0]
         self.batch, self.steps, self.every = first.batch, first.steps, first.eval_every
-        self.model, self.rows, self.frozen = assemble(specs, task, device)
+        self.model, self.rows, self.frozen = assemble(specs, task, device, architecture)
         if device.type == "cuda":
             round_frozen(self.model.backbone)
         self.alive = list(range(len(specs)))
@@ -80,14 +82,16 @@ class Loop:
         self.state = state
         self.rows.bind(state["values"])
         self.frozen.bind(state["frozen"])
-        lr = torch.tensor([[spec.lr] for spec in specs], device=self.device)
-        clip = torch.tensor([[spec.clip] for spec in specs], device=self.device)
+        lr = torch.tensor([[spec.lr] for spec in specs], dtype=torch.float32, device=self.device)
+        clip = torch.tensor(
+            [[spec.clip] for spec in specs], dtype=torch.float32, device=self.device
+        )
         mask = self.rows.mask([spec.trainable for spec in specs])
         self.adam = Adam(self.rows, lr, clip, mask, state["first"], state["second"])
 
     def _reset_sums(self) -> None:
         """Begin to add up `SUMS` anew."""
-        self.sums = torch.zeros(len(SUMS), len(self.alive), device=self.device)
+        self.sums = torch.zeros(len(SUMS), len(self.alive), dtype=torch.float32, device=self.device)
         self.summed = 0
 
     # ---------------------------------------------------------------------------------- training
@@ -134,11 +138,7 @@ class Loop:
         with autocast(self.device):
             logits = self.model(batch)
         loss = self.task.losses(logits, batch.targets).flatten(1).mean(1)
-        with warnings.catch_warnings():
-            # Gradients are added up in place, in rows as wide as the pack's; torch warns once per
-            # process that this may be slower.
-            warnings.filterwarnings("ignore", "grad and param do not obey the gradient layout")
-            loss.sum().backward()
+        self.rows.differentiate(loss.sum())
         self.step += 1
         norms = self.adam.step(self.step)
         clipped = norms > self.adam.clip[:, 0]
