@@ -27,7 +27,7 @@ def choose(name: object, weights: str | None) -> tuple[Backbone, str]:
     wherever the program goes. FptError if there is no such backbone, or if the name has several
     meanings here; whether the weights are there is not looked at.
     """
-    architecture = chosen(name if isinstance(name, os.PathLike) else str(name))
+    architecture = choose_backbone(name if isinstance(name, os.PathLike) else str(name))
     whole, _, _ = architecture.name.partition("@")  # the first layers have the weights of all
     own = OWN_WEIGHTS.get(whole) or pinned(architecture.hub or architecture.name)
     identity = pinned(weights) if weights else own
@@ -36,7 +36,7 @@ def choose(name: object, weights: str | None) -> tuple[Backbone, str]:
     return architecture, identity
 
 
-def chosen(name: str | os.PathLike[str]) -> Backbone:
+def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
     """As `backbone`, or the folder of this name, whose path may be relative. `./NAME` is always
     the folder and `builtin:NAME` never. FptError as `choose`."""
     if isinstance(name, os.PathLike):

@@ -82,13 +82,13 @@ def has_identity(folder: Path, identity: str) -> bool:
         return False
 
 
-def file_of(weights: str, name: str, folder: str = "") -> Path:
-    """The file `name` beside the weights of an identity, in `folder` if one is given. FptError if
-    there is none."""
+def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -> Path:
+    """The file `name` beside the weights of an identity, in `folder` if one is given; `remember` as
+    in `fetch`. FptError if there is none."""
     check_identity(weights)
     if weights.startswith("hub:"):
         repository, _, revision = weights.removeprefix("hub:").partition("@")
-        return fetch(repository, name, revision)
+        return fetch(repository, name, revision, remember=remember)
     path = Path(folder or folder_of(weights)) / name
     if path.is_file():
         return path
@@ -103,18 +103,18 @@ def file_of(weights: str, name: str, folder: str = "") -> Path:
     )
 
 
-def files(weights: str, folder: str = "") -> list[Path]:
+def files(weights: str, folder: str = "", remember: bool = False) -> list[Path]:
     """The safetensors files of the identity `weights`: one, or those that its index lists; in
-    `folder` if one is given. FptError if one is missing."""
+    `folder` if one is given; `remember` as in `fetch`. FptError if one is missing."""
     try:
-        return [file_of(weights, "model.safetensors", folder)]
+        return [file_of(weights, "model.safetensors", folder, remember)]
     except FptError as error:
         try:
-            index = read_json(file_of(weights, "model.safetensors.index.json", folder))
+            index = read_json(file_of(weights, "model.safetensors.index.json", folder, remember))
             names = sorted(map(str, {*index["weight_map"].values()}))
         except (FptError, KeyError, TypeError, AttributeError):
             raise error from None
-    return [file_of(weights, name, folder) for name in names]
+    return [file_of(weights, name, folder, remember) for name in names]
 
 
 def find(weights: str) -> Path:

@@ -32,8 +32,11 @@ def keep_memory() -> None:
     """Ask glibc, if it is the C library, to keep freed memory for the next tensors.
 
     By default it hands blocks as large as a pack's activations (1 MB) back to the kernel when a
-    step ends, and the next step pays for every page again.
+    step ends, and the next step pays for every page again. The setting is the whole process's: the
+    pipeline, whose process it is, makes it; an estimator, a guest in another program, does not.
     """
+    if sys.platform != "linux":
+        return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         trim_threshold, mmap_threshold = -1, -3  # names of malloc.h

@@ -22,7 +22,7 @@ from ..spec import RunSpec
 from ..tasks import Task
 from . import checkpoint
 from .checkpoint import Progress
-from .device import autocast, keep_memory
+from .device import autocast
 from .evaluation import evaluate
 from .model import assemble
 from .packing import Adam
@@ -55,7 +55,6 @@ class Loop:
         quiet: bool = False,  # without a bar
         architecture: Backbone | None = None,  # of all runs; None: that of their name
     ) -> None:
-        keep_memory()
         self.quiet = quiet
         self.specs, self.task, self.device, self.path = list(specs), task, device, path
         self.titles, self.tracker = titles, tracker
