@@ -43,7 +43,7 @@ class FrozenEstimator(BaseEstimator):
     Parameters
     ----------
     backbone : a name such as `nano` or `gpt2`, a repository of the Hugging Face hub, or a folder
-        that `save_pretrained` wrote
+        that `save_pretrained` wrote; if a name means two of them, `./NAME` or `builtin:NAME`
     weights : the identity of others than its own, `hub:OWNER/REPO@REVISION` or a local name
     init : `pretrained`, `random`, `statistics-tensor` or another of `fpt.backbones`
     trainable : the groups of parameters that are trained; all others stay frozen. A backbone with

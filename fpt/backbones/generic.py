@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from ..files import FptError
 from .base import LAYER, Backbone
-from .isolation import drawn_from, on_meta
+from .isolation import drawn_from, on_meta, one_at_a_time
 from .layers import Draws, is_norm, select_positions
 
 TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
@@ -33,7 +33,9 @@ TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddi
 class Absent(nn.Module):
     """In place of the token embeddings, which nobody asks, and of a table of positions."""
 
-    weight = torch.empty(1, dtype=torch.float32)  # for code that initialises a table
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.empty(1, dtype=torch.float32)  # for code that initialises a table
 
     def forward(self, *args: Any, **options: Any) -> Tensor:
         return torch.zeros((), dtype=torch.float32)
@@ -66,6 +68,7 @@ class GenericBackbone(nn.Module):
         return self
 
 
+@one_at_a_time()
 def network(config: str) -> Any:
     """The model of a configuration (JSON) on the meta device; FptError if it does not fit."""
     from transformers import CONFIG_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING

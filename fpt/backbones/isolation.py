@@ -16,8 +16,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Building a model of transformers changes functions of `torch.nn.init` while it lasts, and entering
-# a default device a global of PyTorch, so two threads must not do it at once.
+# The first import of transformers fails if a second thread begins another. While one of its models
+# is built, functions of `torch.nn.init` are changed, and a default device changes a global of
+# PyTorch.
 BUILDING = RLock()
 FLOATING = {torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn, torch.eye}
 BY_VALUES = {torch.tensor, torch.full, torch.arange, torch.linspace, torch.scalar_tensor}
@@ -34,7 +35,7 @@ class Float32(TorchFunctionMode):
         if func in BY_VALUES and options.get("dtype") is None:
             typed = any(hasattr(value, "dtype") for value in (*args, *options.values()))
             if result.dtype == torch.get_default_dtype() and not typed:
-                return func(*args, **options, dtype=torch.float32)
+                return func(*args, **{**options, "dtype": torch.float32})
         return result
 
 
@@ -57,6 +58,13 @@ class DrawnFrom(TorchDispatchMode):
             elif overload in func.overloadpacket.overloads():
                 func, options["generator"] = getattr(func.overloadpacket, overload), self.generator
         return func(*args, **options)
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """No other thread builds a model meanwhile."""
+    with BUILDING:
+        yield
 
 
 @contextmanager

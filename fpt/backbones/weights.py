@@ -78,7 +78,7 @@ def has_identity(folder: Path, identity: str) -> bool:
     """Whether the content of `folder` is that of `folder:NAME@DIGEST`."""
     try:
         return identity_of(folder) == identity
-    except (FptError, OSError):
+    except FptError:
         return False
 
 
@@ -94,8 +94,8 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
         return path
     if folder:
         raise FptError(
-            f"There is no {name} in the folder {folder}: save the model there as safetensors, as "
-            "`save_pretrained` does."
+            f"The folder {folder} holds no whole model ({name} is missing): save it there as "
+            "safetensors, as `save_pretrained` does."
         )
     raise FptError(
         f"The weights {weights!r} are in none of {SHIPPED}, {local_folder()} "
@@ -123,8 +123,11 @@ def find(weights: str) -> Path:
 
 
 def digest(paths: Sequence[Path]) -> str:
-    """The SHA-256 of a file, or of those of several files."""
-    each = [file_digest(path) for path in paths]
+    """The SHA-256 of a file, or of those of several files. FptError if one cannot be read."""
+    try:
+        each = [file_digest(path) for path in paths]
+    except OSError as error:
+        raise FptError(f"Cannot read {error.filename}: {error.strerror}.") from error
     return each[0] if len(each) == 1 else hashlib.sha256(" ".join(each).encode()).hexdigest()
 
 
