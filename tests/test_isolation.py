@@ -23,6 +23,7 @@ import fpt
 from fpt import FrozenTransformer, FrozenTransformerRegressor
 
 X = np.random.default_rng(0).normal(size=(24, 5, 2))
+X[0, 0, 0] = 1e-60  # too small for float32, which NumPy may take for an error
 Y = np.arange(24) % 2
 SIZES = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 9}
 CAN_DROP = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5}
@@ -144,6 +145,23 @@ def test_a_failure_leaves_the_settings_too(folders: Path, monkeypatch: pytest.Mo
         with pytest.raises(MemoryError):
             estimator.fit(X, Y)
         assert state_of_the_program() == before
+
+
+def test_the_global_generator_does_not_move_while_parameters_are_drawn(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even for a moment: another thread may draw from it."""
+    draw, states = LlamaModel._init_weights, []
+
+    def watched(model: LlamaModel, part: torch.nn.Module) -> None:
+        draw(model, part)
+        states.append(torch.get_rng_state())
+
+    monkeypatch.setattr(LlamaModel, "_init_weights", watched)
+    before = torch.get_rng_state()
+    estimators(folders)["drawn by transformers"].fit(X, Y)
+    assert states
+    assert all(torch.equal(state, before) for state in states)
 
 
 def test_threads_fit_and_predict_as_alone(folders: Path, expected: dict[str, np.ndarray]) -> None:
