@@ -13,6 +13,7 @@ from plain import PlainRun
 from throughput import Case, by_the_clock, specs_of, task_of
 
 from fpt.spec import RunSpec
+from fpt.training.device import keep_memory
 from fpt.training.loop import Loop
 from fpt.training.sweep import packs
 
@@ -40,6 +41,7 @@ class SideBySide:
 def train_on_demand(case: Case, pack: Sequence[RunSpec], pipe: Connection) -> None:
     """In a process of its own: a pack makes as many steps as it is told, until told 0."""
     torch.set_num_threads(1)
+    keep_memory()
     loop = Loop(pack, task_of(case), torch.device("cpu"))
     while count := pipe.recv():
         pipe.send(by_the_clock(loop.train_step, count))

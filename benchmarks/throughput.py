@@ -194,6 +194,7 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
         gc.collect()
         torch.cuda.empty_cache()  # of the case before
     specs, task = specs_of(case), task_of(case)
+    devices.keep_memory()
     packed, single = Loop(specs, task, device), Loop(specs[:1], task, device)
     plain = PlainRun(specs[0], task, device)
     tokens = case.batch * task.length

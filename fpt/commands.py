@@ -13,7 +13,7 @@ from .analysis.claims import LAB
 from .analysis.headlines import write_headlines
 from .analysis.status import left
 from .analysis.study import Study, section
-from .backbones import backbone
+from .backbones.choice import choose_backbone
 from .backbones.weights import local_folder
 from .config import Run
 from .files import PREPARED, FptError, check_names
@@ -128,7 +128,7 @@ def tasks(args: argparse.Namespace) -> None:
 
 
 def params(args: argparse.Namespace) -> None:
-    counts = parameter_counts(backbone(args.backbone), parse_task(args.task))
+    counts = parameter_counts(choose_backbone(args.backbone), parse_task(args.task))
     for name, count in counts.items():
         print(f"{name:12} {count:>13,}")
     print(f"{'fpt trains':12} {sum(counts.get(group, 0) for group in FROZEN):>13,}")

@@ -15,9 +15,10 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from .backbones import backbone
-from .backbones.auto import pinned
+from .backbones import Backbone
+from .backbones.choice import choose
 from .backbones.initialisations import INITS
+from .backbones.isolation import usual_settings
 from .files import FptError, check_names
 from .spec import RunSpec, canonical
 from .tasks import arrays, examples, inputs
@@ -28,7 +29,6 @@ from .training import fitted as training
 from .training import settings as checks
 from .training.flops import parameter_counts
 
-SHIPPED = {"nano": "nano-english-0"}  # the weights that come with the package
 SHARED = ("class_weight", "device", "progress")  # the same in all that are fitted together
 LEARNED = (
     "classes_", "inputs_", "limits_", "moments_", "symbols_", "target_",
@@ -49,7 +49,7 @@ class FrozenEstimator(BaseEstimator):
     Parameters
     ----------
     backbone : a name such as `nano` or `gpt2`, a repository of the Hugging Face hub, or a folder
-        that `save_pretrained` wrote
+        that `save_pretrained` wrote; if a name means two of them, `./NAME` or `builtin:NAME`
     weights : the identity of others than its own, `hub:OWNER/REPO@REVISION` or a local name
     init : `pretrained`, `random`, `statistics-tensor` or another of `fpt.backbones`
     trainable : the groups of parameters that are trained; all others stay frozen. A backbone with
@@ -119,6 +119,7 @@ class FrozenEstimator(BaseEstimator):
         clone(self)._fit_together(members, X, y, validation)
         return members
 
+    @usual_settings(gradients=True)
     def _fit_together(
         self, members: Sequence[Self], X: Any, y: Any, validation: Validation
     ) -> None:
@@ -138,11 +139,13 @@ class FrozenEstimator(BaseEstimator):
         if self.progress:  # numbers that were taken for symbols are noticed before a long training
             print(f"X was taken for {self.inputs_}.", file=sys.stderr)
         twins = [clone(it).set_params(init="random") for it in members if it.control]
-        specs = [it._spec(task) for it in (*members, *twins)]
-        fitted = training.train(specs, task, self.device, self.progress)
+        runs = [it._run(task) for it in (*members, *twins)]
+        fitted = training.train(runs, task, self.device, self.progress)
         learned = {name: value for name, value in vars(self).items() if name in LEARNED}
         controls = iter(fitted[len(members) :])
         for it, one in zip(members, fitted, strict=False):
+            for name in [name for name in vars(it) if name.endswith("_")]:
+                delattr(it, name)  # of an earlier fit, whose data may have had other columns
             it.__dict__.update(learned)
             it.fitted_, it.learning_curve_, it.control_ = one, pd.DataFrame(one.curve), None
             if it.control:
@@ -170,36 +173,36 @@ class FrozenEstimator(BaseEstimator):
             self.limits_ = read.limits
         return read
 
-    def _spec(self, task: examples.ExamplesTask) -> RunSpec:
-        """The run of this estimator on `task`."""
+    def _run(self, task: examples.ExamplesTask) -> tuple[RunSpec, Backbone]:
+        """The run of this estimator on `task`, and its backbone."""
         check_names("initialisation", [self.init], INITS)
         given = {name: it for name, it in self.get_params().items() if name in checks.SETTINGS}
         settings = checks.check_settings("FrozenTransformer", given)
         settings["batch"] = min(settings["batch"], task.sizes["train"])
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
-        name = str(self.backbone)
-        frozen = backbone(name)
+        frozen, weights = choose(self.backbone, self.weights)
         inputs.check_length(task.length, frozen.name, frozen.positions)
-        weights = self.weights or SHIPPED.get(name) or pinned(frozen.hub or frozen.name)
         groups = {*checks.check_list("FrozenTransformer.trainable", self.trainable)}
         if not frozen.positions:
             groups = groups - {"positions"} or groups
-        return RunSpec(
+        spec = RunSpec(
             data=canonical(task.identity),
             backbone=frozen.name,
             init=self.init,
-            weights=pinned(weights) if INITS[self.init].reads_weights else None,
+            weights=weights if INITS[self.init].reads_weights else None,
             trainable=tuple(sorted(groups)),
             seed=checks.check_value("random_state", self.random_state, checks.SEED),
             augment=False,
             **settings,
         )
+        return spec, frozen
 
+    @usual_settings()
     def _logits(self, X: Any) -> Any:
         """(N, answers), or (N, T, answers) if there is an answer per token, a tensor."""
         check_is_fitted(self, "fitted_")
         read = self._read(X)
-        frozen = backbone(self.fitted_.spec.backbone)
+        frozen = self.fitted_.architecture
         inputs.check_length(read.limits["length"], frozen.name, frozen.positions)
         found = self.fitted_.logits(read.prepared(None, self.moments_), self.device, self.symbols_)
         return found[:, 0] if self.fitted_.shapes["reads"] == 1 else found
@@ -209,7 +212,7 @@ class FrozenEstimator(BaseEstimator):
         trained."""
         check_is_fitted(self, "fitted_")
         spec = self.fitted_.spec
-        counts = parameter_counts(backbone(spec.backbone), self.fitted_.task)
+        counts = parameter_counts(self.fitted_.architecture, self.fitted_.task)
         trained = [group in spec.trainable for group in counts]
         return pd.DataFrame({"parameters": counts.values(), "trained": trained}, index=list(counts))
 

@@ -25,11 +25,25 @@ from filelock import FileLock, Timeout
 
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
-try:
-    HERE = PACKAGE.parent if (PACKAGE.parent / "params.yaml").exists() else Path.cwd()
-    ROOT = Path(os.environ.get("FPT_ROOT", HERE)).resolve()
-except FileNotFoundError as error:
-    raise SystemExit("fpt: The working directory is gone, so FPT_ROOT must be absolute.") from error
+
+
+def _root() -> Path:
+    """The absolute root of the project."""
+    if "FPT_ROOT" in os.environ:
+        try:
+            return Path(os.environ["FPT_ROOT"]).resolve()
+        except FileNotFoundError as error:
+            sentence = "fpt: The working directory is gone, so FPT_ROOT must be absolute."
+            raise SystemExit(sentence) from error
+    if (PACKAGE.parent / "params.yaml").exists():
+        return PACKAGE.parent
+    try:
+        return Path.cwd()
+    except OSError:  # it is gone: an estimator needs no project, and a command finds none there
+        return PACKAGE.parent
+
+
+ROOT = _root()
 DATA = ROOT / "data"
 PREPARED = DATA / "prepared"
 REPORTS = ROOT / "reports"

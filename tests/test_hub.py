@@ -14,7 +14,7 @@ from refusals import check_said, refusal
 
 from fpt import config
 from fpt.__main__ import main
-from fpt.backbones.weights import find
+from fpt.backbones.weights import files, find
 from fpt.files import PROFILES, lock
 from fpt.pretraining import english
 from fpt.pretraining.streams import passages, text_named
@@ -116,6 +116,8 @@ def test_a_commit_is_asked_for_as_it_is_and_compared_too(put: Put) -> None:
     put(b"second", SECOND, "models--o--r", "model.safetensors")
     identity = f"hub:o/r@{FIRST}"
     assert find(identity) == path
+    assert not hub.lock_path().exists()  # the pipeline alone writes one
+    assert files(identity, remember=True) == [path]
     assert set(hub.read_lock()) == {f"o/r@{FIRST}"}
     put(b"other", FIRST, "models--o--r", "model.safetensors")
     check_said(refusal(lambda: find(identity)), ["model.safetensors of o/r"])

@@ -13,12 +13,12 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
-import torch
 from torch import nn
 
 from ..files import FptError, instead
 from . import auto, bert, generic, gpt2, lstm, no_transformer, t5, vit
 from .base import FAMILIES, LAST_ATTENTION, LAYER, Backbone, Family
+from .isolation import on_meta
 from .layers import Draws, normal_init_
 from .pre_norm import ENCODER_GROUPS, UNFUSED_GROUPS, PreNormTransformer, encoder_init_
 
@@ -121,7 +121,8 @@ BY_REPOSITORY = {made.hub: made.name for made in reversed(PUBLISHED) if made.hub
 
 def backbone(name: str) -> Backbone:
     """The backbone `name`; `NAME@L` is the first L layers of NAME, with its weights. The name may
-    also be a repository of the hub or a folder (`fpt.backbones.auto`)."""
+    also be a repository of the hub or a folder (`fpt.backbones.auto`). It means the same in every
+    working directory, unless it is a relative path."""
     whole, at, layers = BY_REPOSITORY.get(name, name).partition("@")
     if whole not in BACKBONES:
         if found := auto.resolve(name):
@@ -144,7 +145,7 @@ def backbone(name: str) -> Backbone:
 def build(spec: Backbone, draws: Draws | None = None, dropout: float = 0.0) -> nn.Module:
     """The backbone on the meta device: shapes without values. `draws` are the random numbers of its
     dropout and noise."""
-    with torch.device("meta"):
+    with on_meta():
         return FAMILIES[spec.family].build(spec, draws or Draws(), dropout)
 
 

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from ..files import FptError
 from .base import LAYER, Backbone
+from .isolation import drawn_from, on_meta, one_at_a_time
 from .layers import Draws, is_norm, select_positions
 
 TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
@@ -32,10 +33,12 @@ TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddi
 class Absent(nn.Module):
     """In place of the token embeddings, which nobody asks, and of a table of positions."""
 
-    weight = torch.empty(1)  # for code that initialises a table
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.empty(1, dtype=torch.float32)  # for code that initialises a table
 
     def forward(self, *args: Any, **options: Any) -> Tensor:
-        return torch.zeros(())
+        return torch.zeros((), dtype=torch.float32)
 
 
 class GenericBackbone(nn.Module):
@@ -65,6 +68,7 @@ class GenericBackbone(nn.Module):
         return self
 
 
+@one_at_a_time()
 def network(config: str) -> Any:
     """The model of a configuration (JSON) on the meta device; FptError if it does not fit."""
     from transformers import CONFIG_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
@@ -74,7 +78,7 @@ def network(config: str) -> Any:
         made = CONFIG_MAPPING[given["model_type"]].from_dict({**given, "use_cache": False})
         encoder = type(made) in MODEL_FOR_TEXT_ENCODING_MAPPING  # of a T5, without its decoder
         known: Any = MODEL_FOR_TEXT_ENCODING_MAPPING if encoder else MODEL_MAPPING
-        with torch.device("meta"):
+        with on_meta():
             model = known[type(made)](made)
         takes = inspect.signature(model.forward).parameters
         vectors = "inputs_embeds" in takes and "decoder_inputs_embeds" not in takes
@@ -119,8 +123,7 @@ def bare(model: Any) -> Any:
 def fill(model: Any, seed: int = 0) -> None:
     """Draw the parameters as the model's own code does, and compute its buffers, such as rotary
     frequencies. Parameters on the meta device stay there."""
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.manual_seed(seed)
+    with drawn_from(seed):
         for part in reversed(list(model.modules())):
             for name, buffer in part.named_buffers(recurse=False):
                 setattr(part, name, torch.empty_like(buffer, device="cpu"))

@@ -173,7 +173,10 @@ def _draw(streams: Sequence[Stream], shape: Shape, keep: float) -> Tensor:
     words = [it.random_raw(-(-count // 4)) for it in streams if isinstance(it, np.random.SFC64)]
     if not words:  # on a GPU
         generators = [it for it in streams if isinstance(it, torch.Generator)]
-        drawn = [torch.rand(shape, generator=it, device=it.device) for it in generators]
+        drawn = [
+            torch.rand(shape, generator=it, dtype=torch.float32, device=it.device)
+            for it in generators
+        ]
         return torch.stack(drawn) < keep
     limit = np.uint16(np.ceil(float(np.float32(keep)) * 65536) - 1)  # keep may be 1, that is 65,536
     numbers = np.stack(words).astype("<u8", copy=False).view("<u2")[:, :count]

@@ -1,8 +1,10 @@
 """Weights of backbones: from an identity to a safetensors file, and from the file to tensors.
 
 An identity is a local name such as nano-english-0, `hub:OWNER/REPO@REVISION`, or
-`folder:NAME@DIGEST` of a folder (`fpt.backbones.auto`). Weights are one file, or several that an
-index lists. No other format than safetensors is ever opened.
+`folder:NAME@DIGEST` of a folder (`fpt.backbones.auto`). An identity says which weights, never where
+they are: they are looked up in the package and in `local_folder()`, and a caller that knows of
+another `folder` hands it over. Weights are one file, or several that an index lists. No other
+format than safetensors is ever opened.
 """
 
 import hashlib
@@ -24,12 +26,12 @@ from .base import FAMILIES, Backbone
 from .layers import STD
 
 State = dict[str, Tensor]  # a backbone's parameters by name, and "positions" (rows, width)
-FOLDERS: dict[str, Path] = {}  # by identity, those that were given by path
+LABEL_LENGTH = 83  # with @ and 16 digits of a digest it is as long as a name may be
 
 
 def local_folder() -> Path:
-    """The folder of the backbones that are pretrained here."""
-    return Path(os.environ.get("FPT_BACKBONES", DATA / "backbones"))
+    """The absolute folder of the backbones that are pretrained here."""
+    return Path(os.environ.get("FPT_BACKBONES", DATA / "backbones")).absolute()
 
 
 def check_identity(weights: str) -> None:
@@ -47,40 +49,74 @@ def check_identity(weights: str) -> None:
         )
 
 
-def folder_of(name: str) -> Path:
-    """The folder of this name or identity, whether or not there is one."""
-    return FOLDERS.get(name, local_folder() / re.sub("^folder:|@[0-9a-f]{16}$", "", name))
+def label_of(folder: Path) -> str:
+    """The name of a folder as its identity has it, without what a file's name may not hold."""
+    label = re.sub(r"[^A-Za-z0-9._+@-]", "-", folder.name).lstrip("._+@-")
+    return label[:LABEL_LENGTH] or "model"
 
 
-def file_of(weights: str, name: str) -> Path:
-    """The file `name` beside the weights of an identity. Local names are looked up in the package,
-    then in `local_folder()`. FptError if there is none."""
+def identity_of(folder: Path) -> str:
+    """`folder:NAME@DIGEST`, by the content of the configuration and the weights in `folder`.
+    FptError if they are missing."""
+    name = f"folder:{label_of(folder)}"
+    content = digest([folder / "config.json", *files(name, str(folder))])
+    return f"{name}@{content[:16]}"
+
+
+def folder_of(weights: str) -> Path:
+    """The folder of local weights: in the package, or in `local_folder()`, whether or not there is
+    one. That of a `folder:NAME@DIGEST` is told by its content."""
+    check_identity(weights)
+    name = re.sub("^folder:|@[0-9a-f]{16}$", "", weights)
+    if weights.startswith("folder:"):
+        for folder in sorted(local_folder().glob("*/")):
+            if label_of(folder) == name and has_identity(folder, weights):
+                return folder
+        return local_folder() / name
+    return SHIPPED / weights if (SHIPPED / weights).is_dir() else local_folder() / weights
+
+
+def has_identity(folder: Path, identity: str) -> bool:
+    """Whether the content of `folder` is that of `folder:NAME@DIGEST`."""
+    try:
+        return identity_of(folder) == identity
+    except FptError:
+        return False
+
+
+def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -> Path:
+    """The file `name` beside the weights of an identity, in `folder` if one is given; `remember` as
+    in `fetch`. FptError if there is none."""
     check_identity(weights)
     if weights.startswith("hub:"):
         repository, _, revision = weights.removeprefix("hub:").partition("@")
-        return fetch(repository, name, revision)
-    folders = (SHIPPED / weights, folder_of(weights))
-    for folder in folders:
-        if (folder / name).is_file():
-            return folder / name
+        return fetch(repository, name, revision, remember=remember)
+    path = Path(folder or folder_of(weights)) / name
+    if path.is_file():
+        return path
+    if folder:
+        raise FptError(
+            f"The folder {folder} holds no whole model ({name} is missing): save it there as "
+            "safetensors, as `save_pretrained` does."
+        )
     raise FptError(
-        f"The weights {weights!r} are in none of {', '.join(str(it.parent) for it in folders)} "
+        f"The weights {weights!r} are in none of {SHIPPED}, {local_folder()} "
         f"({name} is missing): pretrain them (fpt pretrain) or save them there as safetensors."
     )
 
 
-def files(weights: str) -> list[Path]:
-    """The safetensors files of the identity `weights`: one, or those that its index lists. FptError
-    if one is missing."""
+def files(weights: str, folder: str = "", remember: bool = False) -> list[Path]:
+    """The safetensors files of the identity `weights`: one, or those that its index lists; in
+    `folder` if one is given; `remember` as in `fetch`. FptError if one is missing."""
     try:
-        return [file_of(weights, "model.safetensors")]
+        return [file_of(weights, "model.safetensors", folder, remember)]
     except FptError as error:
         try:
-            index = read_json(file_of(weights, "model.safetensors.index.json"))
+            index = read_json(file_of(weights, "model.safetensors.index.json", folder, remember))
             names = sorted(map(str, {*index["weight_map"].values()}))
         except (FptError, KeyError, TypeError, AttributeError):
             raise error from None
-    return [file_of(weights, name) for name in names]
+    return [file_of(weights, name, folder, remember) for name in names]
 
 
 def find(weights: str) -> Path:
@@ -89,8 +125,11 @@ def find(weights: str) -> Path:
 
 
 def digest(paths: Sequence[Path]) -> str:
-    """The SHA-256 of a file, or of those of several files."""
-    each = [file_digest(path) for path in paths]
+    """The SHA-256 of a file, or of those of several files. FptError if one cannot be read."""
+    try:
+        each = [file_digest(path) for path in paths]
+    except OSError as error:
+        raise FptError(f"Cannot read {error.filename}: {error.strerror}.") from error
     return each[0] if len(each) == 1 else hashlib.sha256(" ".join(each).encode()).hexdigest()
 
 
@@ -104,7 +143,8 @@ def stated_digest(path: Path) -> str | None:
 def random_positions(spec: Backbone, draw: torch.Generator) -> Tensor:
     """A new table of positions, (rows, width). It is never zero, not even a ViT's: a token of
     zeros would then reach the first norm as zeros, see `fpt.training.packing.PackedLinear`."""
-    return torch.empty(spec.positions, spec.width).normal_(0.0, STD, generator=draw)
+    table = torch.empty(spec.positions, spec.width, dtype=torch.float32)
+    return table.normal_(0.0, STD, generator=draw)
 
 
 def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
@@ -112,7 +152,7 @@ def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
     the file is missing, damaged, or does not fit."""
     family, stored = FAMILIES[spec.family], State()
     try:
-        for path in files(weights):
+        for path in files(weights, spec.folder):
             if stated_digest(path) not in (None, file_digest(path)):
                 raise SafetensorError("its SHA-256 is not the one that is stated of it")
             stored |= load_file(path)

@@ -88,7 +88,7 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
     for identity in dict.fromkeys(weights):
         state = "present"
         try:
-            digests[identity] = digest(files(identity))
+            digests[identity] = digest(files(identity, remember=True))
         except FptError as error:
             if not train_here:
                 digests[identity] = None

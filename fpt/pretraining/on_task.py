@@ -87,6 +87,7 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
     if finished(out, plan=asdict(plan), data_digest=task.digest()):
         return True
     device = devices.choose()
+    devices.keep_memory()
     loop = Loop([spec_of(plan, task)], task, device, out / CHECKPOINT, [plan.name])
     if not loop.run(time.monotonic() + budget):
         return False

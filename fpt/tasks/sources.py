@@ -1,8 +1,9 @@
 """The files that data are made from: those of the Hugging Face hub, and texts on this disk.
 
 **Hub.** A revision is a commit, or the word `locked` if no commit was known when it was written
-down. The first use of a file writes its commit and SHA-256 into the committed `data/hub.lock.json`;
-later uses ask for that commit, and other content is an error. Identities (`hub:REPO@locked`, the
+down. The pipeline's first use of a file writes its commit and SHA-256 into the committed
+`data/hub.lock.json`; later uses ask for that commit, and other content is an error. An estimator,
+which compares digests itself, writes nothing. Identities (`hub:REPO@locked`, the
 `revision` of a data set) keep the word, so that a run has the same key on every machine.
 
 **Texts.** The corpora folder, `FPT_CORPORA` or `data/corpora`, holds text files, plain or `.xz`. A
@@ -51,8 +52,9 @@ class Repository:
         return [table[name].to_pylist() for name in names]
 
 
-def fetch(repo: str, file: str, revision: str, kind: Kind = "model") -> Path:
-    """The local path of one file of the repository `repo`, downloaded if the hub's cache lacks it.
+def fetch(repo: str, file: str, revision: str, kind: Kind = "model", remember: bool = True) -> Path:
+    """The local path of one file of the repository `repo`, downloaded if the hub's cache lacks it;
+    `remember` adds what the lock file does not have yet to it.
 
     FptError if neither the cache nor the network has it, or if its SHA-256 is not the one in the
     lock file.
@@ -63,6 +65,8 @@ def fetch(repo: str, file: str, revision: str, kind: Kind = "model") -> Path:
     path = _downloaded(repo, file, asked, kind)
     digest = file_digest(path)
     if file not in entry["sha256"]:
+        if not remember:
+            return path
         # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
         commit = asked if COMMIT.fullmatch(asked) else path.parents[file.count("/")].name
         entry = _add_to_lock(name, file, commit, digest)
@@ -113,7 +117,9 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, computed again if the file changes."""
     version = path.stat()
-    return _digest(path, version.st_ino, version.st_mtime_ns)
+    # The time of the last change of the file's entry too: a copy may keep the time of its original.
+    times = version.st_mtime_ns, version.st_ctime_ns
+    return _digest(path.absolute(), version.st_ino, version.st_size, *times)
 
 
 @lru_cache(maxsize=64)

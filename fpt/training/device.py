@@ -3,7 +3,7 @@
 import ctypes
 import platform
 import re
-import resource
+import sys
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -32,8 +32,11 @@ def keep_memory() -> None:
     """Ask glibc, if it is the C library, to keep freed memory for the next tensors.
 
     By default it hands blocks as large as a pack's activations (1 MB) back to the kernel when a
-    step ends, and the next step pays for every page again.
+    step ends, and the next step pays for every page again. The setting is the whole process's: the
+    pipeline, whose process it is, makes it; an estimator, a guest in another program, does not.
     """
+    if sys.platform != "linux":
+        return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         trim_threshold, mmap_threshold = -1, -3  # names of malloc.h
@@ -73,7 +76,12 @@ NO_MEMORY = (
 
 def peak_memory(device: torch.device) -> int:
     """Bytes: the peak of the CUDA allocator since it was reset, or of the process with its
-    libraries since it began."""
+    libraries since it began; 0 on a system that does not tell, as Windows."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        import resource  # of Unix
+    except ImportError:
+        return 0
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -1,9 +1,14 @@
-"""Runs on examples in memory: trained in packs, used to predict, stored without the backbone."""
+"""Runs on examples in memory: trained in packs, used to predict, stored without the backbone.
+
+The frozen weights are up to a gigabyte, and the same in every run on them. So neither a pickle nor
+a saved estimator holds them: it holds their digest, their identity and the absolute folder that
+they came from, and every use compares the digest before it computes anything.
+"""
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +17,8 @@ import torch
 from scipy import stats
 from torch import nn
 
-from ..backbones import backbone
-from ..backbones.weights import digest, files
+from ..backbones import Backbone
+from ..backbones.weights import digest, files, local_folder
 from ..files import FptError, read_json, write_atomic, write_json
 from ..spec import RunSpec, canonical, from_dict
 from ..tasks.arrays import InputError
@@ -32,12 +37,15 @@ SHAPES = ("kind", "dim", "length", "reads", "classes")  # of a task, as a fitted
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained run: its spec, the shapes of its task, its trained parameters as a safetensors
-    file, and its learning curve."""
+    """A trained run: its spec, its backbone, the shapes of its task, its trained parameters as a
+    safetensors file, the digest of the frozen weights (None: they are drawn), and its learning
+    curve."""
 
     spec: RunSpec
+    architecture: Backbone = field(repr=False)
     shapes: Mapping[str, Any]
     parameters: bytes = field(repr=False)
+    weights_digest: str | None
     curve: Sequence[Mapping[str, float]] = field(default=(), repr=False)
 
     @property
@@ -69,7 +77,7 @@ class Fitted:
             )
         if symbols is not None:
             inputs = inputs.with_unknown(symbols, task.dim)
-        model = with_parameters(self.spec, task, self.parameters, where)
+        model = with_parameters(self.spec, task, self.parameters, where, self.located())
         if symbols is not None:
             add_unknown(model.input, symbols)
         size = max(1, EVAL_TOKENS // task.length)
@@ -89,10 +97,44 @@ class Fitted:
             )
         return whole
 
+    def located(self) -> Backbone:
+        """The backbone, with the folder in which its weights lie now: the one that they were read
+        from, or one that has their identity, so that a folder may move. FptError if they are
+        missing, and if what lies there are other weights."""
+        if self.weights_digest is None:
+            return self.architecture
+        name, origin = str(self.spec.weights), self.architecture.folder
+        changed: list[str] = []
+        for folder in dict.fromkeys((origin, "")):
+            try:
+                paths = files(name, folder)
+            except FptError:
+                if not origin:
+                    raise
+                continue
+            if digest(paths) == self.weights_digest:
+                return replace(self.architecture, folder=folder)
+            changed.append(str(paths[0].parent))
+        remedy = f"put those back, copy them into {local_folder()}, or fit again"
+        if changed:
+            raise FptError(
+                f"The weights {name!r} in {changed[0]} are not those that this estimator was "
+                f"trained on: {remedy}."
+            )
+        raise FptError(
+            f"The weights {name!r} that this estimator was trained on are not in {origin} any "
+            f"more: {remedy}."
+        )
+
     def save(self, folder: Path, description: Mapping[str, Any]) -> None:
         """Write the trained parameters and, with the description, what they belong to."""
-        run = {"spec": self.spec.to_dict(), "shapes": self.shapes}
-        whole = plain({**run, "weights_digest": weights_digest(self.spec), **description})
+        run = {
+            "spec": self.spec.to_dict(),
+            "architecture": asdict(self.architecture),
+            "shapes": self.shapes,
+            "weights_digest": self.weights_digest,
+        }
+        whole = plain({**run, **description})
         write_atomic(folder / PARAMETERS, self.parameters)
         write_json(folder / DESCRIPTION, {"seal": seal(self.parameters, whole), **whole})
 
@@ -115,7 +157,7 @@ def plain(value: Any) -> Any:
         return [plain(it) for it in value]
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    return str(value) if isinstance(value, Path) else value
+    return str(value.absolute()) if isinstance(value, Path) else value
 
 
 def seal(parameters: bytes, description: Mapping[str, Any]) -> str:
@@ -131,36 +173,39 @@ def load(folder: Path) -> tuple[Fitted, dict[str, Any]]:
     content = path.read_bytes() if path.is_file() else b""
     if found.pop("seal", None) != seal(content, found):
         raise FptError(f"{folder} holds no whole estimator as it was saved; save it again.")
-    spec = from_dict(found["spec"])
-    backbone(found["estimator"]["backbone"])  # a folder is known by its path from now on
-    if found["weights_digest"] != weights_digest(spec):
+    try:
+        spec, architecture = from_dict(found["spec"]), Backbone(**found["architecture"])
+    except (KeyError, TypeError) as error:
         raise FptError(
-            f"The weights {spec.weights!r} here are not those that {folder} was trained on."
-        )
-    return Fitted(spec, found["shapes"], content), found
-
-
-def weights_digest(spec: RunSpec) -> str | None:
-    return None if spec.weights is None else digest(files(spec.weights))
+            f"{folder} was saved by another version of this package; fit the estimator again."
+        ) from error
+    fitted = Fitted(spec, architecture, found["shapes"], content, found["weights_digest"])
+    fitted.located()
+    return fitted, found
 
 
 def train(
-    specs: Sequence[RunSpec], task: ExamplesTask, device: str, progress: bool
+    runs: Sequence[tuple[RunSpec, Backbone]], task: ExamplesTask, device: str, progress: bool
 ) -> list[Fitted]:
-    """Train runs on one task; those that share a backbone, batch and steps as one pack. FptError
-    for a run that diverged."""
+    """Train runs, each on its backbone, on one task; those that share a backbone, batch and steps
+    as one pack. FptError for a run that diverged."""
     shapes = {name: getattr(task, name) for name in SHAPES}
+    architectures = dict(runs)
     done = {}
-    for pack in packs(specs, length=task.length):
+    for pack in packs(architectures, length=task.length):
+        architecture = architectures[pack[0]]
+        weights = pack[0].weights
+        weights_digest = digest(files(weights, architecture.folder)) if weights else None
         titles = [f"seed {it.seed}, rate {it.lr:g}" for it in pack]
-        loop = Loop(pack, task, devices.choose(device), titles=titles, quiet=not progress)
+        where, quiet = devices.choose(device), not progress
+        loop = Loop(pack, task, where, titles=titles, quiet=quiet, architecture=architecture)
         loop.run()
         for index, (spec, seen) in enumerate(zip(pack, loop.progress, strict=True)):
             if seen.status == "diverged":
                 raise FptError(f"Training diverged at a learning rate of {spec.lr:g}; lower it.")
             content = loop.rows.stored(loop.selected[index], spec.trainable)
-            done[spec] = Fitted(spec, shapes, content, seen.curve)
-    return [done[spec] for spec in specs]
+            done[spec] = Fitted(spec, architecture, shapes, content, weights_digest, seen.curve)
+    return [done[spec] for spec, _ in runs]
 
 
 @dataclass(frozen=True)

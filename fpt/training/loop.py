@@ -16,12 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..backbones import Backbone
 from ..backbones.layers import round_frozen
 from ..spec import RunSpec
 from ..tasks import Task
 from . import checkpoint
 from .checkpoint import Progress
-from .device import autocast, keep_memory
+from .device import autocast
 from .evaluation import evaluate
 from .model import assemble
 from .packing import Adam
@@ -52,14 +53,14 @@ class Loop:
         titles: Sequence[str] = ("",),  # of the runs: arm and task
         tracker: Tracker | None = None,
         quiet: bool = False,  # without a bar
+        architecture: Backbone | None = None,  # of all runs; None: that of their name
     ) -> None:
-        keep_memory()
         self.quiet = quiet
         self.specs, self.task, self.device, self.path = list(specs), task, device, path
         self.titles, self.tracker = titles, tracker
         first = specs[0]
         self.batch, self.steps, self.every = first.batch, first.steps, first.eval_every
-        self.model, self.rows, self.frozen = assemble(specs, task, device)
+        self.model, self.rows, self.frozen = assemble(specs, task, device, architecture)
         if device.type == "cuda":
             round_frozen(self.model.backbone)
         self.alive = list(range(len(specs)))
@@ -80,14 +81,16 @@ class Loop:
         self.state = state
         self.rows.bind(state["values"])
         self.frozen.bind(state["frozen"])
-        lr = torch.tensor([[spec.lr] for spec in specs], device=self.device)
-        clip = torch.tensor([[spec.clip] for spec in specs], device=self.device)
+        lr = torch.tensor([[spec.lr] for spec in specs], dtype=torch.float32, device=self.device)
+        clip = torch.tensor(
+            [[spec.clip] for spec in specs], dtype=torch.float32, device=self.device
+        )
         mask = self.rows.mask([spec.trainable for spec in specs])
         self.adam = Adam(self.rows, lr, clip, mask, state["first"], state["second"])
 
     def _reset_sums(self) -> None:
         """Begin to add up `SUMS` anew."""
-        self.sums = torch.zeros(len(SUMS), len(self.alive), device=self.device)
+        self.sums = torch.zeros(len(SUMS), len(self.alive), dtype=torch.float32, device=self.device)
         self.summed = 0
 
     # ---------------------------------------------------------------------------------- training
@@ -134,11 +137,7 @@ class Loop:
         with autocast(self.device):
             logits = self.model(batch)
         loss = self.task.losses(logits, batch.targets).flatten(1).mean(1)
-        with warnings.catch_warnings():
-            # Gradients are added up in place, in rows as wide as the pack's; torch warns once per
-            # process that this may be slower.
-            warnings.filterwarnings("ignore", "grad and param do not obey the gradient layout")
-            loss.sum().backward()
+        self.rows.differentiate(loss.sum())
         self.step += 1
         norms = self.adam.step(self.step)
         clipped = norms > self.adam.clip[:, 0]

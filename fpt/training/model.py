@@ -91,16 +91,20 @@ class Model(nn.Module):
 
 
 def assemble(
-    specs: Sequence[RunSpec], task: Task, device: torch.device | str
+    specs: Sequence[RunSpec],
+    task: Task,
+    device: torch.device | str,
+    architecture: Backbone | None = None,
 ) -> tuple[Model, PackedParameters, PackedParameters]:
     """The model of a pack, its trained rows and its frozen rows, with initial values on `device`.
 
     All specs share backbone, init, weights and order of the tokens, and the seed if the backbone
-    is drawn from it. FptError if they name an unknown group or initialisation, or weights that are
-    missing.
+    is drawn from it. `architecture` is their backbone if it is not to be looked up by its name, as
+    one from a folder of the reader's. FptError if they name an unknown group or initialisation, or
+    weights that are missing.
     """
     first = specs[0]
-    backend = backbone(first.backbone)
+    backend = architecture or backbone(first.backbone)
     trained = set().union(*(spec.trainable for spec in specs))
     check_names(f"trainable group of {backend.name}", sorted(trained), backend.trainable)
     check_names("initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS)
@@ -151,7 +155,7 @@ def backbone_slices(module: nn.Module, spec: Backbone, trained: set[str]) -> lis
 def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State) -> Tensor:
     """Initial values of one run, (P,): from the backbone's state, or for the nets drawn by its
     seed."""
-    parts = [torch.empty(0)]
+    parts = [torch.empty(0, dtype=torch.float32)]
     for part in slices:
         value = initial.get(part.name)
         if value is None:
@@ -180,11 +184,16 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
 
 
 def with_parameters(
-    spec: RunSpec, task: Task, content: bytes, device: torch.device | str = "cpu"
+    spec: RunSpec,
+    task: Task,
+    content: bytes,
+    device: torch.device | str = "cpu",
+    architecture: Backbone | None = None,
 ) -> Model:
     """The model of a run in evaluation mode with the trained parameters in `content`, a file that
-    `PackedParameters.stored` made. The sequences of `task` may be longer than those of the run."""
-    model, rows, _ = assemble([spec], task, device)
+    `PackedParameters.stored` made; `architecture` as in `assemble`. The sequences of `task` may be
+    longer than those of the run."""
+    model, rows, _ = assemble([spec], task, device, architecture)
     kept, values = load(content), rows.values.clone()
     for part, columns in rows.parts():
         trained = kept[part.stored].flatten()
@@ -219,7 +228,8 @@ def backbone_identity(spec: RunSpec) -> tuple[object, ...]:
 @lru_cache(maxsize=128)
 def ranks(length: int, seed: int, device: Device) -> Tensor:
     """(length,) numbers in [0, 1), drawn on the CPU on every machine: places sorted by them."""
-    return torch.rand(length, generator=generator("cpu", seed, "order of tokens")).to(device)
+    draw = generator("cpu", seed, "order of tokens")
+    return torch.rand(length, generator=draw, dtype=torch.float32).to(device)
 
 
 def shuffled(inputs: Tensor, last: Tensor | None, reads: int, seeds: Sequence[int]) -> Tensor:

@@ -50,7 +50,7 @@ class PackedLinear(Packed):
     def initial(self, name: str, init: str, draw: torch.Generator) -> Tensor:
         """Initial values of one run: the library's `default`; or a matrix that is `orthogonal`, as
         the released code's input net, or `normal`, N(0, 1), and a bias of zero or a drawn one."""
-        value = torch.zeros(self.shapes[name])
+        value = torch.zeros(self.shapes[name], dtype=torch.float32)
         if init == "default":
             limit = 1 / math.sqrt(self.shapes["weight"][1])
             return value.uniform_(-limit, limit, generator=draw)
@@ -76,7 +76,7 @@ class PackedEmbedding(Packed):
 
     def initial(self, name: str, init: str, draw: torch.Generator) -> Tensor:
         """Initial values of one run: N(0, 1), the library's default, whatever `init` is."""
-        return torch.zeros(self.shapes[name]).normal_(generator=draw)
+        return torch.zeros(self.shapes[name], dtype=torch.float32).normal_(generator=draw)
 
     def forward(self, ids: Tensor) -> Tensor:
         tables = self.weight.unbind(0)
@@ -91,7 +91,7 @@ class PackedLayerNorm(Packed):
         super().__init__(**{name: shape for name, _ in norm.named_parameters()})
         self.shape, self.eps = shape, norm.eps
         if norm.bias is None:  # ModernBERT's
-            self.register_buffer("bias", torch.zeros(1, *shape))
+            self.register_buffer("bias", torch.zeros(1, *shape, dtype=torch.float32))
 
     def forward(self, x: Tensor) -> Tensor:
         runs = self.weight.shape[0]
@@ -144,7 +144,7 @@ class PackedParameters:
 
     def __init__(self, slices: Sequence[ParameterSlice], trained: bool) -> None:
         self.slices, self.trained = tuple(slices), trained
-        self.values = torch.empty(0, 0)
+        self.values = torch.empty(0, 0, dtype=torch.float32)
         self.grads: Tensor | None = None
 
     def bind(self, values: Tensor) -> None:
@@ -159,6 +159,18 @@ class PackedParameters:
             if self.grads is not None:
                 parameter.grad = self.grads[:, columns].view(shape)
             setattr(part.owner, part.attribute, parameter)
+
+    def differentiate(self, loss: Tensor) -> None:
+        """Write the gradient of `loss` into `grads`; a parameter that it does not depend on has 0.
+
+        `loss.backward()` would add to each view of `grads`, and warn that a view as wide as the
+        pack may be slow. To silence that, the warnings of the whole process would have to change.
+        """
+        parameters = [getattr(part.owner, part.attribute) for part in self.slices]
+        gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            if gradient is not None:
+                parameter.grad.copy_(gradient)
 
     def parts(self) -> Iterator[tuple[ParameterSlice, slice]]:
         """Every parameter and its columns."""

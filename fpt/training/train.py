@@ -85,6 +85,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         members = [spec for spec in pack if saved and spec.key in saved[1]["keys"]]
         if not set(missing) <= set(members):
             members = missing
+        devices.keep_memory()
         titles = [job.titles.get(spec.key, spec.task) for spec in members]
         try:
             loop = Loop(members, task, device, path, titles, job.tracker)

@@ -1,0 +1,205 @@
+"""A fitted estimator on a folder's model: found wherever the program goes, never another model."""
+
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from refusals import check_said, refusal
+from transformers import LlamaConfig, LlamaModel
+
+from fpt import FptError, FrozenTransformer
+from fpt.backbones import backbone
+from fpt.backbones.auto import pins
+from fpt.backbones.choice import choose, choose_backbone
+
+X = np.random.default_rng(0).normal(size=(24, 5, 2))
+Y = np.arange(24) % 2
+
+
+@pytest.fixture
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """Writes a tiny Llama into a folder, which other seeds give other weights. The program runs in
+    an empty folder."""
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    def write(folder: str | Path, seed: int = 0) -> Path:
+        sizes = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
+        torch.manual_seed(seed)
+        model = LlamaModel(LlamaConfig(**sizes, num_hidden_layers=1, vocab_size=9))
+        model.save_pretrained(folder)
+        return Path(folder).absolute()
+
+    return write
+
+
+def small(name: Any, **settings: Any) -> FrozenTransformer:
+    return FrozenTransformer(name, steps=2, **settings)
+
+
+def again(fitted: FrozenTransformer, folder: Path) -> list[FrozenTransformer]:
+    """The estimator itself, from a pickle, and as it was saved."""
+    fitted.save(folder)
+    return [fitted, pickle.loads(pickle.dumps(fitted)), FrozenTransformer.load(folder)]
+
+
+NAMES = ["mine", "nano", "my model (v2)", "модель", ".hidden", "x@0123456789abcdef", "a" * 200]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_folder_of_any_name_is_found_from_everywhere(
+    name: str, put: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(name)
+    fitted = small(f"./{name}").fit(X, Y)
+    expected = fitted.predict_proba(X)
+    monkeypatch.chdir(tmp_path)
+    put(name, seed=1)  # a folder of this name in the other directory is another model
+    for estimator in again(fitted, tmp_path / "saved"):
+        assert np.array_equal(estimator.predict_proba(X), expected)
+        assert estimator.trainable_parameters().loc["layernorm", "trained"]
+
+
+@pytest.mark.parametrize("name", ["my model (v2)", "модель"])
+def test_a_run_finds_a_folder_of_any_name_by_its_identity(
+    name: str, put: Any, tmp_path: Path
+) -> None:
+    put(tmp_path / "backbones" / name)
+    put(tmp_path / "backbones" / name.replace("м", "ж").replace("(", "["), seed=1)
+    identity = choose_backbone(str(tmp_path / "backbones" / name)).name
+    assert backbone(identity).name == identity
+
+
+def test_other_content_is_refused_and_the_same_one_is_found(
+    put: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = put("mine")
+    fitted = small("mine").fit(X, Y)
+    expected = fitted.predict_proba(X)
+    kept = shutil.copytree(folder, tmp_path / "kept")
+    weights = folder / "model.safetensors"
+    times = weights.stat()
+    other = put("other", seed=1) / "model.safetensors"
+    weights.write_bytes(other.read_bytes())  # as a copy that keeps size and time does it
+    os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
+    said = "are not those that"
+    for estimator in (fitted, pickle.loads(pickle.dumps(fitted))):
+        check_said(refusal(lambda estimator=estimator: estimator.predict(X)), [str(folder), said])
+    shutil.rmtree(folder)
+    said = "any more"
+    check_said(refusal(lambda: fitted.predict(X)), [str(folder), said, str(tmp_path / "backbones")])
+    shutil.copytree(kept, tmp_path / "backbones/mine")
+    assert np.array_equal(fitted.predict_proba(X), expected)
+    shutil.move(tmp_path / "backbones/mine", folder)
+    assert np.array_equal(fitted.predict_proba(X), expected)
+
+
+def test_drawn_weights_need_no_folder(put: Any, tmp_path: Path) -> None:
+    folder = put("mine")
+    fitted = small("mine", init="random").fit(X, Y)
+    expected = fitted.predict_proba(X)
+    shutil.rmtree(folder)
+    for estimator in again(fitted, tmp_path / "saved"):
+        assert np.array_equal(estimator.predict_proba(X), expected)
+
+
+def test_local_weights_of_a_built_in_backbone_are_found_from_everywhere(
+    put: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FPT_BACKBONES", "../backbones")  # of `tiny`
+    fitted = small("tiny", weights="tiny-weights").fit(X, Y)
+    expected = fitted.predict_proba(X)
+    monkeypatch.delenv("FPT_BACKBONES")
+    monkeypatch.chdir("/")
+    for estimator in again(fitted, tiny / "saved"):
+        assert np.array_equal(estimator.predict_proba(X), expected)
+
+
+PINNED = next(name for name, pin in pins().items() if pin)
+REPOSITORY = PINNED.removeprefix("hub:").partition("@")[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("nano", "builtin:nano"),
+        ("nano@2", "builtin:nano@2"),
+        ("openai-community/gpt2", "builtin:openai-community/gpt2"),
+        (REPOSITORY, PINNED),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_name_with_two_meanings_is_asked_about(
+    name: str, other: str, whole: bool, put: Any
+) -> None:
+    before = choose(name, None)
+    folder = put(name)
+    if not whole:
+        (folder / "config.json").unlink()
+    check_said(refusal(lambda: choose(name, None)), [repr(name), repr(f"./{name}"), repr(other)])
+    assert choose(other, None) == before
+    for explicit in (f"./{name}", str(folder), Path(name)):
+        if whole:
+            assert choose_backbone(explicit).name.startswith("folder:")
+        else:
+            check_said(
+                refusal(lambda explicit=explicit: choose_backbone(explicit)), ["config.json"]
+            )
+    assert backbone(other.removeprefix("builtin:")) == before[0]  # a run's name has one meaning
+
+
+def test_a_folder_here_and_one_of_the_pipeline_are_asked_about(put: Any, tmp_path: Path) -> None:
+    local = put(tmp_path / "backbones/mine")
+    assert choose_backbone("mine").folder == str(local)
+    put("mine", seed=1)
+    check_said(refusal(lambda: choose_backbone("mine")), ["'./mine'", repr(str(local))])
+    put(tmp_path / "backbones/nano")
+    check_said(refusal(lambda: choose_backbone("nano")), ["'builtin:nano'"])
+
+
+def test_the_folder_of_the_pipeline_may_be_the_working_directory(
+    put: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = put(tmp_path / "backbones/mine")
+    monkeypatch.chdir(tmp_path / "backbones")
+    assert choose_backbone("mine").folder == str(folder)
+
+
+@pytest.mark.parametrize("name", ["", "x" * 5000, "a\0b", "./missing", "missing/model", "~"])
+def test_what_is_no_folder_is_one_sentence(name: str, put: Any) -> None:
+    put(".")  # an empty name is not the working directory
+    refusal(lambda: small(name).fit(X, Y))
+
+
+def test_a_run_never_looks_into_the_working_directory(put: Any) -> None:
+    put("mine")
+    refusal(lambda: backbone("mine"))
+    assert backbone("./mine").folder == os.path.abspath("mine")
+
+
+def test_changed_parameters_of_a_saved_estimator_are_noticed(tmp_path: Path) -> None:
+    small("pico", init="random").fit(X, Y).save(tmp_path)
+    parameters = tmp_path / "parameters.safetensors"
+    content = bytearray(parameters.read_bytes())
+    content[-1] ^= 1
+    parameters.write_bytes(content)
+    with pytest.raises(FptError, match="holds no whole estimator"):
+        FrozenTransformer.load(tmp_path)
+
+
+def test_a_second_fit_leaves_nothing_of_the_first() -> None:
+    named = pd.DataFrame(X[..., 0], columns=[*"abcde"])
+    model = small("pico", init="random", control=True).fit(named, Y)
+    model.set_params(control=False).fit(list(np.tile(X, (1, 2, 1))), Y)
+    fresh = small("pico", init="random").fit(list(np.tile(X, (1, 2, 1))), Y)
+    assert vars(model).keys() == vars(fresh).keys()
+    assert model.control_ is None
+    assert np.array_equal(model.predict_proba(X), fresh.predict_proba(X))

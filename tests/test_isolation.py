@@ -1,0 +1,240 @@
+"""An estimator is a guest in another program: the settings of that program neither change a result
+nor are changed, and nothing is written where it runs."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel
+
+import fpt
+from fpt import FrozenTransformer, FrozenTransformerRegressor
+
+X = np.random.default_rng(0).normal(size=(24, 5, 2))
+X[0, 0, 0] = 1e-60  # too small for float32, which NumPy may take for an error
+Y = np.arange(24) % 2
+SIZES = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 9}
+CAN_DROP = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5}
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Llama and a BERT, whose code draws its parameters and its dropout from the global
+    generator."""
+    folder = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    LlamaModel(LlamaConfig(**SIZES, num_attention_heads=2)).save_pretrained(folder / "llama")
+    bert = BertConfig(**SIZES, num_attention_heads=2, **CAN_DROP)
+    BertModel(bert).save_pretrained(folder / "bert")
+    return folder
+
+
+def estimators(folders: Path) -> dict[str, Any]:
+    few = {"steps": 2, "batch": 8}
+    return {
+        "built in": FrozenTransformer("pico", init="random", **few),
+        "drawn by transformers": FrozenTransformer(str(folders / "llama"), init="random", **few),
+        "with dropout inside": FrozenTransformer(str(folders / "bert"), **few),
+        "regression": FrozenTransformerRegressor(str(folders / "llama"), **few),
+    }
+
+
+def numbers(estimator: Any) -> np.ndarray:
+    """What it predicts after a fit."""
+    fitted = estimator.fit(X, Y)
+    predict = getattr(fitted, "predict_proba", fitted.predict)
+    return predict(X)
+
+
+@pytest.fixture(scope="module")
+def expected(folders: Path) -> dict[str, np.ndarray]:
+    return {name: numbers(it) for name, it in estimators(folders).items()}
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Any:
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@contextmanager
+def deterministic() -> Any:
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@contextmanager
+def other_draws() -> Any:
+    random.seed(7)
+    np.random.seed(7)  # noqa: NPY002
+    torch.manual_seed(7)
+    yield
+
+
+SETTINGS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "float64": lambda: default_dtype(torch.float64),
+    "bfloat16": lambda: default_dtype(torch.bfloat16),
+    "no_grad": torch.no_grad,
+    "inference_mode": torch.inference_mode,
+    "device": lambda: torch.device("meta"),
+    "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
+    "deterministic": deterministic,
+    "numpy raises": lambda: np.errstate(all="raise"),
+    "random state": other_draws,
+}
+
+
+def state_of_the_program() -> dict[str, Any]:
+    return {
+        "python": random.getstate(),
+        "numpy": str(np.random.get_state()),  # noqa: NPY002
+        "torch": torch.get_rng_state().tolist(),
+        "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "gradients": (torch.is_grad_enabled(), torch.is_inference_mode_enabled()),
+        "autocast": torch.is_autocast_enabled("cpu"),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "threads": torch.get_num_threads(),
+        "errors": np.geterr(),
+        "warnings": [*warnings.filters],
+        "environment": dict(os.environ),
+        "directory": os.getcwd(),
+        "initialisations": dict(vars(torch.nn.init)),
+    }
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_a_setting_of_the_program_neither_counts_nor_changes(
+    setting: str, folders: Path, expected: dict[str, np.ndarray]
+) -> None:
+    for name, estimator in estimators(folders).items():
+        with SETTINGS[setting]():
+            before = state_of_the_program()
+            found = numbers(estimator)
+            after = state_of_the_program()
+        assert after == before, name
+        assert np.array_equal(found, expected[name]), name
+
+
+def test_a_failure_leaves_the_settings_too(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(loop: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("fpt.training.loop.Loop.validate", fail)
+    estimator = FrozenTransformer(str(folders / "llama"), init="random", steps=2)
+    with default_dtype(torch.float64), torch.inference_mode(), torch.device("meta"):
+        before = state_of_the_program()
+        with pytest.raises(MemoryError):
+            estimator.fit(X, Y)
+        assert state_of_the_program() == before
+
+
+def test_the_global_generator_does_not_move_while_parameters_are_drawn(
+    folders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even for a moment: another thread may draw from it."""
+    draw, states = LlamaModel._init_weights, []
+
+    def watched(model: LlamaModel, part: torch.nn.Module) -> None:
+        draw(model, part)
+        states.append(torch.get_rng_state())
+
+    monkeypatch.setattr(LlamaModel, "_init_weights", watched)
+    before = torch.get_rng_state()
+    estimators(folders)["drawn by transformers"].fit(X, Y)
+    assert states
+    assert all(torch.equal(state, before) for state in states)
+
+
+def test_threads_fit_and_predict_as_alone(folders: Path, expected: dict[str, np.ndarray]) -> None:
+    """Side by side, some of them twice, while another thread draws from the global generator."""
+    all_of_them = [*estimators(folders).items(), *estimators(folders).items()]
+    together = threading.Barrier(len(all_of_them))
+    before = state_of_the_program()
+
+    def run(estimator: Any) -> np.ndarray:
+        together.wait()
+        return numbers(estimator)
+
+    with ThreadPoolExecutor(len(all_of_them)) as pool:
+        found = list(pool.map(run, (estimator for _, estimator in all_of_them)))
+    assert state_of_the_program() == before
+    for (name, _), values in zip(all_of_them, found, strict=True):
+        assert np.array_equal(values, expected[name]), name
+
+
+def test_one_fitted_estimator_serves_several_threads(folders: Path) -> None:
+    fitted = FrozenTransformer(str(folders / "llama"), steps=2).fit(X, Y)
+    alone = fitted.predict_proba(X)
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(fitted.predict_proba, [X] * 4):
+            assert np.array_equal(found, alone)
+
+
+ELSEWHERE = """
+import sys
+import psutil  # of which transformers asks; on Linux it needs what Windows has not
+sys.modules["resource"] = sys.modules["fcntl"] = None
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+X, y = np.random.default_rng(0).normal(size=(20, 4, 1)), np.arange(20) % 2
+def predicted(backbone):
+    from fpt import FrozenTransformer
+    return FrozenTransformer(backbone, steps=1).fit(X, y).predict(X).shape
+with ThreadPoolExecutor(4) as pool:
+    print({*pool.map(predicted, sys.argv[1:])})
+"""
+GONE = "import os; os.rmdir(os.getcwd()); import fpt.files; print(fpt.files.ROOT.is_absolute())"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Callable[..., str]:
+    """What a program prints that runs in the folder `here`, with this package installed in
+    `site`."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(fpt.__file__).parent, tmp_path / "site/fpt", ignore=ignored)
+    (tmp_path / "here").mkdir()
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "PYTHONDONTWRITEBYTECODE": "1"}
+    env.pop("FPT_ROOT")
+
+    def run(code: str, *arguments: str) -> str:
+        command = [sys.executable, "-c", code, *arguments]
+        done = subprocess.run(command, cwd=tmp_path / "here", env=env, capture_output=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.decode().strip()
+
+    return run
+
+
+def test_an_estimator_writes_nothing_and_needs_no_unix(
+    elsewhere: Callable[..., str], folders: Path, tmp_path: Path
+) -> None:
+    """Though several threads need it at once, before anything is imported."""
+    before = sorted(tmp_path.rglob("*"))
+    llama = str(folders / "llama")
+    assert elsewhere(ELSEWHERE, "nano", llama, "nano", llama) == "{(20,)}"
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_program_whose_folder_is_gone_can_import_the_package(
+    elsewhere: Callable[..., str],
+) -> None:
+    assert elsewhere(GONE) == "True"
