@@ -63,8 +63,9 @@ class Inputs:
             yield first, block.astype(float) if self.kind == "vector" else block
 
     def symbols(self, rows: np.ndarray) -> np.ndarray:
-        """The different symbols in the sequences `rows`, ascending."""
-        return np.unique(np.concatenate([np.unique(tokens) for _, tokens in self.parts(rows)]))
+        """The different symbols in the sequences `rows`, ascending, int64."""
+        seen = np.concatenate([np.unique(tokens) for _, tokens in self.parts(rows)])
+        return np.unique(seen).astype(np.int64)  # torch takes uint8 for a mask
 
     def moments(self, rows: np.ndarray) -> Moments:
         """The mean and standard deviation (D,) of the numbers of a token in the sequences `rows`,
@@ -89,12 +90,13 @@ class Inputs:
         else:
             values = np.empty(shape, np.uint8 if self.limits["dim"] <= 256 else np.int32)
         end = 0
-        with np.errstate(over="ignore"):  # a network that meets infinity is noticed by its answers
+        with np.errstate(over="ignore"):  # infinity is noticed in the answers of the network
             for _, tokens in self.parts(rows):
                 first, end = end, end + len(tokens)
-                values[first:end] = (
-                    tokens if moments is None else (tokens - moments[0]) / moments[1]
-                )
+                if moments is None:
+                    values[first:end] = tokens
+                else:
+                    values[first:end] = (tokens - moments[0]) / moments[1]
         if (lengths == lengths[0]).all():
             return Sequences(values.reshape(len(lengths), lengths[0], *values.shape[1:]))
         return Sequences(values, np.concatenate([[0], lengths.cumsum()]))
