@@ -155,10 +155,10 @@ class FrozenEstimator(BaseEstimator):
 
     def _split(self, X: Any, y: Any, validation: Validation) -> tuple[Data, Data]:
         """Training and held-out examples; what the training set determines is set."""
-        given = self._read(X, fitting=True), self._labels(y, fitting=True)
+        labelled = self._read(X, fitting=True), self._labels(y, fitting=True)
         if isinstance(validation, tuple | list) and len(validation) == 2:
             validation = self._read(validation[0]), self._labels(validation[1])
-        division = examples.divided(given, validation, self.random_state)
+        division = examples.divided(labelled, validation, self.random_state)
         self.limits_ = division.limits
         self.inputs_ = inputs.described(division.limits)
         self.moments_ = division.moments

@@ -138,6 +138,9 @@ def test_unknown_symbols_are_alike() -> None:
     assert (found[0] == found[1]).all()
     assert (found[0] == found[2]).all()
     assert not np.allclose(found[0], model.predict_proba(IDS * 2))
+    small = FrozenTransformer(**SMALL)
+    small.fit((IDS * 2).astype(np.uint8), Y, validation=((IDS * 2 + 1).astype(np.uint8), Y))
+    assert (small.predict_proba(new) == found[0]).all()
     with pytest.raises(InputError, match="below 1000000"):
         model.predict(IDS - 1)
 

@@ -31,40 +31,51 @@ class RaggedError(InputError):
     """Rows that differ in length where they may not, in one sentence."""
 
 
-def array(name: str, given: Any) -> np.ndarray:
-    """`given`, which a message calls `name`, as an array; copied only if it must be.
+def array(name: str, data: Any) -> np.ndarray:
+    """`data`, which a message calls `name`, as an array; copied only if it must be.
 
     Objects become the numbers or texts that they are; a 1-D array of sequences stays as it is.
     InputError for values that are missing (masked, NA, None; NaN among objects or in a table), for
     rows that differ in length, for text among numbers, and for objects that are neither.
     """
-    if isinstance(given, torch.Tensor):
-        given = given.detach().cpu()
-        if given.dtype == torch.bfloat16:  # which NumPy does not have
-            given = given.float()
-    if sparse.issparse(given):
+    if isinstance(data, torch.Tensor):
+        data = data.detach().cpu()
+        if data.dtype == torch.bfloat16:  # which NumPy does not have
+            data = data.float()
+    if sparse.issparse(data):
         raise InputError(f"Sparse {name} is not supported; give {name}.toarray().")
-    if isinstance(given, np.ma.MaskedArray):
-        check_present(name, np.ma.getmaskarray(given))
-        given = given.data
-    if isinstance(given, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
-        check_present(name, np.asarray(pd.isna(given)))
-        given = given.to_numpy()
-    if isinstance(given, list | tuple):  # NumPy would drop the masks of its parts
-        given = [array(name, part) if hasattr(part, "__array__") else part for part in given]
+    if isinstance(data, np.ma.MaskedArray):
+        check_present(name, np.ma.getmaskarray(data))
+        data = data.data
+    if isinstance(data, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        check_present(name, np.asarray(pd.isna(data)))
+        data = data.to_numpy()
+    if isinstance(data, list | tuple):
+        data = [element(name, part) for part in data]
     try:
-        values = np.asarray(given)
+        values = np.asarray(data)
     except (ValueError, TypeError) as error:
         raise RaggedError(
             f"{name} has rows of different lengths; only the sequences in a list X may differ."
         ) from error
     if values.dtype == object and not values.ndim:
         raise InputError(
-            f"Reshape your data: {name} should be an array or a list, found {type(given).__name__}."
+            f"Reshape your data: {name} should be an array or a list, found {type(data).__name__}."
         )
-    if values.dtype.kind == "T" or (values.dtype.kind in "US" and isinstance(given, list)):
-        values = np.asarray(given, object)  # a list may hold NaN or numbers too
+    if values.dtype.kind == "T" or (values.dtype.kind in "US" and isinstance(data, list)):
+        values = np.asarray(data, object)  # a list may hold NaN or numbers too
     return plain(name, values) if values.dtype == object else values
+
+
+def element(name: str, part: Any) -> Any:
+    """An element of a list: arrays, of which NumPy would drop the masks, by `array`; arrays without
+    an axis as the scalars that they hold."""
+    if part is np.ma.masked:
+        return None
+    axes = getattr(part, "ndim", None)
+    if axes == 0:
+        return part.item()
+    return array(name, part) if axes else part
 
 
 def check_present(name: str, missing: np.ndarray) -> None:
@@ -79,7 +90,7 @@ def check_present(name: str, missing: np.ndarray) -> None:
 
 def plain(name: str, values: np.ndarray) -> np.ndarray:
     """An array of objects as the array of numbers or texts that it holds."""
-    if values.ndim == 1 and any(np.iterable(it) and not is_text(it) for it in values):
+    if values.ndim == 1 and any(np.iterable(value) and not is_text(value) for value in values):
         return values  # sequences, each of which is read on its own
     check_present(name, pd.isna(values))
     natural = np.array(values.tolist())

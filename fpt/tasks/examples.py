@@ -17,7 +17,7 @@ from .prepared import Padded, Sequences, batch
 Data = tuple[Sequences, np.ndarray]  # inputs and labels (N, R)
 
 
-Given = tuple[Inputs, np.ndarray]  # as a user gave them, and labels (N, R)
+Labelled = tuple[Inputs, np.ndarray]  # inputs as a user gave them, and labels (N, R)
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Division:
     symbols: np.ndarray | None
 
 
-def divided(given: Given, validation: Given | float, seed: int) -> Division:
-    """The examples `given`, with those of `validation` or a share of them held out."""
-    inputs, labels = given
+def divided(labelled: Labelled, validation: Labelled | float, seed: int) -> Division:
+    """The examples `labelled`, with those of `validation` or a share of them held out."""
+    inputs, labels = labelled
     check_paired(inputs, labels)
     if len(inputs) < 2:
         raise InputError("X has 1 sample, and a fit needs at least 2.")
@@ -47,7 +47,7 @@ def divided(given: Given, validation: Given | float, seed: int) -> Division:
             )
         rows, held_rows = np.arange(len(inputs)), np.arange(len(held))
     else:
-        held, held_labels = given
+        held, held_labels = labelled
         rows, held_rows = hold_out(labels, validation, seed)
     vectors = inputs.kind == "vector"
     moments = inputs.moments(rows) if vectors else None

@@ -63,8 +63,9 @@ class Inputs:
             yield first, block.astype(float) if self.kind == "vector" else block
 
     def symbols(self, rows: np.ndarray) -> np.ndarray:
-        """The different symbols in the sequences `rows`, ascending."""
-        return np.unique(np.concatenate([np.unique(tokens) for _, tokens in self.parts(rows)]))
+        """The different symbols in the sequences `rows`, ascending, int64."""
+        seen = np.concatenate([np.unique(tokens) for _, tokens in self.parts(rows)])
+        return np.unique(seen).astype(np.int64)  # torch takes uint8 for a mask
 
     def moments(self, rows: np.ndarray) -> Moments:
         """The mean and standard deviation (D,) of the numbers of a token in the sequences `rows`,
@@ -89,19 +90,20 @@ class Inputs:
         else:
             values = np.empty(shape, np.uint8 if self.limits["dim"] <= 256 else np.int32)
         end = 0
-        with np.errstate(over="ignore"):  # a network that meets infinity is noticed by its answers
+        with np.errstate(over="ignore"):  # infinity is noticed in the answers of the network
             for _, tokens in self.parts(rows):
                 first, end = end, end + len(tokens)
-                values[first:end] = (
-                    tokens if moments is None else (tokens - moments[0]) / moments[1]
-                )
+                if moments is None:
+                    values[first:end] = tokens
+                else:
+                    values[first:end] = (tokens - moments[0]) / moments[1]
         if (lengths == lengths[0]).all():
             return Sequences(values.reshape(len(lengths), lengths[0], *values.shape[1:]))
         return Sequences(values, np.concatenate([[0], lengths.cumsum()]))
 
 
-def inputs(given: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
-    """`given` as sequences: an array of (N, T, D) numbers; of (N, T) integers, which are symbols;
+def inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
+    """`data` as sequences: an array of (N, T, D) numbers; of (N, T) integers, which are symbols;
     of (N, T) other numbers, which are tokens of one number; or a list or series of (T, D) or (T,)
     arrays, maybe of different lengths.
 
@@ -109,7 +111,7 @@ def inputs(given: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
     symbols. InputError if they are of another kind or width, and for anything else, for missing
     values, and for numbers that are not finite.
     """
-    values = _arrays(given)
+    values = _arrays(data)
     rows = [values] if isinstance(values, np.ndarray) else values
     whole = np.result_type(*{row.dtype for row in rows}).kind in "iu"
     flat = values[0].ndim == 1
@@ -127,15 +129,15 @@ def inputs(given: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
     return read
 
 
-def _arrays(given: Any) -> np.ndarray | list[np.ndarray]:
+def _arrays(data: Any) -> np.ndarray | list[np.ndarray]:
     """One array (N, T) or (N, T, D), or a list of arrays (T,) or (T, D), none of them empty."""
-    if not isinstance(given, list | tuple):
-        given = _one_or_many(given)
-    if isinstance(given, np.ndarray):
-        check_numbers("X", given)
-        _check_shape(given.shape)
-        return given
-    values = [array("X", sequence) for sequence in given]
+    if not isinstance(data, list | tuple):
+        data = _one_or_many(data)
+    if isinstance(data, np.ndarray):
+        check_numbers("X", data)
+        _check_shape(data.shape)
+        return data
+    values = [array("X", sequence) for sequence in data]
     for value in values:
         check_numbers("X", value)
     if len({value.shape for value in values}) < 2:
@@ -151,12 +153,12 @@ def _arrays(given: Any) -> np.ndarray | list[np.ndarray]:
     return values
 
 
-def _one_or_many(given: Any) -> np.ndarray | list[Any]:
+def _one_or_many(data: Any) -> np.ndarray | list[Any]:
     """What is no list as an array, or as a list of sequences if it holds those."""
     try:
-        values = array("X", given)
+        values = array("X", data)
     except RaggedError:  # an awkward array, for example
-        return list(given)
+        return list(data)
     return list(values) if values.dtype == object and values.ndim == 1 else values
 
 
@@ -224,8 +226,9 @@ def check_columns(estimator: Any, X: Any, read: Inputs, fitting: bool) -> None:
         validate_data(estimator, X, reset=fitting, skip_check_array=True)
     except ValueError as error:
         hint = " (give series that differ in length as a list, or as (N, T, 1))."
-        said = str(error)
-        raise InputError(said if "\n" in said else said.rstrip(".") + hint) from error
+        reason = str(error)
+        several = "\n" in reason  # scikit-learn lists names of columns on lines of their own
+        raise InputError(reason if several else reason.rstrip(".") + hint) from error
 
 
 def both(limits: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
