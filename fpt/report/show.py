@@ -167,13 +167,30 @@ def effects(study: Study, *pairs: Pair, results: pd.DataFrame | None = None) -> 
 
 
 def in_words(study: Study, found: Iterable[Contrast]) -> list[str]:
-    """Markdown: a sentence for each pair of arms whose runs are all recorded."""
+    """Markdown: a sentence for each pair of arms whose runs are all recorded. A task on which no
+    two arms can be compared has one for all of them."""
+    known = [it for it in found if it.refused or not math.isnan(it.effect.estimate)]
+    reasons: dict[str, set[str]] = {}
+    for it in known:
+        reasons.setdefault(it.task, set()).add(it.refused)
+    low = {  # task -> the baseline that no arm exceeds
+        task: why.pop() for task, why in reasons.items() if len(why) == 1 and _is_low(*why)
+    }
+    lines = [
+        f"- On {study.title(task)}, these arms are not compared, since all are {why}."
+        for task, why in low.items()
+    ]
     said: dict[Pair, list[str]] = {}
-    for it in found:
-        if it.refused or not math.isnan(it.effect.estimate):
+    for it in known:
+        if it.task not in low:
             text = f"on {study.title(it.task)}, {contrast_in_words(study, it)}"
             said.setdefault((it.first, it.second), []).append(text)
-    return [f"- {label(a)} against {label(b)}: {'; '.join(it)}." for (a, b), it in said.items()]
+    lines += [f"- {label(a)} against {label(b)}: {'; '.join(it)}." for (a, b), it in said.items()]
+    return lines
+
+
+def _is_low(refused: str) -> bool:
+    return refused not in ("", NEITHER_LEARNED)
 
 
 def contrast_in_words(study: Study, it: Contrast) -> str:

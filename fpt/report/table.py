@@ -14,6 +14,7 @@ import pandas as pd
 from ..analysis.claims import corpora, not_learned
 from ..analysis.compare import (
     FEWEST_RUNS,
+    NEITHER_LEARNED,
     Contrast,
     best_baseline,
     contrasts,
@@ -232,7 +233,7 @@ def cell_text(it: Mapping[str, object], steps: bool) -> str:
 def contrast_text(it: Contrast, steps: bool) -> str:
     """`×0.55 [0.40, 0.76]`, `+3.2 (3 shared seeds)`, or why there is no comparison."""
     if it.refused:
-        return it.refused
+        return it.refused if it.refused == NEITHER_LEARNED else f"not compared {LOW}"
     bound = f"{it.bound} " if it.bound else ""
     effect = {"estimate": it.effect.estimate, "low": it.effect.low, "high": it.effect.high}
     shared = f" ({it.seeds} shared seed{'s' * (it.seeds != 1)})" if it.partial else ""
