@@ -24,6 +24,7 @@ def samples(tasks: Mapping[str, Task]) -> Figure:
         figure, panels = panels_of(len(tasks), 2.7, 2.6)
         for axes, (name, task) in zip(panels, tasks.items(), strict=True):
             axes.set_axis_off()
+            axes.set_anchor("NW")  # pictures of all shapes begin at one height
             title = f"{name}: {task.length} tokens"
             try:
                 title += f"\nanswer: {_sample(axes, task)}"

@@ -23,6 +23,7 @@ from .style import CENSORED, INK, MUTED, Look, looks, styled
 COLUMNS = 4  # panels side by side
 STEPS, ACCURACY = "steps to the threshold", "test accuracy, %"
 AT_BUDGET = "not at the threshold within the budget"
+VALUE = "value"  # a column of steps or percent
 PERCENT = (-3, 103)  # how far an axis of percent reaches at most
 KEY: Mapping[str, dict[str, Any]] = {  # of `dot_plot`; what is not drawn has no entry
     "mean": {"ls": "", "color": MUTED, "marker": "o", "mec": INK},
@@ -100,7 +101,8 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
                     drawn.add("95% interval")
                 ends = runs["censored"].to_numpy(bool)
                 if not ends.all():  # else the mean is the budget
-                    axes.plot(shown(mean["mean"]), y, look[arm].marker, color=colour, mec=INK, ms=6)
+                    face = "white" if ends.any() else colour  # hollow: the true mean is higher
+                    axes.plot(shown(mean["mean"]), y, look[arm].marker, mfc=face, mec=INK, ms=6)
                 values = runs["score"].map(shown).to_numpy()
                 axes.plot(values[~ends], [y - 0.25] * int((~ends).sum()), ".", color=MUTED, ms=4)
                 if ends.any():
@@ -131,7 +133,7 @@ def with_panels(study: Study, results: pd.DataFrame) -> pd.DataFrame:
     names the task and this unit, for `line_plot`."""
     units = {"steps": STEPS, "accuracy": ACCURACY}
     panels = [f"{study.title(task)}: {units[study.measures(task)]}" for task in results["task"]]
-    return results.assign(value=natural(study, results), panel=panels)
+    return results.assign(**{VALUE: natural(study, results), "panel": panels})
 
 
 def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
@@ -222,7 +224,8 @@ def line_plot(
                 _log(axes, which)
             axes.set_title(name)
             axes.set_xlabel(x)
-        grid[0].set_ylabel(y)
+        if y != VALUE:  # else each panel names its unit
+            grid[0].set_ylabel(y)
         handles = []
         if line and not names:
             called = label if line == "arm" else str
@@ -235,7 +238,8 @@ def line_plot(
         if handles:
             _legend(figure, handles)
         figure.draw_without_rendering()  # now it is known how large names are
-        _apart(text for axes in grid for text in axes.texts)
+        for axes in grid:
+            _apart(axes)
     return figure
 
 
@@ -255,6 +259,7 @@ def _line(axes: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, steps: boo
     groups = rows.groupby(x)
     means = groups[y].agg(lambda values: float(back(to(values).mean())))
     axes.plot(means.index, means, look.line, color=look.colour)
+    means = means[~groups["censored"].all()]  # else the mean is the budget, and drawn below
     axes.plot(means.index, means, look.marker, color=look.colour, mec=INK, ms=5)
     for at, runs in groups:
         if len(runs) >= FEWEST_RUNS:
@@ -277,10 +282,13 @@ def _named_points(
         axes.annotate(names[where], (at, value), (4, 3), "data", "offset points", size=7)
 
 
-def _apart(names: Iterable[Any]) -> None:
-    """Move names of points up until none covers another, from the lowest on."""
-    boxes: list[Bbox] = []
-    for name in sorted(names, key=lambda it: it.get_window_extent().y0):
+def _apart(axes: Axes) -> None:
+    """Move names of points up until none covers another or a point, from the lowest on."""
+    texts: list[Any] = list(axes.texts)  # annotations, whose types are those of plain texts
+    names = sorted(texts, key=lambda name: name.get_window_extent().y0)
+    places = [axes.transData.transform(name.xy) for name in names]
+    boxes = [Bbox.from_bounds(x - 3, y - 3, 6, 6) for x, y in places]
+    for name in names:
         while any(name.get_window_extent().overlaps(box) for box in boxes):
             name.xyann = (name.xyann[0], name.xyann[1] + 1)
         boxes.append(name.get_window_extent())

@@ -137,7 +137,8 @@ def _verdicts(study: Study) -> list[str]:
     lines, named = [], study.declared.claims
     for it in (it for kind in KINDS for it in findings(kind) if it.claim.name in named):
         if it.is_judged or it.claim.withdrawn:
-            said = f"{it.effect_text}, {it.n_text}" if it.is_judged else it.reason
+            notes = "".join(f"; {note}" for note in getattr(it, "notes", ()))
+            said = f"{it.effect_text}, {it.n_text}{notes}" if it.is_judged else it.reason
             lines.append(f"- **{it.label.capitalize()}**: {it.claim.statement} ({said})")
     return [*lines, "", INTERVALS_OF_A_PAGE] if lines else []
 
