@@ -274,4 +274,6 @@ def expand(profile: Profile, section: str, changed: Mapping[str, Any] | None = N
             for rate in [{"lr": lr} for lr in block.get("lrs", ())] or [{}]
             for seed in (*search, *block["seeds"])
         ]
-    return runs
+    # Two blocks may have runs in common: each is one run, kept if either block keeps it.
+    kept = {run.key for run in runs if run.keep}
+    return list(dict.fromkeys(replace(run, keep=run.key in kept) for run in runs))

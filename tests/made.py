@@ -50,9 +50,10 @@ def make_study(
     arms: Sequence[str] = ARMS,
     body: tuple[str, str] = ("nano", "nano-english-0"),
     tasks: Mapping[str, Mapping[str, object]] | Sequence[str] = TASKS,
+    seeds: int = 3,
     **defaults: object,
 ) -> Study:
-    """A study of 3 tasks, 4 arms and 3 seeds without records; reports go to `folder`.
+    """A study of 3 tasks, 4 arms and so many seeds without records; reports go to `folder`.
 
     `tasks`: their names, or their blocks in params.yaml by name.
     """
@@ -60,7 +61,7 @@ def make_study(
     monkeypatch.setattr("fpt.records.REPORTS", folder)
     block = {
         "train_on": ["cuda"], "backbones": backbones(body[0]), "weights": weights(body[1]),
-        "seeds": [0, 1, 2], "defaults": SETTINGS | defaults,
+        "seeds": list(range(seeds)), "defaults": SETTINGS | defaults,
         "tasks": {task: dict(tasks[task]) if isinstance(tasks, Mapping) else {} for task in tasks},
         "arms": {},
         "sections": {name: [{"tasks": list(tasks), "arms": list(arms)}]},

@@ -53,6 +53,14 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     return made
 
 
+@pytest.fixture
+def wide(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """With runs enough for intervals."""
+    made = make_study(tmp_path, monkeypatch, seeds=5)
+    fill(made, spread)
+    return made
+
+
 def numbers(study: Study) -> pd.DataFrame:
     return results_table(study, TABLE).numbers.set_index(["kind", "row", "task"])
 
@@ -61,12 +69,14 @@ def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study: Stu
     table = results_table(study, TABLE)
     shown = table.shown
     assert list(shown.columns) == ["bit-xor (fitting)", "mnist", "digits"]
-    assert shown.loc["FPT (frozen, language)", "mnist"] == "95.2 ± 0.5 (3); paper 98"
-    assert shown.loc["FPT (frozen, language)", "digits"] == "95.2 ± 0.5 (3)"
+    assert shown.loc["FPT (frozen, language)", "mnist"] == "95.2 (3); paper 98"
+    assert shown.loc["FPT (frozen, language)", "digits"] == "95.2 (3)"
     assert shown.loc["baseline: majority", "digits"] == "7.6"
-    row = shown.loc["FPT (frozen, language) − Frozen random"]
-    assert row["mnist"] == "+15.0 [+14.5, +15.5]; paper +6.3"
-    assert re.fullmatch(r"×0\.\d\d(?: \[0\.\d\d, \d\.\d\d\])?", row["bit-xor (fitting)"])
+    assert shown.loc["FPT (frozen, language) − Frozen random", "mnist"] == "+15.0; paper +6.3"
+    assert shown.loc["FPT (frozen, language) − Frozen random", "bit-xor (fitting)"] == ""
+    row = shown.loc["FPT (frozen, language) ÷ Frozen random"]
+    assert re.fullmatch(r"×0\.\d\d", row["bit-xor (fitting)"])
+    assert row["mnist"] == ""
     assert shown.loc["FPT (frozen, language)", "bit-xor (fitting)"].startswith("70")
     assert (
         "paper" not in shown.loc["FPT (frozen, language)", "bit-xor (fitting)"]
@@ -74,16 +84,25 @@ def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study: Stu
     tidy = numbers(study)
     assert tidy.loc[("arm", "FPT (frozen, language)", "mnist"), "mean"] == pytest.approx(95.2)
     assert tidy.loc[("difference", "FPT (frozen, language) − Fully trained", "digits"), "estimate"]
-    assert "ratios of steps" in table.caption
+    assert "÷ is a ratio of steps" in table.caption
     assert "Fitting: training sees every input of the test set." in table.caption
     units = table.numbers.groupby(["kind", "fitting"])["unit"].unique().map(list)
     assert units.to_dict() == {
         ("arm", True): ["ln(steps)"], ("arm", False): ["percent"], ("baseline", False): ["percent"],
         ("difference", True): ["ln(steps)"], ("difference", False): ["points"],
+        ("baseline", True): ["percent"],
     }  # fmt: skip
     assert "the one here `nano`." in table.caption
     assert "the one here <code>nano</code>." in table._repr_html_()
     assert "paper" not in shown.loc["LSTM (layer norm)", "mnist"]  # the paper's is the released one
+
+
+def test_five_runs_have_intervals(wide: Study) -> None:
+    table = results_table(wide, TABLE)
+    assert table.shown.loc["FPT (frozen, language)", "digits"] == "95.4 ± 0.4 (5)"
+    row = table.shown.loc["FPT (frozen, language) − Frozen random"]
+    assert row["digits"] == "+15.0 [+14.5, +15.5]"
+    assert "no interval of fewer" not in table.caption
 
 
 def test_what_a_backbone_was_pretrained_on_is_marked(
@@ -116,7 +135,7 @@ def test_a_table_is_the_same_as_markdown_and_html(study: Study) -> None:
     table = results_table(study, TABLE)
     cells = [line.split(" | ") for line in table.markdown().splitlines() if line.startswith("| F")]
     page = table._repr_html_()
-    assert len(cells) == 3 + 3  # arms that begin so, and differences of FPT
+    assert len(cells) == 3 + 6  # arms that begin so; ratios and differences of FPT
     for _, *values in cells:
         for value in values:
             assert f"<td>{value.rstrip(' |')}</td>" in page
@@ -170,23 +189,23 @@ def test_dots_are_where_the_numbers_are(study: Study) -> None:
     assert "the paper" in [text.get_text() for text in legend.get_texts()]
 
 
-def test_an_interval_is_drawn_once_every_run_is_there(study: Study) -> None:
+def test_an_interval_is_drawn_once_every_run_is_there(wide: Study) -> None:
     def intervals() -> list[float]:
-        axes = dot_plot(study, TABLE).axes[2]
+        axes = dot_plot(wide, TABLE).axes[2]
         ends = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2]
         return [float(np.ptp(end)) for end in ends]
 
     assert not np.isnan(intervals()).any()
-    run = next(run for run in study.runs if (run.task, run.arm) == ("digits", "random"))
-    (study.store.folder / f"{run.key}.json").unlink()
+    run = next(run for run in wide.runs if (run.task, run.arm) == ("digits", "random"))
+    (wide.store.folder / f"{run.key}.json").unlink()
     assert np.isnan(intervals()).sum() == 1
 
 
-def test_a_figure_is_at_least_half_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_panel_is_at_least_half_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = make_study(tmp_path, monkeypatch, arms=[*ARMS, "lstm-released"])
     fill(study, lambda run: 0.5 if run.task == "mnist" or run.arm == "fpt" else None)
     titles = [axes.get_title(loc="left") for axes in dot_plot(study, TABLE).axes]
-    assert titles == ["mnist", "digits"]  # with bit-xor it would have 7 of 15 cells
+    assert titles == ["mnist"]  # the others have one arm of five
 
 
 def test_without_records_there_is_no_figure(
@@ -219,7 +238,9 @@ def test_lines_join_means_and_points_are_named() -> None:
 
 
 def test_a_percentage_is_drawn_from_0_to_100() -> None:
-    table = pd.DataFrame({"layers": [1, 1, 4, 4], "score": [2.0, 90.0, 5.0, 99.0]})
+    table = pd.DataFrame(
+        {"layers": [1] * 5 + [4] * 5, "score": [2.0, 90, 90, 5, 4, 5, 99, 99, 3, 7]}
+    )
     for name, limits in (("accuracy, %", (-3, 103)), ("points", None)):
         (axes,) = line_plot(table.assign(unit=name), "layers", "score", panel="unit").axes
         assert (axes.get_ylim() == limits) == (limits is not None)
@@ -264,10 +285,19 @@ def test_conclusions_say_how_much_and_in_which_unit(study: Study) -> None:
     made = Study(study.name, fpt.section("transfer", "smoke").profile, study.runs)
     made.__dict__["store"] = study.store
     said = conclude(made).text
-    steps = r"random: 0\.\d+ times as many steps( \[.*\])? on bit-xor \(fitting\) and "
-    assert re.search(steps + r"\+15\.0 points of accuracy \[.*\] on mnist, digits\.", said)
-    assert "Intervals reflect variation over seeds and backbones; the test set is fixed." in said
+    steps = r"random: on bit-xor \(fitting\), ×0\.\d+ the steps .*; "
+    assert re.search(steps + r"on mnist, \+15\.0 points of accuracy .*; on digits, \+15\.0 ", said)
+    assert "[" not in said  # three seeds
     assert "decide nothing" in said
+
+
+def test_tasks_are_not_averaged(study: Study) -> None:
+    """An effect and its opposite have no mean that says anything."""
+    levels = {("fpt", "mnist"): 0.99, ("fpt", "digits"): 0.80}
+    fill(study, lambda run: levels.get((run.arm, run.task), 0.95))
+    said = conclude(study).text
+    assert "on mnist, +4.0 points" in said
+    assert "on digits, -15.0 points" in said
 
 
 def test_the_appendix_says_how_runs_were_made(study: Study) -> None:

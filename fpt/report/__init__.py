@@ -4,8 +4,9 @@ from importlib import import_module
 from typing import Any
 
 MADE_IN = {
-    **dict.fromkeys(("dot_plot", "learning_curves", "line_plot", "samples"), "plots"),
-    **dict.fromkeys(("conclude", "show_figure", "show_table"), "show"),
+    **dict.fromkeys(("dot_plot", "learning_curves", "line_plot", "with_panels"), "plots"),
+    **dict.fromkeys(("conclude", "effects", "show_figure", "show_table"), "show"),
+    "samples": "examples",
     **dict.fromkeys(("paper_table", "results_table"), "table"),
 }
 __all__ = list(MADE_IN)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import matplotlib.style
 
 INK, MUTED = "#222222", "#767676"
+CENSORED = "#D55E00"  # a run that ends before it is where it should be
 
 # Okabe and Ito's colours and Paul Tol's muted ones, made for people with any colour vision.
 COLOURS = (

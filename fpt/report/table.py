@@ -11,14 +11,24 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.claims import corpora, not_learned
+from ..analysis.compare import (
+    FEWEST_RUNS,
+    NEITHER_LEARNED,
+    Contrast,
+    best_baseline,
+    contrasts,
+    low_threshold,
+    summary_with_intervals,
+    threshold,
+)
 from ..analysis.study import Study
-from ..analysis.summary import INTERVALS, baselines, differences, summary
+from ..analysis.summary import INTERVALS, baselines
 from ..paper import reader as paper
 from ..sections.arms import label
 from ..sections.comparison import Comparison
 from .escape import in_html, in_markdown, prose_in_html, prose_in_markdown
 
-NONE, TAUGHT, UNLEARNED = "–", "†", "‡"
+NONE, TAUGHT, UNLEARNED, LOW = "–", "†", "‡", "↓"  # marks of cells
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,9 +93,9 @@ def results_table(study: Study, comparison: Comparison) -> Table:
     """Arms by tasks, then trivial baselines, then the differences of interest; beside each, in
     percent or points, what the paper printed."""
     results = study.results().query("arm in @comparison.arms")
-    means, effects = summary(results), differences(results, comparison.pairs)
     tasks = list(dict.fromkeys(results["task"]))
     steps = {task for task in tasks if study.measures(task) == "steps"}
+    best = {task: best_baseline(study.tasks[task]) for task in tasks}
     shown: dict[str, dict[str, str]] = {}
     numbers: list[dict[str, object]] = []
 
@@ -94,63 +104,98 @@ def results_table(study: Study, comparison: Comparison) -> Table:
     names = {arm: label(arm) + marks.get(arm, "") for arm in comparison.arms}
 
     def add(
-        kind: str, row: str, text: str, it: Mapping[str, object], printed: float | None
+        kind: str, row: str, text: str, it: Mapping[str, object], unit: str, printed: float | None
     ) -> None:
         task = str(it["task"])
-        if task in steps or printed is None:
-            beside, printed = "", None
-        else:
+        if task in steps:
+            printed = None
+        beside = ""
+        if printed is not None:
             beside = f"; paper {printed:{'+' if kind == 'difference' else ''}.3g}"
         given = study.taught & {(it.get("arm"), task), (it.get("minus"), task)}
         mark = f" {TAUGHT}" if given else ""
         shown.setdefault(row, dict.fromkeys(tasks, ""))[task] = text + beside + mark
-        unit = "ln(steps)" if task in steps else "points" if kind == "difference" else "percent"
         more = {"unit": unit, "fitting": study.tasks[task].fitting, "paper": printed}
         numbers.append({"kind": kind, "row": row, **it, **more})
 
+    means = summary_with_intervals(results)
     for arm in comparison.arms:
         for it in means[means["arm"] == arm].to_dict("records"):
             task = str(it["task"])
+            baseline = best[task]
             text = cell_text(it, task in steps)
-            add("arm", names[arm], text, it, comparison.printed(arm, task))
+            if task not in steps and baseline is not None and it["mean"] <= baseline.accuracy:
+                text += f" {LOW}"
+            unit = "ln(steps)" if task in steps else "percent"
+            add("arm", names[arm], text, it, unit, comparison.printed(arm, task))
     for task in tasks:
-        for name, value in baselines(study.tasks[task]).items() if task not in steps else ():
-            row = {"task": task, "mean": value}
-            add("baseline", f"baseline: {name}", f"{value:.1f}", row, None)
-    for it in effects.to_dict("records"):
-        a, b = str(it["arm"]), str(it["minus"])
-        text = effect_text(it, it["task"] in steps)
-        printed = comparison.effect(a, b, str(it["task"]))
-        add("difference", f"{names[a]} − {names[b]}", text, it, printed)
+        for name, value in baselines(study.tasks[task]).items():
+            text = f"{value:.1f}%" if task in steps else f"{value:.1f}"
+            add(
+                "baseline",
+                f"baseline: {name}",
+                text,
+                {"task": task, "mean": value},
+                "percent",
+                None,
+            )
+    for it in contrasts(study, comparison.pairs, results):
+        sign = "÷" if it.task in steps else "−"
+        row = f"{names[it.first]} {sign} {names[it.second]}"
+        text = contrast_text(it, it.task in steps)
+        unit = "ln(steps)" if it.task in steps else "points"
+        printed = comparison.effect(it.first, it.second, it.task)
+        add("difference", row, text, contrast_numbers(it), unit, printed)
     frame = pd.DataFrame.from_dict(shown, orient="index", columns=tasks).rename(columns=study.title)
     caption = " ".join(_caption(study, comparison, numbers))
+    if any(LOW in text for row in shown.values() for text in row.values()):
+        caption += f" {LOW} At or below the best trivial baseline; two such arms are not compared."
     if unlearned:
         caption += f" {UNLEARNED} Not learned: the held-out loss is not below the unigram entropy."
     return Table(comparison.name, comparison.title, frame, pd.DataFrame(numbers), caption)
+
+
+def contrast_numbers(it: Contrast) -> dict[str, object]:
+    """The row of a contrast in a tidy file."""
+    effect = it.effect
+    p = 2 * min(effect.p, effect.against)
+    row = {"task": it.task, "arm": it.first, "minus": it.second, "estimate": effect.estimate}
+    row |= {"low": effect.low, "high": effect.high, "p": p, "seeds": it.seeds}
+    return row | {"partial": it.partial, "refused": it.refused}
 
 
 def _caption(
     study: Study, comparison: Comparison, numbers: Sequence[Mapping[str, object]]
 ) -> Iterator[str]:
     """What a reader of the table must know, in sentences."""
-    tasks = dict.fromkeys(str(it["task"]) for it in numbers)
-    measures = {study.measures(task) for task in tasks}
-    if "steps" in measures:
+    rows = pd.DataFrame(numbers).reindex(columns=["task", "kind", "low", "paper", "partial"])
+    tasks = list(dict.fromkeys(rows["task"]))
+    steps = [task for task in tasks if study.measures(task) == "steps"]
+    if steps:
         yield (
             "Geometric mean of the steps to the task's threshold of validation accuracy [95% "
-            "interval] (runs); differences are ratios of steps."
+            "interval] (runs); ÷ is a ratio of steps, and ≤ or ≥ a bound on it, since runs of one "
+            "arm end at the budget."
         )
-    if "accuracy" in measures:
-        yield ("Test accuracy in percent ± half of its 95% interval (runs); differences in points.")
-    yield INTERVALS
+        yield f"Thresholds: {', '.join(threshold_text(study, task) for task in steps)}."
+    if len(steps) < len(tasks):
+        yield "Test accuracy in percent ± half of its 95% interval (runs); − is in points."
+    if rows["low"].notna().any():
+        yield INTERVALS
+    if (rows["low"].isna() & (rows["kind"] != "baseline")).any():
+        yield f"There is no interval of fewer than {FEWEST_RUNS} runs."
+    if rows["partial"].eq(True).any():
+        yield "Two arms are compared on the seeds that both have."
     if any(study.tasks[task].fitting for task in tasks):
         yield "Fitting: training sees every input of the test set."
+    if unknown := [task for task in tasks if best_baseline(study.tasks[task]) is None]:
+        yield f"No trivial baseline is known here for {', '.join(unknown)}."
     tested = {run.task: run.spec.test_items for run in study.runs if run.task in tasks}
     for task, items in tested.items():
         if items:
             whole = study.tasks[task].sizes["test"]
             yield f"{task} is tested on {items:,} of {whole:,} examples."
-    if study.profile.name != "paper" and any(it["paper"] is not None for it in numbers):
+    if study.profile.name != "paper" and rows["paper"].notna().any():
         yield f"The paper's backbone is GPT-2 (124M), the one here `{study.profile.backbone}`."
     if comparison.note:
         yield comparison.note
@@ -158,8 +203,15 @@ def _caption(
         yield f"{TAUGHT} A backbone was pretrained on this task or with the labels of its data."
 
 
+def threshold_text(study: Study, task: str) -> str:
+    """`mnist-short 80% (at or below linear classifier, 92.5%)`."""
+    baseline = low_threshold(study, task)
+    low = "" if baseline is None else f" (at or below {baseline.name}, {baseline.accuracy:.1f}%)"
+    return f"{task} {100 * threshold(study, task):.3g}%{low}"
+
+
 def cell_text(it: Mapping[str, object], steps: bool) -> str:
-    """`97.1 ± 0.8 (3)` of percent or `412 [350, 480] (12)` of logarithms of steps."""
+    """`97.1 ± 0.8 (5)` of percent or `412 [350, 480] (12)` of logarithms of steps."""
     runs, expected = int(it["runs"]), int(it["expected"])  # type: ignore[call-overload]
     count = str(runs) if runs == expected else f"{runs} of {expected}"
     for name, said in (("diverged", "diverged"), ("censored", "at the budget")):
@@ -172,6 +224,16 @@ def cell_text(it: Mapping[str, object], steps: bool) -> str:
         interval = "" if math.isnan(low) else f" [{np.exp(low):,.0f}, {np.exp(high):,.0f}]"
         return f"{np.exp(mean):,.0f}{interval} ({count})"
     return f"{mean:.1f}" + ("" if math.isnan(low) else f" ± {high - mean:.1f}") + f" ({count})"
+
+
+def contrast_text(it: Contrast, steps: bool) -> str:
+    """`×0.55 [0.40, 0.76]`, `+3.2 (3 shared seeds)`, or why there is no comparison."""
+    if it.refused:
+        return it.refused if it.refused == NEITHER_LEARNED else f"not compared {LOW}"
+    bound = f"{it.bound} " if it.bound else ""
+    effect = {"estimate": it.effect.estimate, "low": it.effect.low, "high": it.effect.high}
+    shared = f" ({it.seeds} shared seed{'s' * (it.seeds != 1)})" if it.partial else ""
+    return bound + effect_text(effect, steps) + shared
 
 
 def effect_text(it: Mapping[str, object], steps: bool) -> str:

@@ -6,7 +6,7 @@ SECTION = Section(
     comparisons=(
         Comparison(
             "results",
-            "The runs whose attention is measured",
+            "The arms whose attention is measured",
             ("fpt", "random"),
             (("fpt", "random"),),
             paper=("T2",),
