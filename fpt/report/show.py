@@ -188,10 +188,9 @@ def in_words(study: Study, found: Iterable[Contrast]) -> list[str]:
         if it.task not in low:
             text = f"on {in_markdown(study.title(it.task))}, {contrast_in_words(study, it)}"
             said.setdefault((it.first, it.second), []).append(text)
-    lines += [
-        f"- {in_markdown(label(a))} against {in_markdown(label(b))}: {'; '.join(it)}."
-        for (a, b), it in said.items()
-    ]
+    for (first, second), contrasts_of_pair in said.items():
+        arms = f"{in_markdown(label(first))} against {in_markdown(label(second))}"
+        lines.append(f"- {arms}: {'; '.join(contrasts_of_pair)}.")
     return lines
 
 
