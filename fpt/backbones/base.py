@@ -64,6 +64,7 @@ class Backbone:
     config: str = field(default="", repr=False)  # transformers' configuration, JSON
     inside: str = ""  # groups of its own parameters; of a ViT, none
     outputs: int = 0  # width of its hidden states, if it is not that of its token vectors
+    time_major: bool = False  # whether its norms see (T, N, width), as XLNet's do
 
     @property
     def causal(self) -> bool:

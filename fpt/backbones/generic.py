@@ -10,12 +10,14 @@ Norms are told by their type, those on queries and keys included; what else is i
 `attention` by its path or `feedforward`; what is outside, such as token types, is `embeddings`.
 There is no dropout inside a generic backbone, only after a linear input net: the model stays in
 evaluation mode. Padding is masked unless the model is causal.
+
+An architecture is tried before it is taken (`fpt.backbones.trial`), and a checkpoint is loaded by
+transformers itself, so that hidden states are those of transformers.
 """
 
-import inspect
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -25,17 +27,10 @@ from torch import Tensor, nn
 from ..files import FptError
 from .base import LAYER, Backbone
 from .layers import Draws, is_norm, select_positions
+from .skeleton import bare, class_of, first_line, hidden_states, network, table_of, unfit
+from .trial import tried
 
-TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
-
-
-class Absent(nn.Module):
-    """In place of the token embeddings, which nobody asks, and of a table of positions."""
-
-    weight = torch.empty(1)  # for code that initialises a table
-
-    def forward(self, *args: Any, **options: Any) -> Tensor:
-        return torch.zeros(())
+EIGHT_BITS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 
 
 class GenericBackbone(nn.Module):
@@ -43,21 +38,23 @@ class GenericBackbone(nn.Module):
 
     def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
         super().__init__()
-        self.causal = spec.causal
-        self.model = bare(network(spec.config)).eval()
-        fill(self.model)
+        self.causal, self.config = spec.causal, spec.config
+        self.model = bare(network(spec.config))
+        for part in self.model.modules():
+            if is_norm(part):
+                part.time_major = spec.time_major  # for `fpt.training.packing.packed`
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
         seen = None if self.causal else mask  # padding follows what is read
         try:
-            found = self.model(inputs_embeds=x, attention_mask=seen)
+            hidden = hidden_states(self.model, x, seen)
         except Exception as error:  # whatever transformers raised of the length or the settings
             if "memory" in str(error):  # a smaller pack may fit
                 raise
-            said = str(error).partition("\n")[0]
-            raise FptError(f"The backbone does not take {x.shape[1]} vectors ({said}).") from error
-        return select_positions(found.last_hidden_state, read)
+            reason = first_line(error)
+            raise FptError(f"The backbone does not take {x.shape[1]} vectors ({reason}).") from error
+        return select_positions(hidden, read)
 
     def train(self, mode: bool = True) -> "GenericBackbone":
         super().train(mode)
@@ -65,71 +62,21 @@ class GenericBackbone(nn.Module):
         return self
 
 
-def network(config: str) -> Any:
-    """The model of a configuration (JSON) on the meta device; FptError if it does not fit."""
-    from transformers import CONFIG_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
-
-    given = json.loads(config)
-    try:
-        made = CONFIG_MAPPING[given["model_type"]].from_dict({**given, "use_cache": False})
-        encoder = type(made) in MODEL_FOR_TEXT_ENCODING_MAPPING  # of a T5, without its decoder
-        known: Any = MODEL_FOR_TEXT_ENCODING_MAPPING if encoder else MODEL_MAPPING
-        with torch.device("meta"):
-            model = known[type(made)](made)
-        takes = inspect.signature(model.forward).parameters
-        vectors = "inputs_embeds" in takes and "decoder_inputs_embeds" not in takes
-        fits = vectors and not any(map(is_strange, model.modules()))
-    except Exception:  # whatever transformers raised of the configuration
-        fits = False
-    if not fits:
-        raise FptError(
-            f"An architecture of type {given.get('model_type')!r} is no backbone here; what fits "
-            "is a decoder or encoder of transformers that takes token vectors (inputs_embeds), "
-            "such as GPT-2, Pythia, Llama, Qwen, BERT, ModernBERT or T5's encoder, and a ViT."
-        )
-    return model
-
-
-def is_strange(part: nn.Module) -> bool:
-    """Whether it is a convolution, or a norm that cannot be packed."""
-    return re.search(r"[Nn]orm|Conv\dd", type(part).__name__) is not None and not is_norm(part)
-
-
-def table_of(model: Any) -> tuple[str, int]:
-    """The path of the learned table of positions and the row of the first token: OPT and RoBERTa
-    leave two rows unused. Without a table the path is empty."""
-    for path, part in model.named_modules():
-        if isinstance(part, nn.Embedding) and TABLE.search(path):
-            unused = 0 if part.padding_idx is None else part.padding_idx + 1
-            return path, getattr(part, "offset", unused)
-    return "", 0
-
-
-def bare(model: Any) -> Any:
-    """The model without token embeddings, table of positions and pooler."""
-    path, _ = table_of(model)
-    if path:
-        model.set_submodule(path, Absent())
-    model.set_input_embeddings(Absent())
-    model.pooler = None
-    return model
-
-
-@torch.no_grad()
-def fill(model: Any, seed: int = 0) -> None:
-    """Draw the parameters as the model's own code does, and compute its buffers, such as rotary
-    frequencies. Parameters on the meta device stay there."""
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):
-        torch.manual_seed(seed)
-        for part in reversed(list(model.modules())):
-            for name, buffer in part.named_buffers(recurse=False):
-                setattr(part, name, torch.empty_like(buffer, device="cpu"))
-            model._init_weights(part)
-
-
 def init_(module: Any, draw: torch.Generator) -> None:
     """The initialisation of the model's own code."""
-    fill(module.model, int(torch.randint(2**62, (), generator=draw)))
+    seed = int(torch.randint(2**62, (), generator=draw))
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"), torch.no_grad():
+        torch.manual_seed(seed)
+        for part in reversed(list(module.model.modules())):
+            module.model._init_weights(part)
+    copy_buffers(bare(network(module.config)), module.model)
+
+
+def copy_buffers(source: Any, target: Any) -> None:
+    """Give `target` every buffer of `source`, a model of the same configuration."""
+    for path, part in source.named_modules():
+        for name, buffer in part.named_buffers(recurse=False):
+            setattr(target.get_submodule(path), name, buffer)
 
 
 @cache
@@ -149,29 +96,80 @@ def groups(config: str) -> Mapping[str, str]:
 
 @cache
 def facts(config: str) -> Mapping[str, Any]:
-    """What a `Backbone` says of the model of a configuration, beside its name."""
-    model, inside = network(config), groups(config)
+    """What a `Backbone` says of the model of a configuration, beside its name. FptError if its
+    architecture is no backbone."""
+    trial, model, inside = tried(config), network(config), groups(config)
     path, first = table_of(model)
-    return {
+    used = {group for name, group in inside.items() if name.removeprefix("model.") not in trial.unused}
+    known = {
         "family": "generic",
         # With weights of their own: the layers of an ALBERT share them.
         "layers": 1 + max((int(it[1]) for it in map(LAYER.search, inside) if it), default=-1),
         "width": model.get_input_embeddings().embedding_dim,
-        "heads": model.config.num_attention_heads,
+        "heads": getattr(model.config, "num_attention_heads", 0),
         "positions": model.get_submodule(path).num_embeddings - first if path else 0,
-        "bidirectional": not any(getattr(part, "is_causal", False) for part in model.modules()),
-        "inside": " ".join(sorted({*inside.values()})),
-        "outputs": model.config.hidden_size,
+        "bidirectional": not trial.causal,
+        "inside": " ".join(sorted(used)),
+        "outputs": trial.outputs,
     }
+    return {**known, "time_major": True} if trial.time_major else known
 
 
-def load(config: str, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The tensors of a checkpoint of the model, or of one with a head, whose names begin with the
-    model's, by the names of the backbone, and `positions`."""
-    path, first = table_of(network(config))
-    known = next(iter(groups(config))).removeprefix("model.")
-    prefix = next((name.removesuffix(known) for name in stored if name.endswith(known)), "")
-    found = {f"model.{name.removeprefix(prefix)}": value for name, value in stored.items()}
-    if f"model.{path}.weight" in found:
-        found["positions"] = found[f"model.{path}.weight"][first:]
-    return found
+def load(module: Any, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The parameters of a checkpoint of the model, or of one with a head, by the names of the
+    backbone, and `positions`, all as transformers loads them: renamed, merged or split where the
+    checkpoint is older or newer than the modules. What is missing in the checkpoint is missing
+    here. `module` gets the model's buffers. FptError if transformers cannot load it."""
+    model, report = loaded(module.config, stored)
+    path, first = table_of(model)
+    tensors = {}
+    if path:
+        tensors["positions"] = model.get_submodule(path).weight.detach()[first:]
+    absent = {*report["missing_keys"]}
+    if f"{path}.weight" in absent:
+        del tensors["positions"]
+    for name, parameter in bare(model).named_parameters():
+        if name not in absent:
+            tensors[f"model.{name}"] = parameter.detach()
+    for name, shape, _ in report["mismatched_keys"]:
+        own = "positions" if name == f"{path}.weight" else f"model.{name}"
+        tensors[own] = torch.empty(shape, device="meta")  # its shape is what the refusal names
+    copy_buffers(model, module.model)
+    return tensors
+
+
+def loaded(config: str, stored: Mapping[str, Tensor]) -> tuple[Any, Mapping[str, Any]]:
+    """transformers' model of a checkpoint in float32, and its report of what is missing."""
+    parsed, model_class = class_of(json.loads(config))
+    try:
+        with quiet(), torch.device("cpu"):
+            model, report = model_class.from_pretrained(
+                None,
+                config=parsed,
+                state_dict=dict(stored),
+                dtype=torch.float32,
+                ignore_mismatched_sizes=True,  # they are in the report
+                output_loading_info=True,
+            )
+    except Exception as error:  # whatever transformers raised of the names and shapes
+        raise unfit(config, first_line(error)) from error
+    scales = [name for name in report["unexpected_keys"] if "scale" in name]
+    if scales and any(tensor.dtype in EIGHT_BITS for tensor in stored.values()):
+        raise unfit(config, f"its weights are scaled 8-bit floats, {scales[0]} is not applied")
+    return model, report
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """transformers reports no head that a checkpoint has besides, and shows no progress."""
+    from transformers.utils import logging
+
+    verbosity, shows_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if shows_progress:
+            logging.enable_progress_bar()

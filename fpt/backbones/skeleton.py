@@ -1,0 +1,166 @@
+"""A model of transformers from its configuration: its modules and buffers, without weights.
+
+Parameters are on the meta device. Buffers, such as rotary frequencies, are computed by the model's
+own code from its own configuration, whether or not a checkpoint stores them.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from ..files import FptError
+from .layers import is_norm
+
+TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
+
+
+class Absent(nn.Module):
+    """In place of the token embeddings, which nobody asks for the embedding of a real token, and of
+    a table of positions: zeros that are added to the token vectors."""
+
+    weight = torch.empty(1)  # for code that initialises a table
+
+    def __init__(self, *width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    def forward(self, ids: Tensor, *args: Any, **options: Any) -> Tensor:
+        # Longformer asks for the embeddings of its own padding.
+        shape = (*ids.shape, *self.width) if self.width else ()
+        return torch.zeros(shape, device=ids.device)
+
+
+def unfit(config: str, reason: str) -> FptError:
+    """The sentence that refuses the architecture of a configuration."""
+    kind = json.loads(config).get("model_type")
+    return FptError(
+        f"An architecture of type {kind!r} is no backbone here ({reason}); what fits is a decoder "
+        "or encoder of transformers that takes token vectors (inputs_embeds) and an attention "
+        "mask, such as GPT-2, Pythia, Llama, Qwen, BERT, ModernBERT or T5's encoder, and a ViT."
+    )
+
+
+def first_line(error: Exception) -> str:
+    """What an error of transformers says, short enough for a sentence."""
+    text = str(error).strip() or type(error).__name__
+    return text.partition("\n")[0][:120].rstrip(" .:")
+
+
+def network(config: str) -> Any:
+    """The model of a configuration (JSON), in evaluation mode. FptError if it does not fit."""
+    settings = json.loads(config)
+    # No cast makes the original weights of packed integers or scaled 8-bit floats.
+    if quantization := settings.get("quantization_config"):
+        method = quantization.get("quant_method", "unknown method")
+        raise unfit(config, f"its weights are quantised by {method}: take those it was made from")
+    try:
+        parsed, model_class = class_of(settings)
+        if reason := misfit_of_class(model_class):
+            raise unfit(config, reason)
+        with torch.random.fork_rng(devices=[]), torch.device("cpu"), parameters_on_meta():
+            model = model_class(parsed).eval()
+    except FptError:
+        raise
+    except KeyError:
+        raise unfit(config, "transformers has no model of this type that gives hidden states")
+    except Exception as error:  # whatever transformers raised of the configuration
+        raise unfit(config, first_line(error)) from error
+    strange = sorted({type(part).__name__ for part in model.modules() if is_strange(part)})
+    if strange:
+        raise unfit(config, f"{strange[0]} cannot be packed")
+    return model
+
+
+def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
+    """The configuration of transformers that `settings` describe, and the class of its model, the
+    one that AutoModel would take; of an encoder-decoder such as T5, its encoder alone. KeyError if
+    there is none."""
+    from transformers import CONFIG_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
+
+    config = CONFIG_MAPPING[settings["model_type"]].from_dict({**settings, "use_cache": False})
+    encoder = type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
+    known: Any = MODEL_FOR_TEXT_ENCODING_MAPPING if encoder else MODEL_MAPPING
+    classes = known[type(config)]
+    if not isinstance(classes, tuple | list):
+        return config, classes
+    named = [each for each in classes if each.__name__ in (config.architectures or ())]
+    return config, (named or classes)[0]
+
+
+def misfit_of_class(model_class: Any) -> str:
+    """Why models of the class do not take token vectors; empty if they do."""
+    takes = inspect.signature(model_class.forward).parameters
+    if "inputs_embeds" not in takes:
+        return "it takes no token vectors"
+    return "it has an encoder and a decoder" if "decoder_inputs_embeds" in takes else ""
+
+
+@contextmanager
+def parameters_on_meta() -> Iterator[None]:
+    """Modules that this thread constructs keep their parameters on the meta device, and everything
+    else as it is computed."""
+    thread = get_ident()
+
+    def moved(module: nn.Module, name: str, parameter: nn.Parameter) -> nn.Parameter | None:
+        if get_ident() != thread or parameter.is_meta:
+            return None
+        return nn.Parameter(parameter.to("meta"), parameter.requires_grad)
+
+    handle = register_module_parameter_registration_hook(moved)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def is_strange(part: nn.Module) -> bool:
+    """Whether it is a convolution, or a norm that cannot have parameters per run."""
+    kind = type(part).__name__
+    if not re.search("[Nn]orm", kind):
+        return re.search(r"Conv\dd", kind) is not None
+    shapes = {name: value.dim() for name, value in part.named_parameters(recurse=False)}
+    names = {"weight", "bias"} if isinstance(part, nn.LayerNorm) else {"weight"}
+    return not is_norm(part) or not {*shapes} <= names or any(dim != 1 for dim in shapes.values())
+
+
+def table_of(model: Any) -> tuple[str, int]:
+    """The path of the learned table of positions and the row of the first token: OPT and RoBERTa
+    leave two rows unused. Without a table the path is empty."""
+    for path, part in model.named_modules():
+        if isinstance(part, nn.Embedding) and TABLE.search(path):
+            unused = 0 if part.padding_idx is None else part.padding_idx + 1
+            return path, getattr(part, "offset", unused)
+    return "", 0
+
+
+def bare(model: Any) -> Any:
+    """The model without token embeddings, table of positions and pooler."""
+    path, _ = table_of(model)
+    if path:
+        model.set_submodule(path, Absent())
+    without_tokens(model)
+    model.pooler = None
+    return model
+
+
+def without_tokens(model: Any) -> Any:
+    """The model without its token embeddings."""
+    table = model.get_input_embeddings()
+    if not isinstance(table, Absent):
+        model.set_input_embeddings(Absent(table.embedding_dim))
+    return model
+
+
+def hidden_states(model: Any, x: Tensor, mask: Tensor | None) -> Tensor:
+    """The last hidden states of token vectors `x` (N, T, width). `mask` (N, T), True = a real
+    token, goes to the model as integers, which every model takes: some subtract it from 1."""
+    options = {} if mask is None else {"attention_mask": mask.long()}
+    return model(inputs_embeds=x, **options).last_hidden_state
