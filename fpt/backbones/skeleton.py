@@ -7,7 +7,7 @@ own code from its own configuration, whether or not a checkpoint stores them.
 import inspect
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
@@ -54,8 +54,9 @@ def first_line(error: Exception) -> str:
     return text.partition("\n")[0][:120].rstrip(" .:")
 
 
-def network(config: str) -> Any:
-    """The model of a configuration (JSON), in evaluation mode. FptError if it does not fit."""
+def network(config: str, layers: int = 0) -> Any:
+    """The model of a configuration (JSON), or of its first `layers`, in evaluation mode. FptError
+    if it does not fit."""
     settings = json.loads(config)
     # No cast makes the original weights of packed integers or scaled 8-bit floats.
     if quantization := settings.get("quantization_config"):
@@ -65,6 +66,8 @@ def network(config: str) -> Any:
         parsed, model_class = class_of(settings)
         if reason := misfit_of_class(model_class):
             raise unfit(config, reason)
+        if layers:
+            shorten(parsed, layers)
         with torch.random.fork_rng(devices=[]), torch.device("cpu"), parameters_on_meta():
             model = model_class(parsed).eval()
     except FptError:
@@ -95,6 +98,22 @@ def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
     return config, (named or classes)[0]
 
 
+def per_layer(config: Any) -> dict[str, Sequence[Any]]:
+    """The settings of a configuration that are one value for each layer."""
+    return {
+        name: value
+        for name, value in config.to_dict().items()
+        if isinstance(value, list | tuple) and len(value) == config.num_hidden_layers
+    }
+
+
+def shorten(config: Any, layers: int) -> None:
+    """Make it the configuration of the first `layers`."""
+    for name, values in per_layer(config).items():
+        setattr(config, name, values[:layers])
+    config.num_hidden_layers = layers
+
+
 def misfit_of_class(model_class: Any) -> str:
     """Why models of the class do not take token vectors; empty if they do."""
     takes = inspect.signature(model_class.forward).parameters
@@ -122,13 +141,16 @@ def parameters_on_meta() -> Iterator[None]:
 
 
 def is_strange(part: nn.Module) -> bool:
-    """Whether it is a convolution, or a norm that cannot have parameters per run."""
+    """Whether it is a convolution, or a norm whose parameters cannot be per run."""
     kind = type(part).__name__
-    if not re.search("[Nn]orm", kind):
-        return re.search(r"Conv\dd", kind) is not None
-    shapes = {name: value.dim() for name, value in part.named_parameters(recurse=False)}
+    if re.search(r"Conv\dd", kind):
+        return True
+    own = dict(part.named_parameters(recurse=False))
+    if not own or not re.search("[Nn]orm", kind):
+        return False
     names = {"weight", "bias"} if isinstance(part, nn.LayerNorm) else {"weight"}
-    return not is_norm(part) or not {*shapes} <= names or any(dim != 1 for dim in shapes.values())
+    vectors = all(parameter.dim() == 1 for parameter in own.values())
+    return not (is_norm(part) and {*own} <= names and vectors)
 
 
 def table_of(model: Any) -> tuple[str, int]:

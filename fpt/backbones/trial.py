@@ -1,11 +1,12 @@
 """One forward pass of an architecture, with random weights, before anyone trains on it.
 
-Its own configuration at its own size is tried, not a smaller one: a model cut short is another
-model, and what breaks may be in its last layer. Parameters of equal shape share their values, so
-that the trial takes the memory of about one layer, and on one core about two seconds for every half
-a billion parameters.
+An architecture is judged before its checkpoint is fetched, so weights are random. Its own
+configuration is tried, at its own width and depth, since what breaks may be in its last layer. Of a
+big model only the first layers are, at least one of each kind that its configuration names: a trial
+takes seconds then too. Layers share their weights, so that it takes the memory of one layer.
 """
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +14,21 @@ import torch
 from torch import Tensor, nn
 
 from .layers import is_norm
-from .skeleton import bare, first_line, hidden_states, network, table_of, unfit, without_tokens
+from .skeleton import (
+    bare,
+    first_line,
+    hidden_states,
+    network,
+    per_layer,
+    table_of,
+    unfit,
+    without_tokens,
+)
 
-LENGTHS = (7, 4, 2)  # of the sequences of the trial
-TOLERANCE = 1e-3  # of a difference, in standard deviations of the hidden states
+BIG = 50_000_000  # parameters, token embeddings included
+LENGTHS = (6, 3)  # of the two sequences of the trial, the first without padding
+TOLERANCE = 1e-3  # of a difference, in standard deviations of what is compared
+CALLS = list[tuple[nn.Module, Tensor]]  # norms and what they were given, in the order of their calls
 
 
 class Misfit(Exception):
@@ -30,7 +42,7 @@ class Trial:
     causal: bool  # a token sees none after it
     time_major: bool  # its norms see (T, N, width)
     outputs: int  # width of its hidden states
-    unused: frozenset[str]  # paths of parameters outside the layers that change nothing
+    unused: frozenset[str]  # parameters outside the layers that change nothing, by name
 
 
 def tried(config: str) -> Trial:
@@ -38,10 +50,19 @@ def tried(config: str) -> Trial:
     hidden states are not those of the whole model, or if padding or another sequence of the batch
     has influence on them."""
     model = network(config)
+    if sum(parameter.numel() for parameter in model.parameters()) > BIG:
+        model = network(config, layers_of_each_kind(model.config))
     try:
         return trial(model)
     except Exception as error:  # a misfit, or whatever transformers raised
         raise unfit(config, first_line(error)) from error
+
+
+def layers_of_each_kind(config: Any) -> int:
+    """How many of the first layers, two or more, have every value of each setting per layer."""
+    lists = [[str(value) for value in values] for values in per_layer(config).values()]
+    needed = [1 + max(map(values.index, values)) for values in lists]
+    return min(max([2, *needed]), config.num_hidden_layers)
 
 
 def trial(model: Any) -> Trial:
@@ -52,62 +73,45 @@ def trial(model: Any) -> Trial:
     fill_cheaply(without_tokens(model))
     rows = model.get_submodule(path).num_embeddings - first if path else max(LENGTHS)
     lengths = [min(length, rows) for length in LENGTHS]
-    draw = torch.Generator().manual_seed(0)
-    x = torch.randn(len(lengths), max(lengths), width, generator=draw)
-    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    longest = max(lengths)
+    mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    x = torch.randn(len(lengths), longest, width, generator=torch.Generator().manual_seed(0))
+
     causal = is_causal(model, x)
     seen = None if causal else mask  # as in training
     with torch.no_grad():
-        whole = hidden_states(model, x, seen)
-    vectors = x.clone()
+        whole = hidden_states(model, x.clone(), seen)  # some models change what they are given
     if path:
-        vectors += model.get_submodule(path).weight[first:][: max(lengths)]
+        x = x + model.get_submodule(path).weight[first:][:longest]
     bare(model)
-    vectors.requires_grad_()
     outside = parameters_outside(model)
-    hidden = hidden_states(model, vectors, seen)
+    hidden, together = with_norm_inputs(model, x.requires_grad_(), seen)
     check_hidden(hidden, mask)
     compare(hidden[mask], whole[mask], "its positions are not added to the token vectors")
-    gradients = torch.autograd.grad(
-        hidden[mask].square().sum(), [vectors, *outside.values()], allow_unused=True
-    )
-    if gradients[0] is None or not gradients[0].isfinite().all():
-        raise Misfit("its gradients are not finite")
-    for row, length in enumerate(lengths):
-        with torch.no_grad():
-            alone = hidden_states(model, vectors[row : row + 1, :length], None)
-        reason = "padding, or another sequence of the batch, changes its hidden states"
-        compare(alone[0], hidden[row, :length], reason)
-    unused = [name for name, it in zip(outside, gradients[1:], strict=True) if it is None]
-    time_major = check_norms(model, vectors.detach())
-    return Trial(causal, time_major, hidden.shape[-1], frozenset(unused))
+    unused = check_gradients(hidden[mask], x, outside)
+    with torch.no_grad():
+        alone, single = with_norm_inputs(model, x[:1], None)
+        short = hidden_states(model, x[1:, : lengths[1]].clone(), None)
+        compare(alone[0], hidden[0], "another sequence of the batch changes its hidden states")
+        compare(short[0], hidden[1, : lengths[1]], "padding changes its hidden states")
+        time_major = check_norms(together, single)
+    return Trial(causal, time_major, hidden.shape[-1], unused)
 
 
 def fill_cheaply(model: Any) -> None:
-    """Give every parameter random values, those of equal shape the same: gains and biases near 1,
-    matrices that keep the size of a vector."""
-    draw, values = torch.Generator().manual_seed(0), {}
-    for part in model.modules():
+    """Give every parameter random values, the same in each layer: gains and biases near 1, matrices
+    that keep the size of a vector."""
+    draw, values = torch.Generator().manual_seed(0), dict[str, Tensor]()
+    for path, part in model.named_modules():
         for name, parameter in part.named_parameters(recurse=False):
             shape = parameter.shape
-            if shape not in values:
-                empty = torch.empty(shape)
-                if len(shape) < 2:
-                    values[shape] = empty.uniform_(0.5, 1.5, generator=draw)
-                else:
-                    values[shape] = empty.normal_(0.0, shape[-1] ** -0.5, generator=draw)
-            setattr(part, name, nn.Parameter(values[shape], requires_grad=False))
-
-
-def parameters_outside(model: Any) -> dict[str, nn.Parameter]:
-    """The parameters outside the layers and norms, by name: few, so that gradients cost nothing."""
-    outside = {}
-    for path, part in model.named_modules():
-        if any(piece.isdigit() for piece in path.split(".")) or is_norm(part):
-            continue
-        for name, parameter in part.named_parameters(recurse=False):
-            outside[f"{path}.{name}".lstrip(".")] = parameter.requires_grad_()
-    return outside
+            place = f"{re.sub(r'[0-9]+', '', path)}.{name} {tuple(shape)}"
+            if place not in values and len(shape) < 2:
+                values[place] = torch.empty(shape).uniform_(0.5, 1.5, generator=draw)
+            elif place not in values:
+                std = shape[-1] ** -0.5
+                values[place] = torch.empty(shape).normal_(0.0, std, generator=draw)
+            setattr(part, name, nn.Parameter(values[place], requires_grad=False))
 
 
 @torch.no_grad()
@@ -117,6 +121,33 @@ def is_causal(model: Any, x: Tensor) -> bool:
     changed[:, -1] = x[1:2, -1]
     one, other = hidden_states(model, torch.cat([x[:1], changed]), None)
     return bool((one - other)[:-1].abs().max() < TOLERANCE * one.std())
+
+
+def parameters_outside(model: Any) -> dict[str, nn.Parameter]:
+    """The parameters outside the layers and norms, by name: few, so that gradients cost little."""
+    outside = {}
+    for path, part in model.named_modules():
+        if re.search(r"[0-9]", path) or is_norm(part):
+            continue
+        for name, parameter in part.named_parameters(recurse=False):
+            outside[f"{path}.{name}".lstrip(".")] = parameter.requires_grad_()
+    return outside
+
+
+def with_norm_inputs(model: Any, x: Tensor, mask: Tensor | None) -> tuple[Tensor, CALLS]:
+    """The hidden states, and what the norms that have parameters were given."""
+    calls: CALLS = []
+
+    def remember(norm: nn.Module, inputs: tuple[Any, ...]) -> None:
+        (value,) = inputs  # a norm that takes a gate too cannot be replaced
+        calls.append((norm, value.detach().clone()))
+
+    norms = [part for part in model.modules() if is_norm(part) and [*part.parameters()]]
+    handles = [norm.register_forward_pre_hook(remember) for norm in norms]
+    hidden = hidden_states(model, x.clone(), mask)
+    for handle in handles:
+        handle.remove()
+    return hidden, calls
 
 
 def check_hidden(hidden: Tensor, mask: Tensor) -> None:
@@ -134,49 +165,42 @@ def compare(one: Tensor, other: Tensor, reason: str) -> None:
         raise Misfit(reason)
 
 
-@torch.no_grad()
-def check_norms(model: Any, x: Tensor) -> bool:
-    """Whether norms see (T, N, width) rather than (N, T, ..., width). Misfit unless each norm can
-    have gains per run: runs are chunks of the batch, so a norm has to see the batch in order."""
-    both, one = inputs_of_norms(model, x[:2]), inputs_of_norms(model, x[:1])
-    time_major = set()
-    for (norm, pair), (_, first) in zip(both, one, strict=True):
+def check_gradients(
+    hidden: Tensor, x: Tensor, outside: dict[str, nn.Parameter]
+) -> frozenset[str]:
+    """The names in `outside` that have no influence on `hidden`. Misfit if the gradient by `x` is
+    not finite, that of padding included: it would reach what is trained."""
+    total = hidden.square().sum()
+    of_x, *others = torch.autograd.grad(total, [x, *outside.values()], allow_unused=True)
+    if of_x is None or not of_x.isfinite().all():
+        raise Misfit("its gradients are not finite")
+    return frozenset(name for name, it in zip(outside, others, strict=True) if it is None)
+
+
+def check_norms(together: CALLS, single: CALLS) -> bool:
+    """Whether norms see (T, N, width) rather than (N, T, ..., width), by what they are given for
+    two sequences and for the first of them. Misfit unless each norm can have gains per run: runs
+    are chunks of the batch, so a norm has to see the batch in order."""
+    orders = set()
+    for (norm, pair), (_, first) in zip(together, single, strict=True):
         if same(pair.flatten()[: first.numel()], first.flatten()):
-            time_major.add(False)
-        elif pair.dim() == 3 and same(pair[:, :1], first):
-            time_major.add(True)
-            pair = pair.transpose(0, 1)
+            orders.add("batch first")
+        elif isinstance(norm, nn.LayerNorm) and pair.dim() == 3 and same(pair[:, :1], first):
+            orders.add("time first")
         else:
             raise Misfit(f"{type(norm).__name__} mixes the sequences of a batch")
         if not isinstance(norm, nn.LayerNorm):
             check_gains_per_run(norm, pair)
-    if len(time_major) > 1:
+    if len(orders) > 1:
         raise Misfit("its norms see batches in different orders")
-    return time_major == {True}
+    return orders == {"time first"}
 
 
 def same(one: Tensor, other: Tensor) -> bool:
     """Whether two inputs of a norm are equal but for rounding."""
-    equal_size = one.shape == other.shape
-    return equal_size and bool((one - other).abs().max() <= TOLERANCE * (other.std() + 1))
-
-
-def inputs_of_norms(model: Any, x: Tensor) -> list[tuple[nn.Module, Tensor]]:
-    """The norms with parameters, and their inputs, in the order in which they are called."""
-    calls: list[tuple[nn.Module, Tensor]] = []
-
-    def remember(norm: nn.Module, inputs: tuple[Any, ...]) -> None:
-        (value,) = inputs  # a norm that takes a gate too cannot be replaced
-        calls.append((norm, value.clone()))
-
-    norms = [part for part in model.modules() if is_norm(part) and [*part.parameters()]]
-    handles = [norm.register_forward_pre_hook(remember) for norm in norms]
-    try:
-        hidden_states(model, x, None)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return calls
+    if one.shape != other.shape:
+        return False
+    return bool((one - other).abs().max() <= TOLERANCE * other.std())
 
 
 def check_gains_per_run(norm: Any, pair: Tensor) -> None:
