@@ -16,7 +16,7 @@ transformers itself, so that hidden states are those of transformers.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -72,11 +72,13 @@ def init_(module: Any, draw: torch.Generator) -> None:
     copy_buffers(bare(network(module.config)), module.model)
 
 
-def copy_buffers(source: Any, target: Any) -> None:
-    """Give `target` every buffer of `source`, a model of the same configuration."""
+def copy_buffers(source: Any, target: Any, without: Collection[str] = ()) -> None:
+    """Give `target` every buffer of `source`, a model of the same configuration, but those named in
+    `without`."""
     for path, part in source.named_modules():
         for name, buffer in part.named_buffers(recurse=False):
-            setattr(target.get_submodule(path), name, buffer)
+            if f"{path}.{name}".lstrip(".") not in without:
+                setattr(target.get_submodule(path), name, buffer)
 
 
 @cache
@@ -134,7 +136,8 @@ def load(module: Any, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     for name, shape, _ in report["mismatched_keys"]:
         own = "positions" if name == f"{path}.weight" else f"model.{name}"
         tensors[own] = torch.empty(shape, device="meta")  # its shape is what the refusal names
-    copy_buffers(model, module.model)
+    # transformers leaves a stored buffer that is missing without a value; `module` has computed it.
+    copy_buffers(model, module.model, without=absent)
     return tensors
 
 

@@ -23,19 +23,19 @@ TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddi
 
 
 class Absent(nn.Module):
-    """In place of the token embeddings, which nobody asks for the embedding of a real token, and of
-    a table of positions: zeros that are added to the token vectors."""
+    """In place of the token embeddings, of a table of positions and of a pooler: zeros."""
 
     weight = torch.empty(1)  # for code that initialises a table
 
-    def __init__(self, *width: int) -> None:
+    def __init__(self, embedding_dim: int = 0) -> None:
         super().__init__()
-        self.width = width
+        self.embedding_dim = embedding_dim  # 0: what is added or thrown away may be a scalar
 
-    def forward(self, ids: Tensor, *args: Any, **options: Any) -> Tensor:
-        # Longformer asks for the embeddings of its own padding.
-        shape = (*ids.shape, *self.width) if self.width else ()
-        return torch.zeros(shape, device=ids.device)
+    def forward(self, ids: Tensor | None = None, *args: Any, **options: Any) -> Tensor:
+        if ids is None or not self.embedding_dim:
+            return torch.zeros(())
+        # Only Longformer asks for tokens, those of its own padding.
+        return torch.zeros(*ids.shape, self.embedding_dim, device=ids.device)
 
 
 def unfit(config: str, reason: str) -> FptError:
@@ -78,7 +78,8 @@ def network(config: str, layers: int = 0) -> Any:
         raise unfit(config, first_line(error)) from error
     strange = sorted({type(part).__name__ for part in model.modules() if is_strange(part)})
     if strange:
-        raise unfit(config, f"{strange[0]} cannot be packed")
+        reason = "is a convolution, or a norm that packed runs cannot have of their own"
+        raise unfit(config, f"{strange[0]} {reason}")
     return model
 
 
@@ -155,9 +156,12 @@ def is_strange(part: nn.Module) -> bool:
 
 def table_of(model: Any) -> tuple[str, int]:
     """The path of the learned table of positions and the row of the first token: OPT and RoBERTa
-    leave two rows unused. Without a table the path is empty."""
+    leave two rows unused. Without a table the path is empty. RoFormer's, which turns queries and
+    keys, is not added to token vectors: its rows have another width."""
+    width = model.get_input_embeddings().embedding_dim
     for path, part in model.named_modules():
-        if isinstance(part, nn.Embedding) and TABLE.search(path):
+        is_table = isinstance(part, nn.Embedding) and part.embedding_dim == width
+        if is_table and TABLE.search(path):
             unused = 0 if part.padding_idx is None else part.padding_idx + 1
             return path, getattr(part, "offset", unused)
     return "", 0
@@ -168,16 +172,14 @@ def bare(model: Any) -> Any:
     path, _ = table_of(model)
     if path:
         model.set_submodule(path, Absent())
-    without_tokens(model)
-    model.pooler = None
-    return model
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = Absent()
+    return without_tokens(model)
 
 
 def without_tokens(model: Any) -> Any:
     """The model without its token embeddings."""
-    table = model.get_input_embeddings()
-    if not isinstance(table, Absent):
-        model.set_input_embeddings(Absent(table.embedding_dim))
+    model.set_input_embeddings(Absent(model.get_input_embeddings().embedding_dim))
     return model
 
 
@@ -185,4 +187,7 @@ def hidden_states(model: Any, x: Tensor, mask: Tensor | None) -> Tensor:
     """The last hidden states of token vectors `x` (N, T, width). `mask` (N, T), True = a real
     token, goes to the model as integers, which every model takes: some subtract it from 1."""
     options = {} if mask is None else {"attention_mask": mask.long()}
-    return model(inputs_embeds=x, **options).last_hidden_state
+    output = model(inputs_embeds=x.clone(), **options)  # CTRL scales its inputs in place
+    if not hasattr(output, "last_hidden_state"):
+        raise TypeError(f"{type(output).__name__} has no hidden states")
+    return output.last_hidden_state

@@ -80,7 +80,7 @@ def trial(model: Any) -> Trial:
     causal = is_causal(model, x)
     seen = None if causal else mask  # as in training
     with torch.no_grad():
-        whole = hidden_states(model, x.clone(), seen)  # some models change what they are given
+        whole = hidden_states(model, x, seen)
     if path:
         x = x + model.get_submodule(path).weight[first:][:longest]
     bare(model)
@@ -91,7 +91,7 @@ def trial(model: Any) -> Trial:
     unused = check_gradients(hidden[mask], x, outside)
     with torch.no_grad():
         alone, single = with_norm_inputs(model, x[:1], None)
-        short = hidden_states(model, x[1:, : lengths[1]].clone(), None)
+        short = hidden_states(model, x[1:, : lengths[1]], None)
         compare(alone[0], hidden[0], "another sequence of the batch changes its hidden states")
         compare(short[0], hidden[1, : lengths[1]], "padding changes its hidden states")
         time_major = check_norms(together, single)
@@ -144,7 +144,7 @@ def with_norm_inputs(model: Any, x: Tensor, mask: Tensor | None) -> tuple[Tensor
 
     norms = [part for part in model.modules() if is_norm(part) and [*part.parameters()]]
     handles = [norm.register_forward_pre_hook(remember) for norm in norms]
-    hidden = hidden_states(model, x.clone(), mask)
+    hidden = hidden_states(model, x, mask)
     for handle in handles:
         handle.remove()
     return hidden, calls
