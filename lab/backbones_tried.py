@@ -274,25 +274,26 @@ def reason(row: Row) -> str:
 
 PAGE_TEXT = """# Backbones that were tried
 
-{count} architectures that people use most, as transformers {version} has them: {taken_count} are taken,
-{refused_count} are refused before training, each in one sentence. Each was a tiny model with random weights,
-saved by transformers and loaded twice: by transformers, and as a backbone.
-`python -m lab.backbones_tried` tries them again and writes this page. A ViT, which takes images instead of
-token vectors, is compared by the tests.
+{count} architectures that people use most, as transformers {version} has them: {taken_count} are
+taken, and {refused_count} are refused before training, each in one sentence. Each was a tiny model
+with random weights, saved by transformers and loaded twice: by transformers, and as a backbone.
+`python -m lab.backbones_tried` tries them again and writes this page. A ViT, which takes images
+instead of token vectors, is compared by the tests.
 
-Another architecture is tried when you name it, with one forward pass on random weights. It is refused unless its
-hidden states are those of the whole model, padding and the other sequences of a batch have no influence on them,
-and its gradients are finite.
+Any other architecture is tried when you name it, by one forward pass with random weights. It is
+refused unless its hidden states are those of the whole model, unless neither padding nor the other
+sequences of a batch have influence on them, and unless its gradients are finite.
 
 ## Taken
 
 Differences are the largest of any hidden state or gradient, in standard deviations:
 
-* **transformers**: from the hidden states that transformers gives, on sequences of one length and of different lengths.
+* **transformers**: from the hidden states of transformers, on sequences of equal and of different
+  lengths.
 * **padding**: of a padded sequence from the same sequence alone.
 * **packs**: of the gradients of two runs trained as one pack from those of each run alone.
 
-The gradient of a training step reaches every trainable group that is listed.
+In a training step every trainable group that is listed has a gradient.
 
 | architecture | type | attention | transformers | padding | packs | trainable groups |
 |---|---|---|---|---|---|---|

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..files import read_json
-from ..spec import canonical
 from . import generic, vit
 from .base import Backbone
+from .skeleton import text_of
 from .weights import FOLDERS, digest, file_of, files, folder_of
 
 
@@ -39,7 +39,7 @@ def resolve(name: str) -> Backbone | None:
     if changed or not found.startswith(("folder:", "hub:")):
         return None
     pin = pins().get(found) or {"config": read_json(file_of(found, "config.json"))}
-    given, text = pin["config"], canonical(pin["config"])
+    given, text = pin["config"], text_of(pin["config"])
     image = given.get("model_type") == "vit"
     known = pin.get("facts") or (vit.facts(given) if image else generic.facts(text))
     return Backbone(found, config=text, **known)

@@ -16,6 +16,7 @@ transformers itself, so that hidden states are those of transformers.
 """
 
 import json
+import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -27,7 +28,16 @@ from torch import Tensor, nn
 from ..files import FptError
 from .base import LAYER, Backbone
 from .layers import Draws, is_norm, select_positions
-from .skeleton import bare, class_of, first_line, hidden_states, network, table_of, unfit
+from .skeleton import (
+    bare,
+    class_of,
+    drawn_from,
+    first_line,
+    hidden_states,
+    network,
+    table_of,
+    unfit,
+)
 from .trial import tried
 
 EIGHT_BITS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
@@ -40,20 +50,28 @@ class GenericBackbone(nn.Module):
         super().__init__()
         self.causal, self.config = spec.causal, spec.config
         self.model = bare(network(spec.config))
+        self.longest_padded = longest_padded(self.model.config)
         for part in self.model.modules():
             if is_norm(part):
                 part.time_major = spec.time_major  # for `fpt.training.packing.packed`
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
+        if mask is not None and x.shape[1] > self.longest_padded:
+            raise FptError(
+                f"This backbone scales its rotary positions by the longest of the sequences beside "
+                f"each other if that has more than {self.longest_padded} tokens, so padding would "
+                f"change the shorter ones: cut sequences of different lengths to that."
+            )
         seen = None if self.causal else mask  # padding follows what is read
         try:
             hidden = hidden_states(self.model, x, seen)
         except Exception as error:  # whatever transformers raised of the length or the settings
             if "memory" in str(error):  # a smaller pack may fit
                 raise
-            reason = first_line(error)
-            raise FptError(f"The backbone does not take {x.shape[1]} vectors ({reason}).") from error
+            raise FptError(
+                f"The backbone does not take {x.shape[1]} vectors ({first_line(error)})."
+            ) from error
         return select_positions(hidden, read)
 
     def train(self, mode: bool = True) -> "GenericBackbone":
@@ -62,11 +80,24 @@ class GenericBackbone(nn.Module):
         return self
 
 
+def longest_padded(config: Any) -> float:
+    """The longest batch in which the length of one sequence changes no other: some models scale
+    their rotary positions by the length of the whole batch."""
+    settings = getattr(config, "rope_parameters", None) or {}
+    # One scaling, or one for each type of layer.
+    scalings = [it for it in settings.values() if isinstance(it, Mapping)] or [settings]
+    return min(
+        scaling.get("original_max_position_embeddings") or config.max_position_embeddings
+        if scaling.get("rope_type") in ("dynamic", "longrope")
+        else math.inf
+        for scaling in scalings
+    )
+
+
 def init_(module: Any, draw: torch.Generator) -> None:
     """The initialisation of the model's own code."""
     seed = int(torch.randint(2**62, (), generator=draw))
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"), torch.no_grad():
-        torch.manual_seed(seed)
+    with drawn_from(seed), torch.no_grad():
         for part in reversed(list(module.model.modules())):
             module.model._init_weights(part)
     copy_buffers(bare(network(module.config)), module.model)
@@ -102,7 +133,8 @@ def facts(config: str) -> Mapping[str, Any]:
     architecture is no backbone."""
     trial, model, inside = tried(config), network(config), groups(config)
     path, first = table_of(model)
-    used = {group for name, group in inside.items() if name.removeprefix("model.") not in trial.unused}
+    unused = {f"model.{name}" for name in trial.unused}
+    used = {group for name, group in inside.items() if name not in unused}
     known = {
         "family": "generic",
         # With weights of their own: the layers of an ALBERT share them.
@@ -130,8 +162,13 @@ def load(module: Any, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
     absent = {*report["missing_keys"]}
     if f"{path}.weight" in absent:
         del tensors["positions"]
+    codes = [name for name, tensor in stored.items() if not tensor.is_floating_point()]
     for name, parameter in bare(model).named_parameters():
-        if name not in absent:
+        # transformers casts integers, which are codes of quantised weights.
+        code = next((it for it in codes if f".{it}".endswith(f".{name}")), None)
+        if code is not None:
+            tensors[f"model.{name}"] = stored[code]
+        elif name not in absent:
             tensors[f"model.{name}"] = parameter.detach()
     for name, shape, _ in report["mismatched_keys"]:
         own = "positions" if name == f"{path}.weight" else f"model.{name}"
@@ -145,7 +182,7 @@ def loaded(config: str, stored: Mapping[str, Tensor]) -> tuple[Any, Mapping[str,
     """transformers' model of a checkpoint in float32, and its report of what is missing."""
     parsed, model_class = class_of(json.loads(config))
     try:
-        with quiet(), torch.device("cpu"):
+        with quiet(), drawn_from(0):  # what a checkpoint lacks is drawn, and refused here
             model, report = model_class.from_pretrained(
                 None,
                 config=parsed,

@@ -7,7 +7,7 @@ own code from its own configuration, whether or not a checkpoint stores them.
 import inspect
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from ..files import FptError
+from ..spec import canonical
 from .layers import is_norm
 
 TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
@@ -25,7 +26,7 @@ TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddi
 class Absent(nn.Module):
     """In place of the token embeddings, of a table of positions and of a pooler: zeros."""
 
-    weight = torch.empty(1)  # for code that initialises a table
+    weight = torch.empty(1, dtype=torch.float32)  # for code that initialises a table
 
     def __init__(self, embedding_dim: int = 0) -> None:
         super().__init__()
@@ -33,9 +34,10 @@ class Absent(nn.Module):
 
     def forward(self, ids: Tensor | None = None, *args: Any, **options: Any) -> Tensor:
         if ids is None or not self.embedding_dim:
-            return torch.zeros(())
+            return torch.zeros((), dtype=torch.float32)
         # Only Longformer asks for tokens, those of its own padding.
-        return torch.zeros(*ids.shape, self.embedding_dim, device=ids.device)
+        shape = (*ids.shape, self.embedding_dim)
+        return torch.zeros(shape, dtype=torch.float32, device=ids.device)
 
 
 def unfit(config: str, reason: str) -> FptError:
@@ -49,9 +51,18 @@ def unfit(config: str, reason: str) -> FptError:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of transformers says, short enough for a sentence."""
-    text = str(error).strip() or type(error).__name__
-    return text.partition("\n")[0][:120].rstrip(" .:")
+    """What an error of transformers says, in one line that is short enough for a sentence."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[:200].rstrip(" .:")
+
+
+def text_of(config: Mapping[str, Any]) -> str:
+    """A configuration as canonical JSON. FptError if it holds what JSON cannot."""
+    try:
+        return canonical(config)
+    except ValueError as error:
+        reason = f"its config.json holds a number that is not finite: {error}"
+        raise unfit(json.dumps({"model_type": config.get("model_type")}), reason) from error
 
 
 def network(config: str, layers: int = 0) -> Any:
@@ -60,20 +71,22 @@ def network(config: str, layers: int = 0) -> Any:
     settings = json.loads(config)
     # No cast makes the original weights of packed integers or scaled 8-bit floats.
     if quantization := settings.get("quantization_config"):
-        method = quantization.get("quant_method", "unknown method")
-        raise unfit(config, f"its weights are quantised by {method}: take those it was made from")
+        method = quantization.get("quant_method", "a method that it does not name")
+        raise unfit(config, f"it is quantised by {method}: take the model that was quantised")
     try:
         parsed, model_class = class_of(settings)
-        if reason := misfit_of_class(model_class):
-            raise unfit(config, reason)
-        if layers:
-            shorten(parsed, layers)
-        with torch.random.fork_rng(devices=[]), torch.device("cpu"), parameters_on_meta():
+    except KeyError as error:
+        reason = "transformers has no model of this type that gives hidden states"
+        raise unfit(config, reason) from error
+    except Exception as error:  # whatever transformers raised of the configuration
+        raise unfit(config, first_line(error)) from error
+    if reason := misfit_of_class(model_class):
+        raise unfit(config, reason)
+    if layers:
+        shorten(parsed, layers)
+    try:
+        with drawn_from(0), parameters_on_meta():
             model = model_class(parsed).eval()
-    except FptError:
-        raise
-    except KeyError:
-        raise unfit(config, "transformers has no model of this type that gives hidden states")
     except Exception as error:  # whatever transformers raised of the configuration
         raise unfit(config, first_line(error)) from error
     strange = sorted({type(part).__name__ for part in model.modules() if is_strange(part)})
@@ -81,6 +94,15 @@ def network(config: str, layers: int = 0) -> Any:
         reason = "is a convolution, or a norm that packed runs cannot have of their own"
         raise unfit(config, f"{strange[0]} {reason}")
     return model
+
+
+@contextmanager
+def drawn_from(seed: int) -> Iterator[None]:
+    """What is drawn without a generator is drawn from this seed, on the CPU, and the program's own
+    random state stays."""
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"), torch.inference_mode(False):
+        torch.manual_seed(seed)
+        yield
 
 
 def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
@@ -129,8 +151,8 @@ def parameters_on_meta() -> Iterator[None]:
     else as it is computed."""
     thread = get_ident()
 
-    def moved(module: nn.Module, name: str, parameter: nn.Parameter) -> nn.Parameter | None:
-        if get_ident() != thread or parameter.is_meta:
+    def moved(module: nn.Module, name: str, parameter: nn.Parameter) -> Any:
+        if get_ident() != thread:
             return None
         return nn.Parameter(parameter.to("meta"), parameter.requires_grad)
 

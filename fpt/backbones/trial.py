@@ -28,7 +28,7 @@ from .skeleton import (
 BIG = 50_000_000  # parameters, token embeddings included
 LENGTHS = (6, 3)  # of the two sequences of the trial, the first without padding
 TOLERANCE = 1e-3  # of a difference, in standard deviations of what is compared
-CALLS = list[tuple[nn.Module, Tensor]]  # norms and what they were given, in the order of their calls
+Calls = list[tuple[nn.Module, Tensor]]  # norms and their inputs, in the order of their calls
 
 
 class Misfit(Exception):
@@ -53,7 +53,9 @@ def tried(config: str) -> Trial:
     if sum(parameter.numel() for parameter in model.parameters()) > BIG:
         model = network(config, layers_of_each_kind(model.config))
     try:
-        return trial(model)
+        # The program around may have switched gradients off.
+        with torch.inference_mode(False), torch.enable_grad():
+            return trial(model)
     except Exception as error:  # a misfit, or whatever transformers raised
         raise unfit(config, first_line(error)) from error
 
@@ -75,7 +77,8 @@ def trial(model: Any) -> Trial:
     lengths = [min(length, rows) for length in LENGTHS]
     longest = max(lengths)
     mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
-    x = torch.randn(len(lengths), longest, width, generator=torch.Generator().manual_seed(0))
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(len(lengths), longest, width, generator=draw, dtype=torch.float32)
 
     causal = is_causal(model, x)
     seen = None if causal else mask  # as in training
@@ -106,11 +109,12 @@ def fill_cheaply(model: Any) -> None:
         for name, parameter in part.named_parameters(recurse=False):
             shape = parameter.shape
             place = f"{re.sub(r'[0-9]+', '', path)}.{name} {tuple(shape)}"
-            if place not in values and len(shape) < 2:
-                values[place] = torch.empty(shape).uniform_(0.5, 1.5, generator=draw)
-            elif place not in values:
-                std = shape[-1] ** -0.5
-                values[place] = torch.empty(shape).normal_(0.0, std, generator=draw)
+            if place not in values:
+                empty = torch.empty(shape, dtype=torch.float32)
+                if len(shape) < 2:
+                    values[place] = empty.uniform_(0.5, 1.5, generator=draw)
+                else:
+                    values[place] = empty.normal_(0.0, shape[-1] ** -0.5, generator=draw)
             setattr(part, name, nn.Parameter(values[place], requires_grad=False))
 
 
@@ -134,9 +138,9 @@ def parameters_outside(model: Any) -> dict[str, nn.Parameter]:
     return outside
 
 
-def with_norm_inputs(model: Any, x: Tensor, mask: Tensor | None) -> tuple[Tensor, CALLS]:
+def with_norm_inputs(model: Any, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Calls]:
     """The hidden states, and what the norms that have parameters were given."""
-    calls: CALLS = []
+    calls: Calls = []
 
     def remember(norm: nn.Module, inputs: tuple[Any, ...]) -> None:
         (value,) = inputs  # a norm that takes a gate too cannot be replaced
@@ -165,9 +169,7 @@ def compare(one: Tensor, other: Tensor, reason: str) -> None:
         raise Misfit(reason)
 
 
-def check_gradients(
-    hidden: Tensor, x: Tensor, outside: dict[str, nn.Parameter]
-) -> frozenset[str]:
+def check_gradients(hidden: Tensor, x: Tensor, outside: dict[str, nn.Parameter]) -> frozenset[str]:
     """The names in `outside` that have no influence on `hidden`. Misfit if the gradient by `x` is
     not finite, that of padding included: it would reach what is trained."""
     total = hidden.square().sum()
@@ -177,7 +179,7 @@ def check_gradients(
     return frozenset(name for name, it in zip(outside, others, strict=True) if it is None)
 
 
-def check_norms(together: CALLS, single: CALLS) -> bool:
+def check_norms(together: Calls, single: Calls) -> bool:
     """Whether norms see (T, N, width) rather than (N, T, ..., width), by what they are given for
     two sequences and for the first of them. Misfit unless each norm can have gains per run: runs
     are chunks of the batch, so a norm has to see the batch in order."""
