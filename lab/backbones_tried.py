@@ -100,8 +100,7 @@ class Row:
 
     @property
     def holds(self) -> bool:
-        """Whether a backbone that is taken gives transformers' numbers, masks padding and
-        trains."""
+        """Whether it gives transformers' numbers, masks padding and trains, or is refused."""
         return max(self.apart, self.padding, self.packed) <= ROUNDING and not self.still
 
 
@@ -264,7 +263,8 @@ def line(name: str, row: Row) -> str:
 
 def size(difference: float) -> str:
     """A difference as the table shows it."""
-    return "< 1e-4" if difference < ROUNDING else f"**{difference:.1g}**"
+    number = f"{difference:.1g}"
+    return number if difference <= ROUNDING else f"**{number}**"
 
 
 def reason(row: Row) -> str:
@@ -286,7 +286,8 @@ sequences of a batch have influence on them, and unless its gradients are finite
 
 ## Taken
 
-Differences are the largest of any hidden state or gradient, in standard deviations:
+Differences are the largest of any hidden state or gradient, in standard deviations. Rounding in
+float32 leaves some 1e-6:
 
 * **transformers**: from the hidden states of transformers, on sequences of equal and of different
   lengths.

@@ -193,7 +193,7 @@ def loaded(config: str, stored: Mapping[str, Tensor]) -> tuple[Any, Mapping[str,
             )
     except Exception as error:  # whatever transformers raised of the names and shapes
         raise unfit(config, first_line(error)) from error
-    scales = [name for name in report["unexpected_keys"] if "scale" in name]
+    scales = sorted(name for name in report["unexpected_keys"] if "scale" in name)
     if scales and any(tensor.dtype in EIGHT_BITS for tensor in stored.values()):
         raise unfit(config, f"its weights are scaled 8-bit floats, {scales[0]} is not applied")
     return model, report

@@ -89,10 +89,9 @@ def network(config: str, layers: int = 0) -> Any:
             model = model_class(parsed).eval()
     except Exception as error:  # whatever transformers raised of the configuration
         raise unfit(config, first_line(error)) from error
-    strange = sorted({type(part).__name__ for part in model.modules() if is_strange(part)})
-    if strange:
-        reason = "is a convolution, or a norm that packed runs cannot have of their own"
-        raise unfit(config, f"{strange[0]} {reason}")
+    for part in model.modules():
+        if reason := misfit_of_part(part):
+            raise unfit(config, reason)
     return model
 
 
@@ -163,17 +162,19 @@ def parameters_on_meta() -> Iterator[None]:
         handle.remove()
 
 
-def is_strange(part: nn.Module) -> bool:
-    """Whether it is a convolution, or a norm whose parameters cannot be per run."""
+def misfit_of_part(part: nn.Module) -> str:
+    """Why a model with this module is no backbone; empty if it may be one."""
     kind = type(part).__name__
     if re.search(r"Conv\dd", kind):
-        return True
+        return f"it has a convolution, {kind}"
     own = dict(part.named_parameters(recurse=False))
     if not own or not re.search("[Nn]orm", kind):
-        return False
+        return ""
     names = {"weight", "bias"} if isinstance(part, nn.LayerNorm) else {"weight"}
     vectors = all(parameter.dim() == 1 for parameter in own.values())
-    return not (is_norm(part) and {*own} <= names and vectors)
+    if is_norm(part) and {*own} <= names and vectors:
+        return ""
+    return f"the runs of a pack cannot each have their own {kind}"
 
 
 def table_of(model: Any) -> tuple[str, int]:
