@@ -87,7 +87,7 @@ def longest_padded(config: Any) -> float:
     # One scaling, or one for each type of layer.
     scalings = [it for it in settings.values() if isinstance(it, Mapping)] or [settings]
     return min(
-        scaling.get("original_max_position_embeddings") or config.max_position_embeddings
+        scaling.get("original_max_position_embeddings", config.max_position_embeddings)
         if scaling.get("rope_type") in ("dynamic", "longrope")
         else math.inf
         for scaling in scalings

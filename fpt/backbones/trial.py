@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ..files import FptError
 from .layers import is_norm
 from .skeleton import (
     bare,
@@ -50,12 +51,14 @@ def tried(config: str) -> Trial:
     hidden states are not those of the whole model, or if padding or another sequence of the batch
     has influence on them."""
     model = network(config)
-    if sum(parameter.numel() for parameter in model.parameters()) > BIG:
-        model = network(config, layers_of_each_kind(model.config))
     try:
+        if sum(parameter.numel() for parameter in model.parameters()) > BIG:
+            model = network(config, layers_of_each_kind(model.config))
         # The program around may have switched gradients off.
         with torch.inference_mode(False), torch.enable_grad():
             return trial(model)
+    except FptError:
+        raise
     except Exception as error:  # a misfit, or whatever transformers raised
         raise unfit(config, first_line(error)) from error
 
