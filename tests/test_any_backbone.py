@@ -206,7 +206,9 @@ def test_pinned_repositories_are_known_without_a_download(identity: str) -> None
 
 # --------------------------------------------------------------------- tried before it is trained
 
-TRIED = ("apertus", "qwen3_moe", "nomic_bert", "xlnet", "longformer", "rwkv", "roformer", "olmo")
+TRIED = (
+    "apertus", "qwen3_moe", "nomic_bert", "xlnet", "longformer", "rwkv", "roformer", "olmo", "ctrl",
+)  # fmt: skip
 REFUSED = ("fnet", "funnel", "roc_bert", "dpr", "cohere", "bart")
 
 
