@@ -21,7 +21,7 @@ from test_backbones import random_values
 from tiny import spec, task_of
 
 from fpt import FrozenTransformer
-from fpt.backbones import backbone, build, group_of
+from fpt.backbones import backbone, build, group_of, vit
 from fpt.backbones.auto import pinned, pins
 from fpt.backbones.generic import facts
 from fpt.backbones.skeleton import parameters_on_meta
@@ -382,3 +382,8 @@ def test_of_a_big_model_the_first_layers_of_each_kind_are_tried(
     whole = tried(text)
     monkeypatch.setattr("fpt.backbones.trial.BIG", 0)
     assert tried(text) == whole
+
+
+def test_a_vit_whose_configuration_leaves_out_defaults_has_transformers_sizes() -> None:
+    known = vit.facts({"model_type": "vit", "hidden_size": 96})
+    assert (known["layers"], known["width"], known["heads"]) == (12, 96, 12)
