@@ -4,8 +4,10 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +15,28 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from refusals import check_said, refusal
+from refusals import check_said, one_sentence, refusal
+from safetensors.torch import load_file, save_file
 from test_backbones import random_values
 from tiny import spec, task_of
 
 from fpt import FrozenTransformer
-from fpt.backbones import backbone, build, group_of
+from fpt.backbones import backbone, build, group_of, vit
 from fpt.backbones.auto import pinned, pins
 from fpt.backbones.generic import facts
 from fpt.backbones.initialisations import initial_state
+from fpt.backbones.skeleton import parameters_on_meta
+from fpt.backbones.trial import layers_of_each_kind, tried
 from fpt.backbones.weights import State, read_weights
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.training.loop import Loop
 from fpt.training.model import assemble
+from lab import backbones_tried
 
 CPU = torch.device("cpu")
+DOCS = Path(__file__).parents[1] / "docs"
+TRIED_PAGE = (DOCS / "backbones-tried.md").read_text(encoding="utf-8")
 SIZES = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
     "vocab_size": 9, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1,
@@ -201,7 +209,7 @@ def test_what_does_not_fit_is_refused(kind: str, tmp_path: Path) -> None:
 
 
 def test_the_documented_types_are_those_tested() -> None:
-    page = (Path(__file__).parents[1] / "docs" / "own-backbone.md").read_text(encoding="utf-8")
+    page = (DOCS / "own-backbone.md").read_text(encoding="utf-8")
     types = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.+?) \|", page, re.MULTILINE)))
     assert sorted(types) == sorted(CAUSAL | BOTH_WAYS | VIT)
 
@@ -215,3 +223,188 @@ def test_pinned_repositories_are_known_without_a_download(identity: str) -> None
         assert pin["facts"] == facts(canonical(pin["config"]))
     else:
         assert backbone(name).hub == name
+
+
+# --------------------------------------------------------------------- tried before it is trained
+
+TRIED = (
+    "apertus", "qwen3_moe", "nomic_bert", "xlnet", "longformer", "rwkv", "roformer", "olmo", "ctrl",
+)  # fmt: skip
+REFUSED = ("fnet", "funnel", "roc_bert", "dpr", "cohere", "bart")
+
+
+@pytest.mark.filterwarnings("ignore:grad and param do not obey")  # the loop's own business
+@pytest.mark.parametrize("kind", TRIED + REFUSED)
+def test_the_page_of_backbones_says_what_becomes_of_each(kind: str) -> None:
+    """Other numbers than transformers', an influence of padding, packs that differ from each run
+    alone, or a group without a gradient would show."""
+    row = backbones_tried.row_of(kind)
+    (line,) = re.findall(rf"^\| [^|]+ \| `{kind}` \| .*$", TRIED_PAGE, re.MULTILINE)
+    assert row.holds
+    assert bool(row.refusal) is (kind in REFUSED)
+    if row.refusal:
+        assert one_sentence(row.refusal)
+        assert backbones_tried.reason(row) in line
+    else:
+        cells = backbones_tried.line("", row).split(" | ")
+        committed = line.split(" | ")
+        assert [committed[2], committed[-1]] == [cells[2], cells[-1]]
+
+
+def test_the_page_of_backbones_has_every_architecture() -> None:
+    kinds = re.findall(r"^\| [^|]+ \| `([\w-]+)` \|", TRIED_PAGE, re.MULTILINE)
+    assert sorted(kinds) == sorted(backbones_tried.FAMILIES.values())
+    assert "**" not in TRIED_PAGE.partition("| architecture")[2]  # what does not hold
+
+
+def as_transformers(folder: str, length: int) -> bool:
+    """Whether the backbone in `folder` gives the hidden states of transformers for sequences of
+    `length` tokens."""
+    theirs = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    found = backbone(folder)
+    ours = build(found)
+    ours.load_state_dict(read_weights(found, ours, found.name), assign=True, strict=False)
+    x = torch.randn(2, length, found.width, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = theirs(inputs_embeds=x).last_hidden_state
+        return torch.allclose(ours.eval()(x), expected, rtol=1e-4, atol=1e-5)
+
+
+SCALED: dict[str, dict[str, Any]] = {
+    "linear": {"factor": 4.0},
+    "dynamic": {"factor": 4.0},
+    "yarn": {"factor": 4.0, "original_max_position_embeddings": 8},
+    "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+               "original_max_position_embeddings": 8},
+    "longrope": {"short_factor": [1.0, 1.1, 1.2, 1.5], "long_factor": [2.0, 3.0, 4.0, 5.0],
+                 "factor": 4.0, "original_max_position_embeddings": 8},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("scaling", SCALED)
+def test_rotary_positions_are_scaled_as_by_transformers(scaling: str, tmp_path: Path) -> None:
+    rope = {"rope_type": scaling, "rope_theta": 1e4, **SCALED[scaling]}
+    config = transformers.LlamaConfig(
+        **GROUPED, max_position_embeddings=8, rope_parameters=rope, initializer_range=0.3
+    )
+    transformers.LlamaModel(config).save_pretrained(tmp_path)
+    assert as_transformers(str(tmp_path), 5)
+    assert as_transformers(str(tmp_path), 20)
+    X = [np.ones((3 + index % 9, 2)) for index in range(20)]
+    fit = partial(FrozenTransformer(str(tmp_path), steps=2).fit, X, np.arange(20) % 2)
+    if scaling in ("dynamic", "longrope"):  # the length of a batch changes all of its sequences
+        check_said(refusal(fit), ["8 tokens", "padding"])
+    else:
+        fit()
+
+
+def stored_in(folder: str) -> dict[str, torch.Tensor]:
+    return load_file(Path(folder) / "model.safetensors")
+
+
+def store(folder: str, tensors: dict[str, torch.Tensor]) -> None:
+    save_file(tensors, Path(folder) / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.fixture
+def apertus(tmp_path: Path) -> str:
+    """The folder of a model whose layers have buffers, beta and eps, that are stored."""
+    config = transformers.ApertusConfig(**GROUPED)
+    transformers.ApertusModel(config).save_pretrained(tmp_path / "apertus")
+    return str(tmp_path / "apertus")
+
+
+def betas(module: torch.nn.Module) -> list[float]:
+    return [value.item() for name, value in module.named_buffers() if name.endswith("beta")]
+
+
+def test_buffers_are_those_of_the_checkpoint_or_computed(apertus: str) -> None:
+    tensors = stored_in(apertus)
+    changed = {
+        name: torch.full_like(value, 0.75) if name.endswith("beta") else value
+        for name, value in tensors.items()
+    }
+    store(apertus, changed)
+    assert as_transformers(apertus, 5)
+    found = backbone(apertus)
+    module = build(found)
+    assert betas(module) == [0.5, 0.5]
+    read_weights(found, module, found.name)
+    assert betas(module) == [0.75, 0.75]
+    run = run_of(apertus, init="random", weights=None)
+    assert betas(assemble([run], task_of(run), CPU)[0].backbone) == [0.5, 0.5]
+    store(apertus, {name: it for name, it in tensors.items() if not name.endswith("beta")})
+    found = backbone(apertus)
+    module = build(found)
+    read_weights(found, module, found.name)
+    assert betas(module) == [0.5, 0.5]
+
+
+def test_eight_bit_floats_are_read_unless_their_scales_would_be_lost(
+    apertus: str,
+) -> None:
+    tensors = stored_in(apertus)
+    eight = {
+        name: value.to(torch.float8_e4m3fn) if name.endswith("proj.weight") else value
+        for name, value in tensors.items()
+    }
+    store(apertus, eight)
+    assert as_transformers(apertus, 5)
+    store(apertus, eight | {"layers.0.mlp.up_proj.weight_scale_inv": torch.ones(1, 1)})
+    check_said(refusal(lambda: state_of(apertus)), ["weight_scale_inv"])
+    codes = eight | {"layers.0.mlp.up_proj.weight": torch.ones(24, 16, dtype=torch.int8)}
+    store(apertus, codes)
+    check_said(refusal(lambda: state_of(apertus)), ["up_proj.weight", "int8"])
+    store(apertus, tensors | {"layers.0.mlp.up_proj.weight": torch.ones(3, 3)})
+    check_said(refusal(lambda: state_of(apertus)), ["up_proj.weight", "(24, 16)", "(3, 3)"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"quantization_config": {"quant_method": "fp8"}}, "fp8"),
+        ({"hidden_act": "no-such-function"}, "no-such-function"),
+        ({"num_hidden_layers": "two"}, "two"),
+        ({"rope_theta": float("inf")}, "not finite"),
+    ],
+)
+def test_configurations_that_cannot_be_built_are_refused_at_once(
+    changes: dict[str, Any], said: str, apertus: str
+) -> None:
+    path = Path(apertus) / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    check_said(refusal(lambda: backbone(apertus)), [said, "what fits is"])
+
+
+def test_the_program_around_changes_no_trial_and_keeps_its_random_state(apertus: str) -> None:
+    before = torch.get_rng_state()
+    with torch.inference_mode():
+        found = backbone(apertus)
+    with torch.no_grad():
+        state_of(apertus)
+    assert torch.equal(torch.get_rng_state(), before)
+    facts.cache_clear()
+    assert backbone(apertus) == found
+    with parameters_on_meta():
+        thread = ThreadPoolExecutor(1)
+        assert not thread.submit(torch.nn.Linear, 2, 2).result().weight.is_meta
+        assert torch.nn.Linear(2, 2).weight.is_meta
+
+
+def test_of_a_big_model_the_first_layers_of_each_kind_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pattern = ["sliding_attention"] * 5 + ["full_attention"]
+    sizes = GROUPED | {"num_hidden_layers": 12, "layer_types": pattern * 2}
+    config = transformers.AutoConfig.for_model("gemma3_text", **sizes)
+    assert layers_of_each_kind(config) == 6
+    assert layers_of_each_kind(transformers.LlamaConfig(**GROUPED)) == 2
+    text = canonical(config.to_dict())
+    whole = tried(text)
+    monkeypatch.setattr("fpt.backbones.trial.BIG", 0)
+    assert tried(text) == whole
+
+
+def test_a_vit_whose_configuration_leaves_out_defaults_has_transformers_sizes() -> None:
+    known = vit.facts({"model_type": "vit", "hidden_size": 96})
+    assert (known["layers"], known["width"], known["heads"]) == (12, 96, 12)

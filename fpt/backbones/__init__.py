@@ -34,7 +34,7 @@ FAMILIES |= {
     "vanilla": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
     "linformer": Family(PreNormTransformer, ENCODER_GROUPS, False, encoder_init_),
     "gpt2-unfused": Family(PreNormTransformer, UNFUSED_GROUPS, True, normal_init_),
-    "generic": Family(generic.GenericBackbone, (), True, generic.init_, renamed=bert.RENAMED_NORMS),
+    "generic": Family(generic.GenericBackbone, (), True, generic.init_),
     "last-token": Family(no_transformer.LastToken, (), True, normal_init_),
     "mean-token": Family(no_transformer.MeanToken, (), True, normal_init_),
 }

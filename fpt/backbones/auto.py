@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from ..files import NAME, FptError, read_json
-from ..spec import canonical
 from . import generic, vit
 from .base import Backbone
+from .skeleton import text_of
 from .weights import file_of, folder_of, identity_of, label_of
 
 MODEL_FILES = (".safetensors", ".bin", ".index.json")  # endings beside config.json
@@ -61,7 +61,7 @@ def resolve(name: str) -> Backbone | None:
 def described(name: str, config: dict[str, Any], facts: dict[str, Any] | None = None) -> Backbone:
     """The backbone of a configuration of transformers; `facts` are computed if they are not
     known."""
-    text = canonical(config)
+    text = text_of(config)
     if facts is None:
         image = config.get("model_type") == "vit"
         facts = {**(vit.facts(config) if image else generic.facts(text))}

@@ -61,13 +61,6 @@ class DrawnFrom(TorchDispatchMode):
 
 
 @contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """No other thread builds a model meanwhile."""
-    with BUILDING:
-        yield
-
-
-@contextmanager
 def float32() -> Iterator[None]:
     """New tensors are float32 on the CPU by default."""
     with ExitStack() as modes:
@@ -91,7 +84,13 @@ def drawn_from(seed: int) -> Iterator[None]:
     """What would be drawn from PyTorch's global generator is drawn from one with this seed, on the
     CPU."""
     draw = torch.Generator().manual_seed(seed)
-    with BUILDING, float32(), torch.device("cpu"), DrawnFrom(draw):
+    with (
+        BUILDING,
+        torch.inference_mode(False),  # such tensors could never be trained
+        float32(),
+        torch.device("cpu"),
+        DrawnFrom(draw),
+    ):
         yield
 
 

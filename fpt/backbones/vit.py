@@ -32,8 +32,16 @@ RENAMED = (  # to the names of transformers' modules
 
 def facts(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """What a `Backbone` says of transformers' configuration, beside its name."""
-    names = {"layers": "num_hidden_layers", "width": "hidden_size", "heads": "num_attention_heads"}
-    return {"family": "vit", "positions": 1024} | {it: config[name] for it, name in names.items()}
+    from transformers import ViTConfig
+
+    whole = ViTConfig.from_dict(dict(config))  # with the defaults that a file may leave out
+    return {
+        "family": "vit",
+        "positions": 1024,
+        "layers": whole.num_hidden_layers,
+        "width": whole.hidden_size,
+        "heads": whole.num_attention_heads,
+    }
 
 
 class ViTBackbone(nn.Module):

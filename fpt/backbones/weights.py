@@ -160,9 +160,7 @@ def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
         raise FptError(
             f"{path} is damaged or not readable ({error}); fetch it or pretrain it again."
         ) from error
-    stored = family.load(stored)
-    if spec.inside:
-        stored = generic.load(spec.config, stored)
+    stored = generic.load(module, stored) if spec.inside else family.load(stored)
     shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
     if spec.positions:
         shapes["positions"] = torch.Size((spec.positions, spec.width))
@@ -173,7 +171,8 @@ def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
     for name, shape in shapes.items():
         tensor = stored.get(name)
         fits = tensor is not None and tensor.shape == shape and tensor.is_floating_point()
-        if tensor is None or not fits or not tensor.isfinite().all():
+        # PyTorch cannot tell whether an 8-bit float is finite.
+        if tensor is None or not fits or not tensor.float().isfinite().all():
             found = "nothing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
             raise FptError(
                 f"{path} does not fit backbone {spec.name!r}: {name} should be {tuple(shape)} of "

@@ -1,0 +1,207 @@
+"""A model of transformers from its configuration: its modules and buffers, without weights.
+
+Parameters are on the meta device. Buffers, such as rotary frequencies, are computed by the model's
+own code from its own configuration, whether or not a checkpoint stores them.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from threading import get_ident
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
+
+from ..files import FptError
+from ..spec import canonical
+from .isolation import drawn_from
+from .layers import is_norm
+
+TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
+
+
+class Absent(nn.Module):
+    """In place of the token embeddings, of a table of positions and of a pooler: zeros."""
+
+    def __init__(self, embedding_dim: int = 0) -> None:
+        super().__init__()
+        self.weight = torch.empty(1, dtype=torch.float32)  # for code that initialises a table
+        self.embedding_dim = embedding_dim  # 0: what is added or thrown away may be a scalar
+
+    def forward(self, ids: Tensor | None = None, *args: Any, **options: Any) -> Tensor:
+        if ids is None or not self.embedding_dim:
+            return torch.zeros((), dtype=torch.float32)
+        # Only Longformer asks for tokens, those of its own padding.
+        shape = (*ids.shape, self.embedding_dim)
+        return torch.zeros(shape, dtype=torch.float32, device=ids.device)
+
+
+def unfit(config: str, reason: str) -> FptError:
+    """The sentence that refuses the architecture of a configuration."""
+    kind = json.loads(config).get("model_type")
+    return FptError(
+        f"An architecture of type {kind!r} is no backbone here ({reason}); what fits is a decoder "
+        "or encoder of transformers that takes token vectors (inputs_embeds) and an attention "
+        "mask, such as GPT-2, Pythia, Llama, Qwen, BERT, ModernBERT or T5's encoder, and a ViT."
+    )
+
+
+def first_line(error: Exception) -> str:
+    """What an error of transformers says, in one line that is short enough for a sentence."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text[:200].rstrip(" .:")
+
+
+def text_of(config: Mapping[str, Any]) -> str:
+    """A configuration as canonical JSON. FptError if it holds what JSON cannot."""
+    try:
+        return canonical(config)
+    except ValueError as error:
+        reason = f"its config.json holds a number that is not finite: {error}"
+        raise unfit(json.dumps({"model_type": config.get("model_type")}), reason) from error
+
+
+def network(config: str, layers: int = 0) -> Any:
+    """The model of a configuration (JSON), or of its first `layers`, in evaluation mode. FptError
+    if it does not fit."""
+    settings = json.loads(config)
+    # No cast makes the original weights of packed integers or scaled 8-bit floats.
+    if quantization := settings.get("quantization_config"):
+        method = quantization.get("quant_method", "a method that it does not name")
+        raise unfit(config, f"it is quantised by {method}: take the model that was quantised")
+    try:
+        parsed, model_class = class_of(settings)
+    except KeyError as error:
+        reason = "transformers has no model of this type that gives hidden states"
+        raise unfit(config, reason) from error
+    except Exception as error:  # whatever transformers raised of the configuration
+        raise unfit(config, first_line(error)) from error
+    if reason := misfit_of_class(model_class):
+        raise unfit(config, reason)
+    if layers:
+        shorten(parsed, layers)
+    try:
+        with drawn_from(0), parameters_on_meta():
+            model = model_class(parsed).eval()
+    except Exception as error:  # whatever transformers raised of the configuration
+        raise unfit(config, first_line(error)) from error
+    for part in model.modules():
+        if reason := misfit_of_part(part):
+            raise unfit(config, reason)
+    return model
+
+
+def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
+    """The configuration of transformers that `settings` describe, and the class of its model, the
+    one that AutoModel would take; of an encoder-decoder such as T5, its encoder alone. KeyError if
+    there is none."""
+    from transformers import CONFIG_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
+
+    config = CONFIG_MAPPING[settings["model_type"]].from_dict({**settings, "use_cache": False})
+    encoder = type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
+    known: Any = MODEL_FOR_TEXT_ENCODING_MAPPING if encoder else MODEL_MAPPING
+    classes = known[type(config)]
+    if not isinstance(classes, tuple | list):
+        return config, classes
+    named = [each for each in classes if each.__name__ in (config.architectures or ())]
+    return config, (named or classes)[0]
+
+
+def per_layer(config: Any) -> dict[str, Sequence[Any]]:
+    """The settings of a configuration that are one value for each layer."""
+    return {
+        name: value
+        for name, value in config.to_dict().items()
+        if isinstance(value, list | tuple) and len(value) == config.num_hidden_layers
+    }
+
+
+def shorten(config: Any, layers: int) -> None:
+    """Make it the configuration of the first `layers`."""
+    for name, values in per_layer(config).items():
+        setattr(config, name, values[:layers])
+    config.num_hidden_layers = layers
+
+
+def misfit_of_class(model_class: Any) -> str:
+    """Why models of the class do not take token vectors; empty if they do."""
+    takes = inspect.signature(model_class.forward).parameters
+    if "inputs_embeds" not in takes:
+        return "it takes no token vectors"
+    return "it has an encoder and a decoder" if "decoder_inputs_embeds" in takes else ""
+
+
+@contextmanager
+def parameters_on_meta() -> Iterator[None]:
+    """Modules that this thread constructs keep their parameters on the meta device, and everything
+    else as it is computed."""
+    thread = get_ident()
+
+    def moved(module: nn.Module, name: str, parameter: nn.Parameter) -> Any:
+        if get_ident() != thread:
+            return None
+        return nn.Parameter(parameter.to("meta"), parameter.requires_grad)
+
+    handle = register_module_parameter_registration_hook(moved)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def misfit_of_part(part: nn.Module) -> str:
+    """Why a model with this module is no backbone; empty if it may be one."""
+    kind = type(part).__name__
+    if re.search(r"Conv\dd", kind):
+        return f"it has a convolution, {kind}"
+    own = dict(part.named_parameters(recurse=False))
+    if not own or not re.search("[Nn]orm", kind):
+        return ""
+    names = {"weight", "bias"} if isinstance(part, nn.LayerNorm) else {"weight"}
+    vectors = all(parameter.dim() == 1 for parameter in own.values())
+    if is_norm(part) and {*own} <= names and vectors:
+        return ""
+    return f"the runs of a pack cannot each have their own {kind}"
+
+
+def table_of(model: Any) -> tuple[str, int]:
+    """The path of the learned table of positions and the row of the first token: OPT and RoBERTa
+    leave two rows unused. Without a table the path is empty. RoFormer's, which turns queries and
+    keys, is not added to token vectors: its rows have another width."""
+    width = model.get_input_embeddings().embedding_dim
+    for path, part in model.named_modules():
+        is_table = isinstance(part, nn.Embedding) and part.embedding_dim == width
+        if is_table and TABLE.search(path):
+            unused = 0 if part.padding_idx is None else part.padding_idx + 1
+            return path, getattr(part, "offset", unused)
+    return "", 0
+
+
+def bare(model: Any) -> Any:
+    """The model without token embeddings, table of positions and pooler."""
+    path, _ = table_of(model)
+    if path:
+        model.set_submodule(path, Absent())
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = Absent()
+    return without_tokens(model)
+
+
+def without_tokens(model: Any) -> Any:
+    """The model without its token embeddings."""
+    model.set_input_embeddings(Absent(model.get_input_embeddings().embedding_dim))
+    return model
+
+
+def hidden_states(model: Any, x: Tensor, mask: Tensor | None) -> Tensor:
+    """The last hidden states of token vectors `x` (N, T, width). `mask` (N, T), True = a real
+    token, goes to the model as integers, which every model takes: some subtract it from 1."""
+    options = {} if mask is None else {"attention_mask": mask.long()}
+    output = model(inputs_embeds=x.clone(), **options)  # CTRL scales its inputs in place
+    if not hasattr(output, "last_hidden_state"):
+        raise TypeError(f"{type(output).__name__} has no hidden states")
+    return output.last_hidden_state

@@ -1,0 +1,218 @@
+"""One forward pass of an architecture, with random weights, before anyone trains on it.
+
+An architecture is judged before its checkpoint is fetched, so weights are random. Its own
+configuration is tried, at its own width and depth, since what breaks may be in its last layer. Of a
+big model only the first layers are, at least one of each kind that its configuration names: a trial
+takes seconds then too. Layers share their weights, so that it takes the memory of one layer.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..files import FptError
+from .layers import is_norm
+from .skeleton import (
+    bare,
+    first_line,
+    hidden_states,
+    network,
+    per_layer,
+    table_of,
+    unfit,
+    without_tokens,
+)
+
+BIG = 50_000_000  # parameters, token embeddings included
+LENGTHS = (6, 3)  # of the two sequences of the trial, the first without padding
+TOLERANCE = 1e-3  # of a difference, in standard deviations of what is compared
+Calls = list[tuple[nn.Module, Tensor]]  # norms and their inputs, in the order of their calls
+
+
+class Misfit(Exception):
+    """Why an architecture is no backbone."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What an architecture turned out to be."""
+
+    causal: bool  # a token sees none after it
+    time_major: bool  # its norms see (T, N, width)
+    outputs: int  # width of its hidden states
+    unused: frozenset[str]  # parameters outside the layers that change nothing, by name
+
+
+def tried(config: str) -> Trial:
+    """The trial of the architecture of a configuration (JSON). FptError if it cannot run, if its
+    hidden states are not those of the whole model, or if padding or another sequence of the batch
+    has influence on them."""
+    model = network(config)
+    try:
+        if sum(parameter.numel() for parameter in model.parameters()) > BIG:
+            model = network(config, layers_of_each_kind(model.config))
+        # The program around may have switched gradients off.
+        with torch.inference_mode(False), torch.enable_grad():
+            return trial(model)
+    except FptError:
+        raise
+    except Exception as error:  # a misfit, or whatever transformers raised
+        raise unfit(config, first_line(error)) from error
+
+
+def layers_of_each_kind(config: Any) -> int:
+    """How many of the first layers, two or more, have every value of each setting per layer."""
+    lists = [[str(value) for value in values] for values in per_layer(config).values()]
+    needed = [1 + max(map(values.index, values)) for values in lists]
+    return min(max([2, *needed]), config.num_hidden_layers)
+
+
+def trial(model: Any) -> Trial:
+    """The trial of a model of transformers on the meta device, which it changes. Misfit if it does
+    not fit, and any error of its own."""
+    width = model.get_input_embeddings().embedding_dim
+    path, first = table_of(model)
+    fill_cheaply(without_tokens(model))
+    rows = model.get_submodule(path).num_embeddings - first if path else max(LENGTHS)
+    lengths = [min(length, rows) for length in LENGTHS]
+    longest = max(lengths)
+    mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(len(lengths), longest, width, generator=draw, dtype=torch.float32)
+
+    causal = is_causal(model, x)
+    seen = None if causal else mask  # as in training
+    with torch.no_grad():
+        whole = hidden_states(model, x, seen)
+    if path:
+        x = x + model.get_submodule(path).weight[first:][:longest]
+    bare(model)
+    outside = parameters_outside(model)
+    hidden, together = with_norm_inputs(model, x.requires_grad_(), seen)
+    check_hidden(hidden, mask)
+    compare(hidden[mask], whole[mask], "its positions are not added to the token vectors")
+    unused = check_gradients(hidden[mask], x, outside)
+    with torch.no_grad():
+        alone, single = with_norm_inputs(model, x[:1], None)
+        short = hidden_states(model, x[1:, : lengths[1]], None)
+        compare(alone[0], hidden[0], "another sequence of the batch changes its hidden states")
+        compare(short[0], hidden[1, : lengths[1]], "padding changes its hidden states")
+        time_major = check_norms(together, single)
+    return Trial(causal, time_major, hidden.shape[-1], unused)
+
+
+def fill_cheaply(model: Any) -> None:
+    """Give every parameter random values, the same in each layer: gains and biases near 1, matrices
+    that keep the size of a vector."""
+    draw, values = torch.Generator().manual_seed(0), dict[str, Tensor]()
+    for path, part in model.named_modules():
+        for name, parameter in part.named_parameters(recurse=False):
+            shape = parameter.shape
+            place = f"{re.sub(r'[0-9]+', '', path)}.{name} {tuple(shape)}"
+            if place not in values:
+                empty = torch.empty(shape, dtype=torch.float32)
+                if len(shape) < 2:
+                    values[place] = empty.uniform_(0.5, 1.5, generator=draw)
+                else:
+                    values[place] = empty.normal_(0.0, shape[-1] ** -0.5, generator=draw)
+            setattr(part, name, nn.Parameter(values[place], requires_grad=False))
+
+
+@torch.no_grad()
+def is_causal(model: Any, x: Tensor) -> bool:
+    """Whether the last token has no influence on those before it."""
+    changed = x[:1].clone()
+    changed[:, -1] = x[1:2, -1]
+    one, other = hidden_states(model, torch.cat([x[:1], changed]), None)
+    return bool((one - other)[:-1].abs().max() < TOLERANCE * one.std())
+
+
+def parameters_outside(model: Any) -> dict[str, nn.Parameter]:
+    """The parameters outside the layers and norms, by name: few, so that gradients cost little."""
+    outside = {}
+    for path, part in model.named_modules():
+        if re.search(r"[0-9]", path) or is_norm(part):
+            continue
+        for name, parameter in part.named_parameters(recurse=False):
+            outside[f"{path}.{name}".lstrip(".")] = parameter.requires_grad_()
+    return outside
+
+
+def with_norm_inputs(model: Any, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Calls]:
+    """The hidden states, and what the norms that have parameters were given."""
+    calls: Calls = []
+
+    def remember(norm: nn.Module, inputs: tuple[Any, ...]) -> None:
+        (value,) = inputs  # a norm that takes a gate too cannot be replaced
+        calls.append((norm, value.detach().clone()))
+
+    norms = [part for part in model.modules() if is_norm(part) and [*part.parameters()]]
+    handles = [norm.register_forward_pre_hook(remember) for norm in norms]
+    hidden = hidden_states(model, x, mask)
+    for handle in handles:
+        handle.remove()
+    return hidden, calls
+
+
+def check_hidden(hidden: Tensor, mask: Tensor) -> None:
+    """Misfit unless these are finite hidden states, one for each token."""
+    if hidden.dim() != 3 or hidden.shape[:2] != mask.shape:
+        raise Misfit(f"{mask.shape[1]} token vectors give hidden states {tuple(hidden.shape)}")
+    if not hidden[mask].isfinite().all():
+        raise Misfit("its hidden states are not finite")
+
+
+def compare(one: Tensor, other: Tensor, reason: str) -> None:
+    """Misfit for `reason` unless both are equal but for rounding."""
+    apart = (one - other).abs().max()
+    if not apart <= TOLERANCE * other.std():  # not a number is apart too
+        raise Misfit(reason)
+
+
+def check_gradients(hidden: Tensor, x: Tensor, outside: dict[str, nn.Parameter]) -> frozenset[str]:
+    """The names in `outside` that have no influence on `hidden`. Misfit if the gradient by `x` is
+    not finite, that of padding included: it would reach what is trained."""
+    total = hidden.square().sum()
+    of_x, *others = torch.autograd.grad(total, [x, *outside.values()], allow_unused=True)
+    if of_x is None or not of_x.isfinite().all():
+        raise Misfit("its gradients are not finite")
+    return frozenset(name for name, it in zip(outside, others, strict=True) if it is None)
+
+
+def check_norms(together: Calls, single: Calls) -> bool:
+    """Whether norms see (T, N, width) rather than (N, T, ..., width), by what they are given for
+    two sequences and for the first of them. Misfit unless each norm can have gains per run: runs
+    are chunks of the batch, so a norm has to see the batch in order."""
+    orders = set()
+    for (norm, pair), (_, first) in zip(together, single, strict=True):
+        if same(pair.flatten()[: first.numel()], first.flatten()):
+            orders.add("batch first")
+        elif isinstance(norm, nn.LayerNorm) and pair.dim() == 3 and same(pair[:, :1], first):
+            orders.add("time first")
+        else:
+            raise Misfit(f"{type(norm).__name__} mixes the sequences of a batch")
+        if not isinstance(norm, nn.LayerNorm):
+            check_gains_per_run(norm, pair)
+    if len(orders) > 1:
+        raise Misfit("its norms see batches in different orders")
+    return orders == {"time first"}
+
+
+def same(one: Tensor, other: Tensor) -> bool:
+    """Whether two inputs of a norm are equal but for rounding."""
+    if one.shape != other.shape:
+        return False
+    return bool((one - other).abs().max() <= TOLERANCE * other.std())
+
+
+def check_gains_per_run(norm: Any, pair: Tensor) -> None:
+    """Misfit unless a norm of transformers takes its gain with an axis of runs in front."""
+    gain, width = norm.weight, norm.weight.shape[-1]
+    expected = norm(pair)
+    norm.weight = nn.Parameter(gain.expand(2, 1, width), requires_grad=False)
+    per_run = norm(pair.reshape(2, -1, width)).view(expected.shape)
+    norm.weight = gain
+    compare(per_run, expected, f"{type(norm).__name__} takes no gains per run")
