@@ -20,6 +20,7 @@ from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.sequences import SequenceTask, end_to_end
 from fpt.tasks.text import TextTask
 from fpt.training.loop import Loop
+from fpt.training.settings import LONG_TEST_ITEMS
 
 CPU = torch.device("cpu")
 LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}
