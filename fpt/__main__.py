@@ -5,6 +5,7 @@ Torch is loaded only by the verbs that need it (`fpt.commands`).
 """
 
 import argparse
+import io
 import json
 import math
 import os
@@ -182,6 +183,9 @@ def discard_stdout() -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     before = signal.signal(signal.SIGTERM, terminate)
+    # A terminal that has no sign for ± or a name shows a question mark in its place.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         code = dispatch(parser().parse_args(argv))
         print(end="", flush=True)  # nothing if stdout is closed

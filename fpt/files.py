@@ -11,6 +11,7 @@ import os
 import platform
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -94,7 +95,8 @@ def instead(mistyped: Any, names: Iterable[Any]) -> str:
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace `path` by `content`, durable before it is visible; FptError if that fails."""
-    partial = path.with_name(f".{path.name}.{HOST}.{os.getpid()}.partial")
+    writer = f"{HOST}.{os.getpid()}.{threading.get_ident()}"  # of one name, two would mix bytes
+    partial = path.with_name(f".{path.name}.{writer}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with open(partial, "wb") as file:
@@ -211,7 +213,7 @@ def import_modules() -> None:
             import_module(str(name))
         except FptError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a script that ends itself is no module
             said = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise FptError(
                 f"{PARAMS.name}: the module {name!r} cannot be imported ({said})."
@@ -248,7 +250,8 @@ def set_aside(path: Path, reason: object, then: str) -> None:
 def lock(path: Path, *, wait: bool) -> Iterator[bool]:
     """Hold `path` as a lock file; yields False if another process holds it and `wait` is off.
 
-    The operating system frees the lock when its holder dies, however it dies.
+    The operating system frees the lock when its holder dies, however it dies. The file is removed
+    while it is still held: who has waited for it sees that it is gone and makes a new one.
     """
     held = FileLock(path, blocking=wait)
     try:
@@ -262,4 +265,6 @@ def lock(path: Path, *, wait: bool) -> Iterator[bool]:
     try:
         yield True
     finally:
+        with suppress(OSError):
+            path.unlink()
         held.release()

@@ -431,6 +431,38 @@ def test_who_reads_may_stop_reading(plain: Path) -> None:
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
+def test_a_terminal_without_a_sign_shows_another(plain: Path) -> None:
+    for encoding in ("ascii", "latin-1"):
+        line = f"PYTHONIOENCODING={encoding} $fpt show transfer"
+        done = shell(line, plain, encoding=encoding)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Frozen random" in done.stdout
+
+
+def test_a_module_that_ends_the_process_is_one_line(plain: Path) -> None:
+    (plain / "ends.py").write_text("import sys; sys.exit(0)")
+    params = {**ALONE, "modules": ["ends"]}
+    smoke: dict[str, Any] = params["smoke"]  # type: ignore[assignment]
+    sections = {"transfer": [{"tasks": ["bit-xor"], "arms": ["mine"]}]}
+    params["smoke"] = {**smoke, "sections": sections}
+    (plain / "params.yaml").write_text(yaml.safe_dump(params))
+    done = shell("$fpt status", plain)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "the module 'ends' cannot be imported (SystemExit: 0)" in done.stderr
+
+
+def test_merging_says_how_many_files_are_damaged(plain: Path) -> None:
+    other = Store(plain / "other")
+    for seed in range(2):
+        other.write(made(seed))
+    other.path(made(0).key).write_text("{}")
+    (plain / "other" / "composer.json").write_text("{}")
+    done = shell("$fpt merge other", plain)
+    assert (done.returncode, done.stdout) == (0, "1 files taken, 0 were here already\n")
+    assert done.stderr.startswith(f"fpt: 1 file of other could not be taken: {made(0).key}.json")
+    assert len(list((plain / "other").iterdir())) == 3
+
+
 def test_a_closed_output_and_python_without_docstrings_do_no_harm(plain: Path) -> None:
     for line in ("$fpt tasks >&-", f"{sys.executable} -OO -m fpt --help"):
         done = shell(line, plain)

@@ -7,7 +7,9 @@ from typing import Any
 
 from .escape import in_html
 
-RENDERS = "FPT_RENDERS"  # in the environment of a kernel that `fpt render` started
+# In the environment of a kernel that `fpt render` started: that it did, and the folder in which a
+# report is complete before it takes the place of the earlier one.
+RENDERS, STAGED = "FPT_RENDERS", "FPT_STAGED"
 TOP = '<p class="note"><a href="#result">shown at the top of the page</a></p>'
 STYLE = Path(__file__).with_name("page.css")
 

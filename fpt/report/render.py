@@ -2,19 +2,21 @@
 
 `render` turns notebooks/NN_<section>.ipynb into reports/<profile>/notebooks/NN_<section>.ipynb and
 .html. Executed here, and only here, a notebook writes its tables and figures (`fpt.report.show`).
+All of it is written beside the report first, and takes the place of the earlier files when it is
+complete: whatever goes wrong before, be it a full disk, leaves them as they were.
 """
 
 import base64
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
-from ..files import REPORTS, FptError, check_names, notebooks, read_json
-from .page import RENDERS, notebook_page
+from ..files import REPORTS, FptError, check_names, lock, notebooks, read_json, write_atomic
+from .page import RENDERS, STAGED, notebook_page
 
 QUESTION = "which-profile"  # tag of the cell that shows the profile in the end
 
@@ -29,35 +31,71 @@ def notebook(section: str) -> Path:
 def render(section: str, profile: str) -> Path:
     """Execute the notebook of `section` for `profile`; returns the path of the HTML page.
 
-    What was executed is kept and shown also when a cell fails, which raises FptError. So does a
-    notebook that is damaged or does not take its profile, and then no page is written.
+    FptError if a cell fails; what was executed is shown up to there, beside an earlier page. So it
+    is if the notebook is damaged or does not take its profile, and then no page is written.
     """
     import nbformat
 
     source = notebook(section)
     asking = with_question(read_source(source))
-    folder = REPORTS / profile / "notebooks"
-    executed, page = folder / source.name, folder / f"{source.stem}.html"
-    for kind in ("tables", "figures"):  # nothing of an earlier page stays
-        shutil.rmtree(REPORTS / profile / kind / section, ignore_errors=True)
-        (REPORTS / profile / kind / section).mkdir(parents=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix="fpt-") as scratch:
-        failure = execute(asking, Path(scratch) / source.name, profile)
-        content = strip(nbformat.read(Path(scratch) / source.name, as_version=4))
-    seen = pop_answer(content)
-    if not failure and seen != repr(profile):
-        raise FptError(
-            f"Notebook {source.name} ended with profile {seen}, not {profile!r}, so no page was "
-            "written: only its cell tagged `parameters` may set `profile`, before it is used."
-        )
-    nbformat.write(content, executed)
-    text = linked(notebook_page(content, neighbours(source)), REPORTS / profile / "figures")
-    page.write_text(text, encoding="utf-8")
-    if failure:
-        shown = page.relative_to(REPORTS.parent).as_posix()
-        raise FptError(f"Notebook {source.name} failed {failure}; see {shown} up to there.")
+    report = REPORTS / profile
+    page = report / "notebooks" / f"{source.stem}.html"
+    with staging(report, section) as staged:
+        executed = staged / "notebooks" / source.name
+        failure = execute(asking, executed, profile, staged)
+        content = strip(nbformat.read(executed, as_version=4))
+        seen = pop_answer(content)
+        if not failure and seen != repr(profile):
+            raise FptError(
+                f"Notebook {source.name} ended with profile {seen}, not {profile!r}, so no page "
+                "was written: only its cell tagged `parameters` may set `profile`, before it is "
+                "used."
+            )
+        text = notebook_page(content, neighbours(source))
+        failed = page.with_name(f"{source.stem}.failed.html")
+        if failure:
+            shown = failed if page.exists() else page
+            write_atomic(shown, text.encode())
+            there = shown.relative_to(REPORTS.parent).as_posix()
+            raise FptError(f"Notebook {source.name} failed {failure}; see {there} up to there.")
+        write_atomic(executed, f"{nbformat.writes(content).rstrip()}\n".encode())
+        write_atomic(staged / page.relative_to(report), linked(text, staged / "figures").encode())
+        publish(staged, report, section)
+        failed.unlink(missing_ok=True)
     return page
+
+
+@contextmanager
+def staging(report: Path, section: str) -> Iterator[Path]:
+    """A folder for a page of a report, on its disk, while no other process renders the same."""
+    staged = report / f".{section}.rendering"
+    with lock(report / f".{section}.lock", wait=True):
+        shutil.rmtree(staged, ignore_errors=True)  # of a process that was killed
+        try:
+            (staged / "notebooks").mkdir(parents=True)
+            yield staged
+        except OSError as error:
+            raise FptError(
+                f"Cannot write in {report}: {error.strerror}; the report is as it was."
+            ) from error
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+def publish(staged: Path, report: Path, section: str) -> None:
+    """Put a page, its tables and figures in the place of the earlier ones. Each file is moved as a
+    whole, which needs no space on the disk, and the page last."""
+    kinds = [Path(kind) / section for kind in ("figures", "tables")]
+    names: list[Path] = []
+    for folder in (*kinds, Path("notebooks")):
+        (report / folder).mkdir(parents=True, exist_ok=True)
+        names += sorted(path.relative_to(staged) for path in (staged / folder).glob("*"))
+    for name in names:
+        os.replace(staged / name, report / name)
+    for folder in kinds:  # nothing of an earlier page stays
+        for path in (report / folder).iterdir():
+            if path.is_file() and path.relative_to(report) not in names:
+                path.unlink()
 
 
 def read_source(path: Path) -> Any:
@@ -104,9 +142,10 @@ def pop_answer(content: Any) -> str | None:
     return shown[-1] if shown else None
 
 
-def execute(content: Any, executed: Path, profile: str) -> str | None:
-    """Write the notebook `content`, executed by papermill for `profile`, to `executed`; returns why
-    that ended before the last cell, None if it did not."""
+def execute(content: Any, executed: Path, profile: str, staged: Path) -> str | None:
+    """Write the notebook `content`, executed by papermill for `profile`, to `executed`, and its
+    tables and figures into the folder `staged`; returns why that ended before the last cell, None
+    if it did not."""
     import papermill
     from nbclient.exceptions import DeadKernelError
 
@@ -116,6 +155,7 @@ def execute(content: Any, executed: Path, profile: str) -> str | None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.pop("MPLBACKEND", None)
     os.environ[RENDERS] = os.environ["TQDM_DISABLE"] = "1"
+    os.environ[STAGED] = str(staged)
     try:
         papermill.execute_notebook(
             content,
@@ -133,7 +173,7 @@ def execute(content: Any, executed: Path, profile: str) -> str | None:
     except DeadKernelError:
         return "because its kernel died (out of memory?)"
     finally:
-        del os.environ[RENDERS]
+        del os.environ[RENDERS], os.environ[STAGED]
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a notebook made: shown, and written to reports/<profile>/ if `fpt render` executes it.
+"""What a notebook made: shown, and written to the report if `fpt render` executes it.
 
 tables/<section>/ (.md, .csv) and figures/<section>/ (.png). A notebook that is executed by hand
 shows the same and leaves the report as it is.
@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -25,7 +26,7 @@ from ..files import write_atomic
 from ..sections.arms import label
 from ..sections.comparison import Pair
 from .escape import in_html, in_markdown
-from .page import RENDERS
+from .page import RENDERS, STAGED
 from .style import styled
 from .table import Table
 
@@ -75,10 +76,15 @@ class Text:
     _repr_markdown_ = __repr__
 
 
+def _report(study: Study) -> Path:
+    """Where a rendered notebook writes: the report, or the folder that will take its place."""
+    return Path(os.environ.get(STAGED, study.folder))
+
+
 def show_table(study: Study, table: Table) -> Table:
     """Write `table` if `fpt render` executes this, and return it, to be shown."""
     if RENDERS in os.environ:
-        folder = study.folder / "tables" / study.name
+        folder = _report(study) / "tables" / study.name
         write_atomic(folder / f"{table.name}.md", table.markdown().encode())
         # Twelve digits: those beyond are the rounding of this machine's sums.
         text = table.numbers.to_csv(index=False, float_format="%.12g")
@@ -104,7 +110,7 @@ def show_figure(
     few = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     few.save(png, "PNG", optimize=True)
     if RENDERS in os.environ:
-        write_atomic(study.folder / "figures" / study.name / f"{name}.png", png.getvalue())
+        write_atomic(_report(study) / "figures" / study.name / f"{name}.png", png.getvalue())
     return Picture(name, png.getvalue(), alt)
 
 
