@@ -96,7 +96,8 @@ def conclude(study: Study) -> Text:
         lines, named = [], study.declared.claims
         for it in (it for kind in KINDS for it in findings(kind) if it.claim.name in named):
             if it.is_judged or it.claim.withdrawn:
-                said = f"{it.effect_text}, {it.n_text}" if it.is_judged else it.reason
+                numbers = "; ".join([it.effect_text, it.n_text, *it.notes])
+                said = numbers if it.is_judged else it.reason
                 lines.append(f"- **{it.label.capitalize()}**: {it.claim.statement} ({said})")
         if lines:
             return Text("\n".join([*lines, "", INTERVALS]))
