@@ -39,7 +39,7 @@ def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
         found = findings.every_finding()
         yield from findings.in_words(found)
         yield from findings.pictures(REPORTS / LAB, findings.FIGURES)
-        yield f"> **What this lab cannot say.** {prose['cannot_say']}"
+        yield f"> **What this lab cannot say.** {prose['limits']} {prose['cannot_say']}"
     else:
         yield from [prose[profile]] if profile in prose else []
         yield "\n".join(differences_in_words(by_name["transfer"]))

@@ -126,7 +126,7 @@ def _effect_text(effect: Effect) -> str:
     return ratio_text(*np.exp([effect.estimate, effect.low, effect.high]))
 
 
-def ratio_text(ratio: float, low: float, high: float) -> str:
-    """`0.60 [0.46, 0.79]`, or the ratio alone if it has no interval."""
-    text = f"{ratio:.2f}"
+def ratio_text(ratio: float, low: float, high: float, sign: str = "×") -> str:
+    """`0.60× [0.46, 0.79]`, or the ratio alone if it has no interval."""
+    text = f"{ratio:.2f}{sign}"
     return text if np.isnan(low) else f"{text} [{low:.2f}, {high:.2f}]"
