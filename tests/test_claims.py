@@ -202,7 +202,7 @@ def test_a_threshold_below_a_baseline_is_named_in_the_sentence() -> None:
     for threshold in (0.8, 0.95):
         (found,) = verdicts([it], runs.assign(threshold=threshold))
         assert found.label == "supported"
-        assert ("linear classifier has 92.5%" in found.in_numbers) == (threshold < 0.925)
+        assert ("below a linear classifier (92.5%)" in found.in_numbers) == (threshold < 0.925)
 
 
 @pytest.mark.parametrize("kind", KINDS)

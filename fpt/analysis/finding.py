@@ -50,6 +50,12 @@ class Finding:
         return np.exp(values) if self.claim.measure == "steps" else values
 
     @property
+    def task_ratios(self) -> list[float]:
+        """The ratio of steps on each task of a pooled claim, in the direction of `values`."""
+        sign = -1 if self.claim.is_about_second else 1
+        return [math.exp(sign * effect.estimate) for effect in self.by_task.values()]
+
+    @property
     def expected(self) -> float:
         """The effect for which the power was simulated, as `values` are shown."""
         return 1 / self.claim.expected if self.claim.is_about_second else self.claim.expected

@@ -73,8 +73,8 @@ def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
             return ""
         first, second = (100 * means[arm] for arm in claim.backbones)
         reasons.append(
-            f"{first:.1f}% and {second:.1f}%, both below the trivial baseline on {task} "
-            f"({best[0]}, {100 * best[1]:.1f}%)"
+            f"{first:.1f}% and {second:.1f}%, both below a trivial baseline ({best[0]}, "
+            f"{100 * best[1]:.1f}%)"
         )
     return "; ".join(reasons)
 
@@ -90,8 +90,7 @@ def low_thresholds(claim: Claim, runs: pd.DataFrame, profile: Profile) -> list[s
         if best is not None and best[1] >= threshold:
             name, accuracy = best
             sentences.append(
-                f"on {task} a {name} has {100 * accuracy:.1f}%, more than the threshold of "
-                f"{100 * threshold:g}%"
+                f"{100 * threshold:g}% on {task} is below a {name} ({100 * accuracy:.1f}%)"
             )
     return sentences
 

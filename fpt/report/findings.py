@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..analysis.claims import KINDS, LAB, Finding, findings
+from ..analysis.claims import KINDS, LAB, Finding, claims, findings
 from ..analysis.summary import INTERVALS
 from ..files import REPORTS, ROOT, read_yaml
 from .table import NONE
@@ -40,7 +40,7 @@ def pictures(folder: Path, figures: Mapping[str, str], link: str = "") -> Iterat
 
 
 def in_words(found: Sequence[Finding]) -> list[str]:
-    """A sentence for each finding whose claims all have their runs, and what intervals reflect."""
+    """A sentence for each finding whose claims all have their runs, and how to read them."""
     said = {it.claim.name: it.in_numbers for it in found if it.is_judged}
     said |= {f"{it.claim.name} verdict": it.label.capitalize() for it in found if it.is_judged}
     made = [
@@ -48,7 +48,15 @@ def in_words(found: Sequence[Finding]) -> list[str]:
         for text in prose()["findings"]
         if said.keys() >= set(re.findall(r"\{(.+?)\}", text))
     ]
-    return [*made, INTERVALS] if made else []
+    # What most of them share is said once.
+    usual = f"n = {registration_size()} each"
+    short = [text.replace(f"({usual}; ", "(") for text in made]
+    return [*short, f"{prose()['reading']} {usual}, unless given. {INTERVALS}"] if made else []
+
+
+def registration_size() -> int:
+    """The most backbones that a primary claim has of an arm."""
+    return max(count for it in claims("primary") for count in it.backbones.values())
 
 
 def table(found: Sequence[Finding]) -> str:
