@@ -346,9 +346,9 @@ other seeds. The trials were not equal for all arms: {trials}. No rate was searc
 accuracy at an equal budget (`mnist-equal`), nor for `full-pretrained`, `fpt-bits`, `fpt-vit`, the
 standard LSTM, parts of backbones and permuted rows. Corpora are compared at one rate for each
 task, English's. Arms that the pilot did not try take the rates of the nearest one that it did:
-those of `fpt-english`, `random` or `full`. Two other rates were tried after the results had been
-seen, and were not registered: the lab's front page shows both, and a verdict that one of them
-would change is undecided.
+those of `fpt-english`, `random` or `full`. Rates that were chosen after the
+results had been seen are exploratory (`fpt/sections/sensitivity.yaml`): the lab's front page
+shows both once their runs are recorded, and a verdict that one of them would change is undecided.
 
 ## Machines
 
