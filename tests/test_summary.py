@@ -22,9 +22,11 @@ from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 from tiny import measured_of
 
 from fpt.analysis.effects import difference, falls_with, heterogeneity, more_solved
+from fpt.analysis.headlines import pooled_differences
 from fpt.analysis.steps import steps_to
 from fpt.analysis.study import Study
 from fpt.analysis.summary import differences, mean_interval, pooled, summary
+from fpt.config import Run
 from fpt.records import Record
 
 FROZEN = Path(__file__).with_name("frozen")
@@ -198,6 +200,32 @@ def test_a_pooled_difference_is_over_seeds_of_means_over_tasks(study: Study) -> 
     expected = difference([95.0, 95.2, 95.4], [60.0, 60.2, 60.4])
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
     assert pooled(study.results(), ("fpt", "vanilla")) is None
+
+
+def test_opposite_effects_are_said_for_each_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_study(tmp_path, monkeypatch, tasks=["bit-xor", "digits"])
+    gain = {"bit-xor": 0.2, "digits": 0.1}
+
+    def accuracy(run: Run, sign: float) -> float:
+        shift = gain[run.task] * (sign if run.task == "digits" else 1)
+        return 0.5 + shift * (run.arm == "fpt") + 0.002 * run.spec.seed
+
+    for sign, parts in ((-1.0, [["bit-xor"], ["digits"]]), (1.0, [["bit-xor", "digits"]])):
+        for run in made.runs:
+            made.store.write(make_record(run, accuracy(run, sign)))
+        said = [it for it in pooled_differences(made) if it[0] == ("fpt", "random")]
+        assert [tasks for _, _, tasks, _ in said] == parts
+    assert said[0][3].estimate == pytest.approx(15.0)
+
+
+def test_where_no_run_reaches_a_threshold_no_difference_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = make_study(tmp_path, monkeypatch, tasks={"bit-xor": {"threshold": 0.9}})
+    fill(made, lambda run: 0.5)
+    assert list(pooled_differences(made)) == []
 
 
 @cache

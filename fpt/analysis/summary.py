@@ -16,7 +16,7 @@ from scipy import stats
 from ..files import FptError
 from ..sections.comparison import Pair
 from ..tasks import Task
-from .effects import LEVEL, Effect, difference
+from .effects import LEVEL, Effect, difference, heterogeneity
 
 SUMMARY = ["task", "arm", "mean", "low", "high", "sd", "runs", "expected", "diverged", "censored"]
 INTERVALS = "Intervals reflect variation over seeds and backbones; the test set is fixed."
@@ -84,6 +84,17 @@ def pooled(results: pd.DataFrame, pair: Pair) -> Effect | None:
     means = backbone_means(mine, dict.fromkeys(mine["task"]))
     sides = [means[means.index.get_level_values("arm") == arm] for arm in pair]
     return difference(*sides) if all(map(len, sides)) else None
+
+
+def unequal(results: pd.DataFrame, pair: Pair) -> float:
+    """The p-value of the hypothesis that two arms differ by the same amount on every task; NaN with
+    one task."""
+    groups = []
+    for task, runs in results.groupby("task", sort=False):
+        means = backbone_means(runs, [str(task)])
+        first, second = (list(means[means.index.get_level_values("arm") == arm]) for arm in pair)
+        groups.append((first, second))
+    return heterogeneity(groups)
 
 
 def backbone_means(results: pd.DataFrame, tasks: Iterable[str], column: str = "score") -> pd.Series:
