@@ -13,6 +13,7 @@ from functools import cache
 
 from fpt import config
 from fpt.__main__ import seconds
+from fpt.analysis import sensitivity
 from fpt.analysis.claims import LAB, claims, runs_of
 from fpt.backbones.weights import find, local_folder
 from fpt.config import Run
@@ -241,7 +242,8 @@ def machines_table() -> str:
 
 def twins() -> str:
     """A sentence on the names of weights that stand for more than one backbone in the records."""
-    records = store(LAB).read_all(run.key for run in planned()).values()
+    runs = (*planned(), *sensitivity.study().runs)
+    records = store(LAB).read_all(run.key for run in runs).values()
     seen: dict[str, dict[str, int]] = {}
     for record in records:
         digest_of = record.environment.get("weights_digest")
