@@ -4,13 +4,19 @@ written for certain verdicts, and the page is refused if the records give others
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from fpt.analysis.claims import Finding, claims, enough, findings, results_of, runs_of
+import numpy as np
+
+from fpt.analysis import contrasts
+from fpt.analysis.claims import LAB, Finding, claims, findings, results_of
+from fpt.analysis.study import section
+from fpt.analysis.summary import summary
 from fpt.config import Run, expand, load
 from fpt.files import ROOT, FptError, write_atomic
+from fpt.report.table import cell_text
+from fpt.report.unregistered import ratio_text
 from fpt.training.sweep import packs
 
 from . import gpu
@@ -25,21 +31,52 @@ def found() -> Mapping[str, Finding]:
     return {it.claim.name: it for kind in ("primary", "secondary") for it in findings(kind)}
 
 
-def said(name: str, label: str) -> str:
-    """Effect, n and verdict of a claim; FptError if its verdict is not `label`."""
+def said(name: str, label: str = "") -> str:
+    """Effect, n and verdict of a claim, or with `NAME verdict` the verdict alone; FptError if the
+    text needs the verdict `label` and it is another."""
+    if name.endswith(" verdict"):
+        return found()[name.removesuffix(" verdict")].label
     it = found()[name]
-    if it.label != label:
+    if label and it.label != label:
         raise FptError(
             f"{TEXT.name} was written for {name} {label}, but the records say {it.label}."
         )
-    return f"{it.effect_text} ({it.n_text}; {it.label})"
+    usual = set(it.n.values()) == {12} or it.claim.measure == "predicts"
+    n = "" if usual else "n = " + " and ".join(map(str, it.n.values())) + "; "
+    return f"{it.effect_text} ({n}{it.label})"
 
 
-def reached() -> str:
-    """How many runs of frozen English reach the threshold, over the tasks of `english-sooner`."""
+def reached(arm: str) -> str:
+    """How many runs of an arm reach the threshold, over the tasks of `english-sooner`."""
     frame = results_of([it for it in claims("primary") if it.name == "english-sooner"])
-    ends = ~frame.loc[frame["arm"] == "fpt-english", "censored"].astype(bool)
+    ends = ~frame.loc[frame["arm"] == arm, "censored"].astype(bool)
     return f"{ends.sum()} of {len(ends)}"
+
+
+def of_contrast(name: str, task: str) -> str:
+    """The ratio of steps of an unregistered contrast on a task."""
+    effect = next(it for it in contrasts.contrasts() if it.name == name).by_task[task]
+    return ratio_text(*np.exp([effect.estimate, effect.low, effect.high]))
+
+
+def at_threshold(task: str, threshold: str) -> str:
+    """The ratio of the steps of English to those of random up to a threshold."""
+    frame = contrasts.by_threshold(contrasts.PAIRS["English / random"])
+    rows = frame[(frame["task"] == task) & (frame["threshold"] == float(threshold))]
+    return ratio_text(*rows[["ratio", "low", "high"]].iloc[0])
+
+
+def quotient() -> str:
+    """The ratio of English to random at one rate, divided by that at the rate of each."""
+    effect = contrasts.interaction()
+    assert effect is not None
+    return ratio_text(*np.exp([effect.estimate, effect.low, effect.high]), sign="")
+
+
+def cell(section_name: str, arm: str, task: str) -> str:
+    """The cell of a section's table: steps with their interval, and the number of runs."""
+    study = section(section_name, LAB).part([task], [arm])
+    return cell_text(summary(study.results()).to_dict("records")[0], steps=True)
 
 
 def hours(some: list[Run], backbones: int = 1) -> float:
@@ -49,15 +86,6 @@ def hours(some: list[Run], backbones: int = 1) -> float:
     weights = {it.weights for it in specs if it.weights and not it.weights.startswith("hub:")}
     trained = sum(gpu.cost(pack)[1] for pack in packs(specs, apart={}))
     return backbones * (trained + sum(map(gpu.pretraining_hours, weights)))
-
-
-def of_claim(name: str) -> str:
-    """What would decide a claim, and its hours: how many backbones, each with all tasks."""
-    it = found()[name]
-    need = enough(it.effect, it.n)
-    one = replace(it.claim, backbones=dict.fromkeys(it.claim.backbones, 1))
-    some = list(runs_of([one]).runs)
-    return f"{need} | {hours(some, int(re.sub(r'[^0-9]', '', need))):,.1f}"
 
 
 def of_paper(section: str, tasks: str, arms: str) -> str:
@@ -70,7 +98,8 @@ def of_paper(section: str, tasks: str, arms: str) -> str:
 def page() -> str:
     """docs/interpretation.md: `{claim: verdict}` in the text becomes what the claim's runs say, and
     `{function(argument; ...)}` what a function of this module returns."""
-    known = {it.__name__: it for it in (reached, of_claim, of_paper)}
+    functions = (reached, of_paper, of_contrast, at_threshold, quotient, cell)
+    known = {it.__name__: it for it in functions}
 
     def filled(place: re.Match[str]) -> str:
         if call := re.fullmatch(r"(\w+)\((.*)\)", place[1]):

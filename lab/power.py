@@ -13,8 +13,10 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binom
 
-from fpt.analysis.claims import ALPHA, Claim, claims, contradicting, effect_of
+from fpt.analysis.claim import ALPHA, Claim, effect_of
+from fpt.analysis.claims import claims
 from fpt.analysis.effects import falls_with, more_solved
+from fpt.analysis.gates import contradicting
 from fpt.sections.registration import registration
 
 DRAWS = 1000

@@ -13,6 +13,7 @@ from fpt import config
 from fpt.analysis.study import Study
 from fpt.analysis.tuning import at_edge, chosen_rates
 from fpt.files import FptError
+from fpt.records import Status
 
 
 @pytest.fixture
@@ -72,11 +73,13 @@ def test_runs_of_one_arm_on_different_data_or_weights_are_refused(study: Study, 
         study.results()
 
 
-def with_search(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    """FPT and random at two rates, chosen by seed 100."""
+def with_search(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, search: tuple[int, ...] = (100,)
+) -> Study:
+    """FPT and random at three rates, chosen by the seeds of `search`."""
     study = make_study(folder, monkeypatch, arms=["fpt", "random"], tasks=["bit-xor"])
     block = dict(study.profile.sections["transfer"][0])
-    block |= {"lrs": [0.001, 0.01, 0.1], "search": [100], "seeds": [0, 1]}
+    block |= {"lrs": [0.001, 0.01, 0.1], "search": list(search), "seeds": [0, 1]}
     profile = replace(study.profile, sections={"transfer": (block,)})
     return Study("transfer", profile, tuple(config.expand(profile, "transfer")))
 
@@ -114,6 +117,26 @@ def test_a_rate_at_which_the_search_diverged_is_not_chosen(
         wild = run.search and run.spec.lr == 0.1
         study.store.write(make_record(run, 0.99 if wild else 0.5, "diverged" if wild else "done"))
     assert 0.1 not in chosen_rates(study.frame()).values()
+
+
+def test_a_rate_at_which_one_search_run_diverged_is_not_chosen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = with_search(tmp_path, monkeypatch, search=(100, 101))
+    for run in study.runs:
+        best = run.spec.lr == 0.01
+        status: Status = "diverged" if best and run.spec.seed == 101 else "done"
+        study.store.write(make_record(run, 0.99 if best else 0.5, status))
+    assert 0.01 not in chosen_rates(study.frame()).values()
+
+
+def test_the_test_set_chooses_no_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = with_search(tmp_path, monkeypatch)
+    for run in study.runs:
+        record = make_record(run, 0.9 if run.spec.lr == 0.001 else 0.6)
+        tested = {"test_accuracy": 1.0 if run.spec.lr == 0.1 else 0.3}
+        study.store.write(replace(record, metrics=record.metrics | tested))
+    assert set(chosen_rates(study.frame()).values()) == {0.001}
 
 
 def test_of_equal_rates_the_one_that_is_there_first_is_chosen(

@@ -16,7 +16,7 @@ from scipy import stats
 from ..files import FptError
 from ..sections.comparison import Pair
 from ..tasks import Task
-from .effects import LEVEL, Effect, difference
+from .effects import LEVEL, Effect, difference, heterogeneity
 
 SUMMARY = ["task", "arm", "mean", "low", "high", "sd", "runs", "expected", "diverged", "censored"]
 INTERVALS = "Intervals reflect variation over seeds and backbones; the test set is fixed."
@@ -52,7 +52,8 @@ def summary(results: pd.DataFrame, score: str = "score") -> pd.DataFrame:
 
 def differences(results: pd.DataFrame, pairs: Iterable[Pair]) -> pd.DataFrame:
     """One row per task and pair of arms that both have runs on it: the first minus the second by
-    Welch's test. NaN until every run of both is recorded and has a score."""
+    `fpt.analysis.effects.difference`, with a two-sided p. NaN until every run of both is recorded
+    and has a score."""
     scores = {(task, arm): runs["score"] for (task, arm), runs in results.groupby(["task", "arm"])}
     rows = [
         (task, a, b, *_effect(scores[task, a], scores[task, b]))
@@ -67,7 +68,8 @@ def _effect(a: pd.Series, b: pd.Series) -> tuple[float, float, float, float]:
     if a.isna().any() or b.isna().any():
         return math.nan, math.nan, math.nan, math.nan
     found = difference(a, b)
-    return found.estimate, found.low, found.high, 2 * min(found.p, found.against)
+    two_sided = min(1.0, 2 * min(found.p, found.against))
+    return found.estimate, found.low, found.high, two_sided
 
 
 def pooled(results: pd.DataFrame, pair: Pair) -> Effect | None:
@@ -82,6 +84,17 @@ def pooled(results: pd.DataFrame, pair: Pair) -> Effect | None:
     means = backbone_means(mine, dict.fromkeys(mine["task"]))
     sides = [means[means.index.get_level_values("arm") == arm] for arm in pair]
     return difference(*sides) if all(map(len, sides)) else None
+
+
+def unequal(results: pd.DataFrame, pair: Pair) -> float:
+    """The p-value of the hypothesis that two arms differ by the same amount on every task; NaN with
+    one task."""
+    groups = []
+    for task, runs in results.groupby("task", sort=False):
+        means = backbone_means(runs, [str(task)])
+        first, second = (list(means[means.index.get_level_values("arm") == arm]) for arm in pair)
+        groups.append((first, second))
+    return heterogeneity(groups)
 
 
 def backbone_means(results: pd.DataFrame, tasks: Iterable[str], column: str = "score") -> pd.Series:

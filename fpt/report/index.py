@@ -4,14 +4,14 @@ then a line for each section. How everything was made stands in the appendix."""
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..analysis import claims
 from ..analysis.claims import LAB
 from ..analysis.study import Study, section
 from ..analysis.summary import summary
 from ..files import REPORTS, notebooks, read_json, write_atomic
 from ..sections import NAMES
 from ..sections.arms import label
-from . import findings
+from ..sections.registration import registration
+from . import findings, unregistered
 from .escape import in_markdown
 from .page import html_page, markdown
 from .show import differences_in_words
@@ -36,9 +36,10 @@ def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
     yield f"# Frozen pretrained transformers: profile `{profile}`"
     yield prose["question"]
     if profile == LAB:
-        yield from findings.in_words(claims.findings("primary"))
+        found = findings.every_finding()
+        yield from findings.in_words(found)
         yield from findings.pictures(REPORTS / LAB, findings.FIGURES)
-        yield f"> **What this lab cannot say.** {prose['cannot_say']}"
+        yield f"> **What this lab cannot say.** {prose['limits']} {prose['cannot_say']}"
     else:
         yield from [prose[profile]] if profile in prose else []
         yield "\n".join(differences_in_words(by_name["transfer"]))
@@ -50,7 +51,8 @@ def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
         links.append(f"[{title}](notebooks/{path.stem}.html){lacking}")
     yield f"**Pages.** {' · '.join(links)} · [Settings and costs](appendix.html)"
     if profile == LAB:
-        yield findings.table(claims.findings("primary"))
+        yield findings.table([it for it in found if it.claim.name in registration()["primary"]])
+        yield from unregistered.paragraphs()
 
 
 def opening(path: Path) -> str:

@@ -143,7 +143,7 @@ def _verdicts(study: Study) -> list[str]:
     lines, named = [], study.declared.claims
     for it in (it for kind in KINDS for it in findings(kind) if it.claim.name in named):
         if it.is_judged or it.claim.withdrawn:
-            notes = "".join(f"; {note}" for note in getattr(it, "notes", ()))
+            notes = "".join(f"; {note}" for note in it.notes)
             said = (
                 f"{it.effect_text}, {it.n_text}{notes}" if it.is_judged else in_markdown(it.reason)
             )

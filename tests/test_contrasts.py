@@ -1,0 +1,54 @@
+"""What stands beside the registered claims, against the curves of the committed records."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fpt import config
+from fpt.analysis import contrasts, sensitivity
+from fpt.records import store
+from fpt.sections.registration import registered_seeds
+
+REPORTS = Path(__file__).parents[1] / "reports"
+
+
+@pytest.fixture(autouse=True)
+def committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fpt.records.REPORTS", REPORTS)
+    monkeypatch.setattr("fpt.analysis.study.REPORTS", REPORTS)
+
+
+def steps(arm: str, task: str, threshold: float) -> list[int]:
+    """The first of two consecutive evaluations at a threshold, per registered seed."""
+    profile = config.load("lab")
+    found = []
+    for seed in registered_seeds(12):
+        record = store("lab").read(config.make_spec(profile, arm, task, seed).key)
+        assert record is not None
+        at = [point["valid_accuracy"] >= threshold for point in record.curve]
+        first = next(i for i in range(len(at) - 1) if at[i] and at[i + 1])
+        found.append(int(record.curve[first]["step"]))
+    return found
+
+
+def test_ratios_by_threshold_are_those_of_the_curves() -> None:
+    pair = ("fpt-english", "random")
+    frame = contrasts.by_threshold(pair)
+    assert set(frame["task"]) == set(contrasts.battery())
+    for row in frame.sample(4, random_state=0).itertuples():
+        logs = [np.log(steps(arm, row.task, row.threshold)).mean() for arm in pair]
+        assert row.ratio == pytest.approx(np.exp(logs[0] - logs[1]))
+    registered = frame[frame["registered"]].set_index("task")["ratio"]
+    same = next(it for it in contrasts.contrasts() if it.name == "English / random")
+    for task, effect in same.by_task.items():
+        assert registered[task] == pytest.approx(np.exp(effect.estimate))
+
+
+def test_a_pair_with_an_arm_at_a_better_rate_is_shown_at_both() -> None:
+    names = [it.name for it in contrasts.contrasts()]
+    arms = set(sensitivity.results()["arm"])
+    for name, pair in contrasts.PAIRS.items():
+        if "statistics-english" in pair and "statistics-english" in arms:
+            assert f"{name}, at the better rate" in names
+        assert names.count(name) == 1
