@@ -16,7 +16,7 @@ import torch
 import transformers
 from torch import Tensor
 
-from fpt.backbones import backbone
+from fpt.backbones import Backbone, backbone
 from fpt.backbones.generic import quiet
 from fpt.backbones.layers import is_norm
 from fpt.backbones.skeleton import class_of, hidden_states
@@ -156,12 +156,14 @@ def row_of(kind: str) -> Row:
         except FptError as error:
             return Row(kind, refusal=str(error))
         run = run_of(folder, known.groups)
-        ours, rows, _ = assemble([run], TASK, CPU)
+        ours, rows, _ = assemble([run], TASK, CPU, known)
         apart, padding = compared(ours.eval(), theirs)
         norms = tuple({"layernorm"} & {*known.groups}) or ("input",)
         runs = [run_of(folder, norms, seed) for seed in (0, 1)]
         still = groups_without_gradient(ours, rows)
-        return Row(kind, "", apart, padding, of_pack(runs), known.causal, known.groups, still)
+        return Row(
+            kind, "", apart, padding, of_pack(runs, known), known.causal, known.groups, still
+        )
 
 
 def vectors(model: Model, count: int) -> tuple[Tensor, Tensor]:
@@ -193,18 +195,18 @@ def largest(differences: Iterable[Tensor]) -> float:
     return max(it.abs().max().item() for it in differences)
 
 
-def of_pack(runs: Sequence[RunSpec]) -> float:
+def of_pack(runs: Sequence[RunSpec], architecture: Backbone) -> float:
     """The largest difference of the gradients of packed runs from those of each alone, in standard
     deviations: norms with other values in each run, sequences of different lengths."""
-    together = gradients(runs, range(len(runs)))
-    alone = [gradients([run], [row])[0] for row, run in enumerate(runs)]
+    together = gradients(runs, range(len(runs)), architecture)
+    alone = [gradients([run], [row], architecture)[0] for row, run in enumerate(runs)]
     sd = together.std().item() or 1.0
     return largest(together - torch.stack(alone)) / sd
 
 
-def gradients(runs: Sequence[RunSpec], seeds: Iterable[int]) -> Tensor:
+def gradients(runs: Sequence[RunSpec], seeds: Iterable[int], architecture: Backbone) -> Tensor:
     """The gradients of packed runs, (K, P)."""
-    model, rows, _ = assemble(runs, TASK, CPU)
+    model, rows, _ = assemble(runs, TASK, CPU, architecture)
     draws = [torch.Generator().manual_seed(seed) for seed in seeds]
     for values, draw in zip(rows.values, draws, strict=True):
         values += 0.1 * torch.randn(values.shape, generator=draw)
@@ -213,7 +215,7 @@ def gradients(runs: Sequence[RunSpec], seeds: Iterable[int]) -> Tensor:
     hidden = model.backbone(several, masks)[masks]
     assert rows.grads is not None
     if hidden.requires_grad:  # else there are no norms to train
-        hidden.square().sum().backward()
+        rows.differentiate(hidden.square().sum())
     return rows.grads.clone()
 
 
@@ -222,7 +224,7 @@ def groups_without_gradient(model: Model, rows: PackedParameters) -> tuple[str, 
     model.train()
     batch = TASK.train_batch([0], 0, 4, CPU)
     model.draws.begin([0], 0, (4, TASK.length, model.width), "cpu")
-    TASK.losses(model(batch), batch.targets).mean().backward()
+    rows.differentiate(TASK.losses(model(batch), batch.targets).mean())
     moved = set()
     for part, columns in rows.parts():
         gradient = rows.grads[:, columns]

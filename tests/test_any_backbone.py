@@ -183,7 +183,7 @@ def test_a_folder_is_another_one_with_another_configuration(put: Any) -> None:
     content = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(content | {"layer_norm_epsilon": 0.1}))
     assert backbone(str(folder)).name != before
-    check_said(refusal(lambda: backbone(before)), [repr(before)])  # it is no longer here
+    check_said(refusal(lambda: backbone(before)), [before])  # it is no longer here
 
 
 @pytest.mark.parametrize("kind", ["qwen3", "bert"])
@@ -233,7 +233,6 @@ TRIED = (
 REFUSED = ("fnet", "funnel", "roc_bert", "dpr", "cohere", "bart")
 
 
-@pytest.mark.filterwarnings("ignore:grad and param do not obey")  # the loop's own business
 @pytest.mark.parametrize("kind", TRIED + REFUSED)
 def test_the_page_of_backbones_says_what_becomes_of_each(kind: str) -> None:
     """Other numbers than transformers', an influence of padding, packs that differ from each run
@@ -307,8 +306,9 @@ def store(folder: str, tensors: dict[str, torch.Tensor]) -> None:
 
 
 @pytest.fixture
-def apertus(tmp_path: Path) -> str:
+def apertus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The folder of a model whose layers have buffers, beta and eps, that are stored."""
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
     config = transformers.ApertusConfig(**GROUPED)
     transformers.ApertusModel(config).save_pretrained(tmp_path / "apertus")
     return str(tmp_path / "apertus")

@@ -77,7 +77,7 @@ def test_packed_gradients_are_single_gradients() -> None:
         model.train()
         model.draws.begin([run.seed for run in chosen], 5, shape, "cpu")
         logits = model(replace(batch, inputs=batch.inputs.double()))
-        task.losses(logits, batch.targets).flatten(1).mean(1).sum().backward()
+        rows.differentiate(task.losses(logits, batch.targets).flatten(1).mean(1).sum())
         assert rows.grads is not None
         columns = columns_of(rows).items()
         return [{name: row[place] for name, place in columns} for row in rows.grads]

@@ -61,6 +61,13 @@ class DrawnFrom(TorchDispatchMode):
 
 
 @contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """No other thread builds a model or imports transformers meanwhile."""
+    with BUILDING:
+        yield
+
+
+@contextmanager
 def float32() -> Iterator[None]:
     """New tensors are float32 on the CPU by default."""
     with ExitStack() as modes:

@@ -18,7 +18,7 @@ from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from ..files import FptError
 from ..spec import canonical
-from .isolation import drawn_from
+from .isolation import drawn_from, one_at_a_time
 from .layers import is_norm
 
 TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
@@ -65,6 +65,7 @@ def text_of(config: Mapping[str, Any]) -> str:
         raise unfit(json.dumps({"model_type": config.get("model_type")}), reason) from error
 
 
+@one_at_a_time()
 def network(config: str, layers: int = 0) -> Any:
     """The model of a configuration (JSON), or of its first `layers`, in evaluation mode. FptError
     if it does not fit."""
@@ -95,6 +96,7 @@ def network(config: str, layers: int = 0) -> Any:
     return model
 
 
+@one_at_a_time()
 def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
     """The configuration of transformers that `settings` describe, and the class of its model, the
     one that AutoModel would take; of an encoder-decoder such as T5, its encoder alone. KeyError if

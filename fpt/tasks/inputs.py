@@ -218,6 +218,10 @@ def check_columns(estimator: Any, X: Any, read: Inputs, fitting: bool) -> None:
     InputError for others. A sequence of symbols that is no table may be of any length."""
     from sklearn.utils.validation import validate_data
 
+    table_as_list = read.limits["dim"] == 1 and read.limits["shortest"] == read.limits["length"]
+    if fitting and isinstance(X, list | tuple) and table_as_list:
+        # Rows of a table too, so a table with other columns is refused later. Other lists are not.
+        estimator.n_features_in_ = read.limits["length"]
     if getattr(X, "ndim", 0) != 2:
         return
     if not (fitting or read.kind == "vector" or hasattr(X, "columns")):
