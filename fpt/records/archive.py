@@ -126,8 +126,8 @@ def read_archive(path: Path) -> Archive:
 
 
 def write_archive(path: Path, lines: Mapping[str, bytes]) -> None:
-    """Replace an archive by these lines, in their order; durable before this returns. FptError if it
-    cannot be written."""
+    """Replace an archive by these lines, in their order; durable before this returns. FptError if
+    it cannot be written."""
     content = b"".join(lines.values())
     write_atomic(path, lzma.compress(content, check=lzma.CHECK_CRC64, filters=COMPRESSION))
     folder = os.open(path.parent, os.O_RDONLY)
