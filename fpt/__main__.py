@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .files import PROFILES, FptError, check_names, current_profile, instead
-from .records import store
+from .records import ARCHIVE, store
 
 
 def one_line(message: Warning | str, *place: object, **more: object) -> str:
@@ -79,8 +79,10 @@ def parser() -> argparse.ArgumentParser:
     devices, pipeline = ("auto", "cpu", "cuda"), "only on the profile's train_on"
     budget = "such as 9m; a later call goes on"
 
-    def verb(name: str, text: str, profile: bool = True) -> argparse.ArgumentParser:
-        sub = verbs.add_parser(name, help=text, description=text)
+    def verb(
+        name: str, text: str, short: str | None = None, profile: bool = True
+    ) -> argparse.ArgumentParser:
+        sub = verbs.add_parser(name, help=short or text, description=text)
         if profile:
             names = ", ".join(PROFILES)
             sub.add_argument("--profile", help=f"one of {names}; by default params.yaml's")
@@ -114,6 +116,14 @@ def parser() -> argparse.ArgumentParser:
 
     merge = verb("merge", "Take over records that were made elsewhere.")
     merge.add_argument("folder", metavar="DIR")
+
+    verb(
+        "pack",
+        "Move all records of a profile from their JSON files into one compressed file, "
+        "records.jsonl.xz, which every command reads like the files. Call it between two runs or "
+        "during one, again after more runs, and again if it was stopped: no record is lost.",
+        "Move the records of a profile into one compressed file.",
+    )
 
     status = verb("status", "Count done and missing runs, and estimate the cost of the rest.")
     status.add_argument("--json", action="store_true")
@@ -163,6 +173,9 @@ def dispatch(args: argparse.Namespace) -> int:
             import_module("fpt.report.index").index(args.profile)
         case "status":
             import_module("fpt.analysis.status").show(args.profile, args.json)
+        case "pack":
+            packed, count = store(args.profile).pack()
+            print(f"{packed} files packed; {ARCHIVE} holds {count} records")
         case "merge":
             taken, present = store(args.profile).merge(Path(args.folder))
             print(f"{taken} files taken, {present} were here already")

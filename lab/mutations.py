@@ -83,7 +83,7 @@ MUTATIONS = {
         "pretrain",
     ),
     "a record is read under another key": Mutation(
-        "records.py", "if not key == named == record.key", "if not named == record.key", "records"
+        "records/content.py", "if not key == stated == own", "if not stated == own", "records"
     ),
     "Holm's adjustment is that of Bonferroni": Mutation(
         "analysis/claims.py", '"holm" if', '"bonferroni" if', "claims"

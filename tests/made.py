@@ -1,7 +1,5 @@
 """Studies with made-up records, for the tests of tables, figures and claims."""
 
-import json
-import lzma
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,12 +9,12 @@ import yaml
 from fpt import config
 from fpt.analysis.study import Study
 from fpt.config import Run
-from fpt.records import Record, Status, parse
+from fpt.records import Record, Status, read_archive
 from fpt.sections.arms import CORPORA, KINDS
 from fpt.training.loop import TRAIN_ITEMS
 from fpt.training.train import task_of
 
-ROOT = Path(__file__).parents[1]
+LAB = Path(__file__).parents[1] / "reports" / "lab" / "records"
 SETTINGS = {
     "lr": 0.001, "batch": 4, "steps": 120, "eval_every": 10, "eval_items": 0, "patience": 0,
     "clip": 1.0, "dropout": 0.1, "augment": False,
@@ -27,8 +25,7 @@ TASKS = ("bit-xor", "mnist", "digits")
 
 def exploratory() -> list[Record]:
     """The records of lab that no plan expects any more."""
-    with lzma.open(ROOT / "reports/lab/records/exploratory.jsonl.xz") as lines:
-        return [parse(line, json.loads(line)["key"]) for line in lines]
+    return list(read_archive(LAB / "exploratory.jsonl.xz").records().values())
 
 
 def backbones(transformer: str) -> dict[str, str]:

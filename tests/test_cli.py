@@ -24,7 +24,7 @@ from fpt import records
 from fpt.__main__ import main, seconds
 from fpt.config import expand, load
 from fpt.files import PACKAGE, FptError
-from fpt.records import Store
+from fpt.records import ARCHIVE, Store
 from fpt.sections import declared
 from fpt.tasks import TASKS
 from fpt.training.flops import planned_flops
@@ -192,6 +192,23 @@ def test_merge(fpt: Cli, project: Path) -> None:
         path.unlink()
     assert fpt("merge", str(elsewhere))[:2] == (0, "3 files taken, 1 were here already\n")
     assert len(store_of(project).keys()) == 4
+
+
+def test_pack(fpt: Cli, project: Path) -> None:
+    """What was packed is shown, counted and verified as before, and not trained again."""
+    assert fpt("pack") == (0, f"0 files packed; {ARCHIVE} holds 0 records\n", "")
+    assert not store_of(project).folder.exists()
+    fpt("run", "transfer", "--only", "random")
+    before = fpt("status", "--json"), fpt("show", "transfer")
+    assert fpt("pack") == (0, f"4 files packed; {ARCHIVE} holds 4 records\n", "")
+    assert [path.name for path in store_of(project).folder.iterdir()] == [ARCHIVE]
+    assert (fpt("status", "--json"), fpt("show", "transfer")) == before
+    assert fpt("run", "transfer", "--only", "random")[1].startswith("0 new")
+    assert fpt("verify", "transfer", "--retrain", "--count", "1")[1].endswith(
+        "1 match, 0 differ, 0 could not be checked\n"
+    )
+    assert fpt("run", "transfer")[1].startswith("8 new")
+    assert fpt("pack")[1] == f"8 files packed; {ARCHIVE} holds 12 records\n"
 
 
 def test_status(fpt: Cli, project: Path) -> None:

@@ -19,8 +19,10 @@ import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
 from ruamel.yaml import YAML
+from test_records import made
 
 from fpt.files import PACKAGE, PARAMS, read_yaml
+from fpt.records import ARCHIVE, Store
 from lab.renew import clean, rewrite
 
 HERE = PACKAGE.parent
@@ -146,6 +148,10 @@ class Checkout:
         return sorted((self.root / "reports" / profile / "records").glob("*.json"))
 
 
+def test_what_the_stages_depend_on_is_there(tmp_path: Path) -> None:
+    assert [dep for dep in Checkout(tmp_path).sources() if not (HERE / dep).exists()] == []
+
+
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     """Reproduced once, from nothing."""
@@ -192,6 +198,21 @@ def test_a_deleted_record_is_trained_again(checkout: Checkout) -> None:
 def test_a_merged_record_is_noticed(checkout: Checkout) -> None:
     (checkout.root / "reports/smoke/records/merged.json").write_text("1")
     assert checkout.dvc("repro") == ({"train"}, set())
+
+
+def test_packed_records_are_noticed_and_stay(checkout: Checkout) -> None:
+    """The archive is part of an output that a stage completes and never starts over."""
+    store = Store(checkout.root / "reports/smoke/records")
+    for seed in range(3):
+        store.write(made(seed))
+    assert checkout.dvc("repro") == ({"train"}, set())
+    store.pack()
+    assert "reports/smoke/records" in checkout.dvc_says("status", "train")
+    assert checkout.dvc("repro") == ({"train"}, set())
+    assert store.read_all(store.keys()) == {record.key: record for record in map(made, range(3))}
+    assert "up to date" in checkout.dvc_says("status")
+    (store.folder / f"{ARCHIVE}.corrupt").touch()  # what is set aside is no part of it
+    assert "up to date" in checkout.dvc_says("status")
 
 
 def test_a_learning_rate_reaches_its_section_only(checkout: Checkout) -> None:

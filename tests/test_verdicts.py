@@ -74,28 +74,29 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root / "reports" / "lab"
 
 
-def score(record: dict[str, Any], measure: str) -> float:
+def score(record: Record, measure: str) -> float:
     """A record in the unit of a claim, less being better for the first arm."""
     if measure == "gap":
-        return record["metrics"]["train_accuracy"] - record["metrics"]["test_accuracy"]
+        return record.metrics["train_accuracy"] - record.metrics["test_accuracy"]
     if measure == "accuracy":
-        return -record["metrics"]["test_accuracy"]
-    curve, threshold = record["curve"], record["spec"]["threshold"]
-    pairs = zip(curve["step"], pairwise(curve["valid_accuracy"]), strict=False)
-    found = next((step for step, pair in pairs if min(pair) >= threshold), None)
+        return -record.metrics["test_accuracy"]
+    pairs = pairwise(point["valid_accuracy"] for point in record.curve)
+    points = zip(record.curve, pairs, strict=False)
+    solved = (point["step"] for point, pair in points if min(pair) >= record.spec.threshold)
+    found = next(solved, None)
     if measure == "solved":
         return float(found is None)
-    return math.log(found or record["spec"]["steps"])
+    return math.log(found or record.spec.steps)
 
 
 def p_values(it: Claim, folder: Path) -> tuple[float, float]:
     """p of the claim and of its opposite; 1 if runs are missing."""
     rows = []
     for run in runs_of([it]).runs:
-        path = folder / f"{run.key}.json"
-        if not path.exists():
+        record = Store(folder).read(run.key)
+        if record is None:
             return 1.0, 1.0
-        rows.append((run.arm, run.spec.seed, score(json.loads(path.read_text()), it.measure)))
+        rows.append((run.arm, run.spec.seed, score(record, it.measure)))
     if not rows:
         return 1.0, 1.0
     frame = pd.DataFrame(rows, columns=["arm", "seed", "score"])

@@ -1,4 +1,5 @@
-"""The store of records: one small JSON file per finished run, named by the run's key.
+"""The store of records: one small JSON file per finished run, named by the run's key, or a line
+of the archive into which `fpt pack` puts them.
 
 Records are the truth; tables, figures and prose are derived from them. The store is shared by all
 sections of a profile and by any number of processes. If a section asks for it, the trained
@@ -13,16 +14,26 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..files import (
-    NAME,
     REPORTS,
     FptError,
+    lock,
     set_aside,
     write_atomic,
     write_json,
 )
+from .archive import (
+    ARCHIVE,
+    Archive,
+    differ,
+    read_archive,
+    warn_that_two_differ,
+    write_archive,
+)
 from .content import KEY, Record, Status, digest, parse, parse_metadata, to_content, to_file
+from .foreign import METADATA, content_of, metadata_in, records_in
 
 __all__ = [
+    "ARCHIVE",
     "METADATA",
     "Record",
     "Status",
@@ -30,12 +41,12 @@ __all__ = [
     "digest",
     "parse",
     "parse_metadata",
+    "read_archive",
     "store",
     "to_content",
     "to_file",
 ]
 
-METADATA = "bodies"  # subfolder of the records: pretraining metadata of backbones
 SHOWN = 5  # files that a merge names at most, of those that it could not take
 
 
@@ -47,46 +58,47 @@ def _parsed(path: Path, size: int, changed: int) -> Record:
     return parse(path.read_bytes(), path.stem)
 
 
-def _names(folder: Path) -> Iterator[str]:
-    """The names in a folder, in their order; none if it is no folder. FptError if it cannot be
-    listed."""
-    try:
-        yield from sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ()
-    except OSError as error:
-        raise FptError(f"Cannot read {folder}: {error.strerror}.") from error
-
-
-def _content(path: Path) -> bytes:
-    """The bytes of a file that another machine made; ValueError if it cannot be read."""
-    try:
-        if path.is_file():  # to read a pipe would wait for ever
-            return path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"it cannot be read: {error.strerror}") from error
-    raise ValueError("it is no file")
-
-
 @dataclass(frozen=True)
 class Store:
-    """The records of one profile, `reports/<profile>/records`."""
+    """The records of one profile, `reports/<profile>/records`: a file each, or in the archive.
+
+    Every record is written as a file. One that is in the archive too is read from its file.
+    """
 
     folder: Path
 
     def path(self, key: str) -> Path:
-        """The file of the record `key`, whether it is there or not."""
+        """The file of its own of the record `key`, whether it is there or not."""
         return self.folder / f"{key}.json"
+
+    def archive(self) -> Archive:
+        """The records that were packed; they are parsed when they are asked for."""
+        return read_archive(self.folder / ARCHIVE)
 
     def parameters_path(self, key: str) -> Path:
         """The file of the trained parameters of the run `key`, whether they are kept or not."""
         return self.folder / f"{key}.safetensors"
 
     def keys(self) -> set[str]:
-        """Keys that have a file; the files are not read."""
+        """Keys that have a file or a line of the archive; the records are not parsed."""
         files = (path for path in self.folder.glob("*.json") if KEY.fullmatch(path.stem))
-        return {path.stem for path in files}
+        single = {path.stem for path in files}
+        # The archive comes second: a record that another process packs meanwhile is in either.
+        return single | self.archive().lines.keys()
 
     def read(self, key: str) -> Record | None:
-        """The record of `key`, or None. A damaged one is moved aside with a warning."""
+        """The record of `key`, or None. A damaged file is moved aside with a warning, a damaged
+        line of the archive is left where it is, with a warning too."""
+        single = self._single(key)
+        archived = self._archived(key)
+        if single is None or archived is None:
+            return single or archived
+        if differ(single, archived):
+            warn_that_two_differ(self.path(key))
+        return single
+
+    def _single(self, key: str) -> Record | None:
+        """The record in the file of `key`, or None."""
         path = self.path(key)
         try:
             seen = path.stat()
@@ -94,7 +106,21 @@ class Store:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            set_aside(path, error, "counts as missing")
+            in_archive = key in self.archive().lines
+            then = f"is read from {ARCHIVE}" if in_archive else "counts as missing"
+            set_aside(path, error, then)
+            return None
+
+    def _archived(self, key: str) -> Record | None:
+        """The record of `key` in the archive, or None."""
+        try:
+            return self.archive().read(key)
+        except ValueError as error:
+            warnings.warn(
+                f"The record {key} in {self.folder / ARCHIVE} is damaged ({error}); it counts as "
+                "missing. Take a whole copy of the file, such as Git's.",
+                stacklevel=3,
+            )
             return None
 
     def parameters(self, record: Record) -> bytes | None:
@@ -134,19 +160,70 @@ class Store:
         found = self.read_all(keys, keep)
         return {key: digest(to_content(found[key])) if key in found else None for key in keys}
 
+    def pack(self) -> tuple[int, int]:
+        """Put all records that have files into the archive and remove these files; returns how many
+        files were packed, and how many records the archive has.
+
+        The archive is durable before the first file is removed, so whenever this is stopped, each
+        record is in one of them, and the next call goes on. Nothing is written if the archive has
+        the records already. Of a damaged archive, a copy is kept beside it. FptError if a file and
+        the archive hold different results of one run, or if another process packs.
+        """
+        if not self.keys():
+            return 0, 0
+        with lock(self.folder.parent / ".pack.lock", wait=False) as is_mine:
+            if not is_mine:
+                raise FptError(f"Another process packs {self.folder}; call again when it is done.")
+            archive = self.archive()
+            archived = archive.records()
+            singles = {key: record for key in self.keys() if (record := self._single(key))}
+            self._check_same(singles, archived)
+            records = archived | singles
+            lines = {key: to_file(to_content(records[key])) for key in sorted(records)}
+            path = self.folder / ARCHIVE
+            if archive.damages:  # a later reader may save more of it
+                aside = path.with_name(f"{ARCHIVE}.corrupt")
+                write_atomic(aside, path.read_bytes())
+                reasons = "; ".join(archive.damages)
+                warnings.warn(
+                    f"{ARCHIVE} was damaged ({reasons}); it was copied to {aside.name} and written "
+                    "anew with what could be read.",
+                    stacklevel=2,
+                )
+            if archive.damages or list(archive.lines.items()) != list(lines.items()):
+                write_archive(path, lines)
+            packed = self.archive().records()  # from the disk, every digest compared
+            for key in singles:
+                # A file that has changed meanwhile is packed by the next call.
+                if self._single(key) == packed.get(key):
+                    self.path(key).unlink(missing_ok=True)
+            return len(singles), len(packed)
+
+    def _check_same(self, singles: dict[str, Record], archived: dict[str, Record]) -> None:
+        """FptError if a file and the archive hold different results of one run."""
+        both = sorted(singles.keys() & archived.keys())
+        different = [key for key in both if differ(singles[key], archived[key])]
+        if different:
+            raise FptError(
+                f"In {self.folder}, the files of {', '.join(different[:SHOWN])} ({len(different)} "
+                f"in all) hold other results than {ARCHIVE}. To keep those of the archive, remove "
+                f"the files. To keep the files, move {ARCHIVE} to a folder of its own and call "
+                "fpt merge with that folder. Then pack again."
+            )
+
     def merge(self, folder: Path) -> tuple[int, int]:
         """Take over the records in another folder, with kept parameters and pretraining metadata;
         returns how many files were (taken, already here).
 
-        Reads files alone that are named as a record or as metadata, and changes nothing in
-        `folder`. What is here already stays as it is: two machines may both have run a spec, and
-        the first one has been shown in tables. Only a record that comes with parameters takes the
-        place of one without. What is damaged, or cannot be the result of a run, is left out with
-        one warning. FptError if there is nothing that can be taken.
+        Reads files alone that are named as a record, as the archive or as metadata, and changes
+        nothing in `folder`. What is here already stays as it is: two machines may both have run a
+        spec, and the first one has been shown in tables. Only a record that comes with parameters
+        takes the place of one without. What is damaged, or cannot be the result of a run, is left
+        out with one warning. FptError if there is nothing that can be taken.
         """
         refused: dict[str, object] = {}  # why, by file
         taken = [
-            *self._merge_metadata(folder / METADATA, refused),
+            *self._merge_metadata(folder, refused),
             *self._merge_records(folder, refused),
         ]
         reasons = [f"{name} is damaged ({reason})" for name, reason in refused.items()]
@@ -164,36 +241,22 @@ class Store:
     def _merge_metadata(self, folder: Path, refused: dict[str, object]) -> Iterator[bool]:
         """Take over pretraining metadata; yields for each whole file whether it was missing here,
         and adds those that are not whole to `refused`."""
-        for path in (folder / name for name in _names(folder)):
-            if path.suffix != ".json" or not NAME.fullmatch(path.stem):
-                continue
-            copy = self.folder / METADATA / path.name
-            try:
-                content = parse_metadata(_content(path))
-            except ValueError as error:
-                refused[f"{METADATA}/{path.name}"] = error
-                continue
+        for name, content in metadata_in(folder, refused):
+            copy = self.folder / METADATA / name
             missing = not copy.exists()
             if missing:
                 write_json(copy, content)
             yield missing
 
     def _merge_records(self, folder: Path, refused: dict[str, object]) -> Iterator[bool]:
-        """Take over records with their parameters; yields for each whole file whether it was taken,
-        and adds those that are not whole to `refused`."""
-        for path in (folder / name for name in _names(folder)):
-            if path.suffix != ".json" or not KEY.fullmatch(path.stem):
-                continue
-            try:
-                record = parse(_content(path), path.stem)
-            except ValueError as error:
-                refused[path.name] = error
-                continue
+        """Take over records with their parameters; yields for each whole record whether it was
+        taken, and adds the files that are not whole to `refused`."""
+        for record in records_in(folder, refused):
             here, parameters = self.read(record.key), None
             if record.parameters is not None and (here is None or self.parameters(here) is None):
-                beside = path.with_suffix(".safetensors")
+                beside = folder / f"{record.key}.safetensors"
                 try:
-                    parameters = _content(beside) if beside.exists() else None
+                    parameters = content_of(beside) if beside.exists() else None
                     if parameters is not None and _sha256(parameters) != record.parameters:
                         raise ValueError("its digest is not the one in its record")
                 except ValueError as error:
