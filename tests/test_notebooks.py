@@ -83,7 +83,7 @@ def test_the_verdict_has_no_table_without_records() -> None:
     lab had none."""
     (path,) = [path for path in PATHS if path.stem == "12_verdict"]
     assert "holds no records" in results(path) + outputs_of(cells(path))
-    assert "undecided" not in outputs_of(cells(path))
+    assert "| undecided" not in outputs_of(cells(path))
     assert "0 of 12" not in outputs_of(cells(path))
 
 
