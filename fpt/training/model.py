@@ -93,6 +93,9 @@ class Model(nn.Module):
         x = self.drop(self.input(inputs).flatten(0, 1))
         if self.positions is not None:
             x = (x.view(runs, size, length, -1) + self.positions[:, None, :length]).flatten(0, 1)
+        if torch.is_autocast_enabled("cpu"):
+            # As what the backbone's products add to them; in float32 every sum would be.
+            x = x.bfloat16()
         mask = None if batch.mask is None else batch.mask.expand(runs, -1, -1).flatten(0, 1)
         if batch.last is None:
             first = length - self.task.reads
