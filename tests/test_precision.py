@@ -23,10 +23,10 @@ from fpt.__main__ import main
 from fpt.records import Record, Store
 from fpt.spec import RunSpec, probe_of
 from fpt.training import device as devices
-from fpt.training import sweep
+from fpt.training import sweep, verify
 from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
-from fpt.training.model import assemble
+from fpt.training.model import Model, assemble
 from fpt.training.packing import PackedRMSNorm, packed
 from fpt.training.probe import probe
 from fpt.training.train import Job, train
@@ -188,12 +188,22 @@ def test_a_checkpoint_of_another_arithmetic_is_not_gone_on_from(
     assert measured_of(record) == measured_of(whole)
 
 
-def test_records_are_verified_in_their_own_arithmetic(llama: RunSpec, tmp_path: Path) -> None:
+def test_records_are_verified_in_their_own_arithmetic(
+    llama: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path / "a" / "records")
     (record,) = trained([llama], store, "bf16", keep={llama.key})
+    seen = list[str]()
+
+    def watched(model: Model, *given: Any) -> list[dict[str, float]]:
+        seen.append(model.precision)
+        return evaluate(model, *given)
+
+    monkeypatch.setattr(verify, "evaluate", watched)
     for check in (retested(record, store, CPU), retrained(record, store, CPU)):
         assert check.matches
         assert check.reason == ""
+    assert seen == ["bf16"]
     content = store.parameters(record)
     assert content is not None
     assert {tensor.dtype for tensor in load(content).values()} == {torch.float32}
@@ -223,7 +233,7 @@ def test_records_of_a_gpu_count_beside_those_of_a_cpu(llama: RunSpec, tmp_path: 
 
 
 def test_probes_and_evaluations_are_in_bf16_too(llama: RunSpec) -> None:
-    run = probe_of(llama)
+    run = probe_of(replace(llama, data=spec().data))  # strings of two bits
     exact, rounded = (probe(run, task_of(run), CPU, precision) for precision in ("fp32", "bf16"))
     assert exact.curve[0]["train_loss"] != rounded.curve[0]["train_loss"]
     assert rounded.curve[0]["train_loss"] == pytest.approx(exact.curve[0]["train_loss"], abs=0.05)
