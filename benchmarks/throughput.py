@@ -107,7 +107,8 @@ def task_of(case: Case) -> Task:
     draw, sizes = np.random.default_rng(0), {"train": 1000, "valid": 100, "test": 100}
 
     def build() -> Arrays:
-        shapes = {f"{split}_images": (count, 32, 32, 3) for split, count in sizes.items()}
+        form = (28, 28, 1) if task.name == "mnist" else (32, 32, 3)
+        shapes = {f"{split}_images": (count, *form) for split, count in sizes.items()}
         images = {name: draw.integers(0, 256, shape, np.uint8) for name, shape in shapes.items()}
         labels = {f"{split}_labels": np.zeros(count, np.uint8) for split, count in sizes.items()}
         return images | labels

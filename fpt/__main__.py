@@ -105,6 +105,10 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--budget", type=seconds, default=math.inf, metavar="TIME", help=budget)
     run.add_argument("--shard", metavar="I/N", help="this part of the packs only")
     run.add_argument("--device", default="auto", choices=devices)
+    once = (
+        "of all runs of an experiment; by default the profile's, else fp32 on a CPU, bf16 on CUDA"
+    )
+    run.add_argument("--precision", choices=("auto", "fp32", "bf16"), help=once)
     run.add_argument("--workers", type=at_least_one, help="packs side by side; one per core")
     run.add_argument("--max-runs", type=at_least_one, default=8, help="of one pack")
     ray = "on the Ray cluster at ADDRESS (auto, 10.0.0.1:6379), by default one of this machine"

@@ -87,6 +87,7 @@ def run(args: argparse.Namespace) -> None:
     else:
         made = them.train_anyway(
             device=args.device,
+            precision=args.precision or parts[0].profile.precision,
             budget=end - time.monotonic(),
             part=args.shard,
             workers=args.workers,

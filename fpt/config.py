@@ -20,6 +20,7 @@ from .sections.arms import ROLES, SOURCES, arm
 from .sections.registration import registered_seeds
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task
+from .training.device import AUTO, PRECISIONS
 from .training.flops import as_costly
 from .training.model import check_length
 from .training.semantics import semantics_of
@@ -74,6 +75,7 @@ class Profile:
     tasks: Mapping[str, Mapping[str, Any]]
     arms: Mapping[str, Mapping[str, Any]]
     sections: Mapping[str, tuple[Mapping[str, Any], ...]]  # blocks of tasks by arms
+    precision: str = AUTO  # of all its runs; it may be left out
 
     def __repr__(self) -> str:
         return f"<Profile {self.name}>"
@@ -87,8 +89,11 @@ class Profile:
 def load(name: str, path: Path | None = None) -> Profile:
     """The profile `name` of params.yaml, or of the file `path`, checked whole."""
     check_names("profile", [name], PROFILES)
-    needed = [field.name for field in fields(Profile) if field.name != "name"]
-    block = check_mapping(name, read_params(path).get(name), needed, needed)
+    names = [field.name for field in fields(Profile) if field.name != "name"]
+    needed = [it for it in names if it != "precision"]
+    block = check_mapping(name, read_params(path).get(name), names, needed)
+    precision = block.get("precision", AUTO)
+    check_names(f"{name}.precision", [precision], PRECISIONS)
     backbones = check_mapping(f"{name}.backbones", block["backbones"])
     depths = {role for role in backbones if re.fullmatch("depth-[0-9]+", str(role))}
     check_roles(f"{name}.backbones", backbones, ROLES | depths, _check_backbone)
@@ -116,6 +121,7 @@ def load(name: str, path: Path | None = None) -> Profile:
         tasks=tasks,
         arms={it: check_arm(f"{name}.arms.{it}", given, tasks) for it, given in given_arms.items()},
         sections={},
+        precision=precision,
     )
     where = f"{name}.sections"
     known = [notebook.stem[3:] for notebook in notebooks()] or None  # without any, all names pass

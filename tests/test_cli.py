@@ -140,6 +140,23 @@ def test_run_trains_a_section_once(fpt: Cli, project: Path) -> None:
     assert files_of(project / "reports") == before
 
 
+def test_the_runs_of_an_experiment_share_one_precision(fpt: Cli, project: Path) -> None:
+    chosen = ("--only", "random", "--only", "bit-xor")
+    first = fpt("run", "transfer", *chosen, "--seed", "1", "--precision", "bf16")
+    assert first[1].startswith("1 new")
+    code, _, said = fpt("run", "transfer", *chosen)
+    assert code == 2
+    assert said.count("\n") == 1
+    assert len(store_of(project).keys()) == 1
+    params = project / "params.yaml"
+    params.write_text(
+        re.sub("^smoke:.*$", "smoke:\n  precision: bf16", params.read_text(), flags=re.M)
+    )
+    assert fpt("run", "transfer", *chosen)[1].startswith("1 new")
+    made = {record.environment["precision"] for record in read(store_of(project))}
+    assert made == {"bf16 autocast"}
+
+
 def test_only_and_shard_choose_runs(fpt: Cli, project: Path) -> None:
     chosen = ("--only", "fpt", "--only", "bit-xor")
     assert fpt("run", "transfer", *chosen)[1].startswith("2 new")

@@ -1,14 +1,18 @@
 """What was made quick computes what the slow way computes, and the benchmark runs."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import real_model
 import throughput
 import torch
 import torch.nn.functional as F
 from plain import PlainRun
 from throughput import Case, specs_of
+from transformers import LlamaConfig, LlamaModel
 
 from fpt.backbones.layers import Draws, Dropout, GeluOnCPU
 from fpt.spec import RunSpec
@@ -98,3 +102,22 @@ def test_a_round_has_the_same_steps_of_both_loops(tiny, monkeypatch: pytest.Monk
     losses = throughput.measure(small, 4, 0.01).losses
     assert losses["plain"] == pytest.approx(losses["packed"], abs=1e-4)
     assert len(set(losses["plain"])) == 4
+
+
+def test_the_benchmark_of_real_models_takes_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 9}
+    config = LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
+    LlamaModel(config).save_pretrained(tmp_path / "small")
+    monkeypatch.setattr(real_model, "trainer_seconds", lambda *given: 1.0)
+
+    def one_step(step: Callable[[], object], seconds: float) -> float:
+        step()
+        return 1.0
+
+    monkeypatch.setattr(real_model, "quickest", one_step)
+    costs = real_model.measure(tmp_path / "small", "bit-xor", 0.0)
+    assert costs.tokens == 160
+    assert costs.flops == 4 * 160 * 2 * (2 * 16 * 16 + 2 * 16 * 8 + 3 * 16 * 24)
+    assert {row["over plain"] for row in costs.summary.values()} == {1.0, real_model.PACK}

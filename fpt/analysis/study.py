@@ -132,6 +132,7 @@ class Study:
         """As `train`, whatever the profile says."""
         for run in self.runs:
             check_spec(f"{run.arm} on {run.task}", run.spec)
+        options = {"precision": self.profile.precision, **options}
         options |= {"keep": self.keep, "apart": config.sections_of(self.profile)}
         options |= {"titles": {run.key: f"{run.arm} on {run.task}" for run in self.runs}}
         return sweep.run([run.spec for run in self.runs], self.store, **options)
@@ -150,7 +151,12 @@ class Study:
         spec = replace(specs[title], **settings)
         check_spec(title, spec)
         with TemporaryDirectory() as folder:
-            job = Job(Store(Path(folder)), cache=Path(folder), titles={spec.key: title})
+            job = Job(
+                Store(Path(folder)),
+                precision=self.profile.precision,
+                cache=Path(folder),
+                titles={spec.key: title},
+            )
             (record,) = train([spec], job)
         return record
 

@@ -4,6 +4,7 @@ import ctypes
 import platform
 import re
 import sys
+from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +13,9 @@ from typing import Any
 import torch
 
 from ..files import FptError, check_names
+
+AUTO = "auto"  # fp32 on a CPU, bf16 on CUDA
+PRECISIONS = (AUTO, "fp32", "bf16")
 
 
 def choose(name: str = "auto") -> torch.device:
@@ -22,9 +26,30 @@ def choose(name: str = "auto") -> torch.device:
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
-def autocast(device: torch.device) -> torch.autocast:
-    """fp32 on a CPU; bf16 autocast over fp32 trained parameters on CUDA."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda")
+def in_bf16(kind: str, precision: str = AUTO) -> bool:
+    """Whether a training on a device of this kind (`cpu`, `cuda`) is in bf16 autocast over fp32
+    trained parameters, else in fp32. FptError if there is no such precision."""
+    check_names("precision", [precision], PRECISIONS)
+    return precision == "bf16" or (precision == AUTO and kind == "cuda")
+
+
+def arithmetic(kind: str, precision: str = AUTO) -> str:
+    """What a record calls the precision of a training on a device of this kind."""
+    return "bf16 autocast" if in_bf16(kind, precision) else "fp32"
+
+
+def precision_like(environment: Mapping[str, Any], device: torch.device) -> str:
+    """The precision that computes on `device` what a record of this environment says: its own, if
+    it ran on a device of this kind; else the one that is usual here."""
+    if environment.get("kind") != device.type:
+        return AUTO
+    return "bf16" if environment.get("precision") == arithmetic(device.type, "bf16") else "fp32"
+
+
+def autocast(device: torch.device, precision: str = AUTO) -> torch.autocast:
+    """The context of a forward pass in this precision (`in_bf16`)."""
+    enabled = in_bf16(device.type, precision)
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
 
 @cache
@@ -44,13 +69,16 @@ def keep_memory() -> None:
         mallopt(mmap_threshold, 2**25)  # the largest that it takes
 
 
-def environment(device: torch.device) -> dict[str, Any]:
-    """Hardware, precision and versions, for a record."""
+def environment(device: torch.device, precision: str = AUTO) -> dict[str, Any]:
+    """Hardware, precision and versions, for a record; for bf16 on a CPU, also the processor's
+    instructions for it, since without them it is emulated and rounds otherwise."""
     cuda = device.type == "cuda"
+    instructions = {} if cuda or not in_bf16("cpu", precision) else {"instructions": _for_bf16()}
     return {
         "device": torch.cuda.get_device_name(device) if cuda else _processor(),
         "kind": device.type,
-        "precision": "bf16 autocast" if cuda else "fp32",
+        "precision": arithmetic(device.type, precision),
+        **instructions,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "transformers": version("transformers"),
@@ -58,9 +86,20 @@ def environment(device: torch.device) -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def _cpuinfo() -> str:
     path = Path("/proc/cpuinfo")
-    named = re.search(r"^model name\s*: (.+)$", path.read_text() if path.exists() else "", re.M)
+    return path.read_text() if path.exists() else ""
+
+
+def _for_bf16() -> str:
+    """The processor's instructions for products in bf16, such as "amx_bf16 avx512_bf16"."""
+    flags = re.search(r"^(?:flags|Features)\s*: (.+)$", _cpuinfo(), re.M)
+    names = sorted(name for name in (flags[1].split() if flags else ()) if "bf16" in name)
+    return " ".join(names) or "none"
+
+
+def _processor() -> str:
+    named = re.search(r"^model name\s*: (.+)$", _cpuinfo(), re.M)
     return f"{named[1].strip() if named else platform.machine()} CPU"
 
 

@@ -29,7 +29,7 @@ def evaluate(
     size = max(1, EVAL_TOKENS // (runs * task.length))
     for batch in task.eval_batches(split, size, device, at_most):
         model.draws.first = items
-        with autocast(device):
+        with autocast(device, model.precision):
             logits = model(batch).float()
         targets = batch.targets.expand(runs, -1, -1)
         always = {

@@ -17,12 +17,11 @@ import torch
 from torch import Tensor
 
 from ..backbones import Backbone
-from ..backbones.layers import round_frozen
 from ..spec import RunSpec
 from ..tasks import Task
 from . import checkpoint
 from .checkpoint import Progress
-from .device import autocast
+from .device import AUTO, arithmetic, autocast
 from .evaluation import evaluate
 from .model import assemble
 from .packing import Adam
@@ -54,6 +53,7 @@ class Loop:
         tracker: Tracker | None = None,
         quiet: bool = False,  # without a bar
         architecture: Backbone | None = None,  # of all runs; None: that of their name
+        precision: str = AUTO,  # one of `fpt.training.device.PRECISIONS`
     ) -> None:
         self.quiet = quiet
         self.specs, self.task, self.device, self.path = list(specs), task, device, path
@@ -61,8 +61,8 @@ class Loop:
         first = specs[0]
         self.batch, self.steps, self.every = first.batch, first.steps, first.eval_every
         self.model, self.rows, self.frozen = assemble(specs, task, device, architecture)
-        if device.type == "cuda":
-            round_frozen(self.model.backbone)
+        self.model.compute_in(precision, device.type)
+        self.arithmetic = arithmetic(device.type, precision)
         self.alive = list(range(len(specs)))
         values = self.rows.values
         moments = {"first": torch.zeros_like(values), "second": torch.zeros_like(values)}
@@ -134,7 +134,7 @@ class Loop:
         # neighbours in the pack.
         shape = (self.batch, self.task.length, self.model.width)
         self.model.draws.begin(seeds, self.step, shape, self.device)
-        with autocast(self.device):
+        with autocast(self.device, self.model.precision):
             logits = self.model(batch)
         loss = self.task.losses(logits, batch.targets).flatten(1).mean(1)
         self.rows.differentiate(loss.sum())
@@ -232,6 +232,7 @@ class Loop:
         left = {f"selected.{index}": row for index, row in self.selected.items()}
         history: dict[str, Any] = {
             "keys": [spec.key for spec in self.specs],
+            "arithmetic": self.arithmetic,
             "progress": [vars(progress) for progress in self.progress],
             **{name: getattr(self, name) for name in COUNTS},
         }
@@ -247,6 +248,15 @@ class Loop:
             warnings.warn(
                 f"The checkpoint {self.path} is of other runs than those that are trained here, or "
                 "of another version of this package; their pack starts again.",
+                stacklevel=2,
+            )
+            return
+        # A checkpoint that does not say so was written when each kind of device had but one.
+        before = history.get("arithmetic", arithmetic(self.device.type))
+        if before != self.arithmetic:
+            warnings.warn(
+                f"The checkpoint {self.path} was trained in {before}, and here it is "
+                f"{self.arithmetic}; its pack starts again.",
                 stacklevel=2,
             )
             return

@@ -12,8 +12,9 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
+from ..backbones.generic import GenericBackbone
 from ..backbones.initialisations import INITS, initial_state
-from ..backbones.layers import Draws, Dropout, is_norm
+from ..backbones.layers import Draws, Dropout, is_norm, round_frozen
 from ..backbones.weights import State, digest, files, find
 from ..files import FptError, check_names
 from ..records import Record, Store
@@ -21,6 +22,7 @@ from ..spec import RunSpec
 from ..tasks import Batch, Task, get_task
 from ..tasks.base import Device
 from ..tasks.rng import generator
+from .device import AUTO, in_bf16
 from .packing import PackedEmbedding, PackedLinear, PackedParameters, ParameterSlice, packed
 
 ORDERS = ("given", "shuffled")  # of the tokens
@@ -63,8 +65,18 @@ class Model(nn.Module):
         self.drop = nn.Identity() if task.kind == "token" else Dropout(dropout, self.draws)
         self.backbone = build(spec, self.draws, dropout)
         self.output = self.nets["output"]
+        self.precision = AUTO
         self.positions: Tensor | None
         self.register_parameter("positions", None)
+
+    def compute_in(self, precision: str, kind: str) -> None:
+        """Prepare the model, assembled on a device of this kind, for `autocast` in a precision."""
+        self.precision = precision
+        if in_bf16(kind, precision):
+            round_frozen(self.backbone)
+            # The backward pass of a CPU's fused attention is slower in bf16 than a whole layer.
+            if kind == "cpu" and isinstance(self.backbone, GenericBackbone):
+                self.backbone.model.set_attn_implementation("eager")
 
     def forward(self, batch: Batch) -> Tensor:
         """Logits (K, B, R, classes) of a training batch, or of one evaluation batch for all K."""
@@ -81,6 +93,9 @@ class Model(nn.Module):
         x = self.drop(self.input(inputs).flatten(0, 1))
         if self.positions is not None:
             x = (x.view(runs, size, length, -1) + self.positions[:, None, :length]).flatten(0, 1)
+        if torch.is_autocast_enabled("cpu"):
+            # As what the backbone's products add to them; in float32 every sum would be.
+            x = x.bfloat16()
         mask = None if batch.mask is None else batch.mask.expand(runs, -1, -1).flatten(0, 1)
         if batch.last is None:
             first = length - self.task.reads

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from ..spec import RunSpec
 from ..tasks import Batch, Task
 from .checkpoint import Progress
-from .device import autocast, keep_memory
+from .device import AUTO, autocast, keep_memory
 from .evaluation import EVAL_TOKENS, evaluate
 from .model import Model, assemble
 
@@ -137,13 +137,13 @@ def features_of(model: Model, batches: Iterable[Batch], seed: int) -> tuple[Tens
     model.draws.seeds = (seed,)
     features, targets = list[Tensor](), list[Tensor]()
     for batch in batches:
-        with autocast(model.output.weight.device):
+        with autocast(model.output.weight.device, model.precision):
             features.append(model.features(batch).float().flatten(0, 2))
         targets.append(batch.targets.reshape(-1, model.task.answers))
     return torch.cat(features), torch.cat(targets)
 
 
-def probe(spec: RunSpec, task: Task, device: torch.device) -> Progress:
+def probe(spec: RunSpec, task: Task, device: torch.device, precision: str = AUTO) -> Progress:
     """Fit the output net of `spec` for every penalty and test the one that is best on validation.
 
     `spec` is one of `fpt.spec.probe_of`. The test set goes through the model once, with the chosen
@@ -156,6 +156,7 @@ def probe(spec: RunSpec, task: Task, device: torch.device) -> Progress:
     progress = Progress(status="done")
     began, began_process = time.perf_counter(), time.process_time()
     model, _, _ = assemble([spec], task, device)
+    model.compute_in(precision, device.type)
     size = max(1, EVAL_TOKENS // task.length)
     # Validation first: it reads the data and warms up.
     valid, valid_targets = features_of(model, task.eval_batches("valid", size, device), spec.seed)

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from ..files import FptError
-from ..records import Store
+from ..records import Record, Store
 from ..spec import RunSpec
 from . import device as devices
 from .model import backbone_identity, packable
@@ -93,14 +93,15 @@ def run(
     packs (see `shard`). `workers`: packs side by side; by default one per core, but on a GPU and in
     Jupyter, where their bars would not show, one. `apart`: see `packs`. `cluster`: the address of a
     Ray cluster, or "local"; packs run there, each on `gpus` of a GPU, instead of in processes of
-    this machine. `options` are those of `Job`: `device`, `titles`, `tracker`, and `keep`, without
-    whose parameters a run is missing. A pack that cannot be trained, because its weights are
-    missing for example, does not stop the others; its FptError is raised after them.
+    this machine. `options` are those of `Job`: `device`, `precision`, `titles`, `tracker`, and
+    `keep`, without whose parameters a run is missing. A pack that cannot be trained, because its
+    weights are missing for example, does not stop the others; its FptError is raised after them.
     """
     job = Job(store, deadline=time.monotonic() + budget, **options)
     found = shard(packs(specs, max_runs, apart), part)
     wanted = [spec for pack in found for spec in pack]
     recorded = job.recorded(wanted)
+    _check_one_arithmetic(recorded.values(), job.precision)
     todo = [pack for pack in found if any(spec.key not in recorded for spec in pack)]
     if not todo:
         return 0
@@ -128,6 +129,20 @@ def run(
             stacklevel=2,
         )
     return made
+
+
+def _check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
+    """FptError if a run that is recorded would now be trained in another arithmetic on the kind of
+    device that it was trained on: rounding is no treatment, so runs to compare share it."""
+    for record in recorded:
+        before = record.environment.get("precision")
+        now = devices.arithmetic(record.environment.get("kind", "cpu"), precision)
+        if before not in (None, now):
+            raise FptError(
+                f"Run {record.key} is recorded in {before}, and the precision {precision!r} would "
+                f"train it in {now}: the runs of an experiment share one. Choose the precision of "
+                "its records, or move these away to train all of it again."
+            )
 
 
 def _train_here(

@@ -34,6 +34,7 @@ class Job:
     store: Store
     keep: Container[str] = ()  # keys of runs whose trained parameters are stored with the record
     device: str = "auto"
+    precision: str = devices.AUTO  # one of `fpt.training.device.PRECISIONS`
     deadline: float = math.inf  # of `time.monotonic()`
     titles: Mapping[str, str] = field(default_factory=dict)  # of runs by key: arm and task
     tracker: Tracker | None = None
@@ -79,7 +80,8 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
             torch.cuda.reset_peak_memory_stats(device)
         if missing[0].procedure == "probe":
             (spec,) = missing
-            return [job.store.write(_record(spec, task, device, pack, probe(spec, task, device)))]
+            fitted = probe(spec, task, device, job.precision)
+            return [job.store.write(_record(spec, task, device, job.precision, pack, fitted))]
         path = job.cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
         saved = checkpoint.read(path)
         members = [spec for spec in pack if saved and spec.key in saved[1]["keys"]]
@@ -88,7 +90,8 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         devices.keep_memory()
         titles = [job.titles.get(spec.key, spec.task) for spec in members]
         try:
-            loop = Loop(members, task, device, path, titles, job.tracker)
+            tracker, precision = job.tracker, job.precision
+            loop = Loop(members, task, device, path, titles, tracker, precision=precision)
             if not loop.run(job.deadline):
                 return []
         except RuntimeError as error:
@@ -102,7 +105,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
                 progress.cost["tokens"] = progress.metrics["steps"] * spec.batch * task.length
                 if spec.key in job.keep:
                     parameters = loop.rows.stored(loop.selected[index], spec.trainable)
-                record = _record(spec, task, device, members, progress)
+                record = _record(spec, task, device, precision, members, progress)
                 records.append(job.store.write(record, parameters))
         path.unlink(missing_ok=True)
         return records
@@ -119,7 +122,12 @@ def _too_large(pack: Sequence[RunSpec], error: RuntimeError) -> FptError:
 
 
 def _record(
-    spec: RunSpec, task: Task, device: torch.device, pack: Sequence[RunSpec], progress: Progress
+    spec: RunSpec,
+    task: Task,
+    device: torch.device,
+    precision: str,
+    pack: Sequence[RunSpec],
+    progress: Progress,
 ) -> Record:
     """The record of a run that has ended."""
     seen, note = {"data_digest": task.digest()}, data_note(task)
@@ -137,7 +145,7 @@ def _record(
             "peak_bytes": devices.peak_memory(device),
             **progress.cost,
         },
-        environment=devices.environment(device) | seen,
+        environment=devices.environment(device, precision) | seen,
         pack=[member.key for member in pack],
         notes=[note] if note else [],
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from ..records import Record, Store
-from .device import environment
+from .device import environment, precision_like
 from .evaluation import evaluate
 from .model import check_weights, trained_model
 from .train import Job, train
@@ -56,6 +56,7 @@ class Check:
 def retested(record: Record, store: Store, device: torch.device) -> Check:
     """Test the parameters kept with a record; FptError if that is not possible here."""
     model, spec = trained_model(record, store, device), record.spec
+    model.compute_in(precision_like(record.environment, device), device.type)
     (found,) = evaluate(model, "test", [spec.seed], spec.test_items)
     reason = elsewhere(record, device)
     answers = int(found["items"]) * model.task.reads * model.task.answers
@@ -72,7 +73,9 @@ def retrained(record: Record, store: Store, device: torch.device) -> Check:
     specs = [record.spec] if alone else [mates[key].spec for key in record.pack]
     with tempfile.TemporaryDirectory() as folder:
         fresh = Store(Path(folder) / "verify" / "records")
-        made = train(specs, Job(fresh, device=device.type, cache=Path(folder)))
+        precision = precision_like(record.environment, device)
+        job = Job(fresh, device=device.type, precision=precision, cache=Path(folder))
+        made = train(specs, job)
     found = next(it.metrics["test_accuracy"] for it in made if it.key == record.key)
     reasons = [elsewhere(record, device), "it trained without its pack" if alone else ""]
     reason = "; ".join(filter(None, reasons))
@@ -82,6 +85,7 @@ def retrained(record: Record, store: Store, device: torch.device) -> Check:
 
 def elsewhere(record: Record, device: torch.device) -> str:
     """How the machine of a record differs from this one; empty if it does not."""
-    here, there = environment(device), record.environment
+    there = record.environment
+    here = environment(device, precision_like(there, device))
     names = [name for name in SAME if there.get(name) != here[name]]
     return "; ".join(f"{name} was {there.get(name)}, here {here[name]}" for name in names)

@@ -1,0 +1,286 @@
+"""Training in bf16 on a CPU: chosen once for an experiment, recorded, and close to fp32."""
+
+import copy
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+import yaml
+from refusals import refusal
+from safetensors.torch import load
+from test_any_backbone import GROUPED, run_of
+from test_backbones import random_values
+from tiny import WEIGHTS, measured_of, pretrained, spec, task_of
+
+from fpt import config
+from fpt.__main__ import main
+from fpt.records import Record, Store
+from fpt.spec import RunSpec, probe_of
+from fpt.training import device as devices
+from fpt.training import sweep, verify
+from fpt.training.evaluation import evaluate
+from fpt.training.loop import Loop
+from fpt.training.model import Model, assemble
+from fpt.training.packing import PackedRMSNorm, packed
+from fpt.training.probe import probe
+from fpt.training.train import Job, train
+from fpt.training.verify import retested, retrained
+
+CPU = torch.device("cpu")
+KINDS = ("llama", "qwen3", "gemma")  # the last one multiplies by 1 + gain
+
+
+@pytest.fixture
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Writes a random model of a type; the path of its folder, in which runs find it."""
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
+
+    def write(kind: str) -> str:
+        values = GROUPED | {"num_hidden_layers": 3}
+        model = transformers.AutoModel.from_config(
+            transformers.AutoConfig.for_model(kind, **values)
+        )
+        random_values(model)
+        model.save_pretrained(tmp_path / kind)
+        return str(tmp_path / kind)
+
+    return write
+
+
+@pytest.fixture
+def llama(put: Callable[[str], str]) -> RunSpec:
+    """A run on a tiny Llama."""
+    return run_of(put("llama"), steps=12, eval_every=3)
+
+
+def loss_and_norm(run: RunSpec, precision: str, runs: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+    """Losses and gradient norms of the first step of a pack, by run."""
+    pack = [replace(run, lr=run.lr * (1 + index)) for index in range(runs)]
+    loop = Loop(pack, task_of(run), CPU, quiet=True, precision=precision)
+    loop.train_step()
+    return loop.sums[0], loop.sums[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_step_is_that_of_fp32_but_for_rounding(
+    kind: str, runs: int, put: Callable[[str], str]
+) -> None:
+    """On strings with zeros too, whose tokens are the bias of the input net alone."""
+    run = run_of(put(kind))
+    (exact, exact_norm), (rounded, norm) = (
+        loss_and_norm(run, precision, runs) for precision in ("fp32", "bf16")
+    )
+    assert not torch.equal(exact, rounded)
+    torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.02)
+    torch.testing.assert_close(norm, exact_norm, rtol=0.05, atol=0.05)
+
+
+def test_what_is_usual_on_a_cpu_is_fp32(llama: RunSpec) -> None:
+    (usual, _), (exact, _) = (loss_and_norm(llama, precision) for precision in ("auto", "fp32"))
+    assert torch.equal(usual, exact)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_norms_of_a_pack_are_transformers_but_for_one_rounding(
+    kind: str, put: Callable[[str], str]
+) -> None:
+    run = run_of(put(kind))
+    model, _, _ = assemble([run, replace(run, lr=0.1)], task_of(run), CPU)
+    norms = [part for part in model.backbone.modules() if isinstance(part, PackedRMSNorm)]
+    assert {norm.scales_by_gain for norm in norms} == {kind != "gemma"}
+    norm = norms[0]
+    norm.weight = torch.nn.Parameter(1 + torch.rand(2, 16))  # for each run its own
+    x = torch.randn(4, 5, 16).bfloat16()
+    x[0, 0] = 0.0
+    x, exact = x.requires_grad_(), x.detach().float().requires_grad_()
+    direction = torch.randn(4, 5, 16)
+    with torch.autocast("cpu", torch.bfloat16):
+        y = norm(x)
+    wanted = norm(exact)
+    if norm.scales_by_gain:
+        assert torch.equal(y, wanted.bfloat16())
+    torch.testing.assert_close(y.float(), wanted, rtol=0.02, atol=0.02)
+    found = torch.autograd.grad((y.float() * direction).sum(), (x, norm.weight))
+    expected = torch.autograd.grad((wanted * direction).sum(), (exact, norm.weight))
+    for ours, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(ours.float(), theirs, rtol=0.02, atol=0.02 * float(theirs.std()))
+
+
+def test_a_norm_is_told_by_what_it_computes() -> None:
+    """Neither by its name nor by a gain under which two formulas agree."""
+    from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
+    from transformers.models.llama.modeling_llama import LlamaRMSNorm
+
+    for gain in (0.0, 1.0):
+        norms = LlamaRMSNorm(8), GemmaRMSNorm(8)
+        for norm in norms:
+            torch.nn.init.constant_(norm.weight, gain)
+        of_llama, of_gemma = (packed(norm) for norm in norms)
+        assert isinstance(of_llama, PackedRMSNorm)
+        assert isinstance(of_gemma, PackedRMSNorm)
+        assert of_llama.scales_by_gain
+        assert not of_gemma.scales_by_gain
+
+
+# --------------------------------------------------------------------------------------- records
+
+
+def trained(runs: list[RunSpec], store: Store, precision: str, **options: Any) -> list[Record]:
+    job = Job(store, precision=precision, cache=store.folder.parent / "cache", **options)
+    return train(runs, job)
+
+
+def test_a_record_says_its_arithmetic_and_the_processor(llama: RunSpec, tmp_path: Path) -> None:
+    (exact,) = trained([llama], Store(tmp_path / "a" / "records"), "auto")
+    (rounded,) = trained([llama], Store(tmp_path / "b" / "records"), "bf16")
+    assert exact.environment["precision"] == "fp32"
+    assert "instructions" not in exact.environment
+    assert rounded.environment["precision"] == "bf16 autocast"
+    assert isinstance(rounded.environment["instructions"], str)
+    assert exact.key == rounded.key
+    assert exact.curve != rounded.curve
+    assert rounded.metrics["test_accuracy"] == pytest.approx(
+        exact.metrics["test_accuracy"], abs=0.15
+    )
+
+
+@pytest.mark.parametrize("text", ["flags\t\t: fpu avx512_bf16 amx_bf16 amx_tile", "Features: bf16"])
+def test_instructions_are_those_of_the_processor(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "_cpuinfo", lambda: f"processor : 0\n{text}\n")
+    found = devices.environment(CPU, "bf16")["instructions"]
+    assert found.split() == sorted(word for word in text.split() if word.endswith("bf16"))
+    monkeypatch.setattr(devices, "_cpuinfo", str)
+    assert devices.environment(CPU, "bf16")["instructions"] == "none"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_pack_that_was_stopped_goes_on_to_the_bit(
+    precision: str, llama: RunSpec, tmp_path: Path
+) -> None:
+    runs = [llama, replace(llama, lr=0.02)]
+    whole = trained(runs, Store(tmp_path / "a" / "records"), precision)
+    store, parts = Store(tmp_path / "b" / "records"), list[Record]()
+    assert trained(runs, store, precision, deadline=0.0) == []
+    while not parts:  # each call makes one step
+        parts = trained(runs, store, precision, deadline=0.0)
+    for one, other in zip(whole, parts, strict=True):
+        assert measured_of(one) == measured_of(other)
+
+
+def test_a_checkpoint_of_another_arithmetic_is_not_gone_on_from(
+    llama: RunSpec, tmp_path: Path
+) -> None:
+    (whole,) = trained([llama], Store(tmp_path / "a" / "records"), "bf16")
+    store = Store(tmp_path / "b" / "records")
+    for _ in range(4):
+        assert trained([llama], store, "fp32", deadline=0.0) == []
+    with pytest.warns(UserWarning, match="starts again"):
+        (record,) = trained([llama], store, "bf16")
+    assert measured_of(record) == measured_of(whole)
+
+
+def test_records_are_verified_in_their_own_arithmetic(
+    llama: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(tmp_path / "a" / "records")
+    (record,) = trained([llama], store, "bf16", keep={llama.key})
+    seen = list[str]()
+
+    def watched(model: Model, *given: Any) -> list[dict[str, float]]:
+        seen.append(model.precision)
+        return evaluate(model, *given)
+
+    monkeypatch.setattr(verify, "evaluate", watched)
+    for check in (retested(record, store, CPU), retrained(record, store, CPU)):
+        assert check.matches
+        assert check.reason == ""
+    assert seen == ["bf16"]
+    content = store.parameters(record)
+    assert content is not None
+    assert {tensor.dtype for tensor in load(content).values()} == {torch.float32}
+
+
+def test_runs_of_two_arithmetics_are_not_mixed(llama: RunSpec, tmp_path: Path) -> None:
+    store, other = Store(tmp_path / "a" / "records"), replace(llama, seed=1)
+    options = {"workers": 1, "cache": tmp_path / "cache"}
+    assert sweep.run([llama], store, precision="bf16", **options) == 1
+    for precision in ("auto", "fp32"):
+        mixed = partial(sweep.run, [llama, other], store, precision=precision, **options)
+        refusal(mixed)
+    assert store.keys() == {llama.key}
+    assert sweep.run([llama, other], store, precision="bf16", **options) == 1
+    made = store.read(other.key)
+    assert made is not None
+    assert made.environment["precision"] == "bf16 autocast"
+
+
+def test_records_of_a_gpu_count_beside_those_of_a_cpu(llama: RunSpec, tmp_path: Path) -> None:
+    """Each in the precision that is usual there."""
+    store, other = Store(tmp_path / "a" / "records"), replace(llama, seed=1)
+    (record,) = trained([llama], Store(tmp_path / "b" / "records"), "bf16")
+    store.write(replace(record, environment=record.environment | {"kind": "cuda"}))
+    options = {"workers": 1, "cache": tmp_path / "cache"}
+    assert sweep.run([llama, other], store, precision="auto", **options) == 1
+
+
+def test_probes_and_evaluations_are_in_bf16_too(llama: RunSpec) -> None:
+    run = probe_of(replace(llama, data=spec().data))  # strings of two bits
+    exact, rounded = (probe(run, task_of(run), CPU, precision) for precision in ("fp32", "bf16"))
+    assert exact.curve[0]["train_loss"] != rounded.curve[0]["train_loss"]
+    assert rounded.curve[0]["train_loss"] == pytest.approx(exact.curve[0]["train_loss"], abs=0.05)
+    losses = {}
+    for precision in ("auto", "fp32", "bf16"):
+        model, _, _ = assemble([llama], task_of(llama), CPU)
+        model.compute_in(precision, "cpu")
+        losses[precision] = evaluate(model, "valid", [0])[0]["loss"]
+    assert losses["auto"] == losses["fp32"] != losses["bf16"]
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_backbones_of_our_own_train_in_bf16(runs: int, tiny: None) -> None:
+    for run in (
+        pretrained(weights=WEIGHTS),
+        spec(backbone="lstm-tiny", trainable=("input", "output")),
+    ):
+        (exact, _), (rounded, _) = (
+            loss_and_norm(replace(run, dropout=0.0), precision, runs)
+            for precision in ("fp32", "bf16")
+        )
+        torch.testing.assert_close(rounded, exact, rtol=0.03, atol=0.03)
+
+
+# ------------------------------------------------------------------------------------ the choice
+
+
+def test_a_profile_chooses_for_all_its_runs(tmp_path: Path) -> None:
+    params = yaml.safe_load(Path("params.yaml").read_text())
+    path = tmp_path / "params.yaml"
+    assert config.load("smoke").precision == "auto"
+    for precision in devices.PRECISIONS:
+        chosen = copy.deepcopy(params)
+        chosen["smoke"]["precision"] = precision
+        path.write_text(json.dumps(chosen))
+        assert config.load("smoke", path).precision == precision
+    for wrong in ("bf32", 16, None, ["bf16"]):
+        chosen["smoke"]["precision"] = wrong
+        path.write_text(json.dumps(chosen))
+        refusal(lambda: config.load("smoke", path))
+
+
+def test_an_unknown_precision_is_refused(
+    llama: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusal(lambda: trained([llama], Store(tmp_path / "a" / "records"), "bf32"))
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "transfer", "--precision", "bf32"])
+    assert ended.value.code == 2
+    assert "bf16" in capsys.readouterr().err
