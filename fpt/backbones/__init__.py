@@ -21,7 +21,7 @@ from .base import FAMILIES, LAST_ATTENTION, LAYER, Backbone, Family
 from .isolation import on_meta
 from .layers import Draws, normal_init_
 from .pre_norm import ENCODER_GROUPS, UNFUSED_GROUPS, PreNormTransformer, encoder_init_
-from .published import GENERIC, PUBLISHED, pinned
+from .published import PUBLISHED, entry_of, pinned
 
 FAMILIES |= {
     "gpt2": Family(gpt2.GPT2Backbone, gpt2.GROUPS, True, normal_init_, renamed=gpt2.RENAMED),
@@ -121,7 +121,10 @@ def backbone(name: str) -> Backbone:
 
 def known_backbone(name: str) -> Backbone | None:
     """The backbone that is built in or in the list as `name`; None if there is none."""
-    return BACKBONES.get(BY_REPOSITORY.get(name, name)) or GENERIC.get(pinned(name))
+    if built_in := BACKBONES.get(BY_REPOSITORY.get(name, name)):
+        return built_in
+    entry = entry_of(pinned(name))
+    return entry.backbone if entry else None
 
 
 def build(spec: Backbone, draws: Draws | None = None, dropout: float = 0.0) -> nn.Module:

@@ -20,7 +20,7 @@ from ..files import NAME, FptError, read_json
 from . import generic, vit
 from .base import Backbone
 from .gguf_files import SUFFIX, converted
-from .published import GENERIC
+from .published import entry_of
 from .skeleton import FIRST_LAYERS, depth_of, text_of
 from .weights import file_of, folder_of, identity_of, label_of, local_folder
 
@@ -40,7 +40,8 @@ def split_layers(name: str) -> tuple[str, str | None]:
 def first_layers(whole: Backbone, layers: str) -> Backbone:
     """The backbone of the first `layers` of the layers of `whole`. FptError if it has not so
     many."""
-    shares = whole.family == "generic" and whole.name not in GENERIC  # maybe, as ALBERT's do
+    # Layers may share their weights, as ALBERT's do.
+    shares = whole.family == "generic" and entry_of(whole.name) is None
     depth = depth_of(whole.config) if shares else whole.layers
     if layers not in map(str, range(1, depth + 1)):
         raise FptError(

@@ -13,7 +13,7 @@ from ..files import NAME, SHIPPED, FptError
 from . import backbone, known_backbone
 from .auto import backbone_at, backbone_in, model_at, split_layers
 from .base import Backbone
-from .published import IN_WHEELS, pinned
+from .published import comes_in_wheel, pinned
 from .weights import folder_of, local_folder
 
 BUILT_IN = "builtin:"  # before a name that is not to be taken for a folder's
@@ -32,7 +32,7 @@ def choose(name: object, weights: str | None) -> tuple[Backbone, str]:
     whole, _ = split_layers(architecture.name)  # the first layers have the weights of all
     own = OWN_WEIGHTS.get(whole) or pinned(architecture.hub or whole)
     identity = pinned(weights) if weights else own
-    if identity != whole or identity in IN_WHEELS:
+    if identity != whole or comes_in_wheel(identity):
         architecture = replace(architecture, folder=place_of(identity))
     return architecture, identity
 
@@ -68,22 +68,17 @@ def spelling_of_known(name: str) -> str:
 
 def folders_called(name: str) -> list[str]:
     """The models `name` in the working directory and in `local_folder()`, by what to write for
-    each; one if both are the same folder."""
+    each; one if both are the same folder. The folder in which the weights of a published model are
+    kept is no other model."""
     here = model_at(name) if name else None
     local = model_at(str(local_folder() / name)) if NAME.fullmatch(name) else None
     same = here and local and here[0].samefile(local[0])
     spellings = []
-    if here and not (same and is_published(here[0])):
+    if here and not (same and comes_in_wheel(here[0].name)):
         spellings.append(os.path.join(os.curdir, name))
-    if local and not same and not is_published(local[0]):
+    if local and not same and not comes_in_wheel(local[0].name):
         spellings.append(str(local_folder() / name))
     return spellings
-
-
-def is_published(folder: Path) -> bool:
-    """Whether a folder in `local_folder()` is where the weights of a published model are kept, so
-    that its name means that model."""
-    return folder.name in IN_WHEELS
 
 
 def place_of(weights: str) -> str:

@@ -44,6 +44,7 @@ class Published:
     quantisation: str = "none"
     bits_per_byte: float | None = None  # of English, see lab/bits_per_byte.py; None: not measured
     note: str = ""
+    needs: str = ""  # the disk and memory that were measured
     wheel: Wheel | None = None
 
     @property
@@ -71,10 +72,8 @@ def read_list() -> dict[str, Published]:
 
 
 PUBLISHED: Mapping[str, Published] = read_list()
-IN_WHEELS = {name for name, model in PUBLISHED.items() if model.wheel}
-# The backbones that transformers builds, by identity; and the identity behind another name. The
-# first entry of a repository counts, and a built-in name stays as it is: it is an identity already.
-GENERIC = {model.identity: model.backbone for model in PUBLISHED.values() if model.config}
+# The identity behind another name. The first entry of a repository counts, and the name of a
+# built-in backbone stays as it is.
 IDENTITIES = {
     model.repository: model.identity
     for model in reversed(list(PUBLISHED.values()))
@@ -89,10 +88,17 @@ def pinned(name: str) -> str:
     return IDENTITIES.get(name, name)
 
 
-def entry_of(name: str) -> Published | None:
-    """The entry of a built-in name or an identity; None if the list has none."""
-    by_identity = {model.identity: model for model in PUBLISHED.values() if model.config}
-    return by_identity.get(name) or PUBLISHED.get(name)
+def entry_of(backbone: str) -> Published | None:
+    """The entry of the backbone that runs name `backbone`; None if the list has none."""
+    for model in PUBLISHED.values():
+        if backbone == (model.identity if model.config else model.name):
+            return model
+    return None
+
+
+def comes_in_wheel(weights: str) -> bool:
+    """Whether the identity `weights` is of a model whose weights come in a wheel."""
+    return weights in PUBLISHED and PUBLISHED[weights].wheel is not None
 
 
 def provided(model: Published, parent: Path) -> Path:

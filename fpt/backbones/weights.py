@@ -25,7 +25,7 @@ from ..tasks.sources import fetch, file_digest
 from . import generic
 from .base import FAMILIES, Backbone
 from .layers import STD
-from .published import IN_WHEELS, PUBLISHED, provided
+from .published import PUBLISHED, comes_in_wheel, provided
 
 State = dict[str, Tensor]  # a backbone's parameters by name, and "positions" (rows, width)
 LABEL_LENGTH = 83  # with @ and 16 digits of a digest it is as long as a name may be
@@ -93,7 +93,7 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
     if weights.startswith("hub:"):
         repository, _, revision = weights.removeprefix("hub:").partition("@")
         return fetch(repository, name, revision, remember=remember)
-    if weights in IN_WHEELS and not folder:
+    if comes_in_wheel(weights) and not folder:
         return provided(PUBLISHED[weights], local_folder()) / name
     path = Path(folder or folder_of(weights)) / name
     if path.is_file():
