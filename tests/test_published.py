@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from published_files import HEADS, INNER, LAYERS, WIDTH, WORDS, only_index, writ
 from refusals import check_said, refusal
 from safetensors.torch import load_file, save
 from test_backbones import random_values
+from tiny import spec, task_of
 
 from fpt import FrozenTransformer
 from fpt.__main__ import main
@@ -32,7 +34,10 @@ from fpt.backbones.published import PUBLISHED, Published, comes_in_wheel, pinned
 from fpt.backbones.weights import files, local_folder, read_weights
 from fpt.files import NAME, read_json
 from fpt.pretraining.ensure import ensure_weights
+from fpt.sections.arms import FROZEN
 from fpt.spec import canonical
+from fpt.training.model import assemble
+from fpt.training.settings import check_spec
 from lab import published_page
 
 ROOT = Path(__file__).parents[1]
@@ -180,6 +185,7 @@ def test_a_wrong_number_of_layers_is_one_sentence(layers: str, put: Any, tmp_pat
     put("llama")
     for name in (str(tmp_path / "my-llama"), "my-llama", backbone("my-llama").name, "lstm-nano"):
         refusal(lambda name=name: choose_backbone(f"{name}@{layers}"))
+    refusal(lambda: choose_backbone("@2"))
     said = refusal(lambda: backbone("minilm-l6-v2@7"))
     check_said(said, ["6 layers", "from 1 to 6"])
 
@@ -326,6 +332,25 @@ def test_a_killed_process_leaves_nothing_half(model: Published, tmp_path: Path) 
     assert [path for path in folder.iterdir() if path != whole] == []
 
 
+def test_two_that_need_them_at_once_fetch_them_once(
+    model: Published, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        paths = [*threads.map(files, [model.name] * 2)]
+    assert paths[0] == paths[1]
+    assert capsys.readouterr().err.count("fetching") == 1
+
+
+def test_a_run_reads_them(model: Published) -> None:
+    trained = tuple(sorted({*FROZEN} & {*backbone(model.name).groups}))
+    run = spec(backbone=f"{model.name}@1", init="pretrained", weights=model.name, trainable=trained)
+    check_spec("run", run)
+    module, _, _ = assemble([run], task_of(run), "cpu")
+    stored = load_file(local_folder() / model.name / "model.safetensors")
+    read = dict(module.backbone.named_parameters())["model.layers.0.mlp.up_proj.weight"]
+    assert torch.equal(read, stored["layers.0.mlp.up_proj.weight"].float())
+
+
 def test_damaged_weights_are_fetched_again(model: Published) -> None:
     path = files(model.name)[0]
     content = path.read_bytes()
@@ -338,7 +363,8 @@ def test_another_folder_of_that_name_is_left_alone(model: Published) -> None:
     folder = local_folder() / model.name
     folder.mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"mine")
-    check_said(refusal(lambda: files(model.name)), [str(folder), model.name])
+    for read in (lambda: files(model.name), lambda: FrozenTransformer(model.name).fit(X, Y)):
+        check_said(refusal(read), [str(folder), model.name])
     assert (folder / "model.safetensors").read_bytes() == b"mine"
 
 

@@ -105,7 +105,8 @@ def model_at(path: str) -> tuple[Path, str | None] | None:
     whole, layers = split_layers(path)
     if holds_model(Path(path)):  # the name of a folder may look like NAME@L
         return Path(path), None
-    return (Path(whole), layers) if holds_model(Path(whole)) else None
+    # Nothing before the @ is no name of the working directory.
+    return (Path(whole), layers) if whole and holds_model(Path(whole)) else None
 
 
 def backbone_at(path: str) -> Backbone | None:

@@ -32,7 +32,7 @@ def choose(name: object, weights: str | None) -> tuple[Backbone, str]:
     whole, _ = split_layers(architecture.name)  # the first layers have the weights of all
     own = OWN_WEIGHTS.get(whole) or pinned(architecture.hub or whole)
     identity = pinned(weights) if weights else own
-    if identity != whole or comes_in_wheel(identity):
+    if identity != whole:
         architecture = replace(architecture, folder=place_of(identity))
     return architecture, identity
 
@@ -82,9 +82,9 @@ def folders_called(name: str) -> list[str]:
 
 
 def place_of(weights: str) -> str:
-    """The absolute folder of local weights; empty for those of the hub and of the package, which
-    every process finds by their identity, and for those that are not here."""
-    if weights.startswith("hub:"):
+    """The absolute folder of local weights; empty for those of the hub, of a wheel and of the
+    package, which every process finds by their identity, and for those that are not here."""
+    if weights.startswith("hub:") or comes_in_wheel(weights):
         return ""
     folder = folder_of(weights)
     return str(folder.resolve()) if folder.is_dir() and folder.parent != SHIPPED else ""
