@@ -3,11 +3,13 @@
 `python -m lab.published_page` writes the two lists of models in docs/published.md.
 """
 
+from pathlib import Path
+
 from fpt.backbones import build
 from fpt.backbones.published import PUBLISHED, Published
-from fpt.files import ROOT, write_atomic
+from fpt.files import write_atomic
 
-PAGE = ROOT / "docs" / "published.md"
+PAGE = Path(__file__).parents[1] / "docs" / "published.md"
 COLUMNS = "name, model, weights from, licence, quantisation, bits per byte, frozen part"
 
 
