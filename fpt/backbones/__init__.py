@@ -114,8 +114,9 @@ def backbone(name: str) -> Backbone:
         return found
     names = [*BACKBONES, *PUBLISHED]
     raise FptError(
-        f"There is no backbone, GGUF file or folder {name!r} with a config.json; a repository is "
-        f"named as hub:OWNER/REPO@COMMIT{instead(whole, list(dict.fromkeys(names)))}."
+        f"There is no backbone or folder {name!r} with a config.json, and no such GGUF file; a "
+        "repository is named as hub:OWNER/REPO@COMMIT"
+        f"{instead(whole, list(dict.fromkeys(names)))}."
     )
 
 
