@@ -85,8 +85,8 @@ def stored(name: str) -> Backbone | None:
         return None
     if name.startswith("folder:") and identity_of(folder) != name:
         raise FptError(
-            f"The folder {folder} holds another model than {name!r}: put that one back, or name the "
-            "folder, which then is another backbone."
+            f"The folder {folder} holds another model than {name!r}: put that one back, or name "
+            "the folder, which then is another backbone."
         )
     return described(identity_of(folder), read_json(folder / "config.json"))
 
