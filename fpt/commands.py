@@ -13,7 +13,9 @@ from .analysis.claims import LAB
 from .analysis.headlines import write_headlines
 from .analysis.status import left
 from .analysis.study import Study, section
+from .backbones.auto import split_layers
 from .backbones.choice import choose_backbone
+from .backbones.published import entry_of
 from .backbones.weights import local_folder
 from .config import Run
 from .files import PREPARED, FptError, check_names
@@ -129,10 +131,14 @@ def tasks(args: argparse.Namespace) -> None:
 
 
 def params(args: argparse.Namespace) -> None:
-    counts = parameter_counts(choose_backbone(args.backbone), parse_task(args.task))
+    architecture = choose_backbone(args.backbone)
+    counts = parameter_counts(architecture, parse_task(args.task))
     for name, count in counts.items():
         print(f"{name:12} {count:>13,}")
     print(f"{'fpt trains':12} {sum(counts.get(group, 0) for group in FROZEN):>13,}")
+    entry = entry_of(split_layers(architecture.name)[0])
+    if entry and entry.note:
+        print(f"{entry.name}: {entry.note}")
 
 
 def verify(args: argparse.Namespace) -> int:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from .backbones import BACKBONES, backbone
-from .backbones.auto import pinned
 from .backbones.initialisations import INITS
+from .backbones.published import pinned
 from .files import PROFILES, FptError, check_names, notebooks, read_params
 from .pretraining.ensure import check_name
 from .sections.arms import ROLES, SOURCES, arm

@@ -48,8 +48,9 @@ class FrozenEstimator(BaseEstimator):
 
     Parameters
     ----------
-    backbone : a name such as `nano` or `gpt2`, a repository of the Hugging Face hub, or a folder
-        that `save_pretrained` wrote; if a name means two of them, `./NAME` or `builtin:NAME`
+    backbone : a name such as `nano`, `gpt2` or `smollm2-135m-instruct-q4_1`, a repository of the
+        Hugging Face hub, a folder that `save_pretrained` wrote, or a GGUF file; `NAME@L` is the
+        first L layers of any; if a name means two of them, `./NAME` or `builtin:NAME`
     weights : the identity of others than its own, `hub:OWNER/REPO@REVISION` or a local name
     init : `pretrained`, `random`, `statistics-tensor` or another of `fpt.backbones`
     trainable : the groups of parameters that are trained; all others stay frozen. A backbone with

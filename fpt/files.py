@@ -10,10 +10,11 @@ import json
 import os
 import platform
 import re
+import shutil
 import sys
 import threading
 import warnings
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cache
@@ -268,3 +269,28 @@ def lock(path: Path, *, wait: bool) -> Iterator[bool]:
         with suppress(OSError):
             path.unlink()
         held.release()
+
+
+@contextmanager
+def write_folder(target: Path, whole: Callable[[Path], bool]) -> Iterator[Path | None]:
+    """A new folder beside `target` to write into, which takes that name when the block has ended;
+    None if `target` is `whole` already. So it is never seen half written, however a process ends,
+    and one process at a time writes it. FptError if that fails."""
+    if whole(target):
+        yield None
+        return
+    partial = target.with_name(f".{target.name}.partial")
+    try:
+        with lock(target.with_name(f".{target.name}.lock"), wait=True):
+            if whole(target):  # another process has written it meanwhile
+                yield None
+                return
+            shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed
+            partial.mkdir()
+            try:
+                yield partial
+                partial.rename(target)
+            finally:
+                shutil.rmtree(partial, ignore_errors=True)
+    except OSError as error:
+        raise FptError(f"Cannot write {target}: {error.strerror or error}.") from error

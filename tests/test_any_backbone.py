@@ -22,7 +22,6 @@ from tiny import spec, task_of
 
 from fpt import FrozenTransformer
 from fpt.backbones import backbone, build, group_of, vit
-from fpt.backbones.auto import pinned, pins
 from fpt.backbones.generic import facts
 from fpt.backbones.initialisations import initial_state
 from fpt.backbones.skeleton import parameters_on_meta
@@ -212,17 +211,6 @@ def test_the_documented_types_are_those_tested() -> None:
     page = (DOCS / "own-backbone.md").read_text(encoding="utf-8")
     types = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`.+?) \|", page, re.MULTILINE)))
     assert sorted(types) == sorted(CAUSAL | BOTH_WAYS | VIT)
-
-
-@pytest.mark.parametrize("identity", pins())
-def test_pinned_repositories_are_known_without_a_download(identity: str) -> None:
-    name = identity.removeprefix("hub:").partition("@")[0]
-    assert pinned(name) == identity
-    if pin := pins()[identity]:
-        assert backbone(name) == backbone(identity)
-        assert pin["facts"] == facts(canonical(pin["config"]))
-    else:
-        assert backbone(name).hub == name
 
 
 # --------------------------------------------------------------------- tried before it is trained

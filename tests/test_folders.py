@@ -16,8 +16,8 @@ from transformers import LlamaConfig, LlamaModel
 
 from fpt import FptError, FrozenTransformer
 from fpt.backbones import backbone
-from fpt.backbones.auto import pins
 from fpt.backbones.choice import choose, choose_backbone
+from fpt.backbones.published import PUBLISHED
 
 X = np.random.default_rng(0).normal(size=(24, 5, 2))
 Y = np.arange(24) % 2
@@ -123,8 +123,9 @@ def test_local_weights_of_a_built_in_backbone_are_found_from_everywhere(
         assert np.array_equal(estimator.predict_proba(X), expected)
 
 
-PINNED = next(name for name, pin in pins().items() if pin)
-REPOSITORY = PINNED.removeprefix("hub:").partition("@")[0]
+PINNED = PUBLISHED["pythia-160m"].identity
+REPOSITORY = PUBLISHED["pythia-160m"].repository
+WHEEL = "smollm2-135m-instruct-q4_1"
 
 
 @pytest.mark.parametrize(
@@ -134,6 +135,9 @@ REPOSITORY = PINNED.removeprefix("hub:").partition("@")[0]
         ("nano@2", "builtin:nano@2"),
         ("openai-community/gpt2", "builtin:openai-community/gpt2"),
         (REPOSITORY, PINNED),
+        ("pythia-160m", PINNED),
+        ("pythia-160m@3", f"{PINNED}@3"),
+        (WHEEL, f"builtin:{WHEEL}"),
     ],
 )
 @pytest.mark.parametrize("whole", [True, False])

@@ -177,3 +177,17 @@ def test_those_that_read_weights_or_depend_on_the_seed_say_so() -> None:
             check_said(refusal(lambda init=init: state(init, weights=None)), ["needs `weights`"])
         else:
             state(init, weights=None)
+
+
+def test_spectrum_keeps_singular_values_and_nothing_of_their_vectors(known: State) -> None:
+    kept, other = derived("spectrum", known), derived("spectrum", known, seed=1)
+    for name, before in known.items():
+        if part_of(WIDE, name) != "body" or before.dim() != 2:
+            assert torch.equal(kept[name], before)
+            continue
+        values = torch.linalg.svdvals(before)
+        torch.testing.assert_close(torch.linalg.svdvals(kept[name]), values, rtol=1e-4, atol=1e-4)
+        # Two random matrices of these sizes have a cosine of about 0.01.
+        for unlike in (before, other[name]):
+            cosine = torch.cosine_similarity(kept[name].flatten(), unlike.flatten(), 0)
+            assert cosine.abs() < 0.1

@@ -21,6 +21,7 @@ from .base import FAMILIES, LAST_ATTENTION, LAYER, Backbone, Family
 from .isolation import on_meta
 from .layers import Draws, normal_init_
 from .pre_norm import ENCODER_GROUPS, UNFUSED_GROUPS, PreNormTransformer, encoder_init_
+from .published import PUBLISHED, entry_of, pinned
 
 FAMILIES |= {
     "gpt2": Family(gpt2.GPT2Backbone, gpt2.GROUPS, True, normal_init_, renamed=gpt2.RENAMED),
@@ -48,8 +49,6 @@ SIZES = {
     "mini": (8, 512, 8),
     "small": (12, 768, 12),
 }
-BASE = (12, 768, 12)  # the published size of GPT-2, BERT, T5, Longformer and ViT
-
 
 LSTM_LAYERS = 3  # the paper's, of GPT-2's width; the local ones follow the local widths
 
@@ -93,53 +92,40 @@ def _of_size(size: str, layers: int, width: int, heads: int) -> Iterator[Backbon
     yield replace(unfused, name=f"attention-{size}", layers=1, feedforward=False)
 
 
-def _gpt2(name: str, layers: int, width: int, heads: int) -> Backbone:
-    return Backbone(name, "gpt2", layers, width, heads, 1024, 50257, f"openai-community/{name}")
-
-
-PUBLISHED = (
-    _gpt2("gpt2", *BASE),
-    _gpt2("gpt2-medium", 24, 1024, 16),
-    _gpt2("gpt2-large", 36, 1280, 20),
-    _gpt2("gpt2-xl", 48, 1600, 25),
-    replace(_gpt2("gpt2", *BASE), name="bidirectional", bidirectional=True),
-    Backbone("bert-base", "bert", *BASE, 512, 30522, "google-bert/bert-base-uncased"),
-    Backbone("t5-base", "t5-encoder", *BASE, 0, 32128, "google-t5/t5-base"),
-    Backbone(
-        "longformer-base", "longformer", *BASE, 4096, 50265, "allenai/longformer-base-4096", 512
-    ),
-    Backbone("vit-base", "vit", *BASE, 1024, 0, "google/vit-base-patch16-224-in21k"),
-)
 TABLE_7 = (  # trained from nothing
     Backbone("vanilla", "vanilla", 3, 64, 4, 1024),
     Backbone("linformer", "linformer", 3, 64, 4, 1024, rank=16),
 )
 LOCAL = [made for size, shape in SIZES.items() for made in _of_size(size, *shape)]
-BACKBONES: Mapping[str, Backbone] = {made.name: made for made in (*LOCAL, *PUBLISHED, *TABLE_7)}
-BY_REPOSITORY = {made.hub: made.name for made in reversed(PUBLISHED) if made.hub}
+BUILT_IN = [model.backbone for model in PUBLISHED.values() if not model.config]
+BACKBONES: Mapping[str, Backbone] = {made.name: made for made in (*LOCAL, *BUILT_IN, *TABLE_7)}
+BY_REPOSITORY = {made.hub: made.name for made in reversed(BUILT_IN) if made.hub}
 
 
 def backbone(name: str) -> Backbone:
-    """The backbone `name`; `NAME@L` is the first L layers of NAME, with its weights. The name may
-    also be a repository of the hub or a folder (`fpt.backbones.auto`). It means the same in every
-    working directory, unless it is a relative path."""
-    whole, at, layers = BY_REPOSITORY.get(name, name).partition("@")
-    if whole not in BACKBONES:
-        if found := auto.resolve(name):
-            return found
-        raise FptError(
-            f"There is no backbone or folder {name!r} with a config.json; a repository is named as "
-            f"hub:OWNER/REPO@COMMIT{instead(whole, list(BACKBONES))}."
-        )
-    found = BACKBONES[whole]
-    if not at:
+    """The backbone `name`: built in, of the list of published models, a repository of the hub, a
+    folder or a GGUF file (`fpt.backbones.auto`). `NAME@L` is the first L layers of any of them,
+    with its weights. A name means the same in every working directory, unless it is a relative
+    path. FptError if there is none."""
+    whole, layers = auto.split_layers(name)
+    if known := known_backbone(whole):
+        return known if layers is None else auto.first_layers(known, layers)
+    if found := auto.resolve(name):
         return found
-    if layers not in map(str, range(1, found.layers + 1)):
-        raise FptError(
-            f"There is no backbone {name!r}: {whole} has {found.layers} layers, so write "
-            f"{whole}@L with L from 1 to {found.layers}."
-        )
-    return replace(found, name=name, layers=int(layers))
+    names = [*BACKBONES, *PUBLISHED]
+    raise FptError(
+        f"There is no backbone or folder {name!r} with a config.json, and no such GGUF file; a "
+        "repository is named as hub:OWNER/REPO@COMMIT"
+        f"{instead(whole, list(dict.fromkeys(names)))}."
+    )
+
+
+def known_backbone(name: str) -> Backbone | None:
+    """The backbone that is built in or in the list as `name`; None if there is none."""
+    if built_in := BACKBONES.get(BY_REPOSITORY.get(name, name)):
+        return built_in
+    entry = entry_of(pinned(name))
+    return entry.backbone if entry else None
 
 
 def build(spec: Backbone, draws: Draws | None = None, dropout: float = 0.0) -> nn.Module:

@@ -155,6 +155,29 @@ def permuted_rows(spec: Backbone, module: nn.Module, read: State, seed: int) -> 
     return permuted
 
 
+def spectrum(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+    """Every matrix keeps its singular values and gets random singular vectors on both sides.
+
+    Not in the paper. What is left of a matrix is how much it stretches, not in which directions.
+    Biases, norms and position tables stay pretrained.
+    """
+    rotated = dict(read)
+    for name, _, _ in matrices(module):
+        rows, columns = read[name].shape
+        values = torch.linalg.svdvals(read[name])
+        draw = generator("cpu", seed, "spectrum", name)
+        left, right = (orthonormal(size, len(values), draw) for size in (rows, columns))
+        rotated[name] = (left * values) @ right.T
+    return rotated
+
+
+def orthonormal(rows: int, columns: int, draw: torch.Generator) -> torch.Tensor:
+    """(rows, columns) with orthonormal columns, uniformly distributed (Haar)."""
+    q, r = torch.linalg.qr(torch.randn(rows, columns, generator=draw))
+    # QR fixes no signs; those of R's diagonal make the draw uniform (Mezzadri 2007).
+    return q * r.diagonal().sign()
+
+
 INITS: Mapping[str, Initialisation] = {
     "pretrained": Initialisation(lambda spec, module, read, seed: read, depends_on_seed=False),
     "random": Initialisation(random, reads_weights=False),
@@ -165,6 +188,7 @@ INITS: Mapping[str, Initialisation] = {
     "statistics-global": Initialisation(partial(resampled, level="global")),
     "shuffled": Initialisation(shuffled),
     "permuted-rows": Initialisation(permuted_rows),
+    "spectrum": Initialisation(spectrum),
     "random-body": Initialisation(kept("layernorm", "positions")),
     # Norms are initialised to 1 and 0 in every random backbone.
     "random-layernorm": Initialisation(kept("body", "positions"), depends_on_seed=False),

@@ -21,6 +21,7 @@ from ..spec import canonical
 from .isolation import drawn_from, one_at_a_time
 from .layers import is_norm
 
+FIRST_LAYERS = "first_layers"  # a setting of ours: how many layers of the model there are
 TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
 
 
@@ -103,7 +104,11 @@ def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
     there is none."""
     from transformers import CONFIG_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
 
-    config = CONFIG_MAPPING[settings["model_type"]].from_dict({**settings, "use_cache": False})
+    # transformers reads the whole configuration, whose settings fit together, and is then cut.
+    whole = {name: value for name, value in settings.items() if name != FIRST_LAYERS}
+    config = CONFIG_MAPPING[whole["model_type"]].from_dict({**whole, "use_cache": False})
+    if FIRST_LAYERS in settings:
+        shorten(config, settings[FIRST_LAYERS])
     encoder = type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
     known: Any = MODEL_FOR_TEXT_ENCODING_MAPPING if encoder else MODEL_MAPPING
     classes = known[type(config)]
@@ -111,6 +116,12 @@ def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
         return config, classes
     named = [each for each in classes if each.__name__ in (config.architectures or ())]
     return config, (named or classes)[0]
+
+
+def depth_of(config: str) -> int:
+    """The number of layers that a token passes in the model of a configuration (JSON). ALBERT's
+    share their weights, so that it has fewer of those."""
+    return class_of(json.loads(config))[0].num_hidden_layers
 
 
 def per_layer(config: Any) -> dict[str, Sequence[Any]]:
@@ -123,7 +134,10 @@ def per_layer(config: Any) -> dict[str, Sequence[Any]]:
 
 
 def shorten(config: Any, layers: int) -> None:
-    """Make it the configuration of the first `layers`."""
+    """Make it the configuration of the first `layers`. ValueError if which weights a layer has
+    depends on how many there are."""
+    if getattr(config, "num_hidden_groups", 1) > 1:
+        raise ValueError("its groups of layers that share weights cannot be cut")
     for name, values in per_layer(config).items():
         setattr(config, name, values[:layers])
     config.num_hidden_layers = layers

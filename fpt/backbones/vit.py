@@ -59,6 +59,7 @@ class ViTBackbone(nn.Module):
         )
         if spec.config:
             config = ViTConfig.from_dict(json.loads(spec.config))
+            config.num_hidden_layers = spec.layers  # maybe its first ones alone
         config.attention_probs_dropout_prob = 0.0  # in every backbone: a named deviation
         vit: Any = ViTModel(config, add_pooling_layer=False)
         self.layers, self.layernorm = vit.layers, vit.layernorm

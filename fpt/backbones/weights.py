@@ -3,8 +3,9 @@
 An identity is a local name such as nano-english-0, `hub:OWNER/REPO@REVISION`, or
 `folder:NAME@DIGEST` of a folder (`fpt.backbones.auto`). An identity says which weights, never where
 they are: they are looked up in the package and in `local_folder()`, and a caller that knows of
-another `folder` hands it over. Weights are one file, or several that an index lists. No other
-format than safetensors is ever opened.
+another `folder` hands it over. Those of the hub, and those that a wheel holds, are fetched if they
+are not here (`fpt.backbones.published`). Weights are one file, or several that an index lists. No
+other format than safetensors is ever opened here.
 """
 
 import hashlib
@@ -24,6 +25,7 @@ from ..tasks.sources import fetch, file_digest
 from . import generic
 from .base import FAMILIES, Backbone
 from .layers import STD
+from .published import PUBLISHED, comes_in_wheel, provided
 
 State = dict[str, Tensor]  # a backbone's parameters by name, and "positions" (rows, width)
 LABEL_LENGTH = 83  # with @ and 16 digits of a digest it is as long as a name may be
@@ -91,6 +93,8 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
     if weights.startswith("hub:"):
         repository, _, revision = weights.removeprefix("hub:").partition("@")
         return fetch(repository, name, revision, remember=remember)
+    if comes_in_wheel(weights) and not folder:
+        return provided(PUBLISHED[weights], local_folder()) / name
     path = Path(folder or folder_of(weights)) / name
     if path.is_file():
         return path

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..backbones import BACKBONES, backbone
+from ..backbones.published import comes_in_wheel
 from ..backbones.weights import check_identity, digest, files, local_folder
 from ..files import DATA, SHIPPED, FptError, write_json
 from . import on_corpus, on_task
@@ -93,8 +94,8 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
             if not train_here:
                 digests[identity] = None
                 state = f"not here, and nothing is trained here. {error}"
-            elif identity.startswith("hub:"):
-                raise
+            elif identity.startswith("hub:") or comes_in_wheel(identity):
+                raise  # they are fetched, not trained
             else:
                 pretrain(plan_of(identity), local_folder() / identity)
                 digests[identity] = digest(files(identity))

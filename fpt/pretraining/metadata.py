@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from ..backbones.weights import file_digest, find, local_folder
+from ..backbones.weights import file_digest, folder_of, local_folder
 from ..files import NAME, FptError, read_json, write_atomic, write_json
 from ..records import digest, parse_metadata
 
@@ -76,10 +76,10 @@ def copy_of(records: Path, weights: str) -> Path:
 
 def beside(weights: str) -> Path | None:
     """The metadata beside local weights; None if they are not here."""
-    try:
-        found = find(weights).with_name("pretraining.json")
-    except FptError:
+    folder = folder_of(weights)  # `find` would fetch those of a wheel, which a page does not need
+    if not (folder / "model.safetensors").is_file():
         return None
+    found = folder / "pretraining.json"
     return found if found.is_file() else None
 
 

