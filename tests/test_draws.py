@@ -29,6 +29,7 @@ FIRST = {  # the first entry of each tensor, drawn with seed 1 for the backbone 
     "statistics-global": (-0.640625, -0.172852, 0.417969),
     "shuffled": (0.380859, -0.287109, -0.058838),
     "permuted-rows": (0.326172, *PRETRAINED[1:]),
+    "spectrum": (-0.181641, *PRETRAINED[1:]),
     "random-body": (RANDOM[0], *PRETRAINED[1:]),
     "random-layernorm": (PRETRAINED[0], RANDOM[1], PRETRAINED[2]),
     "random-positions": (*PRETRAINED[:2], RANDOM[2]),
