@@ -6,7 +6,7 @@ FptError that names the place in params.yaml and what is allowed there.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,8 @@ from .training.settings import (
 )
 
 OPTIONAL: dict[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out
-OF_BLOCK = ("tasks", "arms", "seeds", "keep", "lrs", "search")  # of a section, beside SETTINGS
+# Of a section, beside SETTINGS.
+OF_BLOCK = ("tasks", "arms", "seeds", "draws", "keep", "lrs", "search")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,9 @@ class Profile:
     """One block of params.yaml, checked."""
 
     name: str
-    train_on: tuple[str, ...]  # devices on which the pipeline may train: cpu, cuda
+    # Devices on which the pipeline may train: cpu, cuda. With none of them, runs are trained by
+    # `fpt run --device` alone, as those of an experiment whose arithmetic is registered.
+    train_on: tuple[str, ...]
     backbones: Mapping[str, str]  # the backbone that plays each role that the arms name
     weights: Mapping[str, str]  # the identity of the weights from each source that the arms name
     seeds: tuple[int, ...]
@@ -113,7 +116,7 @@ def load(name: str, path: Path | None = None) -> Profile:
             arm(str(it))
     profile = Profile(
         name=name,
-        train_on=tuple(check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda"))),
+        train_on=_devices(f"{name}.train_on", block["train_on"]),
         backbones=backbones,
         weights=block["weights"],
         seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"])),
@@ -135,6 +138,10 @@ def load(name: str, path: Path | None = None) -> Profile:
         with placed(f"{where}.{section}"):
             _check_cells(profile, section)
     return profile
+
+
+def _devices(where: str, given: Any) -> tuple[str, ...]:
+    return () if given == [] else tuple(check_list(where, given, ("cpu", "cuda")))
 
 
 def _check_cells(profile: Profile, section: str) -> None:
@@ -176,6 +183,8 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
         if INITS[it.init].reads_weights:
             check_names(f"{where}.arms: weights of {it.name}", [it.weights], profile.weights)
     block["seeds"] = check_seeds(f"{where}.seeds", block.get("seeds", list(profile.seeds)))
+    if "draws" in block:
+        block["draws"] = check_seeds(f"{where}.draws", block["draws"])
     keep = check_value(f"{where}.keep", block.get("keep", False), FLAG)
     probes = [it.name for it in arms if it.procedure == "probe"]
     if probes and ("lrs" in block or keep):
@@ -257,9 +266,17 @@ def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:
     return {key: tuple(name for name in keys if key in keys[name]) for key in every}
 
 
+def draws_of(profile: Profile, name: str, block: Mapping[str, Any]) -> Sequence[int]:
+    """The seeds of the backbones of an arm that a block crosses with its seeds; none if the block
+    names none or if nothing of the arm's backbone is drawn."""
+    is_drawn = INITS[arm(name).init].depends_on_seed
+    has_layers = backbone(profile.backbones[arm(name).backbone]).layers > 0
+    return block.get("draws", ()) if is_drawn and has_layers else ()
+
+
 def expand(profile: Profile, section: str, changed: Mapping[str, Any] | None = None) -> list[Run]:
-    """Every run that a section's tables can have, in the order of its blocks, tasks, arms, rates
-    and seeds; with settings that are `changed` in every block, where a rate takes the place of
+    """Every run that a section's tables can have, in the order of its blocks, tasks, arms, rates,
+    draws and seeds; with settings that are `changed` in every block, where a rate takes the place of
     those that the block searches."""
     check_names("section", [section], profile.sections)
     changed, runs = changed or {}, []
@@ -271,13 +288,14 @@ def expand(profile: Profile, section: str, changed: Mapping[str, Any] | None = N
             Run(
                 name,
                 task,
-                make_spec(profile, name, task, seed, **settings, **rate),
+                make_spec(profile, name, task, seed, **settings, **rate, **drawn),
                 block.get("keep", False),
                 seed in search,
             )
             for task in block["tasks"]
             for name in block["arms"]
             for rate in [{"lr": lr} for lr in block.get("lrs", ())] or [{}]
+            for drawn in [{"draw": draw} for draw in draws_of(profile, name, block)] or [{}]
             for seed in (*search, *block["seeds"])
         ]
     # Two blocks may have runs in common: each is one run, kept if either block keeps it.

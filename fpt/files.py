@@ -53,7 +53,7 @@ PARAMS = ROOT / "params.yaml"
 CACHE = ROOT / ".cache"
 NOTEBOOKS = ROOT / "notebooks"
 
-PROFILES = ("smoke", "lab", "paper")
+PROFILES = ("smoke", "language", "lab", "paper")
 HOST = platform.node()  # processes of two machines that share a disk may have one number
 SHOWN = 30  # names that a sentence lists at most; else it gives those most like the mistake
 

@@ -32,7 +32,7 @@ class RunSpec:
     batch: int  # sequences per step
     steps: int  # at most
     eval_every: int  # steps between two evaluations on the validation set
-    seed: int  # initial trained parameters, data order, dropout; a random backbone too
+    seed: int  # initial trained parameters, data order, dropout; a random backbone too, but for `draw`
     patience: int = 0  # evaluations without a better accuracy before stopping; 0: never
     clip: float = 1.0  # largest gradient norm
     dropout: float = 0.1  # after a linear input net and in the backbone (not on attention weights)
@@ -42,6 +42,9 @@ class RunSpec:
     order: str = "given"  # of the tokens, or "shuffled": see fpt.training.model
     eval_items: int = 0  # validation examples of an evaluation, see Task.subset; 0: all
     test_items: int = 0  # examples of the test set, see Task.subset; 0: all
+    # Seed of a backbone that is drawn, so that one draw can be crossed with several seeds of the
+    # nets around it; None: `seed`.
+    draw: int | None = None
     threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none
     # A change of what a spec means raises it for the specs concerned (`fpt.training.semantics`);
     # their older records are superseded.
@@ -51,6 +54,11 @@ class RunSpec:
     def task(self) -> str:
         """A name of `fpt.tasks`."""
         return json.loads(self.data)["name"]
+
+    @property
+    def backbone_seed(self) -> int:
+        """The seed of the backbone, if any of it is drawn."""
+        return self.seed if self.draw is None else self.draw
 
     @property
     def options(self) -> dict[str, Any]:

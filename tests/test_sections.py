@@ -12,7 +12,8 @@ from fpt.paper import reader as paper
 from fpt.sections import NAMES, declared
 from fpt.sections.arms import FROZEN, arm, label
 
-PROFILES = ("smoke", "lab", "paper")
+from fpt.files import PROFILES
+
 COMPARISONS = {name: declared(name).comparisons for name in NAMES}
 
 

@@ -1,10 +1,12 @@
-"""Steps to a threshold, the primary measure of `lab`: sharper than a final accuracy that is at its
-ceiling or cut off by the budget."""
+"""What is read off a run's learning curve: the steps to a threshold, the primary measure of `lab`,
+and the area under the validation loss, that of `language`."""
 
+import math
 from dataclasses import dataclass
 
 from ..records import Record
 from ..training.loop import reached
+from ..training.train import task_of
 
 
 @dataclass(frozen=True)
@@ -22,3 +24,16 @@ def steps_to(record: Record, threshold: float) -> Steps:
     if index is None or record.status != "done":
         return Steps(record.spec.steps, True)
     return Steps(int(record.curve[index]["step"]), False)
+
+
+def area(record: Record) -> float:
+    """The mean validation loss over all evaluations of a run, in nats per answer: the area under
+    its curve, divided by its steps. It needs no threshold, which curves that cross would make
+    decide the comparison.
+
+    A run that diverged counts as one that guesses, log(classes) nats, from there on.
+    """
+    evaluations = record.spec.steps // record.spec.eval_every
+    losses = [point["valid_loss"] for point in record.curve][:evaluations]
+    guessing = math.log(task_of(record.spec).classes)
+    return math.fsum([*losses, *[guessing] * (evaluations - len(losses))]) / evaluations

@@ -33,7 +33,7 @@ from .steps import steps_to
 from .tuning import chosen_rates
 
 OF_RUN = [
-    *("arm", "task", "seed", "lr", "key", "search", "threshold", "status", "weights"),
+    *("arm", "task", "seed", "draw", "lr", "key", "search", "threshold", "status", "weights"),
     *("score", "censored"),
 ]  # columns of every frame
 
@@ -161,8 +161,8 @@ class Study:
         return record
 
     def frame(self) -> pd.DataFrame:
-        """One row per run, recorded or not: arm, task, seed, lr, key, search (it only chooses a
-        rate), status, `score`, `censored`, and if it is recorded its metrics, cost, device, and
+        """One row per run, recorded or not: arm, task, seed, draw (of a backbone that is crossed with
+        several seeds), lr, key, search (it only chooses a rate), status, `score`, `censored`, and if it is recorded its metrics, cost, device, and
         digests of data and weights.
 
         `score` is what tables compare: test accuracy in percent or, if the task has a threshold,
@@ -173,8 +173,8 @@ class Study:
         rows = []
         for run in self.runs:
             it, record = run.spec, present.get(run.key)
-            known = (run.arm, run.task, it.seed, it.lr, run.key, run.search, it.threshold)
-            values = (*known, "not run", it.weights, np.nan, False)
+            known = (run.arm, run.task, it.seed, it.draw, it.lr, run.key, run.search)
+            values = (*known, it.threshold, "not run", it.weights, np.nan, False)
             row: dict[str, Any] = dict(zip(OF_RUN, values, strict=True))
             if record is not None:
                 row |= {"status": record.status, **record.metrics, **record.cost}

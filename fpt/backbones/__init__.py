@@ -92,13 +92,20 @@ def _of_size(size: str, layers: int, width: int, heads: int) -> Iterator[Backbon
     yield replace(unfused, name=f"attention-{size}", layers=1, feedforward=False)
 
 
+# Without a transformer, as wide as SmolLM2.
+AS_WIDE_AS_SMOLLM2 = tuple(
+    Backbone(f"{kind}-576", kind, 0, 576) for kind in ("last-token", "mean-token")
+)
+
 TABLE_7 = (  # trained from nothing
     Backbone("vanilla", "vanilla", 3, 64, 4, 1024),
     Backbone("linformer", "linformer", 3, 64, 4, 1024, rank=16),
 )
 LOCAL = [made for size, shape in SIZES.items() for made in _of_size(size, *shape)]
 BUILT_IN = [model.backbone for model in PUBLISHED.values() if not model.config]
-BACKBONES: Mapping[str, Backbone] = {made.name: made for made in (*LOCAL, *BUILT_IN, *TABLE_7)}
+BACKBONES: Mapping[str, Backbone] = {
+    made.name: made for made in (*LOCAL, *BUILT_IN, *TABLE_7, *AS_WIDE_AS_SMOLLM2)
+}
 BY_REPOSITORY = {made.hub: made.name for made in reversed(BUILT_IN) if made.hub}
 
 

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from ..files import FptError
 from .base import LAYER, Backbone
 from .isolation import drawn_from
-from .layers import Draws, is_norm, select_positions
+from .layers import STD, Draws, is_norm, select_positions
 from .skeleton import (
     bare,
     class_of,
@@ -94,13 +94,29 @@ def longest_padded(config: Any) -> float:
     )
 
 
-def init_(module: Any, draw: torch.Generator) -> None:
-    """The initialisation of the model's own code."""
+def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
+    """The initialisation of the model's own code, with matrices of the standard deviation `std`;
+    None: that of the model's own configuration."""
     seed = int(torch.randint(2**62, (), generator=draw))
-    with drawn_from(seed), torch.no_grad():
+    with drawn_from(seed), torch.no_grad(), initializer_range(module.model, std):
         for part in reversed(list(module.model.modules())):
             module.model._init_weights(part)
     copy_buffers(bare(network(module.config)), module.model)
+
+
+@contextmanager
+def initializer_range(model: Any, std: float | None) -> Iterator[None]:
+    """Within the block, the configuration of `model` says `std`, unless that is None or it has no
+    such setting: what a T5 draws follows from its widths."""
+    known = [name for name in ("initializer_range", "init_std") if hasattr(model.config, name)]
+    before = {name: getattr(model.config, name) for name in known if std is not None}
+    try:
+        for name in before:
+            setattr(model.config, name, std)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(model.config, name, value)
 
 
 def copy_buffers(source: Any, target: Any, without: Collection[str] = ()) -> None:

@@ -17,7 +17,7 @@ from torch import nn
 
 from ..files import FptError, check_names
 from ..tasks.rng import generator
-from . import LAYER, group_of
+from . import LAYER, generic, group_of
 from .base import FAMILIES, Backbone
 from .layers import STD, matrices, normal_init_
 from .weights import State, random_positions, read_weights
@@ -29,9 +29,13 @@ Part = Literal["body", "layernorm", "positions"]  # `body`: the matrices and the
 @dataclass(frozen=True)
 class Initialisation:
     """`make(spec, module, read, seed)` gives the initial state; `read` are the pretrained weights,
-    empty unless `reads_weights`, of which some initialisations use only the statistics."""
+    empty unless `reads_weights`, of which some initialisations use only the statistics.
+
+    `gains` says what the norms multiply by at first. It is a treatment of its own: those of a
+    language model may be a fifth of the 1 that a random one starts with, and they are trained."""
 
     make: Callable[[Backbone, nn.Module, State, int], State]
+    gains: str
     reads_weights: bool = True
     depends_on_seed: bool = True  # then runs with different seeds cannot share a backbone
 
@@ -50,7 +54,8 @@ def random(
     seed: int,
     init_: Callable[[nn.Module, torch.Generator], None] | None = None,
 ) -> State:
-    """The default of the paper's day (a flat 0.02 for GPT-2), or the values that `init_` draws."""
+    """The default of the paper's day, N(0, 0.02) for every matrix of a transformer, whatever the
+    configuration of a model from the hub says; or the values that `init_` draws."""
     family, draw = FAMILIES[spec.family], generator("cpu", seed, "body")
     module = module.to_empty(device="cpu")
     with torch.no_grad():
@@ -59,6 +64,14 @@ def random(
     if spec.positions:
         state["positions"] = random_positions(spec, draw)
     return state
+
+
+def random_own(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+    """What the model's own code and configuration draw: SmolLM2 has a standard deviation of 1/24.
+    Of the families that are built in it is `random`."""
+    if spec.family != "generic":
+        return random(spec, module, read, seed)
+    return random(spec, module, read, seed, partial(generic.init_, std=None))
 
 
 def random_scaled(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
@@ -80,6 +93,13 @@ def random_at_scale(spec: Backbone, module: nn.Module, read: State, seed: int) -
     wanted, drawn = (torch.cat([it[name].flatten() for name in names]) for it in (read, fresh))
     factor = (wanted.double().std() / drawn.double().std()).item()
     return fresh | {name: fresh[name] * factor for name in names}
+
+
+def random_at_scale_with_norms(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+    """`random_at_scale` with the pretrained norms: all that is left of the pretraining is one scale
+    of the matrices and the gains."""
+    scaled = random_at_scale(spec, module, read, seed)
+    return {name: (read if part_of(spec, name) == "layernorm" else scaled)[name] for name in scaled}
 
 
 def kept(*parts: Part) -> Callable[[Backbone, nn.Module, State, int], State]:
@@ -178,24 +198,35 @@ def orthonormal(rows: int, columns: int, draw: torch.Generator) -> torch.Tensor:
     return q * r.diagonal().sign()
 
 
+ONE, PRETRAINED = "1", "pretrained"
 INITS: Mapping[str, Initialisation] = {
-    "pretrained": Initialisation(lambda spec, module, read, seed: read, depends_on_seed=False),
-    "random": Initialisation(random, reads_weights=False),
-    "random-scaled": Initialisation(random_scaled, reads_weights=False),
-    "random-at-scale": Initialisation(random_at_scale),
-    "statistics-tensor": Initialisation(partial(resampled, level="tensor")),
-    "statistics-layer": Initialisation(partial(resampled, level="layer")),
-    "statistics-global": Initialisation(partial(resampled, level="global")),
-    "shuffled": Initialisation(shuffled),
-    "permuted-rows": Initialisation(permuted_rows),
-    "spectrum": Initialisation(spectrum),
-    "random-body": Initialisation(kept("layernorm", "positions")),
+    "pretrained": Initialisation(
+        lambda spec, module, read, seed: read, PRETRAINED, depends_on_seed=False
+    ),
+    "random": Initialisation(random, ONE, reads_weights=False),
+    "random-own": Initialisation(random_own, ONE, reads_weights=False),
+    "random-scaled": Initialisation(random_scaled, ONE, reads_weights=False),
+    "random-at-scale": Initialisation(random_at_scale, ONE),
+    "random-at-scale-norms": Initialisation(random_at_scale_with_norms, PRETRAINED),
+    "statistics-tensor": Initialisation(
+        partial(resampled, level="tensor"), "drawn with the mean and sd of each norm"
+    ),
+    "statistics-layer": Initialisation(
+        partial(resampled, level="layer"), "drawn with the mean and sd of a layer's norms"
+    ),
+    "statistics-global": Initialisation(
+        partial(resampled, level="global"), "drawn with the mean and sd of all norms"
+    ),
+    "shuffled": Initialisation(shuffled, "pretrained, shuffled within each norm"),
+    "permuted-rows": Initialisation(permuted_rows, PRETRAINED),
+    "spectrum": Initialisation(spectrum, PRETRAINED),
+    "random-body": Initialisation(kept("layernorm", "positions"), PRETRAINED),
     # Norms are initialised to 1 and 0 in every random backbone.
-    "random-layernorm": Initialisation(kept("body", "positions"), depends_on_seed=False),
-    "random-positions": Initialisation(kept("body", "layernorm")),
-    "pretrained-body": Initialisation(kept("body")),
-    "pretrained-layernorm": Initialisation(kept("layernorm")),
-    "pretrained-positions": Initialisation(kept("positions")),
+    "random-layernorm": Initialisation(kept("body", "positions"), ONE, depends_on_seed=False),
+    "random-positions": Initialisation(kept("body", "layernorm"), PRETRAINED),
+    "pretrained-body": Initialisation(kept("body"), ONE),
+    "pretrained-layernorm": Initialisation(kept("layernorm"), PRETRAINED),
+    "pretrained-positions": Initialisation(kept("positions"), ONE),
 }
 
 

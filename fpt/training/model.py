@@ -113,8 +113,8 @@ def assemble(
 ) -> tuple[Model, PackedParameters, PackedParameters]:
     """The model of a pack, its trained rows and its frozen rows, with initial values on `device`.
 
-    All specs share backbone, init, weights and order of the tokens, and the seed if the backbone
-    is drawn from it. `architecture` is their backbone if it is not to be looked up by its name, as
+    All specs share backbone, init, weights and order of the tokens, and `backbone_seed` if the
+    backbone is drawn. `architecture` is their backbone if it is not to be looked up by its name, as
     one from a folder of the reader's. FptError if they name an unknown group or initialisation, or
     weights that are missing.
     """
@@ -124,7 +124,7 @@ def assemble(
     check_names(f"trainable group of {backend.name}", sorted(trained), backend.trainable)
     check_names("initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS)
     model = Model(backend, task, first.dropout, first.order)
-    state = initial_state(backend, model.backbone, first.init, first.weights, first.seed)
+    state = initial_state(backend, model.backbone, first.init, first.weights, first.backbone_seed)
     slices = [
         ParameterSlice(net, name, shape, group, f"{group}.{name}")
         for group, net in model.nets.items()
@@ -236,7 +236,7 @@ def packable(spec: RunSpec) -> bool:
 
 def backbone_identity(spec: RunSpec) -> tuple[object, ...]:
     """What two runs must share to stand on one backbone."""
-    seed = spec.seed if INITS[spec.init].depends_on_seed else None
+    seed = spec.backbone_seed if INITS[spec.init].depends_on_seed else None
     return (spec.backbone, spec.init, spec.weights, seed, spec.dropout, spec.order)
 
 

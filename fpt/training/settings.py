@@ -140,6 +140,7 @@ def check_spec(where: str, spec: RunSpec) -> None:
         check_names(f"trainable group of {spec.backbone}", spec.trainable, architecture.trainable)
         check_length(architecture, task)
         _check_weights(spec)
+        _check_draw(spec)
         _check_evaluations(spec, task)
         if spec.procedure == "probe" and spec != probe_of(spec):
             fixed = {name for name, value in PROBE.items() if getattr(spec, name) != value}
@@ -162,6 +163,14 @@ def _check_weights(spec: RunSpec) -> None:
         raise FptError(f"the initialisation {spec.init!r} {reads} weights, found {spec.weights!r}.")
     if spec.weights is not None:
         check_identity(spec.weights)
+
+
+def _check_draw(spec: RunSpec) -> None:
+    if spec.draw is None:
+        return
+    check_value("draw", spec.draw, SEED)
+    if not INITS[spec.init].depends_on_seed:
+        raise FptError(f"the initialisation {spec.init!r} draws nothing; leave `draw` out.")
 
 
 def _check_evaluations(spec: RunSpec, task: Task) -> None:
