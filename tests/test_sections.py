@@ -7,12 +7,10 @@ import yaml
 
 from fpt import config
 from fpt.analysis.claims import KINDS, claims
-from fpt.files import PARAMS, FptError
+from fpt.files import PARAMS, PROFILES, FptError
 from fpt.paper import reader as paper
 from fpt.sections import NAMES, declared
 from fpt.sections.arms import FROZEN, arm, label
-
-from fpt.files import PROFILES
 
 COMPARISONS = {name: declared(name).comparisons for name in NAMES}
 

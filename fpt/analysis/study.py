@@ -161,9 +161,9 @@ class Study:
         return record
 
     def frame(self) -> pd.DataFrame:
-        """One row per run, recorded or not: arm, task, seed, draw (of a backbone that is crossed with
-        several seeds), lr, key, search (it only chooses a rate), status, `score`, `censored`, and if it is recorded its metrics, cost, device, and
-        digests of data and weights.
+        """One row per run, recorded or not: arm, task, seed, draw (of a backbone that is crossed
+        with several seeds), lr, key, search (it only chooses a rate), status, `score`, `censored`,
+        and if it is recorded its metrics, cost, device, and digests of data and weights.
 
         `score` is what tables compare: test accuracy in percent or, if the task has a threshold,
         the natural logarithm of the steps to it (of all steps, and `censored`, if it was not
