@@ -276,8 +276,8 @@ def draws_of(profile: Profile, name: str, block: Mapping[str, Any]) -> Sequence[
 
 def expand(profile: Profile, section: str, changed: Mapping[str, Any] | None = None) -> list[Run]:
     """Every run that a section's tables can have, in the order of its blocks, tasks, arms, rates,
-    draws and seeds; with settings that are `changed` in every block, where a rate takes the place of
-    those that the block searches."""
+    draws and seeds; with settings that are `changed` in every block, where a rate takes the place
+    of those that the block searches."""
     check_names("section", [section], profile.sections)
     changed, runs = changed or {}, []
     for given in profile.sections[section]:

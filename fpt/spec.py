@@ -32,7 +32,7 @@ class RunSpec:
     batch: int  # sequences per step
     steps: int  # at most
     eval_every: int  # steps between two evaluations on the validation set
-    seed: int  # initial trained parameters, data order, dropout; a random backbone too, but for `draw`
+    seed: int  # initial trained parameters, data order, dropout; a drawn backbone, but for `draw`
     patience: int = 0  # evaluations without a better accuracy before stopping; 0: never
     clip: float = 1.0  # largest gradient norm
     dropout: float = 0.1  # after a linear input net and in the backbone (not on attention weights)

@@ -1,7 +1,8 @@
 """The experiment on real language models, profile `language`: its search of learning rates.
 
-`python -m lab.language search` trains what is missing of the search, a cell (an arm on a task) after
-the other, and `--part I/N` takes every N-th cell; `python -m lab.language` prints what was found.
+`python -m lab.language search` trains what is missing of the search, a cell (an arm on a task)
+after the other, and `--part I/N` takes every N-th cell; `python -m lab.language` prints what was
+found.
 The records are in `reports/language/search`.
 """
 
