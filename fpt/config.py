@@ -6,7 +6,7 @@ FptError that names the place in params.yaml and what is allowed there.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from .backbones.published import pinned
 from .files import PROFILES, FptError, check_names, notebooks, read_params
 from .pretraining.ensure import check_name
 from .sections.arms import ROLES, SOURCES, arm
-from .sections.registration import registered_draws, registered_seeds
+from .sections.registration import check_seeds, registered_draws
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task
 from .training.device import AUTO, PRECISIONS
@@ -26,9 +26,7 @@ from .training.model import check_length
 from .training.semantics import semantics_of
 from .training.settings import (
     FLAG,
-    MOST_SEEDS,
     OF_ARMS,
-    SEED,
     SETTINGS,
     check_arm,
     check_items,
@@ -208,17 +206,6 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
             f"{', '.join(map(str, both))}."
         )
     return block
-
-
-def check_seeds(
-    where: str, given: Any, profile: str, registered: Callable[..., list[int]] = registered_seeds
-) -> list[int]:
-    """A list of seeds, or {registered: N} for the first N that follow from the registration of the
-    profile's claims (`fpt.sections.registration`)."""
-    if isinstance(given, Mapping):
-        count = check_mapping(where, given, ("registered",), ("registered",))["registered"]
-        return registered(check_value(f"{where}.registered", count, MOST_SEEDS), profile)
-    return [check_value(where, seed, SEED) for seed in check_list(where, given)]
 
 
 def _task(name: str, settings: Mapping[str, Any]) -> Task:

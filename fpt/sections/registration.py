@@ -7,13 +7,14 @@ of the code, so its own digest covers these as well.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ..files import PACKAGE, read_params, read_yaml
 from ..spec import canonical
+from ..training.settings import MOST_SEEDS, SEED, check_list, check_mapping, check_value
 
 FILE = Path(__file__).with_name("registration.yaml")
 LANGUAGE = "language"
@@ -64,6 +65,17 @@ def registered_draws(count: int, profile: str = LANGUAGE) -> list[int]:
 def _seed(text: str) -> int:
     drawn = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(drawn[:4], "big") >> 1
+
+
+def check_seeds(
+    where: str, given: Any, profile: str, registered: Callable[..., list[int]] = registered_seeds
+) -> list[int]:
+    """A list of seeds, or {registered: N} for the first N that follow from the registration of the
+    profile's claims."""
+    if isinstance(given, Mapping):
+        count = check_mapping(where, given, ("registered",), ("registered",))["registered"]
+        return registered(check_value(f"{where}.registered", count, MOST_SEEDS), profile)
+    return [check_value(where, seed, SEED) for seed in check_list(where, given)]
 
 
 def settings_digest(profile: str) -> str:
