@@ -22,19 +22,21 @@ import torch
 
 from fpt import config
 from fpt.__main__ import seconds
-from fpt.analysis.claim import KINDS, Kind
+from fpt.analysis.claim import KINDS, LAB, Kind
 from fpt.analysis.crossed import difference, two_sided
-from fpt.analysis.model_claims import ModelClaim, model_claims, runs_of
+from fpt.analysis.model_claims import ModelClaim, model_claims, planned_runs, runs_of
 from fpt.backbones.weights import digest as weights_digest
 from fpt.backbones.weights import files as weights_files
-from fpt.config import Run
-from fpt.files import ROOT, read_yaml, write_atomic
+from fpt.config import Profile, Run
+from fpt.files import ROOT, FptError, read_yaml, write_atomic
 from fpt.records import store
 from fpt.sections.registration import (
     LANGUAGE,
     code_digest,
     deviations,
     digest,
+    registered_seeds,
+    registration,
     settings_digest,
 )
 from fpt.training import sweep
@@ -42,6 +44,7 @@ from fpt.training.loop import Loop
 from fpt.training.train import task_of
 
 from . import search
+from .plan import PRETRAINING, provided
 
 PAGE = ROOT / "docs" / "plan-language.md"
 FILE = Path(__file__).with_suffix(".yaml")
@@ -65,6 +68,7 @@ class Block:
 
     what: str
     runs: tuple[Run, ...]
+    profile: Profile
 
 
 def blocks() -> list[Block]:
@@ -83,8 +87,19 @@ def blocks() -> list[Block]:
         new = {run.key: run for run in runs if run.key not in planned}
         planned |= new.keys()
         if new:
-            found.append(Block(what, tuple(new.values())))
-    return found
+            found.append(Block(what, tuple(new.values()), profile))
+    return [*found, Block(plan()["replication"], replication(), config.load(LAB))]
+
+
+def replication() -> tuple[Run, ...]:
+    """The lab's finding again: its arms and settings, on new backbones and seeds."""
+    lab, settings = config.load(LAB), registration(LANGUAGE)["replication"]
+    return tuple(
+        Run(arm, task, config.make_spec(lab, arm, task, seed))
+        for task in settings["tasks"]
+        for arm in settings["arms"]
+        for seed in registered_seeds(settings["backbones"], LANGUAGE)
+    )
 
 
 def launch(part: str, budget: float) -> Iterator[str]:
@@ -93,19 +108,22 @@ def launch(part: str, budget: float) -> Iterator[str]:
     All arms of a seed are trained before the next seed, in an order that has nothing to do with
     them, so that neither the day nor the machine can go with an arm.
     """
-    profile, end = config.load(LANGUAGE), time.monotonic() + budget
-    records = store(LANGUAGE)
+    check_registration()
+    end, records = time.monotonic() + budget, store(LANGUAGE)
     for block in blocks():
         for seed in dict.fromkeys(run.spec.seed for run in block.runs):
             runs = [run for run in block.runs if run.spec.seed == seed]
             specs = sorted((run.spec for run in runs), key=lambda spec: spec.key)
+            for weights in sorted({spec.weights for spec in specs if spec.weights}):
+                if not provided(weights, end - time.monotonic()):
+                    return
             count = sweep.run(
                 specs,
                 records,
                 budget=end - time.monotonic(),
                 part=part,
                 device="cpu",
-                precision=profile.precision,
+                precision=block.profile.precision,
                 workers=1,
                 max_runs=search.ALONE,
                 titles={run.key: f"{run.arm} on {run.task}" for run in runs},
@@ -117,8 +135,13 @@ def launch(part: str, budget: float) -> Iterator[str]:
 
 
 def cost(run: Run) -> float:
-    """Core-seconds of a run, by what a step and an evaluation of its model on its task took."""
+    """Core-seconds of a run, by what a step and an evaluation of its model on its task took; of the
+    replication's by what the lab's runs took, with its share of a backbone's pretraining."""
     spec = run.spec
+    if spec.backbone not in plan()["costs"]:
+        tasks = len(registration(LANGUAGE)["replication"]["tasks"])
+        pretraining = PRETRAINING["nano"] / tasks if spec.weights else 0.0
+        return float(plan()["lab_costs"][run.task]) + pretraining
     costs: Mapping[str, Sequence[float]] = plan()["costs"][spec.backbone]
     of_step, of_evaluation = costs[run.task]
     if "attention" in spec.trainable:
@@ -228,7 +251,7 @@ def powers(kind: Kind) -> Iterator[tuple[ModelClaim, float, float, float]]:
     error, of a true null at 5%, is the largest over the ways to divide the spread.
     """
     claims = model_claims(kind)
-    runs = [run for block in blocks() for run in block.runs]
+    runs = planned_runs()
     alpha = ALPHA / len(claims) if kind == "primary" else ALPHA
     for claim in claims:
         if claim.test == "rank":
@@ -249,12 +272,27 @@ def powers(kind: Kind) -> Iterator[tuple[ModelClaim, float, float, float]]:
 # ----------------------------------------------------------------------------------------- page
 
 
-def digests() -> Iterator[str]:
-    """What registration-language.yaml has to say under `covers`."""
-    yield f"settings: {settings_digest(LANGUAGE)}"
-    yield f"code: {code_digest()}"
-    for identity in sorted({run.spec.weights for run in all_runs() if run.spec.weights}):
-        yield f"{identity}: {weights_digest(weights_files(identity))}"
+def digests() -> dict[str, str]:
+    """What registration-language.yaml has to say under `covers`, as it is here."""
+    weights = {run.spec.weights for run in planned_runs() if run.spec.weights}
+    return {
+        "settings": settings_digest(LANGUAGE),
+        "code": code_digest(),
+        **{identity: weights_digest(weights_files(identity)) for identity in sorted(weights)},
+    }
+
+
+def check_registration() -> None:
+    """FptError unless settings, code and weights here are those that the registration covers: the
+    experiment is trained at its tag, whatever the project becomes later."""
+    here = digests()
+    covered = registration(LANGUAGE)["covers"]
+    other = [name for name, digest in here.items() if covered.get(name) != digest]
+    if other:
+        raise FptError(
+            f"The registration of {LANGUAGE!r} covers other {' and '.join(other)} than these: "
+            "check out the tag of its launch, or train with `fpt run`."
+        )
 
 
 def all_runs() -> list[Run]:
@@ -297,7 +335,7 @@ def page() -> str:
 
 def claims_table(kind: Kind) -> str:
     """A row per claim: statement, sizes, the ratio in the search, power and error."""
-    runs = all_runs()
+    runs = planned_runs()
     lines = [
         "| claim | seeds | draws | ratio in the search | power | error |",
         "|---|---|---|---|---|---|",
@@ -389,7 +427,7 @@ def main() -> None:
     elif args.verb == "costs":
         print(*measured_costs(), sep="\n")
     elif args.verb == "digests":
-        print(*digests(), sep="\n")
+        print(*(f"  {name}: {digest}" for name, digest in digests().items()), sep="\n")
     elif args.verb == "power":
         for kind in KINDS:
             for claim, ratio, power, error in powers(kind):
