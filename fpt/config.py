@@ -177,7 +177,7 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
         arms = [arm(str(name)) for name in check_list(f"{where}.arms", block.get("arms"))]
     check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
     for it in arms:
-        check_names(f"{where}.arms: backbone of {it.name}", [it.backbone], profile.backbones)
+        check_names(f"{where}.arms: backbone of {it.name}", [it.role], profile.backbones)
         if INITS[it.init].reads_weights:
             check_names(f"{where}.arms: weights of {it.name}", [it.weights], profile.weights)
     seeds = block.get("seeds", list(profile.seeds))
@@ -226,7 +226,7 @@ def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any
     with placed(f"{name} on {task}"):
         check_items(data, settings)
     values |= evaluated(data, values)
-    frozen = backbone(profile.backbones[it.backbone])
+    frozen = backbone(profile.backbones[it.role])
     if it.backbone == "lstm-flops":
         frozen = as_costly(frozen, backbone(profile.backbone), data.length)
     check_length(frozen, data)
@@ -262,7 +262,7 @@ def draws_of(profile: Profile, name: str, block: Mapping[str, Any]) -> Sequence[
     """The seeds of the backbones of an arm that a block crosses with its seeds; none if the block
     names none or if nothing of the arm's backbone is drawn."""
     is_drawn = INITS[arm(name).init].depends_on_seed
-    has_layers = backbone(profile.backbones[arm(name).backbone]).layers > 0
+    has_layers = backbone(profile.backbones[arm(name).role]).layers > 0
     return block.get("draws", ()) if is_drawn and has_layers else ()
 
 

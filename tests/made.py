@@ -10,7 +10,7 @@ from fpt import config
 from fpt.analysis.study import Study
 from fpt.config import Run
 from fpt.records import Record, Status, read_archive
-from fpt.sections.arms import CORPORA, KINDS
+from fpt.sections.arms import SOURCES
 from fpt.training.loop import TRAIN_ITEMS
 from fpt.training.train import task_of
 
@@ -36,8 +36,7 @@ def backbones(transformer: str) -> dict[str, str]:
 
 def weights(language: str) -> dict[str, str]:
     """Weights from every source that an arm names."""
-    sources = (*CORPORA, *(source for _, source in KINDS.values() if source))
-    return {source: f"{source}-0" for source in sources} | {"language": language}
+    return {source: f"{source}-0" for source in SOURCES} | {"language": language}
 
 
 def make_study(

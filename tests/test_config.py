@@ -13,7 +13,7 @@ from refusals import check_said, refusal
 from fpt import config
 from fpt.config import PROFILES, expand, load, make_spec
 from fpt.files import PACKAGE, PARAMS, FptError, current_profile, read_yaml
-from fpt.sections.arms import FROZEN, NAMED, arm
+from fpt.sections.arms import ARMS, FROZEN, arm
 from fpt.training.settings import SETTINGS
 
 BLOCK: dict[str, Any] = {
@@ -68,11 +68,10 @@ DELETE = object()
 
 def playable(profile: config.Profile) -> list[str]:
     """Arms that the profile has a backbone and weights for."""
-    composed = ("output", "random-output", "output@1", "full@3", "random-output+layernorm@2")
     return [
         name
-        for name in (*NAMED, *composed)
-        if arm(name).backbone in profile.backbones and arm(name).weights in profile.weights
+        for name, row in ARMS.items()
+        if row.role in profile.backbones and row.weights in profile.weights
     ]
 
 

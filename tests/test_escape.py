@@ -100,8 +100,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr("fpt.files.PARAMS", root / "params.yaml")
         for place in ("records", "analysis.study", "report.attention_page", "report.index"):
             patch.setattr(f"fpt.{place}.REPORTS", root)
-        for name, own in list(arms.NAMED.items()):
-            patch.setitem(arms.NAMED, name, replace(own, label=f"{own.label} {HOSTILE}"))
+        for name, own in list(arms.ARMS.items()):
+            patch.setitem(arms.ARMS, name, replace(own, label=f"{own.label} {HOSTILE}"))
         arms.arm.cache_clear()
         yield root / "smoke"
     arms.arm.cache_clear()

@@ -9,7 +9,7 @@ from tiny import pretrained
 from torch import Tensor
 
 from fpt.config import load, make_spec
-from fpt.sections.arms import NAMED
+from fpt.sections.arms import ARMS
 from fpt.spec import from_dict
 from fpt.tasks.rng import generator
 from fpt.training.model import INPUT_INITS
@@ -70,7 +70,7 @@ def test_the_default_is_not_part_of_the_key() -> None:
     assert len({replace(spec, input_init=init).key for init in INPUT_INITS}) == len(INPUT_INITS)
 
 
-@pytest.mark.parametrize("arm", [arm for arm in NAMED if "input-" in arm])
+@pytest.mark.parametrize("arm", [arm for arm in ARMS if "input-" in arm])
 def test_arms_set_it(arm: str) -> None:
     spec = make_spec(load("smoke"), arm, "digits", 0)
     assert spec.input_init == arm.rpartition("-")[2]

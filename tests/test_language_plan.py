@@ -124,7 +124,7 @@ def with_area(run: Run, nats: float) -> Record:
 
 
 def p_value(claim: ModelClaim, runs: list[Run], ratio: float) -> float:
-    """The p-value of a claim if the areas of its first arm are `ratio` times those of the second."""
+    """The p-value of a claim if areas of its first arm are `ratio` times those of the second."""
     chance = np.random.default_rng(0)
     arms = (claim.first, claim.second)
     cells = [run for run in runs if run.task == claim.task and run.arm in arms]

@@ -33,7 +33,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     smoke["sections"]["transfer"] = [{"tasks": ["reviews"], "arms": ["fpt", "norms-only"]}]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     monkeypatch.setattr(tasks, "REGISTRY", dict(tasks.REGISTRY))
-    monkeypatch.setattr(arms, "NAMED", dict(arms.NAMED))
+    monkeypatch.setattr(arms, "ARMS", dict(arms.ARMS))
     monkeypatch.setattr(files, "PARAMS", tmp_path / "params.yaml")
     monkeypatch.setattr(files, "ROOT", tmp_path)
     monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
@@ -67,7 +67,7 @@ def test_a_name_is_registered_once(folder: Path) -> None:
     section("transfer", "smoke")
     said = refusal(lambda: register_task("reviews", lambda: own_task("a", "b", "c")))
     check_said(said, ["The task 'reviews' exists already"])
-    said = refusal(lambda: register_arm(arms.NAMED["fpt"]))
+    said = refusal(lambda: register_arm(arms.ARMS["fpt"]))
     check_said(said, ["The arm 'fpt' exists already"])
 
 

@@ -14,7 +14,7 @@ from fpt import config
 from fpt.analysis import study as studies
 from fpt.analysis.study import Study
 from fpt.config import expand, load
-from fpt.sections.arms import NAMED
+from fpt.sections.arms import ARMS
 
 WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     "no step": ({"steps": 0}, ["steps", "from 1", "found 0"]),
@@ -90,13 +90,13 @@ def test_an_own_arm_that_cannot_be_meant(how: str) -> None:
     check_said(
         refusal(lambda: fpt.register_arm(fpt.Arm("mine", "Mine", **settings))), ["'mine'", *said]
     )
-    assert "mine" not in NAMED
+    assert "mine" not in ARMS
 
 
 def test_an_own_arm_whose_backbone_has_no_such_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(NAMED, "mine", fpt.Arm("mine", "Mine", trainable=("recurrent",)))
+    monkeypatch.setitem(ARMS, "mine", fpt.Arm("mine", "Mine", trainable=("recurrent",)))
     path = written(tmp_path, smoke__sections__transfer__0__arms=["mine"])
     said = ["smoke.sections.transfer: mine on bit-xor: trainable group of nano: 'recurrent'"]
     check_said(refusal(lambda: load("smoke", path)), said)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from .. import config
+from ..backbones import backbone
 from ..config import Profile, Run
 from ..files import CACHE, REPORTS, FptError, check_names, current_profile, write_json
 from ..pretraining import metadata
@@ -22,6 +23,7 @@ from ..pretraining.ensure import plan_of
 from ..pretraining.on_task import TaskPretraining
 from ..records import Record, Store, store
 from ..sections import declared
+from ..sections.arms import arm
 from ..sections.comparison import Section
 from ..tasks import Task, get_task
 from ..tasks.base import FiniteTask
@@ -32,10 +34,11 @@ from ..training.train import Job, task_of, train
 from .steps import steps_to
 from .tuning import chosen_rates
 
+# The columns of every frame, with or without a record.
 OF_RUN = [
     *("arm", "task", "seed", "draw", "lr", "key", "search", "threshold", "status", "weights"),
-    *("score", "censored"),
-]  # columns of every frame
+    *("source", "init", "trained", "layers", "score", "censored"),
+]
 
 
 @dataclass(frozen=True)
@@ -162,30 +165,17 @@ class Study:
 
     def frame(self) -> pd.DataFrame:
         """One row per run, recorded or not: arm, task, seed, draw (of a backbone that is crossed
-        with several seeds), lr, key, search (it only chooses a rate), status, `score`, `censored`,
+        with several seeds), lr, key, search (it only chooses a rate), status, what the arm is
+        (weights and their role `source`, init, the groups that are trained, layers of the
+        backbone), `score`, `censored`,
         and if it is recorded its metrics, cost, device, and digests of data and weights.
 
         `score` is what tables compare: test accuracy in percent or, if the task has a threshold,
         the natural logarithm of the steps to it (of all steps, and `censored`, if it was not
         reached). A run that diverged has no accuracy. FptError if runs of one arm and task saw
         different data or weights of one name."""
-        present = self.records()
-        rows = []
-        for run in self.runs:
-            it, record = run.spec, present.get(run.key)
-            known = (run.arm, run.task, it.seed, it.draw, it.lr, run.key, run.search)
-            values = (*known, it.threshold, "not run", it.weights, np.nan, False)
-            row: dict[str, Any] = dict(zip(OF_RUN, values, strict=True))
-            if record is not None:
-                row |= {"status": record.status, **record.metrics, **record.cost}
-                seen = ("device", "data_digest", "weights_digest")
-                row |= {name: record.environment.get(name) for name in seen}
-                if it.threshold:
-                    found = steps_to(record, it.threshold)
-                    row |= {"score": np.log(found.count), "censored": found.censored}
-                elif record.status == "done":
-                    row["score"] = 100 * record.metrics["test_accuracy"]
-            rows.append(row)
+        records = self.records()
+        rows = [_row(run, records.get(run.key)) for run in self.runs]
         frame = pd.DataFrame(rows, columns=None if rows else OF_RUN)
         _check_digests(frame)
         return frame.astype({"search": bool, "censored": bool})
@@ -235,6 +225,40 @@ class Study:
         listed = {**(beside or {}), **self.store.digests(self.keys, self.keep)}
         listed |= metadata.keep(self.store.folder, self.weights)
         write_json(self.folder / "index" / f"{self.name}.json", listed)
+
+
+def _row(run: Run, record: Record | None) -> dict[str, Any]:
+    """The row of `Study.frame` for one run."""
+    spec = run.spec
+    row: dict[str, Any] = {
+        "arm": run.arm,
+        "task": run.task,
+        "seed": spec.seed,
+        "draw": spec.draw,
+        "lr": spec.lr,
+        "key": run.key,
+        "search": run.search,
+        "threshold": spec.threshold,
+        "status": "not run",
+        "weights": spec.weights,
+        "source": arm(run.arm).weights if spec.weights else None,
+        "init": spec.init,
+        "trained": "+".join(spec.trainable),
+        "layers": backbone(spec.backbone).layers,
+        "score": np.nan,
+        "censored": False,
+    }
+    if record is None:
+        return row
+    row |= {"status": record.status, **record.metrics, **record.cost}
+    for name in ("device", "data_digest", "weights_digest"):
+        row[name] = record.environment.get(name)
+    if spec.threshold:
+        steps = steps_to(record, spec.threshold)
+        row |= {"score": np.log(steps.count), "censored": steps.censored}
+    elif record.status == "done":
+        row["score"] = 100 * record.metrics["test_accuracy"]
+    return row
 
 
 def _shares_data(weights: str, task: Task) -> bool:
