@@ -86,9 +86,7 @@ def show_table(study: Study, table: Table) -> Table:
     if RENDERS in os.environ:
         folder = _report(study) / "tables" / study.name
         write_atomic(folder / f"{table.name}.md", table.markdown().encode())
-        # Twelve digits: those beyond are the rounding of this machine's sums.
-        text = table.numbers.to_csv(index=False, float_format="%.12g")
-        write_atomic(folder / f"{table.name}.csv", text.encode())
+        write_atomic(folder / f"{table.name}.csv", table.csv().encode())
     return table
 
 

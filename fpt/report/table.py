@@ -55,6 +55,11 @@ class Table:
         below = [caption, "", notes] if notes else [caption]
         return "\n".join([f"**{title}**", "", *body, "", *below]).rstrip() + "\n"
 
+    def csv(self) -> str:
+        """The numbers as comma-separated values, with twelve digits: those beyond are the rounding
+        of this machine's sums."""
+        return str(self.numbers.to_csv(index=False, float_format="%.12g"))
+
     def _repr_html_(self) -> str:
         """Plain HTML, the same on every call (a pandas Styler would draw random ids)."""
 
