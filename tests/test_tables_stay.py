@@ -15,8 +15,9 @@ import pytest
 
 import fpt
 from fpt.analysis.study import Study
-from fpt.report.table import Table, paper_table, results_table
-from fpt.report.verdicts import claims_table, exploratory_table
+from fpt.report.findings import claims_table, exploratory_table
+from fpt.report.results import results_table
+from fpt.report.table import Table, paper_table
 from fpt.sections.comparison import Comparison
 
 ROOT = Path(__file__).parents[1]

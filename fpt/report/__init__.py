@@ -7,7 +7,8 @@ MADE_IN = {
     **dict.fromkeys(("dot_plot", "learning_curves", "line_plot", "with_panels"), "plots"),
     **dict.fromkeys(("conclude", "effects", "show_figure", "show_table"), "show"),
     "samples": "examples",
-    **dict.fromkeys(("paper_table", "results_table"), "table"),
+    "paper_table": "table",
+    "results_table": "results",
 }
 __all__ = list(MADE_IN)
 

@@ -11,8 +11,7 @@ from ..files import FptError
 from ..tasks import Task
 from ..tasks.bits import BitTask
 from ..tasks.images import ImageTask
-from .plots import panels_of
-from .style import MUTED, styled
+from .style import MUTED, panels_of, styled
 
 SHOWN_BITS, SHOWN_LETTERS = 24, 250  # of a sample
 

@@ -1,12 +1,18 @@
 """How every figure looks: colours and markers that can be told apart in grey too."""
 
+import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib.style
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
+PANELS_IN_A_ROW = 4
 INK, MUTED = "#222222", "#767676"
 CENSORED = "#D55E00"  # a run that ends before it is where it should be
 
@@ -43,3 +49,45 @@ def looks(arms: Sequence[str]) -> dict[str, Look]:
 def styled() -> AbstractContextManager[None]:
     """The style, for drawing and saving inside; what the caller has set comes back after."""
     return matplotlib.style.context(Path(__file__).with_name("fpt.mplstyle"))
+
+
+def panels_of(
+    count: int, width: float, height: float, sharey: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A figure of `count` panels, each `width` by `height` inches, and their axes."""
+    columns = min(count, PANELS_IN_A_ROW)
+    rows = math.ceil(count / columns)
+    figure = Figure(figsize=(max(6.4, width * columns), height * rows + 0.6))
+    grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey).flatten()
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return figure, list(grid[:count])
+
+
+def log_ticks(axes: Axes, which: str) -> None:
+    """A logarithmic axis whose ticks are plain numbers, a few of them whatever it spans."""
+    axes.set(**{f"{which}scale": "log"})
+    axis = getattr(axes, f"{which}axis")
+    low, high = axis.get_view_interval()
+    ticks: list[float] = []
+    for leading in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), range(1, 10)):
+        if len(ticks) < 3:
+            candidates = [first * 10.0**power for power in range(-6, 9) for first in leading]
+            ticks = [tick for tick in candidates if low <= tick <= high]
+    axis.set_ticks(ticks[:: 1 + len(ticks) // 5])  # more would run into each other
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())
+
+
+def legend(figure: Figure) -> None:
+    """A legend above the panels of what any of them shows, in as many columns as its longest label
+    leaves room for."""
+    handles: dict[str, Artist] = {}
+    for axes in figure.axes:
+        handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    if handles:
+        inches = 0.6 + 0.06 * max(map(len, handles))
+        columns = min(4, max(1, int(figure.get_figwidth() / inches)))
+        figure.legend(
+            [*handles.values()], [*handles], loc="outside upper left", ncols=columns, fontsize=8
+        )
