@@ -13,7 +13,8 @@ from ..tasks.bits import BitTask
 from ..tasks.images import ImageTask
 from .style import MUTED, panels_of, styled
 
-SHOWN_BITS, SHOWN_LETTERS = 24, 250  # of a sample
+MOST_BITS = 24  # of a sample
+MOST_LETTERS = 250
 
 
 def samples(tasks: Mapping[str, Task]) -> Figure:
@@ -37,19 +38,19 @@ def _sample(axes: Axes, task: Task) -> str:
     """Draw example 0 of the test split, of a bit task one in its midst, as the first is all zeros;
     returns its answer."""
     example = task.example("test", 3 * task.sizes["test"] // 5 if isinstance(task, BitTask) else 0)
-    answer = example.answer[:SHOWN_BITS] + "..." * (len(example.answer) > SHOWN_BITS)
+    answer = example.answer[:MOST_BITS] + "..." * (len(example.answer) > MOST_BITS)
     if example.image is None:
-        text = textwrap.fill((example.text or "")[:SHOWN_LETTERS], 36)
+        text = textwrap.fill((example.text or "")[:MOST_LETTERS], 36)
         axes.text(0, 0.98, text, va="top", fontsize=7, family="DejaVu Sans Mono")
         return answer
-    image, patch = example.image.numpy(), 0
+    image = example.image.numpy()[:, :MOST_BITS]
     if isinstance(task, ImageTask):
-        image = np.pad(image, ((task.pad,) * 2, (task.pad,) * 2, (0, 0)))
-        patch = task.patch if task.patch > 1 else 0
-    else:
-        image = image[:, :SHOWN_BITS]
-    axes.imshow(image[..., 0] if image.shape[-1] == 1 else image, cmap="gray", vmin=0, vmax=1)
-    for line, extent in ((axes.axhline, image.shape[0]), (axes.axvline, image.shape[1])):
-        for edge in range(0, extent + 1, patch) if patch else ():
-            line(edge - 0.5, color="#0072B2", lw=0.5)
+        sides = (task.pad, task.pad)
+        image = np.pad(example.image.numpy(), (sides, sides, (0, 0)))
+        if task.patch > 1:
+            for edge in range(0, image.shape[0] + 1, task.patch):
+                axes.axhline(edge - 0.5, color="#0072B2", lw=0.5)
+            for edge in range(0, image.shape[1] + 1, task.patch):
+                axes.axvline(edge - 0.5, color="#0072B2", lw=0.5)
+    axes.imshow(image.squeeze(-1) if image.shape[-1] == 1 else image, cmap="gray", vmin=0, vmax=1)
     return answer

@@ -1,5 +1,6 @@
 """How every figure looks: colours and markers that can be told apart in grey too."""
 
+import itertools
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -13,7 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
 PANELS_IN_A_ROW = 4
-INK, MUTED = "#222222", "#767676"
+INK = "#222222"
+MUTED = "#767676"
 CENSORED = "#D55E00"  # a run that ends before it is where it should be
 
 # Okabe and Ito's colours and Paul Tol's muted ones, made for people with any colour vision.
@@ -35,15 +37,13 @@ class Look(NamedTuple):
 
 def looks(arms: Sequence[str]) -> dict[str, Look]:
     """A look for each arm of a figure: the main arms have theirs, others take what is left."""
-    free = iter(range(len(FIXED), 10_000))
-    found = {}
+    free = itertools.count(len(FIXED))
+    looks_of = {}
     for arm in arms:
         name = ALIAS.get(arm, arm)
         index = FIXED.index(name) if name in FIXED else next(free)
-        found[arm] = Look(
-            COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)], LINES[index % len(LINES)]
-        )
-    return found
+        looks_of[arm] = Look(*(cycle[index % len(cycle)] for cycle in (COLOURS, MARKERS, LINES)))
+    return looks_of
 
 
 def styled() -> AbstractContextManager[None]:
