@@ -27,7 +27,7 @@ from fpt.analysis.effects import difference
 from fpt.analysis.study import Study, section
 from fpt.config import Run
 from fpt.report import conclude, dot_plot, effects, line_plot, results_table, with_panels
-from fpt.report.plots import AT_BUDGET, STEPS
+from fpt.report.style import AT_BUDGET, STEPS
 from fpt.sections.comparison import Comparison
 
 PAIR = ("fpt", "random")
@@ -116,7 +116,7 @@ def test_arms_below_the_linear_classifier_are_not_compared(make: Make) -> None:
     assert baseline.name == "linear classifier"
     assert str(baseline) in only(study).refused
     table = results_table(study, BOTH)
-    assert (table.shown.iloc[-1] == "not compared ↓").all()
+    assert (table.texts.iloc[-1] == "not compared ↓").all()
     assert table.numbers["estimate"].isna().all()
     assert "linear classifier" in repr(effects(study, PAIR))
     one = make(lambda run: 0.9 if run.arm == "fpt" else 0.4, digits={})

@@ -136,7 +136,7 @@ def test_a_table(study: Study) -> None:
     check_read_as_text(table._repr_html_())
     for page in (markdown(table.markdown()), COMMONMARK.render(table.markdown())):
         check_read_as_text(page)
-        assert cells_of_rows(page) == {1 + len(table.shown.columns)}
+        assert cells_of_rows(page) == {1 + len(table.texts.columns)}
         assert "<code>nano</code>" in page
 
 

@@ -60,7 +60,7 @@ def five(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study: Study) -> None:
     table = results_table(study, TABLE)
-    shown = table.shown.fillna("")
+    shown = table.texts.fillna("")
     steps = "bit-xor (fitting)"
     assert list(shown.columns) == [steps, "mnist", "digits"]
     assert list(shown.loc[FPT])[1:] == ["95.2 (3); paper 98", "95.2 (3)"]
@@ -84,7 +84,7 @@ def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study: Stu
 
 
 def test_five_runs_have_intervals(five: Study) -> None:
-    shown = results_table(five, TABLE).shown["digits"]
+    shown = results_table(five, TABLE).texts["digits"]
     assert shown[FPT] == "95.4 ± 0.4 (5)"
     assert shown[f"{FPT} − {RANDOM}"] == "+15.0 [+14.5, +15.5]"
 
@@ -99,7 +99,7 @@ def test_what_a_backbone_was_pretrained_on_is_marked(
     study = Study("modality", profile, tuple(expand(profile, "modality")))
     assert study.taught == {("fpt-bits", "bit-memory"), ("fpt-vit", "cifar10")}
     table = results_table(study, declared("modality").comparisons[0])
-    cells = table.shown.loc["Frozen, bit memory"]
+    cells = table.texts.loc["Frozen, bit memory"]
     assert cells["bit-memory"] == "– (0 of 3); paper 100 †"
     assert "†" not in cells["cifar10"]
     assert "† A backbone" in table.caption
@@ -111,7 +111,7 @@ def test_a_corpus_that_was_not_learned_is_marked(
     content = {"weight_scale": 1.0, "unigram_entropy": 5.0, "valid_loss": 5.1}
     monkeypatch.setattr("fpt.pretraining.metadata.read", lambda *names: content)
     table = results_table(study, TABLE)
-    assert {f"{FPT} ‡", RANDOM, f"{FPT} ‡ − {RANDOM}"} < set(table.shown.index)
+    assert {f"{FPT} ‡", RANDOM, f"{FPT} ‡ − {RANDOM}"} < set(table.texts.index)
     assert "‡ Not learned" in table.caption
 
 
@@ -135,7 +135,7 @@ def test_incomplete_diverged_and_censored_runs_are_counted(study: Study) -> None
     assert effect_text(dict.fromkeys(("estimate", "low", "high"), np.nan), True) == "–"
     run = next(run for run in study.runs if (run.task, run.arm) == ("digits", "random"))
     study.store.write(make_record(run, 0.5, "diverged"))
-    shown = results_table(study, TABLE).shown["digits"]
+    shown = results_table(study, TABLE).texts["digits"]
     assert shown[RANDOM] == "80.3 (2 of 3, 1 diverged)"
     assert shown[f"{FPT} − {RANDOM}"] == "–"
 
@@ -143,7 +143,7 @@ def test_incomplete_diverged_and_censored_runs_are_counted(study: Study) -> None
 def test_every_table_of_the_paper_is_shown_with_its_sources() -> None:
     for name, printed in paper.tables().items():
         table = paper_table(name)
-        assert table.shown.shape == (len(printed.rows), len(printed.columns))
+        assert table.texts.shape == (len(printed.rows), len(printed.columns))
         tags = {tag for cell in printed.cells.values() for tag in cell.source.split(", ")}
         assert all(f"{tag} is {paper.sources()[tag]}" in table.notes for tag in tags)
         assert not re.search(r"\bT\d|Rothermel\d", table.title + table.caption + table.notes)
@@ -195,7 +195,7 @@ def test_without_records_there_is_no_figure(
     assert dot_plot(empty, TABLE) is None
     assert learning_curves(empty) is None
     assert repr(show_figure(empty, "results", None, "", "Nothing yet.")) == "Nothing yet."
-    assert results_table(empty, TABLE).shown.loc[RANDOM, "digits"] == "– (0 of 3)"
+    assert results_table(empty, TABLE).texts.loc[RANDOM, "digits"] == "– (0 of 3)"
 
 
 def test_learning_curves_have_a_line_per_arm_and_seed(study: Study) -> None:

@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import Any
 
 MADE_IN = {
-    **dict.fromkeys(("dot_plot", "learning_curves", "line_plot", "with_panels"), "plots"),
+    **dict.fromkeys(("dot_plot", "learning_curves", "samples"), "plots"),
+    **dict.fromkeys(("line_plot", "with_panels"), "lines"),
     **dict.fromkeys(("conclude", "effects", "show_figure", "show_table"), "show"),
-    "samples": "examples",
     "paper_table": "table",
     "results_table": "results",
 }

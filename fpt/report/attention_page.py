@@ -50,6 +50,7 @@ def _run(study: Study, task: str, arm: str, record: Record) -> dict[str, Any]:
     before, _, _ = assemble([record.spec], after.task, CPU)
     config = after.backbone.gpt2.config
     size = config.n_layer * config.n_head * after.task.length**2
+    # Maps grow with the square of the length; the page has to load in a browser.
     count = min(EXAMPLES, max(1, 2 * BYTES // size))
     batch = next(after.task.eval_batches("test", count, CPU, count))
     bits = {1.0: "1", float(after.task.zero): "0"}  # else it is hidden
@@ -72,5 +73,6 @@ def _packed(model: Model, batch: Batch) -> str:
     """The maps as bytes in base64: example, layer, head, and the lower triangle row by row."""
     stacked = torch.stack(maps(model, batch), 1)  # (N, layers, heads, T, T)
     rows, columns = torch.tril_indices(*stacked.shape[-2:])
+    # A byte for each weight: nobody sees a finer grey.
     levels = (stacked[..., rows, columns] * 255).round().to(torch.uint8)
     return base64.b64encode(levels.numpy().tobytes()).decode()

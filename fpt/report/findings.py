@@ -53,11 +53,12 @@ def in_words(findings: Sequence[Finding]) -> list[str]:
         if finding.is_judged:
             values[finding.claim.name] = finding.in_numbers
             values[f"{finding.claim.name} verdict"] = finding.label.capitalize()
+    # What most of them share is said once, at the end.
     usual = f"n = {registration_size()} each"
     sentences = []
     for text in prose()["findings"]:
+        # A sentence about claims that wait for runs would be half a finding.
         if values.keys() >= set(re.findall(r"\{(.+?)\}", text)):
-            # What most of them share is said once, at the end.
             sentences.append(text.format_map(values).replace(f"({usual}; ", "("))
     if sentences:
         sentences.append(f"{prose()['reading']} {usual}, unless given. {INTERVALS}")
@@ -101,22 +102,23 @@ def claims_table(kind: Kind) -> Table:
     """A row for each registered claim of one kind: verdict, effect, n, p and power."""
     rows = findings(kind)
     numbers = pd.DataFrame([_numbers(finding) for finding in rows])
-    texts = [finding.effect_text if finding.is_judged else NONE for finding in rows]
-    shown = pd.DataFrame({"verdict": numbers["verdict"], "effect": texts, "n": numbers["n"]})
+    effects = [finding.effect_text if finding.is_judged else NONE for finding in rows]
+    texts = pd.DataFrame({"verdict": numbers["verdict"], "effect": effects, "n": numbers["n"]})
     for name, digits in (("p", ".2g"), ("adjusted", ".2g"), ("power", ".2f")):
         if numbers[name].notna().any():
-            shown[name] = [
+            texts[name] = [
                 NONE if math.isnan(value) else f"{value:{digits}}" for value in numbers[name]
             ]
-    shown.index = numbers["claim"]
+    texts.index = numbers["claim"]
     caption = "Effects with 95% intervals; p of the claimed direction, and adjusted for all claims."
     if not all(finding.is_judged or finding.claim.withdrawn for finding in rows):
         caption += " A claim without an effect lacks runs."
+    # A claim with a small p that is undecided all the same needs its reason beside it.
     for finding in rows:
         overruled = finding.label == "undecided" and finding.adjusted < ALPHA
         if finding.claim.withdrawn or overruled:
             caption += f" {finding.claim.name} is undecided: {finding.reason}."
-    return Table(kind, f"Registered {kind} claims", shown, numbers, caption)
+    return Table(kind, f"Registered {kind} claims", texts, numbers, caption)
 
 
 def _numbers(finding: Finding) -> dict[str, Any]:
@@ -152,9 +154,10 @@ def exploratory_table() -> Table | None:
         return None
     runs = pd.DataFrame(rows)
     runs["setting"] = runs["setting"].str.replace(r"-\d+$", "", regex=True)  # the backbone's seed
+    # Seeds of one setting are one row: they differ in their draw alone.
     settings = runs.groupby(["task", "unit", "setting", "trained", "rate"])["score"]
     numbers = settings.agg(runs="size", mean="mean").reset_index()
-    shown = numbers.groupby(["task", "unit"]).agg(
+    texts = numbers.groupby(["task", "unit"]).agg(
         runs=("runs", "sum"),
         settings=("runs", "size"),
         lowest=("mean", "min"),
@@ -165,8 +168,8 @@ def exploratory_table() -> Table | None:
         "`tables/verdict/exploratory.csv` has a row for each setting. Fitting: training sees "
         "every test input."
     )
-    shown = shown.round(3).reset_index("unit")
-    return Table("exploratory", "Exploratory runs", shown, numbers, caption)
+    texts = texts.round(3).reset_index("unit")
+    return Table("exploratory", "Exploratory runs", texts, numbers, caption)
 
 
 def _exploratory_runs() -> list[dict[str, Any]]:
@@ -216,6 +219,7 @@ def in_readme(text: str, block: str) -> str:
 
 def main() -> None:
     path = ROOT / "README.md"
+    # The README has the front page's sentences, so that neither can say what the other does not.
     first = islice(pictures(REPORTS / LAB, FIGURES, f"reports/{LAB}/"), 1)
     block = "\n\n".join([*in_words(every_finding()), *first])
     write_atomic(path, in_readme(path.read_text(encoding="utf-8"), block).encode())

@@ -16,6 +16,7 @@ STYLE = Path(__file__).with_name("page.css")
 
 def html_page(body: str, title: str) -> str:
     """A page with its style and the colours of its code, for light and dark screens."""
+    # Imported here: the process that renders needs it, and `fpt --help` should not wait for it.
     from pygments.formatters import HtmlFormatter
 
     light, dark = (
@@ -71,11 +72,11 @@ def _cell(cell: Any) -> str:
     """A cell as HTML, its code folded unless it is the idea of the notebook."""
     if cell.cell_type == "markdown":
         return markdown(cell.source)
-    shown = TOP if _is_tagged(cell, "result") else _outputs(cell)
+    output = TOP if _is_tagged(cell, "result") else _outputs(cell)
     if not cell.source.strip():
-        return shown
+        return output
     is_open = " open" if _is_tagged(cell, "idea") else ""
-    return f"<details{is_open}><summary>code</summary>{_code(cell.source)}</details>\n{shown}"
+    return f"<details{is_open}><summary>code</summary>{_code(cell.source)}</details>\n{output}"
 
 
 def _code(source: str) -> str:

@@ -1,38 +1,49 @@
-"""The plots of all pages: dots with intervals, lines, learning curves.
+"""The plots of all pages: dots with intervals, learning curves, and examples of tasks.
 
 seaborn draws; means and intervals are those of the tables, so there is no interval below
 FEWEST_RUNS runs.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import textwrap
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-from matplotlib.transforms import Bbox
 
-from ..analysis.compare import FEWEST_RUNS, natural, reached, summary_with_intervals
+from ..analysis.compare import natural, reached, summary_with_intervals
 from ..analysis.study import Study
-from ..analysis.summary import baselines, mean_interval
+from ..analysis.summary import baselines
+from ..files import FptError
 from ..sections.arms import label
 from ..sections.comparison import Comparison
-from .style import CENSORED, INK, MUTED, Look, legend, log_ticks, looks, panels_of, styled
+from ..tasks import Task
+from ..tasks.bits import BitTask
+from ..tasks.images import ImageTask
+from .style import (
+    ACCURACY,
+    AT_BUDGET,
+    INK,
+    LEVEL,
+    MUTED,
+    PAPER,
+    PERCENT,
+    STEPS,
+    VALUE,
+    Look,
+    Style,
+    legend,
+    log_ticks,
+    looks,
+    panels_of,
+    styled,
+)
 
-Style = dict[str, Any]
-STEPS, ACCURACY = "steps to the threshold", "test accuracy, %"
-VALUE = "value"  # a column of steps or percent
-PERCENT = (-3, 103)  # how far an axis of percent reaches at most
-AT_BUDGET: Style = {
-    "label": "not at the threshold within the budget",
-    **{"ls": "", "marker": "^", "mfc": "none", "mec": CENSORED, "ms": 5},
-}
-PAPER: Style = {"label": "the paper", "ls": "", "marker": "D", "mfc": "white", "mec": INK, "ms": 4}
-LEVEL: Style = {"ls": ":", "color": INK, "lw": 1}
+MOST_BITS = 24  # of a sample
+MOST_LETTERS = 250
 
 
 def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
@@ -44,6 +55,7 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
     results = study.results()
     results = results[results["arm"].isin(comparison.arms)]
     scored = results[results["score"].notna()]
+    # A panel of which most rows are empty says nothing that the table does not say better.
     arms_by_task = reached(scored).groupby("task", sort=False)["arm"].nunique()
     tasks = list(arms_by_task[2 * arms_by_task >= arms_by_task.max()].index)
     if not tasks:
@@ -65,6 +77,7 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
                 _references(axes, study, comparison, task, arms)
             axes.set_title(study.title(task))
             axes.set_xlabel(STEPS if steps else ACCURACY, fontsize=8)
+        # In the legend a mean is grey, as it stands for all arms.
         mean = "mean, 95% interval" if means["low"].notna().any() else "mean"
         panels[0].errorbar([], [], xerr=[], fmt="o", color=MUTED, mec=INK, label=mean)
         legend(figure)
@@ -76,9 +89,19 @@ def _runs(axes: Axes, runs: pd.DataFrame, arms: Sequence[str]) -> None:
     order = [label(arm) for arm in arms]
     runs = runs.assign(name=runs["arm"].map(label))
     ended = runs[runs["censored"]]
-    dots: Style = {"color": MUTED, "size": 3, "jitter": False, "label": "each run", "legend": False}
-    sns.stripplot(runs[~runs["censored"]], x=VALUE, y="name", order=order, ax=axes, **dots)
-    axes.grid(True, axis="y")
+    sns.stripplot(
+        runs[~runs["censored"]],
+        x=VALUE,
+        y="name",
+        order=order,
+        color=MUTED,
+        size=3,
+        jitter=False,  # it would be drawn anew on each call, and the file would change
+        label="each run",
+        legend=False,
+        ax=axes,
+    )
+    axes.grid(True, axis="y")  # seaborn leaves it out beside names
     axes.set(ylim=(len(arms) - 0.5, -0.5), ylabel="")
     if len(ended):
         axes.plot(ended[VALUE], ended["name"].map(order.index), **AT_BUDGET)
@@ -87,7 +110,8 @@ def _runs(axes: Axes, runs: pd.DataFrame, arms: Sequence[str]) -> None:
 def _means(axes: Axes, means: pd.DataFrame, arms: Sequence[str], steps: bool) -> None:
     """Means with their intervals, each above the dots of its arm."""
     look = looks(arms)
-    for row in means[means["censored"] < means["runs"]].itertuples():  # else it is the budget
+    # If all runs of an arm end at the budget, their mean is the budget: no number of steps.
+    for row in means[means["censored"] < means["runs"]].itertuples():
         interval = np.array([row.low, row.mean, row.high])
         low, mean, high = np.exp(interval) if steps else interval
         colour = look[row.arm].colour
@@ -97,7 +121,8 @@ def _means(axes: Axes, means: pd.DataFrame, arms: Sequence[str], steps: bool) ->
             xerr=[[mean - low], [high - mean]],
             fmt=look[row.arm].marker,
             color=colour,
-            mfc="white" if row.censored else colour,  # hollow: the true mean is higher
+            # Hollow if a run ends at the budget, since then the true mean is higher.
+            mfc="white" if row.censored else colour,
             mec=INK,
             elinewidth=2,
         )
@@ -112,7 +137,8 @@ def _references(
         if printed is not None:
             axes.plot(printed, y + 0.25, **PAPER)
     axes.axvline(_best_baseline(study, task), label="best trivial baseline", **LEVEL)
-    axes.set_xlim(*np.clip(axes.get_xlim(), *PERCENT))  # an interval may reach further
+    # An interval may reach beyond 100%, an accuracy may not.
+    axes.set_xlim(*np.clip(axes.get_xlim(), *PERCENT))
     axes.locator_params("x", nbins=4)
 
 
@@ -120,14 +146,6 @@ def _best_baseline(study: Study, task: str) -> float:
     """The accuracy of the best trivial baseline in percent; NaN, which is not drawn, if none is
     known."""
     return max(baselines(study.tasks[task]).values(), default=math.nan)
-
-
-def with_panels(study: Study, results: pd.DataFrame) -> pd.DataFrame:
-    """`results` with the columns `value`, in steps to the threshold or percent, and `panel`, which
-    names the task and this unit, for `line_plot`."""
-    units = {"steps": STEPS, "accuracy": ACCURACY}
-    panels = [f"{study.title(task)}: {units[study.measures(task)]}" for task in results["task"]]
-    return results.assign(**{VALUE: natural(study, results), "panel": panels})
 
 
 def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
@@ -138,19 +156,17 @@ def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
         curves = curves[curves["arm"].isin(arms)]
     if curves.empty:
         return None
-    curves = curves.assign(percent=100 * curves["valid_accuracy"])
+    # Several draws of a backbone may share a seed: their mean is the curve of the seed.
+    curves = curves.groupby(["task", "arm", "seed", "step"], sort=False, as_index=False)
+    curves = curves["valid_accuracy"].mean()
+    curves["percent"] = 100 * curves["valid_accuracy"]
     tasks = list(dict.fromkeys(curves["task"]))
     look = looks(list(dict.fromkeys(curves["arm"])))
     with styled():
         figure, panels = panels_of(len(tasks), 2.7, 2.4)
         for axes, task in zip(panels, tasks, strict=True):
             for arm, rows in curves[curves["task"] == task].groupby("arm", sort=False):
-                shared = rows.groupby("step")["seed"].transform("nunique") == rows["seed"].nunique()
-                marks: Style = {"x": "step", "y": "percent", "color": look[arm].colour, "ax": axes}
-                marks["legend"] = False
-                sns.lineplot(rows, units="seed", estimator=None, lw=0.5, alpha=0.4, **marks)
-                mean: Style = {"ls": look[arm].line, "lw": 1.8, "label": label(arm)}
-                sns.lineplot(rows[shared], errorbar=None, **mean, **marks)
+                _curves(axes, rows, look[arm], label(arm))
             axes.axhline(_best_baseline(study, task), **LEVEL)
             if study.measures(task) == "steps":
                 log_ticks(axes, "x")
@@ -162,123 +178,58 @@ def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
     return figure
 
 
-def line_plot(
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    line: str | None = None,
-    panel: str | None = None,
-    *,
-    log: str = "",
-    level: Mapping[str, float] | float | None = None,
-    labels: Iterable[str] = (),
-) -> Figure | None:
-    """Means of column `y` against `x`: a line for each value of column `line`, a panel for each of
-    column `panel`. At least FEWEST_RUNS rows of one `x` have a 95% interval, fewer are dots.
+def _curves(axes: Axes, rows: pd.DataFrame, look: Look, text: str) -> None:
+    """The curves of one arm: each seed, and their mean."""
+    marks: Style = {
+        "x": "step",
+        "y": "percent",
+        "color": look.colour,
+        "legend": False,
+        "ax": axes,
+    }
+    sns.lineplot(rows, units="seed", estimator=None, lw=0.5, alpha=0.4, **marks)
+    # Runs that reach their threshold early end early. A mean over those that are left would show
+    # the slow ones alone, so it ends with the first of them.
+    seeds = rows.groupby("step")["seed"].transform("nunique")
+    shared = rows[seeds == rows["seed"].nunique()]
+    sns.lineplot(shared, errorbar=None, lw=1.8, ls=look.line, label=text, **marks)
 
-    If `y` or the panel has a percent sign, its axis ends at 0 and 100. If it ends in `STEPS`, its
-    axis is logarithmic and means are geometric; rows whose column `censored` is true are open
-    triangles. `log` names the other logarithmic axes; `level` is a dotted line, in all panels or by
-    panel. With `labels` for the rows, points are named and not joined. None if there are no rows,
-    or no line has two points."""
-    names = list(labels)
-    table = table.assign(
-        censored=table["censored"].astype(bool) if "censored" in table else False,
-        line=table[line] if line else "",
-        panel=table[panel] if panel else "",
-        name=names or "",
-    )
-    if not names:
-        table = _with_lines(table, x)
-    if table.empty:
-        return None
-    look = looks(list(dict.fromkeys(table["line"])))
-    titles = list(dict.fromkeys(table["panel"]))
-    wide = bool(names) and len(titles) == 1
+
+def samples(tasks: Mapping[str, Task]) -> Figure:
+    """One test example of each task as a person sees it, with its answer. Blue lines separate
+    tokens. A task whose data are not here is named without one."""
     with styled():
-        figure, panels = panels_of(len(titles), 7.5 if wide else 3.2, 2.6)
-        for axes, title in zip(panels, titles, strict=True):
-            rows = table[table["panel"] == title]
-            unit = f"{y}{title}"
-            # Scales come first: on a logarithmic axis, seaborn's means are geometric.
-            logarithmic = [*log, *("y" * unit.endswith(STEPS))]
-            for which in logarithmic:
-                axes.set(**{f"{which}scale": "log"})
-            for name, points in rows.groupby("line", sort=False):
-                if names:
-                    _named_points(axes, points, x, y, look[name])
-                else:
-                    text = label(name) if line == "arm" else str(name)
-                    _line(axes, points, x, y, look[name], text)
-            ended = rows[rows["censored"]]
-            if len(ended):
-                axes.plot(ended[x], ended[y], **AT_BUDGET)
-            at = level.get(title) if isinstance(level, Mapping) else level
-            if at is not None:
-                axes.axhline(at, **LEVEL)
-            if names:
-                axes.margins(x=0.1 if wide else 0.2)  # room for the names
-            if pd.api.types.is_integer_dtype(table[x]):  # layers, trained parts
-                axes.set_xticks(sorted(set(table[x])))
-            else:
-                axes.xaxis.set_major_locator(MaxNLocator(5))
-            if "%" in unit:
-                axes.set_ylim(*np.clip(axes.get_ylim(), *PERCENT))
-            for which in logarithmic:
-                log_ticks(axes, which)
-            axes.set(title=title, xlabel=x, ylabel="")
-        if y != VALUE:  # else each panel names its unit
-            panels[0].set_ylabel(y)
-        legend(figure)
-        figure.draw_without_rendering()  # only now is the size of names known
-        for axes in panels:
-            _move_names(axes)
+        figure, panels = panels_of(len(tasks), 2.7, 2.6)
+        for axes, (name, task) in zip(panels, tasks.items(), strict=True):
+            axes.set_axis_off()
+            # Pictures of all shapes begin at one height.
+            axes.set_anchor("NW")
+            title = f"{name}: {task.length} tokens"
+            try:
+                title += f"\nanswer: {_sample(axes, task)}"
+            except FptError:
+                axes.text(0, 0.98, f"Fetch it with\nfpt data {task.name}", va="top", color=MUTED)
+            axes.set_title(title, fontsize=9)
     return figure
 
 
-def _with_lines(table: pd.DataFrame, x: str) -> pd.DataFrame:
-    """The rows of panels in which a line has two points or more, and something was measured."""
-    points = table.groupby(["panel", "line"])[x].transform("nunique")
-    joined = points.groupby(table["panel"]).transform("max") > 1
-    measured = ~table["censored"].groupby(table["panel"]).transform("all")
-    return table[joined & measured]
-
-
-def _line(axes: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, text: str) -> None:
-    """One line through the means of the rows of each `x`, with their intervals; if they are too few
-    for an interval, with all rows."""
-    marks: Style = {"x": x, "y": y, "color": look.colour, "legend": False, "ax": axes}
-    sns.lineplot(rows, errorbar=_interval, err_style="bars", ls=look.line, label=text, **marks)
-    at_x = rows.groupby(x)
-    few = at_x[y].transform("size").between(2, FEWEST_RUNS - 1)
-    sns.scatterplot(rows[few], marker=".", alpha=0.6, linewidth=0, **marks)
-    measured = rows[~at_x["censored"].transform("all")]  # else the mean is the budget
-    sns.lineplot(measured, errorbar=None, ls="", marker=look.marker, mec=INK, **marks)
-
-
-def _interval(values: "pd.Series[float]") -> tuple[float, float]:
-    """The interval of the tables, of logarithms if the axis is logarithmic; NaN, which is not
-    drawn, for fewer than FEWEST_RUNS values."""
-    if len(values) < FEWEST_RUNS:
-        return math.nan, math.nan
-    _, low, high = mean_interval(list(values))
-    return low, high
-
-
-def _named_points(axes: Axes, rows: pd.DataFrame, x: str, y: str, look: Look) -> None:
-    marks: Style = {"marker": look.marker, "color": look.colour, "edgecolor": INK}
-    sns.scatterplot(rows[~rows["censored"]], x=x, y=y, ax=axes, **marks)
-    for name, *place in rows[["name", x, y]].itertuples(index=False):
-        axes.annotate(name, place, (4, 3), "data", "offset points", size=7)
-
-
-def _move_names(axes: Axes) -> None:
-    """Move names of points up until none covers another or a point, from the lowest on."""
-    texts: list[Any] = list(axes.texts)  # annotations, whose types are those of plain texts
-    names = sorted(texts, key=lambda name: name.get_window_extent().y0)
-    places = [axes.transData.transform(name.xy) for name in names]
-    boxes = [Bbox.from_bounds(x - 3, y - 3, 6, 6) for x, y in places]
-    for name in names:
-        while any(name.get_window_extent().overlaps(box) for box in boxes):
-            name.xyann = (name.xyann[0], name.xyann[1] + 1)
-        boxes.append(name.get_window_extent())
+def _sample(axes: Axes, task: Task) -> str:
+    """Draw example 0 of the test split, of a bit task one in its midst, as the first is all zeros;
+    returns its answer."""
+    example = task.example("test", 3 * task.sizes["test"] // 5 if isinstance(task, BitTask) else 0)
+    answer = example.answer[:MOST_BITS] + "..." * (len(example.answer) > MOST_BITS)
+    if example.image is None:
+        text = textwrap.fill((example.text or "")[:MOST_LETTERS], 36)
+        axes.text(0, 0.98, text, va="top", fontsize=7, family="DejaVu Sans Mono")
+        return answer
+    image = example.image.numpy()[:, :MOST_BITS]
+    if isinstance(task, ImageTask):
+        sides = (task.pad, task.pad)
+        image = np.pad(example.image.numpy(), (sides, sides, (0, 0)))
+        if task.patch > 1:
+            for edge in range(0, image.shape[0] + 1, task.patch):
+                axes.axhline(edge - 0.5, color="#0072B2", lw=0.5)
+            for edge in range(0, image.shape[1] + 1, task.patch):
+                axes.axvline(edge - 0.5, color="#0072B2", lw=0.5)
+    axes.imshow(image.squeeze(-1) if image.shape[-1] == 1 else image, cmap="gray", vmin=0, vmax=1)
+    return answer

@@ -47,9 +47,9 @@ def render(section: str, profile: str) -> Path:
         content = strip(nbformat.read(executed, as_version=4))
         text = notebook_page(content, neighbours(source))
         if failure:
-            shown = failed_page if page.exists() else page
-            write_atomic(shown, text.encode())
-            name = shown.relative_to(REPORTS.parent).as_posix()
+            place = failed_page if page.exists() else page
+            write_atomic(place, text.encode())
+            name = place.relative_to(REPORTS.parent).as_posix()
             raise FptError(f"Notebook {source.name} failed {failure}; see {name} up to there.")
         write_atomic(executed, f"{nbformat.writes(content).rstrip()}\n".encode())
         write_atomic(executed.with_suffix(".html"), linked(text, staged / "figures").encode())

@@ -39,6 +39,7 @@ def results_table(study: Study, comparison: Comparison) -> Table:
     """Arms by tasks, then trivial baselines, then the differences of interest; beside each, in
     percent or points, what the paper printed."""
     results = study.results().query("arm in @comparison.arms")
+    # A backbone that learned nothing of its corpus says nothing of this corpus.
     unlearned = not_learned(comparison.arms, corpora(results, study.profile.name))
     names = {
         arm: f"{label(arm)} {UNLEARNED}" if arm in unlearned else label(arm)
@@ -50,13 +51,14 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         *_difference_cells(study, comparison, results, names),
     ]
     tasks = list(dict.fromkeys(results["task"]))
-    texts: dict[str, dict[str, str]] = {}
+    rows: dict[str, dict[str, str]] = {}
     for cell in cells:
-        texts.setdefault(cell["row"], dict.fromkeys(tasks, ""))[cell["task"]] = cell.pop("text")
-    shown = pd.DataFrame.from_dict(texts, orient="index", columns=tasks)
+        row = rows.setdefault(cell["row"], dict.fromkeys(tasks, ""))
+        row[cell["task"]] = cell.pop("text")
+    texts = pd.DataFrame.from_dict(rows, orient="index", columns=tasks)
     numbers = pd.DataFrame(cells)
     caption = list(_caption(study, comparison, numbers))
-    if any(LOW in text for row in texts.values() for text in row.values()):
+    if any(LOW in text for row in rows.values() for text in row.values()):
         caption.append(
             f"{LOW} At or below the best trivial baseline; two such arms are not compared."
         )
@@ -64,13 +66,19 @@ def results_table(study: Study, comparison: Comparison) -> Table:
         caption.append(
             f"{UNLEARNED} Not learned: the held-out loss is not below the unigram entropy."
         )
-    shown = shown.rename(columns=study.title)
-    return Table(comparison.name, comparison.title, shown, numbers, " ".join(caption))
+    return Table(
+        name=comparison.name,
+        title=comparison.title,
+        texts=texts.rename(columns=study.title),
+        numbers=numbers,
+        caption=" ".join(caption),
+    )
 
 
 def _arm_cells(
     study: Study, comparison: Comparison, results: pd.DataFrame, names: Mapping[str, str]
 ) -> Iterator[Cell]:
+    # An arm that is not above the best trivial baseline has learned nothing that counts.
     means = summary_with_intervals(results)
     for arm in comparison.arms:
         for numbers in means[means["arm"] == arm].to_dict("records"):
@@ -129,6 +137,7 @@ def _cell(
         printed = None
     if printed is not None:
         text += f"; paper {printed:+.3g}" if unit == "points" else f"; paper {printed:.3g}"
+    # An advantage that is not transfer has to be seen where it is.
     if study.taught & {(numbers.get("arm"), task), (numbers.get("minus"), task)}:
         text += f" {TAUGHT}"
     fitting = study.tasks[task].fitting
@@ -141,6 +150,7 @@ def _caption(study: Study, comparison: Comparison, numbers: pd.DataFrame) -> Ite
     numbers = numbers.reindex(columns=["task", "kind", "low", "paper", "partial"])
     tasks = list(dict.fromkeys(numbers["task"]))
     steps = [task for task in tasks if study.measures(task) == "steps"]
+    # A sentence stands only where the table has what it explains.
     if steps:
         yield (
             "Geometric mean of the steps to the task's threshold of validation accuracy [95% "
@@ -161,6 +171,7 @@ def _caption(study: Study, comparison: Comparison, numbers: pd.DataFrame) -> Ite
     unknown = [task for task in tasks if best_baseline(study.tasks[task]) is None]
     if unknown:
         yield f"No trivial baseline is known here for {', '.join(unknown)}."
+    # A test on a part of the set is not the paper's test.
     tested = {run.task: run.spec.test_items for run in study.runs if run.task in tasks}
     for task, items in tested.items():
         if items:
@@ -210,6 +221,7 @@ def contrast_text(contrast: Contrast, steps: bool) -> str:
     text = effect_text(vars(contrast.effect), steps)
     if contrast.bound:
         text = f"{contrast.bound} {text}"
+    # Arms of other seeds are compared on those that both have, and the reader has to know.
     if contrast.partial:
         text += f" ({contrast.seeds} shared seed{'s' * (contrast.seeds != 1)})"
     return text

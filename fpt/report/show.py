@@ -78,6 +78,7 @@ def _report(study: Study) -> Path:
 
 def show_table(study: Study, table: Table) -> Table:
     """Write `table` if `fpt render` executes this, and return it, to be shown."""
+    # A reader who executes a notebook by hand must not change the committed report.
     if RENDERS in os.environ:
         folder = _report(study) / "tables" / study.name
         write_atomic(folder / f"{table.name}.md", table.markdown().encode())
@@ -121,6 +122,7 @@ def conclude(study: Study) -> Text:
         if study.profile.name == "smoke":
             count = len(study.profile.seeds)
             lines += ["", f"These {count} seeds decide nothing; `lab` tests registered claims."]
+    # A profile that plans a part of a section must not look as if it had tested the whole.
     present, declared, arms = left_out(study)
     if 2 * present < declared:
         names = "; ".join(in_markdown(label(arm)) for arm in arms[:MOST_NAMES])
@@ -181,6 +183,7 @@ def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
         for contrast in compared
         if contrast.refused or not math.isnan(contrast.effect.estimate)
     ]
+    # Where nobody exceeds the baseline, every pair has the same reason: it is said once.
     refusals: dict[str, set[str]] = {}
     for contrast in complete:
         refusals.setdefault(contrast.task, set()).add(contrast.refused)

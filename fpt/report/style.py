@@ -5,7 +5,7 @@ import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import matplotlib.style
 from matplotlib.artist import Artist
@@ -23,10 +23,35 @@ COLOURS = (
     *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#332288", "#117733"),
     *("#882255", "#999933", "#44AA99", "#AA4499", "#661100", "#6699CC", "#888888", "#000000"),
 )
+# A figure may be printed in grey: arms differ in markers and lines too.
 MARKERS = "os^DvPdX<>ph8*H"
 LINES = ("-", "--", "-.", ":")
-FIXED = ("fpt", "random", "full", "full-pretrained", "lstm", "lstm-released")  # the same everywhere
+# The main arms look the same in every figure, whatever others stand beside them.
+FIXED = ("fpt", "random", "full", "full-pretrained", "lstm", "lstm-released")
 ALIAS = {"fpt-english": "fpt"}
+
+Style = dict[str, Any]
+STEPS, ACCURACY = "steps to the threshold", "test accuracy, %"
+VALUE = "value"  # a column of steps or percent
+PERCENT = (-3, 103)  # how far an axis of percent reaches at most
+# A run that ends at its budget has no number of steps, only a bound on it: its mark is hollow.
+AT_BUDGET: Style = {
+    "label": "not at the threshold within the budget",
+    "ls": "",
+    "marker": "^",
+    "mfc": "none",
+    "mec": CENSORED,
+    "ms": 5,
+}
+PAPER: Style = {
+    "label": "the paper",
+    "ls": "",
+    "marker": "D",
+    "mfc": "white",
+    "mec": INK,
+    "ms": 4,
+}
+LEVEL: Style = {"ls": ":", "color": INK, "lw": 1}
 
 
 class Look(NamedTuple):
@@ -57,6 +82,7 @@ def panels_of(
     """A figure of `count` panels, each `width` by `height` inches, and their axes."""
     columns = min(count, PANELS_IN_A_ROW)
     rows = math.ceil(count / columns)
+    # Not narrower than 6.4 inches, or the legend would not fit.
     figure = Figure(figsize=(max(6.4, width * columns), height * rows + 0.6))
     grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey).flatten()
     for axes in grid[count:]:
@@ -74,7 +100,8 @@ def log_ticks(axes: Axes, which: str) -> None:
         if len(ticks) < 3:
             candidates = [first * 10.0**power for power in range(-6, 9) for first in leading]
             ticks = [tick for tick in candidates if low <= tick <= high]
-    axis.set_ticks(ticks[:: 1 + len(ticks) // 5])  # more would run into each other
+    # More than five would run into each other.
+    axis.set_ticks(ticks[:: 1 + len(ticks) // 5])
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
 
@@ -82,6 +109,7 @@ def log_ticks(axes: Axes, which: str) -> None:
 def legend(figure: Figure) -> None:
     """A legend above the panels of what any of them shows, in as many columns as its longest label
     leaves room for."""
+    # By their texts, since most panels have the same marks.
     handles: dict[str, Artist] = {}
     for axes in figure.axes:
         handles |= dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))

@@ -1,4 +1,4 @@
-"""Tables: what is shown, the numbers behind it, and one caption."""
+"""Tables: the texts that are shown, the numbers behind it, and one caption."""
 
 import math
 import re
@@ -18,18 +18,19 @@ NONE = "–"  # a cell without a number
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """`shown` has texts, `numbers` one tidy row per number; both are written to files."""
+    """`texts` is what a reader sees, `numbers` has a tidy row per number; both are written to
+    files."""
 
     name: str
     title: str
-    shown: pd.DataFrame
+    texts: pd.DataFrame
     numbers: pd.DataFrame
     caption: str = ""
     notes: str = ""  # folded on a page
 
     def _rows(self) -> list[list[str]]:
         """The cells as texts, each row after its name."""
-        rows = zip(self.shown.index, self.shown.to_numpy().tolist(), strict=True)
+        rows = zip(self.texts.index, self.texts.to_numpy().tolist(), strict=True)
         return [[str(name), *map(str, cells)] for name, cells in rows]
 
     def csv(self) -> str:
@@ -39,15 +40,16 @@ class Table:
 
     def markdown(self) -> str:
         """The table as Markdown, with its title above and its caption and notes below."""
-        head = ["", *map(in_markdown, self.shown.columns)]
+        head = ["", *map(in_markdown, self.texts.columns)]
         rows = [map(in_markdown, row) for row in self._rows()]
         parts = [f"**{prose_in_markdown(self.title)}**", markdown_table(head, rows, "---:")]
         parts += [prose_in_markdown(text) for text in (self.caption, self.notes) if text]
         return "\n\n".join(parts) + "\n"
 
     def _repr_html_(self) -> str:
-        """Plain HTML, the same on every call (a pandas Styler would draw random ids)."""
-        head = "".join(f"<th>{in_html(column)}</th>" for column in self.shown.columns)
+        """The table as HTML."""
+        # Written by hand: a pandas Styler draws random ids, and the page would change each time.
+        head = "".join(f"<th>{in_html(column)}</th>" for column in self.texts.columns)
         body = ""
         for name, *texts in self._rows():
             cells = "".join(f"<td>{in_html(text)}</td>" for text in texts)
@@ -70,7 +72,7 @@ class Table:
         """For a terminal."""
         width = shutil.get_terminal_size((1000, 24)).columns  # a file or a pipe is not wrapped
         caption = textwrap.fill(self.caption, width)
-        return f"{self.title}\n{self.shown.to_string(line_width=width)}\n{caption}"
+        return f"{self.title}\n{self.texts.to_string(line_width=width)}\n{caption}"
 
 
 def markdown_table(
@@ -102,8 +104,8 @@ def paper_table(name: str) -> Table:
     table = paper.table(name)
     sources = paper.sources()
     cells = [[table.cells[row, column] for column in table.columns] for row in table.rows]
-    texts = [[_printed(cell.value, cell.error) for cell in row] for row in cells]
-    shown = pd.DataFrame(texts, index=list(table.rows), columns=list(table.columns))
+    printed = [[_printed(cell.value, cell.error) for cell in row] for row in cells]
+    texts = pd.DataFrame(printed, index=list(table.rows), columns=list(table.columns))
 
     title = f"{table.title} ({table.section})"
     if table.section[0].isdigit():  # a section of the paper, not another source
@@ -119,7 +121,7 @@ def paper_table(name: str) -> Table:
     notes.append("Source: " + "; ".join(f"{tag} is {sources[tag]}" for tag in tags) + ".")
 
     prose = [re.sub(r"\bT(\d+)", r"Table \1", text) for text in (title, caption, " ".join(notes))]
-    return Table(f"paper-{name}", prose[0], shown, paper.frame(name), *prose[1:])
+    return Table(f"paper-{name}", prose[0], texts, paper.frame(name), *prose[1:])
 
 
 def _printed(value: float | None, error: float | None) -> str:
