@@ -20,7 +20,7 @@ from .backbones.weights import local_folder
 from .config import Run
 from .files import PREPARED, FptError, check_names
 from .pretraining import english, ensure
-from .report.table import main_table
+from .report.results import main_table
 from .sections.arms import FROZEN
 from .spec import canonical
 from .tasks import TASKS, get_task, shown_tasks

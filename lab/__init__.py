@@ -1,2 +1,2 @@
-"""What is run by hand and is no part of the library: pilot, power and plan of the registered
-experiment; the data's manifest; the fixture of tests and notebooks; seeded mutations."""
+"""What is run by hand and is no part of the library: searches of learning rates, the manifest of
+data, the fixture of tests and notebooks, and the pages that are written from code."""

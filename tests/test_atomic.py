@@ -14,7 +14,7 @@ import pytest
 import yaml
 from made import SETTINGS, backbones, weights
 from refusals import check_said, refusal
-from test_report import made_notebook
+from test_render import notebook
 from tiny import spec
 
 from fpt.files import FptError, lock, write_atomic
@@ -147,7 +147,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def draw(project: Path, name: str, then: str = "") -> None:
     nbformat.write(
-        made_notebook(DRAW.format(name=name, then=then)), project / "notebooks/01_transfer.ipynb"
+        notebook(DRAW.format(name=name, then=then)), project / "notebooks/01_transfer.ipynb"
     )
 
 

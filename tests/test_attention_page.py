@@ -20,7 +20,7 @@ from fpt.training.model import trained_model
 
 PROJECT = Path(__file__).parent / "project"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)
-Tell = Callable[..., Any]
+Send = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -36,23 +36,24 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(params=[1280, 420])
-def tell(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Tell]:
+def send(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Send]:
     """Sends commands of the DevTools protocol to a browser that shows the page."""
     if BROWSER is None:
         pytest.skip("needs Chromium or Chrome")
     options = "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-port=0"
     command = [BROWSER, *options, f"--user-data-dir={tmp_path}", page.as_uri()]
     browser = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert browser.stderr is not None
-    port = next(it for it in browser.stderr if "DevTools" in it).split(":")[2].split("/")[0]
+    line = next(line for line in browser.stderr if "DevTools" in line)
+    port = re.search(r":(\d+)/", line)[1]
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/json") as answer:
-        (tab,) = (it for it in json.load(answer) if it["type"] == "page")
+        (tab,) = (target for target in json.load(answer) if target["type"] == "page")
     socket = websocket.create_connection(tab["webSocketDebuggerUrl"], suppress_origin=True)
 
-    def send(method: str, **given: Any) -> Any:
-        socket.send(json.dumps({"id": 1, "method": method, "params": given}))
-        while (reply := json.loads(socket.recv())).get("id") != 1:
-            pass
+    def send(method: str, **parameters: Any) -> Any:
+        socket.send(json.dumps({"id": 1, "method": method, "params": parameters}))
+        reply = json.loads(socket.recv())
+        while reply.get("id") != 1:
+            reply = json.loads(socket.recv())
         return reply["result"]
 
     size = {"width": request.param, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
@@ -63,56 +64,56 @@ def tell(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
     browser.communicate()
 
 
-def evaluate(tell: Tell, code: str) -> Any:
-    answer = tell("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
+def evaluate(send: Send, code: str) -> Any:
+    answer = send("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
     assert "exceptionDetails" not in answer, answer
     return answer["result"].get("value")
 
 
-def said(tell: Tell) -> str:
-    return str(evaluate(tell, "document.getElementById('cell').textContent"))
+def shown(send: Send) -> str:
+    """What the page says of the cell that is pointed at."""
+    return str(evaluate(send, "document.getElementById('cell').textContent"))
 
 
-def point(tell: Tell, q: int, k: int, length: int, kind: str = "mouseMoved") -> None:
+def point(send: Send, query: int, key: int, length: int, event: str = "mouseMoved") -> None:
     """Move the pointer to a cell of the map after training."""
-    box = evaluate(tell, "after.scrollIntoView(), after.getBoundingClientRect().toJSON()")
+    box = evaluate(send, "after.scrollIntoView(), after.getBoundingClientRect().toJSON()")
     cell = box["width"] / length
-    at = {"x": box["x"] + (k + 0.5) * cell, "y": box["y"] + (q + 0.5) * cell}
-    tell("Input.dispatchMouseEvent", type=kind, **at, button="left", clickCount=1)
+    place = {"x": box["x"] + (key + 0.5) * cell, "y": box["y"] + (query + 0.5) * cell}
+    send("Input.dispatchMouseEvent", type=event, **place, button="left", clickCount=1)
 
 
-def choose(tell: Tell, name: str, index: int) -> None:
+def choose(send: Send, name: str, index: int) -> None:
     code = f"{name}.selectedIndex = {index}, {name}.dispatchEvent(new Event('change'))"
-    evaluate(tell, f"(() => {{ const {name} = document.getElementById('{name}'); {code} }})()")
+    evaluate(send, f"(() => {{ const {name} = document.getElementById('{name}'); {code} }})()")
 
 
-def test_pointer_keys_and_choices_read_the_weights_of_the_model(tell: Tell) -> None:
+def test_pointer_keys_and_choices_read_the_weights_of_the_model(send: Send) -> None:
     study = section("attention", "smoke")
-    run = next(it for it in study.runs if it.task == "bit-xor")
+    run = next(run for run in study.runs if run.task == "bit-xor")
     model = trained_model(study.records()[run.key], study.store)
     batch = next(model.task.eval_batches("test", 6, "cpu", 6))
     length = model.task.length
-    evaluate(tell, "document.readyState === 'complete' || new Promise(it => onload = it)")
-    assert evaluate(tell, "document.documentElement.scrollWidth <= innerWidth")
+    evaluate(send, "document.readyState === 'complete' || new Promise(done => onload = done)")
+    assert evaluate(send, "document.documentElement.scrollWidth <= innerWidth")
     for index, name in enumerate(("task", "example", "layer", "head")):
-        choose(tell, name, index)
-    wanted = 100 * maps(model, batch)[2][1, 3]
-    point(tell, 7, 2, length)
-    after = re.search(r"and (.*)% after it from token 3", said(tell))
-    assert after
-    assert float(after[1]) == pytest.approx(wanted[7, 2].item(), abs=0.3)  # a byte for each weight
-    point(tell, 7, 2, length, "mousePressed")
-    tell("Input.dispatchKeyEvent", type="keyDown", key="ArrowDown", windowsVirtualKeyCode=40)
-    assert said(tell).startswith("Token 9 (")
-    point(tell, 2, 7, length)
-    assert said(tell) == "Token 3 cannot see token 8, which comes later."
-    choose(tell, "task", 1)
-    assert said(tell) == ""
-    assert evaluate(tell, "run.tokens[0].length") != length
+        choose(send, name, index)
+    expected = 100 * maps(model, batch)[2][1, 3]
+    point(send, 7, 2, length)
+    percent = re.search(r"and (.*)% after it from token 3", shown(send))[1]
+    assert float(percent) == pytest.approx(expected[7, 2].item(), abs=0.3)  # a byte for each weight
+    point(send, 7, 2, length, "mousePressed")
+    send("Input.dispatchKeyEvent", type="keyDown", key="ArrowDown", windowsVirtualKeyCode=40)
+    assert shown(send).startswith("Token 9 (")
+    point(send, 2, 7, length)
+    assert shown(send) == "Token 3 cannot see token 8, which comes later."
+    choose(send, "task", 1)
+    assert shown(send) == ""
+    assert evaluate(send, "run.tokens[0].length") != length
 
 
 def test_the_page_fetches_nothing(page: Path) -> None:
-    assert not [it for it in ("http:", "https:", "src=", "@import") if it in page.read_text()]
+    assert not re.search(r"https?:|src=|@import", page.read_text())
 
 
 def test_without_trained_models_there_is_no_page(

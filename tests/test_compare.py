@@ -4,12 +4,14 @@ where nothing was learned."""
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from made import fill, make_study
-from matplotlib.figure import Figure
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 
 from fpt import config
 from fpt.analysis.compare import (
@@ -25,7 +27,7 @@ from fpt.analysis.effects import difference
 from fpt.analysis.study import Study, section
 from fpt.config import Run
 from fpt.report import conclude, dot_plot, effects, line_plot, results_table, with_panels
-from fpt.report.plots import AT_BUDGET, STEPS
+from fpt.report.style import AT_BUDGET, STEPS
 from fpt.sections.comparison import Comparison
 
 PAIR = ("fpt", "random")
@@ -114,7 +116,7 @@ def test_arms_below_the_linear_classifier_are_not_compared(make: Make) -> None:
     assert baseline.name == "linear classifier"
     assert str(baseline) in only(study).refused
     table = results_table(study, BOTH)
-    assert (table.shown.iloc[-1] == "not compared ↓").all()
+    assert (table.texts.iloc[-1] == "not compared ↓").all()
     assert table.numbers["estimate"].isna().all()
     assert "linear classifier" in repr(effects(study, PAIR))
     one = make(lambda run: 0.9 if run.arm == "fpt" else 0.4, digits={})
@@ -148,9 +150,10 @@ def test_nothing_is_compared_until_every_run_is_there(make: Make) -> None:
     assert "once all of their runs are recorded" in repr(effects(study, PAIR))
 
 
-def lines_of(figure: Figure | None) -> int:
-    assert figure is not None
-    return sum(len(axes.lines) + len(axes.collections) for axes in figure.axes)
+def intervals(axes: Axes) -> list[Any]:
+    """The intervals that are drawn: vertical lines between two numbers."""
+    bars = [bar for bar in axes.collections if isinstance(bar, LineCollection)]
+    return [line for bar in bars for line in bar.get_segments() if len(line)]
 
 
 def test_a_curve_needs_two_points_and_runs_that_learned() -> None:
@@ -170,11 +173,11 @@ def test_few_runs_are_dots_and_steps_have_geometric_means() -> None:
     (axes,) = figure.axes
     assert axes.get_yscale() == "log"
     assert list(axes.lines[0].get_ydata()) == pytest.approx([200.0, 50.0])
-    assert not axes.collections  # no interval of two runs
+    assert not intervals(axes)  # of two runs
     labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    assert AT_BUDGET in labels
+    assert AT_BUDGET["label"] in labels
     many = pd.DataFrame({"x": [1] * 5 + [2] * 5, "y": np.arange(10.0)})
-    assert len(line_plot(many, "x", "y").axes[0].collections) == 2  # type: ignore[union-attr]
+    assert len(intervals(line_plot(many, "x", "y").axes[0])) == 2  # type: ignore[union-attr]
 
 
 def test_a_figure_of_arms_shows_runs_that_end_at_the_budget_as_such(make: Make) -> None:
@@ -182,8 +185,8 @@ def test_a_figure_of_arms_shows_runs_that_end_at_the_budget_as_such(make: Make) 
     figure = dot_plot(make(lambda run: 0.6 if run.arm == "random" else 0.99, **tasks), BOTH)
     assert figure is not None
     markers = [line.get_marker() for line in figure.axes[0].lines]
-    assert markers.count(">") == 1
-    assert markers.count("o") + markers.count("s") == 1  # no mean of runs that all end there
+    assert markers.count(AT_BUDGET["marker"]) == 1
+    assert markers.count("o") + markers.count("s") - 1 == 1  # no mean of runs that all end there
     assert dot_plot(make(lambda run: 0.6, **tasks), BOTH) is None
 
 

@@ -26,8 +26,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
 
 @pytest.mark.parametrize("shell", ["", *SHELLS])
 def test_a_stage_runs_in_any_shell(checkout: Checkout, shell: str) -> None:
-    said = checkout.dvc_says("repro", "--force", "data", SHELL=shell, **BARE)
-    assert "Running stage 'data'" in said
+    output = checkout.dvc_says("repro", "--force", "data", SHELL=shell, **BARE)
+    assert "Running stage 'data'" in output
 
 
 def test_commands_are_words_alone() -> None:
@@ -40,8 +40,8 @@ def test_commands_are_words_alone() -> None:
 
 def test_an_experiment_runs_in_a_copy(checkout: Checkout) -> None:
     change = ("-S", "smoke.seeds=[1]")
-    said = checkout.dvc_says("exp", "run", "--temp", "-n", "copy", *change, "data", **BARE)
-    assert "Ran experiment(s): copy" in said
+    output = checkout.dvc_says("exp", "run", "--temp", "-n", "copy", *change, "data", **BARE)
+    assert "Ran experiment(s): copy" in output
 
 
 def launched(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -10,11 +10,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
 import yaml
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from fpt.analysis.study import Study, section
 from fpt.files import PARAMS
@@ -36,7 +36,7 @@ MARKUP = {"img", "script", "b", "em", "strong", "s", "del", "code"}  # what it w
 
 
 class Reader(HTMLParser):
-    """What a browser makes of a page: tags by their number, handlers and addresses, the text."""
+    """What a browser makes of a page: its tags, active parts (handlers and addresses) and text."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -48,10 +48,12 @@ class Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.tags.append(tag)
-        addresses = [value for name, value in attrs if name in ("href", "src")]
-        self.active += [name for name, _ in attrs if name.startswith("on")]
-        self.active += [it for it in addresses if re.match("javascript:|x$|i.png$", it)]
-        self.texts += [value for name, value in attrs if name == "alt"]
+        for name, value in attrs:
+            address = name in ("href", "src") and re.match("javascript:|x$|i.png$", value)
+            if name.startswith("on") or address:
+                self.active.append(value)
+            if name == "alt":
+                self.texts.append(value)
 
     def handle_data(self, data: str) -> None:
         self.texts.append(data)
@@ -62,9 +64,9 @@ class Reader(HTMLParser):
 
 
 def check_read_as_text(page: str) -> None:
-    read = Reader(page)
-    assert read.active == []
-    assert ON_A_LINE in read.text
+    reader = Reader(page)
+    assert reader.active == []
+    assert ON_A_LINE in reader.text
     assert not re.search(r"<b>m|<!-- &", page)
 
 
@@ -76,26 +78,24 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     smoke = content["smoke"]
     names = {name: f"{name} {HOSTILE}" for name in smoke["tasks"]}
     smoke["tasks"] = {
-        names[name]: {"name": name, **(given or {})} for name, given in smoke["tasks"].items()
+        names[name]: {"name": name, **(block or {})} for name, block in smoke["tasks"].items()
     }
     for block in (block for blocks in smoke["sections"].values() for block in blocks):
         block["tasks"] = [names[name] for name in block["tasks"]]
-    smoke["sections"]["attention"][0]["tasks"] = smoke["sections"]["attention"][0]["tasks"][:1]
-    smoke["sections"]["attention"][0]["arms"] = ["fpt"]
-    for given in smoke["arms"].values():
-        if isinstance(given.get("lr"), dict):
-            given["lr"] = {names[name]: lr for name, lr in given["lr"].items()}
+    attention = smoke["sections"]["attention"][0]
+    attention.update(tasks=attention["tasks"][:1], arms=["fpt"])
+    for settings in smoke["arms"].values():
+        if isinstance(settings.get("lr"), dict):
+            settings["lr"] = {names[name]: lr for name, lr in settings["lr"].items()}
     (root / "params.yaml").write_text(yaml.safe_dump(content))
     records = root / "smoke" / "records"
     shutil.copytree(PROJECT / "reports" / "smoke" / "records", records)
     store = Store(records)
     for key in sorted(store.keys()):
         record = store.read(key)
-        assert record is not None
         environment = record.environment | {"device": HOSTILE}
-        store.write(
-            replace(record, environment=environment, notes=[HOSTILE]), store.parameters(record)
-        )
+        hostile = replace(record, environment=environment, notes=[HOSTILE])
+        store.write(hostile, store.parameters(record))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fpt.files.PARAMS", root / "params.yaml")
         for place in ("records", "analysis.study", "report.attention_page", "report.index"):
@@ -112,19 +112,22 @@ def study(reports: Path) -> Study:
     return section("transfer", "smoke")
 
 
-@pytest.mark.parametrize("name", ["index.html", "appendix.html", "README.md"])
-def test_the_index_and_the_appendix(reports: Path, name: str) -> None:
-    if not (reports / name).exists():
-        index("smoke")
-    text = (reports / name).read_text()
-    page = COMMONMARK.render(text) if name == "README.md" else text
-    check_read_as_text(page)
-    if name == "appendix.html":
-        shown = Reader(page).text
-        assert f"on {ON_A_LINE} (" in shown  # the device
-        assert f"Notes: {ON_A_LINE}" in shown
-        rows = re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
-        assert {row.count("<t") - row.count("<tr") for row in rows} == {9}  # cells stay cells
+def cells_of_rows(page: str) -> set[int]:
+    """The numbers of cells that the rows of all tables have."""
+    rows = re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
+    return {len(re.findall(r"<t[dh]", row)) for row in rows}
+
+
+def test_the_index_and_the_appendix(reports: Path) -> None:
+    index("smoke")
+    for name in ("index.html", "appendix.html"):
+        check_read_as_text((reports / name).read_text())
+    check_read_as_text(COMMONMARK.render((reports / "README.md").read_text()))
+    page = (reports / "appendix.html").read_text()
+    text = Reader(page).text
+    assert f"on {ON_A_LINE} (" in text  # the device
+    assert f"Notes: {ON_A_LINE}" in text
+    assert cells_of_rows(page) == {9}  # cells stay cells
 
 
 def test_a_table(study: Study) -> None:
@@ -133,33 +136,25 @@ def test_a_table(study: Study) -> None:
     check_read_as_text(table._repr_html_())
     for page in (markdown(table.markdown()), COMMONMARK.render(table.markdown())):
         check_read_as_text(page)
-        rows = re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
-        cells = 1 + len(table.shown.columns)
-        assert {row.count("<t") - row.count("<tr") for row in rows} == {cells}
+        assert cells_of_rows(page) == {1 + len(table.texts.columns)}
         assert "<code>nano</code>" in page
 
 
 def test_the_page_of_a_notebook(study: Study) -> None:
+    picture = show_figure(study, "results", Figure((2, 1)), HOSTILE)
     outputs = [
-        ("text/markdown", conclude(study).text),
-        ("text/html", show_figure(study, "results", Figure((2, 1)), HOSTILE)._repr_html_()),
-        ("text/plain", HOSTILE),
+        new_output("display_data", {"text/markdown": conclude(study).text}),
+        new_output("display_data", {"text/html": picture._repr_html_()}),
+        new_output("display_data", {"text/plain": HOSTILE}),
+        new_output("stream", text=HOSTILE),
+        new_output("error", ename="E", evalue=HOSTILE),
     ]
-    cells = [nbformat.v4.new_markdown_cell("# T")]
-    for kind, text in outputs:
-        shown = nbformat.v4.new_output("display_data", {kind: text})
-        cells.append(nbformat.v4.new_code_cell(outputs=[shown]))
-    for kind, values in (
-        ("stream", {"text": HOSTILE}),
-        ("error", {"ename": "E", "evalue": HOSTILE}),
-    ):
-        cells.append(nbformat.v4.new_code_cell(outputs=[nbformat.v4.new_output(kind, **values)]))
-    for cell in cells[1:]:
-        page = notebook_page(nbformat.v4.new_notebook(cells=[cells[0], cell]), {"i": "i.html"})
-        check_read_as_text(page)
-    check_read_as_text(notebook_page(nbformat.v4.new_notebook(cells=cells[:1]), {HOSTILE: "i"}))
+    title = new_markdown_cell("# T")
+    for output in outputs:
+        cells = [title, new_code_cell(outputs=[output])]
+        check_read_as_text(notebook_page(new_notebook(cells=cells), {"i": "i.html"}))
+    check_read_as_text(notebook_page(new_notebook(cells=[title]), {HOSTILE: "i"}))
     check_read_as_text(html_page("", HOSTILE))
-    assert ON_A_LINE in Reader(markdown(conclude(study).text)).text
 
 
 def test_the_page_of_attention_maps(reports: Path) -> None:
@@ -168,9 +163,7 @@ def test_the_page_of_attention_maps(reports: Path) -> None:
     assert len(scripts) == 2
     assert "<" not in scripts[0]
     assert Reader(page).active == []
-    for run in json.loads(scripts[0]):
-        assert HOSTILE in run["task"]
-        assert HOSTILE in run["model"]
+    assert all(HOSTILE in run["task"] and HOSTILE in run["model"] for run in json.loads(scripts[0]))
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "a|b", "`", "a\nb", "[1](2)", "<!--", "\\", "$x$ $y$"])

@@ -21,35 +21,43 @@ EXCEPTIONS = {
 }
 
 
+def test_no_reported_run_has_a_seed_of_the_pilot() -> None:
+    profile = config.load("lab")
+    runs = [run for name in profile.sections for run in config.expand(profile, name)]
+    reported = {run.spec.seed for run in runs if not run.search}
+    assert reported.isdisjoint(seed for seeds in pilot.plan()["arms"].values() for seed in seeds)
+
+
 def test_the_rate_of_a_claim_is_the_pilots_best(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.unpack_archive(ROOT / "reports/lab/records/pilot.tar.xz", tmp_path)
     monkeypatch.setattr(pilot, "store", lambda: Store(tmp_path / "pilot"))
-    found = pilot.results()
-    _, best = pilot.settings(found)
     profile = config.load("lab")
+    results = pilot.results()
+    thresholds, best = pilot.settings(results)
+    tasks = profile.tasks
+    assert thresholds == {task: tasks[task]["threshold"] for task in pilot.plan()["battery"]}
     exceptions = {}
     places = {
         (arm, task)
         for kind in KINDS
-        for it in claims(kind)
-        if "each at its best learning rate" in it.statement
-        for arm in it.backbones
-        for task in it.tasks
+        for claim in claims(kind)
+        if "each at its best learning rate" in claim.statement
+        for arm in claim.backbones
+        for task in claim.tasks
     }
     assert len(places) > 20
     for arm, task in places:
-        mine = found[
-            (found["arm"] == SAME.get(arm, arm)) & (found["task"] == SAME.get(task, task))
-        ].drop_duplicates(["lr", "seed"])
-        if mine.empty:
+        rows = results["arm"].eq(SAME.get(arm, arm)) & results["task"].eq(SAME.get(task, task))
+        trials = results[rows].drop_duplicates(["lr", "seed"])
+        if trials.empty:
             exceptions[arm, task] = "not searched"
             continue
         rate = config.make_spec(profile, arm, task, 0).lr
         assert rate == best[SAME.get(arm, arm)][SAME.get(task, task)], (arm, task)
-        assert mine["lr"].min() < rate < mine["lr"].max(), (arm, task)
-        if len(mine) < LEAST_TRIALS:
+        assert trials["lr"].min() < rate < trials["lr"].max(), (arm, task)
+        if len(trials) < LEAST_TRIALS:
             exceptions[arm, task] = "few trials"
     assert exceptions == EXCEPTIONS
     page = (ROOT / "docs" / "plan.md").read_text()

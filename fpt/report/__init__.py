@@ -4,10 +4,11 @@ from importlib import import_module
 from typing import Any
 
 MADE_IN = {
-    **dict.fromkeys(("dot_plot", "learning_curves", "line_plot", "with_panels"), "plots"),
+    **dict.fromkeys(("dot_plot", "learning_curves", "samples"), "plots"),
+    **dict.fromkeys(("line_plot", "with_panels"), "lines"),
     **dict.fromkeys(("conclude", "effects", "show_figure", "show_table"), "show"),
-    "samples": "examples",
-    **dict.fromkeys(("paper_table", "results_table"), "table"),
+    "paper_table": "table",
+    "results_table": "results",
 }
 __all__ = list(MADE_IN)
 

@@ -1,8 +1,10 @@
-"""The findings of the lab: the same sentences and figures on its front page and in the README.
+"""The registered claims of the lab on its pages: sentences of the front page and the README, and
+tables.
 
 `python -m fpt.report.findings` writes the README's block anew.
 """
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -10,10 +12,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from ..analysis.claims import KINDS, LAB, Finding, claims, findings
+import numpy as np
+import pandas as pd
+
+from ..analysis.claims import ALPHA, KINDS, LAB, Finding, Kind, claims, findings
 from ..analysis.summary import INTERVALS
-from ..files import REPORTS, ROOT, read_yaml, write_atomic
-from .table import NONE
+from ..files import REPORTS, ROOT, read_json, read_yaml, write_atomic
+from ..records import read_archive, store
+from ..training.train import task_of
+from .table import NONE, Table, markdown_table
 
 BEGIN = "<!-- findings: made by python -m fpt.report.findings -->"
 END = "<!-- end of findings -->"
@@ -26,8 +33,8 @@ FIGURES = {
 @cache
 def prose() -> dict[str, Any]:
     """The prose of the front pages (front.yaml)."""
-    found: dict[str, Any] = read_yaml(Path(__file__).with_name("front.yaml"))
-    return found
+    content: dict[str, Any] = read_yaml(Path(__file__).with_name("front.yaml"))
+    return content
 
 
 def pictures(folder: Path, figures: Mapping[str, str], link: str = "") -> Iterator[str]:
@@ -39,61 +46,183 @@ def pictures(folder: Path, figures: Mapping[str, str], link: str = "") -> Iterat
             yield f"![{alt}]({link}{path})"
 
 
-def in_words(found: Sequence[Finding]) -> list[str]:
+def in_words(findings: Sequence[Finding]) -> list[str]:
     """A sentence for each finding whose claims all have their runs, and how to read them."""
-    said = {it.claim.name: it.in_numbers for it in found if it.is_judged}
-    said |= {f"{it.claim.name} verdict": it.label.capitalize() for it in found if it.is_judged}
-    made = [
-        text.format_map(said)
-        for text in prose()["findings"]
-        if said.keys() >= set(re.findall(r"\{(.+?)\}", text))
-    ]
-    # What most of them share is said once.
+    values = {}
+    for finding in findings:
+        if finding.is_judged:
+            values[finding.claim.name] = finding.in_numbers
+            values[f"{finding.claim.name} verdict"] = finding.label.capitalize()
+    # What most of them share is said once, at the end.
     usual = f"n = {registration_size()} each"
-    short = [text.replace(f"({usual}; ", "(") for text in made]
-    return [*short, f"{prose()['reading']} {usual}, unless given. {INTERVALS}"] if made else []
+    sentences = []
+    for text in prose()["findings"]:
+        # A sentence about claims that wait for runs would be half a finding.
+        if values.keys() >= set(re.findall(r"\{(.+?)\}", text)):
+            sentences.append(text.format_map(values).replace(f"({usual}; ", "("))
+    if sentences:
+        sentences.append(f"{prose()['reading']} {usual}, unless given. {INTERVALS}")
+    return sentences
 
 
 def registration_size() -> int:
     """The most backbones that a primary claim has of an arm."""
-    return max(count for it in claims("primary") for count in it.backbones.values())
+    return max(count for claim in claims("primary") for count in claim.backbones.values())
 
 
-def table(found: Sequence[Finding]) -> str:
+def table(findings: Sequence[Finding]) -> str:
     """Markdown: a row per claim."""
-    rows = ["| claim | verdict | effect | n | adjusted p |", "|---|---|---|---|---|"]
-    for it in found:
-        because = f": {it.reason}" if it.reason and it.reason != it.instead else ""
-        numbers = f"{it.effect_text} | {it.n_text} | {_p_text(it)}" if it.is_judged else "| |"
-        rows.append(f"| {it.claim.statement} | {it.label}{because} | {numbers} |")
-    return "\n".join(rows)
+    rows = []
+    for finding in findings:
+        verdict: str = finding.label
+        if finding.reason and finding.reason != finding.instead:
+            verdict += f": {finding.reason}"
+        numbers = ["", "", ""]
+        if finding.is_judged:
+            numbers = [finding.effect_text, finding.n_text, _p_text(finding)]
+        rows.append([finding.claim.statement, verdict, *numbers])
+    return markdown_table(["claim", "verdict", "effect", "n", "adjusted p"], rows)
 
 
-def _p_text(found: Finding) -> str:
+def _p_text(finding: Finding) -> str:
     """The adjusted p of what the verdict rests on."""
-    if found.label == "neither learned":
+    if finding.label == "neither learned":
         return NONE
-    if found.label == "depends on the task":
-        return f"{found.heterogeneity:.2g} (of equal effects)"
-    return f"{found.adjusted:.2g}"
+    if finding.label == "depends on the task":
+        return f"{finding.heterogeneity:.2g} (of equal effects)"
+    return f"{finding.adjusted:.2g}"
 
 
 def every_finding() -> list[Finding]:
     """The findings of all registered claims."""
-    return [it for kind in KINDS for it in findings(kind)]
+    return [finding for kind in KINDS for finding in findings(kind)]
 
 
-def in_readme(text: str, made: str) -> str:
+def claims_table(kind: Kind) -> Table:
+    """A row for each registered claim of one kind: verdict, effect, n, p and power."""
+    rows = findings(kind)
+    numbers = pd.DataFrame([_numbers(finding) for finding in rows])
+    effects = [finding.effect_text if finding.is_judged else NONE for finding in rows]
+    texts = pd.DataFrame({"verdict": numbers["verdict"], "effect": effects, "n": numbers["n"]})
+    for name, digits in (("p", ".2g"), ("adjusted", ".2g"), ("power", ".2f")):
+        if numbers[name].notna().any():
+            texts[name] = [
+                NONE if math.isnan(value) else f"{value:{digits}}" for value in numbers[name]
+            ]
+    texts.index = numbers["claim"]
+    caption = "Effects with 95% intervals; p of the claimed direction, and adjusted for all claims."
+    if not all(finding.is_judged or finding.claim.withdrawn for finding in rows):
+        caption += " A claim without an effect lacks runs."
+    # A claim with a small p that is undecided all the same needs its reason beside it.
+    for finding in rows:
+        overruled = finding.label == "undecided" and finding.adjusted < ALPHA
+        if finding.claim.withdrawn or overruled:
+            caption += f" {finding.claim.name} is undecided: {finding.reason}."
+    return Table(kind, f"Registered {kind} claims", texts, numbers, caption)
+
+
+def _numbers(finding: Finding) -> dict[str, Any]:
+    """The tidy row of a finding; the effect is in the direction of the claim's sentence."""
+    claim = finding.claim
+    effect, low, high = finding.values
+    waits = bool(np.isnan(effect))
+    if claim.measure == "predicts":
+        complete = sum(count >= claim.backbones[arm] for arm, count in finding.n.items())
+        n = f"{complete} of {len(finding.n)} corpora" if waits else f"{len(finding.n)} corpora"
+    elif waits:
+        n = " and ".join(f"{count} of {claim.backbones[arm]}" for arm, count in finding.n.items())
+    else:
+        n = " and ".join(str(count) for count in finding.n.values())
+    return {
+        "claim": claim.name,
+        "verdict": finding.label,
+        "effect": effect,
+        "low": low,
+        "high": high,
+        "n": n,
+        "p": finding.effect.p,
+        "adjusted": math.nan if waits else finding.adjusted,
+        "power": claim.power,
+        "reason": finding.reason,
+    }
+
+
+def exploratory_table() -> Table | None:
+    """The runs of the lab that no plan expects, a row for each setting; None if there are none."""
+    rows = [*_exploratory_runs(), *_exploratory_english()]
+    if not rows:
+        return None
+    runs = pd.DataFrame(rows)
+    runs["setting"] = runs["setting"].str.replace(r"-\d+$", "", regex=True)  # the backbone's seed
+    # Seeds of one setting are one row: they differ in their draw alone.
+    settings = runs.groupby(["task", "unit", "setting", "trained", "rate"])["score"]
+    numbers = settings.agg(runs="size", mean="mean").reset_index()
+    texts = numbers.groupby(["task", "unit"]).agg(
+        runs=("runs", "sum"),
+        settings=("runs", "size"),
+        lowest=("mean", "min"),
+        highest=("mean", "max"),
+    )
+    caption = (
+        "Runs that no plan expects: the lowest and the highest mean of any setting of a task. "
+        "`tables/verdict/exploratory.csv` has a row for each setting. Fitting: training sees "
+        "every test input."
+    )
+    texts = texts.round(3).reset_index("unit")
+    return Table("exploratory", "Exploratory runs", texts, numbers, caption)
+
+
+def _exploratory_runs() -> list[dict[str, Any]]:
+    rows = []
+    archive = read_archive(store(LAB).folder / "exploratory.jsonl.xz")
+    for record in archive.records().values():
+        spec = record.spec
+        options = f"n {spec.options['n']}, " if "n" in spec.options else ""
+        fitting = ", fitting" if task_of(spec).fitting else ""
+        rows.append(
+            {
+                "task": f"{spec.task} ({options}{spec.steps:,} steps{fitting})",
+                "setting": f"{spec.init}: {spec.weights or spec.backbone}",
+                "rate": spec.lr,
+                "trained": "+".join(spec.trainable),
+                "score": record.metrics.get("test_accuracy", math.nan),
+                "unit": "accuracy",
+            }
+        )
+    return rows
+
+
+def _exploratory_english() -> list[dict[str, Any]]:
+    """Models of English text, from before English was a task and had records."""
+    rows = []
+    for path in sorted(store(LAB).folder.glob("exploratory-english/*.json")):
+        content = read_json(path)
+        plan = content["plan"]
+        rows.append(
+            {
+                "task": f"English ({plan['tokens']:,} tokens)",
+                "setting": plan["weights"] or "random",
+                "rate": plan["lr"],
+                "trained": "norms, positions, words" if plan["frozen"] else "all",
+                "score": content["bits_per_byte"],
+                "unit": "bits per byte",
+            }
+        )
+    return rows
+
+
+def in_readme(text: str, block: str) -> str:
     """The README's text with its block replaced."""
     pattern = re.escape(BEGIN) + ".*?" + re.escape(END)
-    return re.sub(pattern, lambda _: f"{BEGIN}\n{made}\n{END}", text, flags=re.DOTALL)
+    return re.sub(pattern, lambda _: f"{BEGIN}\n{block}\n{END}", text, flags=re.DOTALL)
 
 
 def main() -> None:
     path = ROOT / "README.md"
+    # The README has the front page's sentences, so that neither can say what the other does not.
     first = islice(pictures(REPORTS / LAB, FIGURES, f"reports/{LAB}/"), 1)
-    made = "\n\n".join([*in_words(every_finding()), *first])
-    write_atomic(path, in_readme(path.read_text(encoding="utf-8"), made).encode())
+    block = "\n\n".join([*in_words(every_finding()), *first])
+    write_atomic(path, in_readme(path.read_text(encoding="utf-8"), block).encode())
 
 
 if __name__ == "__main__":

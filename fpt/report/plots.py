@@ -1,73 +1,49 @@
-"""The plots of all pages: dots with intervals, lines, learning curves."""
+"""The plots of all pages: dots with intervals, learning curves, and examples of tasks.
+
+seaborn draws; means and intervals are those of the tables, so there is no interval below
+FEWEST_RUNS runs.
+"""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import textwrap
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.artist import Artist
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator, NullFormatter
-from matplotlib.transforms import Bbox
 
-from ..analysis.compare import FEWEST_RUNS, natural, reached, summary_with_intervals
+from ..analysis.compare import natural, reached, summary_with_intervals
 from ..analysis.study import Study
-from ..analysis.summary import baselines, mean_interval
+from ..analysis.summary import baselines
+from ..files import FptError
 from ..sections.arms import label
 from ..sections.comparison import Comparison
-from .style import CENSORED, INK, MUTED, Look, looks, styled
+from ..tasks import Task
+from ..tasks.bits import BitTask
+from ..tasks.images import ImageTask
+from .style import (
+    ACCURACY,
+    AT_BUDGET,
+    INK,
+    LEVEL,
+    MUTED,
+    PAPER,
+    PERCENT,
+    STEPS,
+    VALUE,
+    Look,
+    Style,
+    legend,
+    log_ticks,
+    looks,
+    panels_of,
+    styled,
+)
 
-COLUMNS = 4  # panels side by side
-STEPS, ACCURACY = "steps to the threshold", "test accuracy, %"
-AT_BUDGET = "not at the threshold within the budget"
-VALUE = "value"  # a column of steps or percent
-PERCENT = (-3, 103)  # how far an axis of percent reaches at most
-KEY: Mapping[str, dict[str, Any]] = {  # of `dot_plot`; what is not drawn has no entry
-    "mean": {"ls": "", "color": MUTED, "marker": "o", "mec": INK},
-    "95% interval": {"color": MUTED, "lw": 2},
-    "each run": {"ls": "", "marker": ".", "color": MUTED, "ms": 4},
-    AT_BUDGET: {"ls": "", "marker": ">", "mfc": "none", "mec": CENSORED, "ms": 4},
-    "the paper": {"ls": "", "marker": "D", "mfc": "white", "mec": INK, "ms": 4},
-    "best trivial baseline": {"ls": ":", "color": INK},
-}
-
-
-def panels_of(
-    count: int, width: float, height: float, sharey: bool = False
-) -> tuple[Figure, list[Axes]]:
-    """A figure of `count` panels, each so large in inches."""
-    columns = min(count, COLUMNS)
-    rows = -(-count // columns)
-    figure = Figure(figsize=(max(6.4, width * columns), height * rows + 0.6))
-    grid = figure.subplots(rows, columns, squeeze=False, sharey=sharey).flatten()
-    for axes in grid[count:]:
-        axes.set_axis_off()
-    return figure, list(grid[:count])
-
-
-def _log(axes: Axes, which: str) -> None:
-    """A logarithmic axis whose ticks are plain numbers, a few of them whatever it spans."""
-    getattr(axes, f"set_{which}scale")("log")
-    low, high = getattr(axes, f"get_{which}lim")()
-    ticks: list[float] = []
-    for leading in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), range(1, 10)):
-        if len(ticks) < 3:
-            every = [first * 10.0**power for power in range(-6, 9) for first in leading]
-            ticks = [tick for tick in every if low <= tick <= high]
-    axis = getattr(axes, f"{which}axis")
-    axis.set_ticks(ticks[:: 1 + len(ticks) // 5])  # more would run into each other
-    axis.set_major_formatter(lambda value, _: f"{value:g}")
-    axis.set_minor_formatter(NullFormatter())
-
-
-def _legend(figure: Figure, handles: Sequence[Artist]) -> None:
-    """A legend above the panels, in as many columns as its longest label leaves room for."""
-    inches = 0.6 + 0.06 * max((len(str(it.get_label())) for it in handles), default=0)
-    columns = min(4, max(1, int(figure.get_figwidth() / inches)))
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns, fontsize=8)
+MOST_BITS = 24  # of a sample
+MOST_LETTERS = 250
 
 
 def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
@@ -77,63 +53,99 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
     fewer than half of the arms have are left to the table. None if no run is recorded, or none
     reaches a threshold."""
     results = study.results()
-    scored = reached(results[results["arm"].isin(comparison.arms) & results["score"].notna()])
-    arms = scored.groupby("task")["arm"].nunique()
-    tasks = [task for task in dict.fromkeys(scored["task"]) if 2 * arms[task] >= arms.max()]
+    results = results[results["arm"].isin(comparison.arms)]
+    scored = results[results["score"].notna()]
+    # A panel of which most rows are empty says nothing that the table does not say better.
+    arms_by_task = reached(scored).groupby("task", sort=False)["arm"].nunique()
+    tasks = list(arms_by_task[2 * arms_by_task >= arms_by_task.max()].index)
     if not tasks:
         return None
-    present = results[results["task"].isin(tasks) & results["score"].notna()]
-    rows = [arm for arm in comparison.arms if arm in set(present["arm"])]
-    means = summary_with_intervals(results[results["arm"].isin(rows)]).set_index(["task", "arm"])
-    look, drawn = looks(rows), {"mean", "each run"}
+    runs = scored[scored["task"].isin(tasks)]
+    runs = runs.assign(**{VALUE: natural(study, runs)})
+    arms = [arm for arm in comparison.arms if arm in set(runs["arm"])]
+    means = summary_with_intervals(results[results["task"].isin(tasks)])
     with styled():
-        figure, panels = panels_of(len(tasks), 2.7, 0.6 + 0.3 * len(rows), sharey=True)
+        figure, panels = panels_of(len(tasks), 2.7, 0.6 + 0.3 * len(arms), sharey=True)
         for axes, task in zip(panels, tasks, strict=True):
+            of_task = means[(means["task"] == task) & (means["runs"] > 0)]
             steps = study.measures(task) == "steps"
-            shown: Callable[[float], float] = np.exp if steps else float
-            for y, arm in enumerate(rows):
-                runs = present[(present["arm"] == arm) & (present["task"] == task)]
-                if runs.empty:
-                    continue
-                mean, colour = means.loc[task, arm], look[arm].colour
-                axes.plot([shown(mean["low"]), shown(mean["high"])], [y, y], color=colour, lw=2)
-                if not math.isnan(mean["low"]):
-                    drawn.add("95% interval")
-                ends = runs["censored"].to_numpy(bool)
-                if not ends.all():  # else the mean is the budget
-                    face = "white" if ends.any() else colour  # hollow: the true mean is higher
-                    axes.plot(shown(mean["mean"]), y, look[arm].marker, mfc=face, mec=INK, ms=6)
-                values = runs["score"].map(shown).to_numpy()
-                axes.plot(values[~ends], [y - 0.25] * int((~ends).sum()), ".", color=MUTED, ms=4)
-                if ends.any():
-                    axes.plot(values[ends], [y - 0.25] * int(ends.sum()), **KEY[AT_BUDGET])
-                    drawn.add(AT_BUDGET)
-                printed = comparison.printed(arm, task)
-                if printed is not None and not steps:
-                    axes.plot(printed, y + 0.22, "D", mfc="white", mec=INK, ms=4)
-                    drawn.add("the paper")
+            _runs(axes, runs[runs["task"] == task], arms)
+            _means(axes, of_task, arms, steps)
             if steps:
-                _log(axes, "x")
+                log_ticks(axes, "x")
             else:
-                best = max(baselines(study.tasks[task]).values(), default=math.nan)
-                axes.axvline(best, color=INK, ls=":", lw=1)
-                axes.set_xlim(*np.clip(axes.get_xlim(), *PERCENT))  # an interval may reach further
-                axes.locator_params("x", nbins=4)
-                drawn.add("best trivial baseline")
+                _references(axes, study, comparison, task, arms)
             axes.set_title(study.title(task))
-            axes.set_yticks(range(len(rows)), [label(arm) for arm in rows])
-            axes.set_ylim(len(rows) - 0.5, -0.5)
             axes.set_xlabel(STEPS if steps else ACCURACY, fontsize=8)
-        _legend(figure, [Line2D([], [], label=it, **KEY[it]) for it in KEY if it in drawn])
+        # In the legend a mean is grey, as it stands for all arms.
+        mean = "mean, 95% interval" if means["low"].notna().any() else "mean"
+        panels[0].errorbar([], [], xerr=[], fmt="o", color=MUTED, mec=INK, label=mean)
+        legend(figure)
     return figure
 
 
-def with_panels(study: Study, results: pd.DataFrame) -> pd.DataFrame:
-    """`results` with the columns `value`, in steps to the threshold or percent, and `panel`, which
-    names the task and this unit, for `line_plot`."""
-    units = {"steps": STEPS, "accuracy": ACCURACY}
-    panels = [f"{study.title(task)}: {units[study.measures(task)]}" for task in results["task"]]
-    return results.assign(**{VALUE: natural(study, results), "panel": panels})
+def _runs(axes: Axes, runs: pd.DataFrame, arms: Sequence[str]) -> None:
+    """A row of dots for each arm."""
+    order = [label(arm) for arm in arms]
+    runs = runs.assign(name=runs["arm"].map(label))
+    ended = runs[runs["censored"]]
+    sns.stripplot(
+        runs[~runs["censored"]],
+        x=VALUE,
+        y="name",
+        order=order,
+        color=MUTED,
+        size=3,
+        jitter=False,  # it would be drawn anew on each call, and the file would change
+        label="each run",
+        legend=False,
+        ax=axes,
+    )
+    axes.grid(True, axis="y")  # seaborn leaves it out beside names
+    axes.set(ylim=(len(arms) - 0.5, -0.5), ylabel="")
+    if len(ended):
+        axes.plot(ended[VALUE], ended["name"].map(order.index), **AT_BUDGET)
+
+
+def _means(axes: Axes, means: pd.DataFrame, arms: Sequence[str], steps: bool) -> None:
+    """Means with their intervals, each above the dots of its arm."""
+    look = looks(arms)
+    # If all runs of an arm end at the budget, their mean is the budget: no number of steps.
+    for row in means[means["censored"] < means["runs"]].itertuples():
+        interval = np.array([row.low, row.mean, row.high])
+        low, mean, high = np.exp(interval) if steps else interval
+        colour = look[row.arm].colour
+        axes.errorbar(
+            mean,
+            arms.index(row.arm) - 0.25,
+            xerr=[[mean - low], [high - mean]],
+            fmt=look[row.arm].marker,
+            color=colour,
+            # Hollow if a run ends at the budget, since then the true mean is higher.
+            mfc="white" if row.censored else colour,
+            mec=INK,
+            elinewidth=2,
+        )
+
+
+def _references(
+    axes: Axes, study: Study, comparison: Comparison, task: str, arms: Sequence[str]
+) -> None:
+    """What accuracies are compared with: the paper's numbers and the best trivial baseline."""
+    for y, arm in enumerate(arms):
+        printed = comparison.printed(arm, task)
+        if printed is not None:
+            axes.plot(printed, y + 0.25, **PAPER)
+    axes.axvline(_best_baseline(study, task), label="best trivial baseline", **LEVEL)
+    # An interval may reach beyond 100%, an accuracy may not.
+    axes.set_xlim(*np.clip(axes.get_xlim(), *PERCENT))
+    axes.locator_params("x", nbins=4)
+
+
+def _best_baseline(study: Study, task: str) -> float:
+    """The accuracy of the best trivial baseline in percent; NaN, which is not drawn, if none is
+    known."""
+    return max(baselines(study.tasks[task]).values(), default=math.nan)
 
 
 def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
@@ -144,151 +156,80 @@ def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
         curves = curves[curves["arm"].isin(arms)]
     if curves.empty:
         return None
-    tasks, shown = list(dict.fromkeys(curves["task"])), list(dict.fromkeys(curves["arm"]))
-    look = looks(shown)
+    # Several draws of a backbone may share a seed: their mean is the curve of the seed.
+    curves = curves.groupby(["task", "arm", "seed", "step"], sort=False, as_index=False)
+    curves = curves["valid_accuracy"].mean()
+    curves["percent"] = 100 * curves["valid_accuracy"]
+    tasks = list(dict.fromkeys(curves["task"]))
+    look = looks(list(dict.fromkeys(curves["arm"])))
     with styled():
         figure, panels = panels_of(len(tasks), 2.7, 2.4)
         for axes, task in zip(panels, tasks, strict=True):
-            for arm, runs in curves[curves["task"] == task].groupby("arm", sort=False):
-                wide = 100 * runs.pivot_table(index="step", columns="seed", values="valid_accuracy")
-                mean, style = wide.dropna().mean(axis=1), look[arm]
-                axes.plot(wide, color=style.colour, lw=0.5, alpha=0.4)
-                axes.plot(mean, style.line, color=style.colour, lw=1.8)
-            best = max(baselines(study.tasks[task]).values(), default=math.nan)
-            axes.axhline(best, color=INK, ls=":", lw=1)
+            for arm, rows in curves[curves["task"] == task].groupby("arm", sort=False):
+                _curves(axes, rows, look[arm], label(arm))
+            axes.axhline(_best_baseline(study, task), **LEVEL)
             if study.measures(task) == "steps":
-                _log(axes, "x")
+                log_ticks(axes, "x")
             axes.set_title(study.title(task))
             axes.set_xlabel("steps", fontsize=8)
+            axes.set_ylabel("")
         panels[0].set_ylabel("validation accuracy, %")
-        handles = [
-            Line2D([], [], color=look[arm].colour, ls=look[arm].line, label=label(arm))
-            for arm in shown
-        ]
-        _legend(figure, handles)
+        legend(figure)
     return figure
 
 
-def line_plot(
-    table: pd.DataFrame,
-    x: str,
-    y: str,
-    line: str | None = None,
-    panel: str | None = None,
-    *,
-    log: str = "",
-    level: Mapping[str, float] | float | None = None,
-    labels: Iterable[str] = (),
-) -> Figure | None:
-    """Means of column `y` against `x`: a line for each value of column `line`, a panel for each of
-    column `panel`. At least FEWEST_RUNS rows of one `x` have a 95% interval, fewer are dots.
+def _curves(axes: Axes, rows: pd.DataFrame, look: Look, text: str) -> None:
+    """The curves of one arm: each seed, and their mean."""
+    marks: Style = {
+        "x": "step",
+        "y": "percent",
+        "color": look.colour,
+        "legend": False,
+        "ax": axes,
+    }
+    sns.lineplot(rows, units="seed", estimator=None, lw=0.5, alpha=0.4, **marks)
+    # Runs that reach their threshold early end early. A mean over those that are left would show
+    # the slow ones alone, so it ends with the first of them.
+    seeds = rows.groupby("step")["seed"].transform("nunique")
+    shared = rows[seeds == rows["seed"].nunique()]
+    sns.lineplot(shared, errorbar=None, lw=1.8, ls=look.line, label=text, **marks)
 
-    If `y` or the panel has a percent sign, its axis ends at 0 and 100. If it ends in `STEPS`, its
-    axis is logarithmic and means are geometric; rows whose column `censored` is true are open
-    triangles. `log` names the other logarithmic axes; `level` is a dotted line, in all panels or by
-    panel. With `labels` for the rows, points are named and not joined. None if there are no rows,
-    or no line has two points."""
-    table = table.assign(censored=table.get("censored", pd.Series(False, table.index)).astype(bool))
-    if not len(names := dict(zip(table.index, labels, strict=False))):
-        table = _with_lines(table, x, line, panel)
-    if table.empty:
-        return None
-    panels = list(dict.fromkeys(table[panel])) if panel else [""]
-    lines = list(dict.fromkeys(table[line])) if line else [""]
-    look = looks(lines)
+
+def samples(tasks: Mapping[str, Task]) -> Figure:
+    """One test example of each task as a person sees it, with its answer. Blue lines separate
+    tokens. A task whose data are not here is named without one."""
     with styled():
-        wide = bool(names) and len(panels) == 1
-        figure, grid = panels_of(len(panels), 7.5 if wide else 3.2, 2.6)
-        for axes, name in zip(grid, panels, strict=True):
-            mine = table[table[panel] == name] if panel else table
-            steps = f"{y}{name}".endswith(STEPS)
-            for each in lines:
-                rows = mine[mine[line] == each] if line else mine
-                if rows.empty:
-                    continue
-                if names:
-                    _named_points(axes, rows, x, y, look[each], names)
-                    axes.margins(x=0.1 if wide else 0.2)  # room for the names
-                else:
-                    _line(axes, rows, x, y, look[each], steps)
-            dotted = level.get(name) if isinstance(level, Mapping) else level
-            if dotted is not None:
-                axes.axhline(dotted, color=INK, ls=":", lw=1)
-            if pd.api.types.is_integer_dtype(table[x]):  # layers, trained parts
-                axes.set_xticks(sorted(set(table[x])))
-            else:
-                axes.xaxis.set_major_locator(MaxNLocator(5))
-            if "%" in f"{y}{name}":
-                axes.set_ylim(*np.clip(axes.get_ylim(), *PERCENT))
-            for which in {*log, *("y" * steps)}:
-                _log(axes, which)
-            axes.set_title(name)
-            axes.set_xlabel(x)
-        if y != VALUE:  # else each panel names its unit
-            grid[0].set_ylabel(y)
-        handles = []
-        if line and not names:
-            called = label if line == "arm" else str
-            handles = [
-                Line2D([], [], color=it.colour, ls=it.line, marker=it.marker, label=called(each))
-                for each, it in look.items()
-            ]
-        if table["censored"].any():
-            handles.append(Line2D([], [], label=AT_BUDGET, **{**KEY[AT_BUDGET], "marker": "^"}))
-        if handles:
-            _legend(figure, handles)
-        figure.draw_without_rendering()  # now it is known how large names are
-        for axes in grid:
-            _apart(axes)
+        figure, panels = panels_of(len(tasks), 2.7, 2.6)
+        for axes, (name, task) in zip(panels, tasks.items(), strict=True):
+            axes.set_axis_off()
+            # Pictures of all shapes begin at one height.
+            axes.set_anchor("NW")
+            title = f"{name}: {task.length} tokens"
+            try:
+                title += f"\nanswer: {_sample(axes, task)}"
+            except FptError:
+                axes.text(0, 0.98, f"Fetch it with\nfpt data {task.name}", va="top", color=MUTED)
+            axes.set_title(title, fontsize=9)
     return figure
 
 
-def _with_lines(table: pd.DataFrame, x: str, line: str | None, panel: str | None) -> pd.DataFrame:
-    """The rows of panels in which a line has two points or more, and something was measured."""
-    of_panel = table[panel] if panel else pd.Series(0, table.index)
-    of_line = table[line] if line else pd.Series(0, table.index)
-    points = table.groupby([of_panel, of_line])[x].transform("nunique")
-    joined = points.groupby(of_panel).transform("max") > 1
-    measured = ~table["censored"].groupby(of_panel).transform("all")
-    return table[joined & measured]
-
-
-def _line(axes: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, steps: bool) -> None:
-    """One line through the means of the rows of each `x`, with intervals or all rows."""
-    to, back = (np.log, np.exp) if steps else (np.asarray, np.asarray)
-    groups = rows.groupby(x)
-    means = groups[y].agg(lambda values: float(back(to(values).mean())))
-    axes.plot(means.index, means, look.line, color=look.colour)
-    means = means[~groups["censored"].all()]  # else the mean is the budget, and drawn below
-    axes.plot(means.index, means, look.marker, color=look.colour, mec=INK, ms=5)
-    for at, runs in groups:
-        if len(runs) >= FEWEST_RUNS:
-            _, low, high = mean_interval(list(to(runs[y])))
-            axes.vlines(at, back(low), back(high), color=look.colour)
-        elif len(runs) > 1:
-            axes.plot(runs[x], runs[y], ".", color=look.colour, ms=4, alpha=0.6)
-    ends = rows[rows["censored"]]
-    if len(ends):
-        axes.plot(ends[x], ends[y], **{**KEY[AT_BUDGET], "marker": "^"})
-
-
-def _named_points(
-    axes: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, names: Mapping[Any, str]
-) -> None:
-    measured, ends = rows[~rows["censored"]], rows[rows["censored"]]
-    axes.plot(measured[x], measured[y], look.marker, ls="", color=look.colour, mec=INK)
-    axes.plot(ends[x], ends[y], **{**KEY[AT_BUDGET], "marker": "^", "ms": 6})
-    for where, at, value in rows[[x, y]].itertuples():
-        axes.annotate(names[where], (at, value), (4, 3), "data", "offset points", size=7)
-
-
-def _apart(axes: Axes) -> None:
-    """Move names of points up until none covers another or a point, from the lowest on."""
-    texts: list[Any] = list(axes.texts)  # annotations, whose types are those of plain texts
-    names = sorted(texts, key=lambda name: name.get_window_extent().y0)
-    places = [axes.transData.transform(name.xy) for name in names]
-    boxes = [Bbox.from_bounds(x - 3, y - 3, 6, 6) for x, y in places]
-    for name in names:
-        while any(name.get_window_extent().overlaps(box) for box in boxes):
-            name.xyann = (name.xyann[0], name.xyann[1] + 1)
-        boxes.append(name.get_window_extent())
+def _sample(axes: Axes, task: Task) -> str:
+    """Draw example 0 of the test split, of a bit task one in its midst, as the first is all zeros;
+    returns its answer."""
+    example = task.example("test", 3 * task.sizes["test"] // 5 if isinstance(task, BitTask) else 0)
+    answer = example.answer[:MOST_BITS] + "..." * (len(example.answer) > MOST_BITS)
+    if example.image is None:
+        text = textwrap.fill((example.text or "")[:MOST_LETTERS], 36)
+        axes.text(0, 0.98, text, va="top", fontsize=7, family="DejaVu Sans Mono")
+        return answer
+    image = example.image.numpy()[:, :MOST_BITS]
+    if isinstance(task, ImageTask):
+        sides = (task.pad, task.pad)
+        image = np.pad(example.image.numpy(), (sides, sides, (0, 0)))
+        if task.patch > 1:
+            for edge in range(0, image.shape[0] + 1, task.patch):
+                axes.axhline(edge - 0.5, color="#0072B2", lw=0.5)
+            for edge in range(0, image.shape[1] + 1, task.patch):
+                axes.axvline(edge - 0.5, color="#0072B2", lw=0.5)
+    axes.imshow(image.squeeze(-1) if image.shape[-1] == 1 else image, cmap="gray", vmin=0, vmax=1)
+    return answer

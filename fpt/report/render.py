@@ -18,14 +18,14 @@ from typing import Any
 from ..files import REPORTS, FptError, check_names, lock, notebooks, read_json, write_atomic
 from .page import RENDERS, STAGED, notebook_page
 
-QUESTION = "which-profile"  # tag of the cell that shows the profile in the end
+PROFILE_IS_SET = re.compile(r"^\s*(for\s+)?profile\b[^=(]*(=[^=]|\bin\b)", re.MULTILINE)
 
 
 def notebook(section: str) -> Path:
     """The notebook of `section`, notebooks/NN_<section>.ipynb."""
-    found = {path.stem[3:]: path for path in notebooks()}
-    check_names("section", [section], found)
-    return found[section]
+    paths = {path.stem[3:]: path for path in notebooks()}
+    check_names("section", [section], paths)
+    return paths[section]
 
 
 def render(section: str, profile: str) -> Path:
@@ -37,31 +37,24 @@ def render(section: str, profile: str) -> Path:
     import nbformat
 
     source = notebook(section)
-    asking = with_question(read_source(source))
+    content = read_source(source)
     report = REPORTS / profile
     page = report / "notebooks" / f"{source.stem}.html"
+    failed_page = page.with_name(f"{source.stem}.failed.html")
     with staging(report, section) as staged:
         executed = staged / "notebooks" / source.name
-        failure = execute(asking, executed, profile, staged)
+        failure = execute(content, executed, profile, staged)
         content = strip(nbformat.read(executed, as_version=4))
-        seen = pop_answer(content)
-        if not failure and seen != repr(profile):
-            raise FptError(
-                f"Notebook {source.name} ended with profile {seen}, not {profile!r}, so no page "
-                "was written: only its cell tagged `parameters` may set `profile`, before it is "
-                "used."
-            )
         text = notebook_page(content, neighbours(source))
-        failed = page.with_name(f"{source.stem}.failed.html")
         if failure:
-            shown = failed if page.exists() else page
-            write_atomic(shown, text.encode())
-            there = shown.relative_to(REPORTS.parent).as_posix()
-            raise FptError(f"Notebook {source.name} failed {failure}; see {there} up to there.")
+            place = failed_page if page.exists() else page
+            write_atomic(place, text.encode())
+            name = place.relative_to(REPORTS.parent).as_posix()
+            raise FptError(f"Notebook {source.name} failed {failure}; see {name} up to there.")
         write_atomic(executed, f"{nbformat.writes(content).rstrip()}\n".encode())
-        write_atomic(staged / page.relative_to(report), linked(text, staged / "figures").encode())
+        write_atomic(executed.with_suffix(".html"), linked(text, staged / "figures").encode())
         publish(staged, report, section)
-        failed.unlink(missing_ok=True)
+        failed_page.unlink(missing_ok=True)
     return page
 
 
@@ -85,22 +78,23 @@ def staging(report: Path, section: str) -> Iterator[Path]:
 def publish(staged: Path, report: Path, section: str) -> None:
     """Put a page, its tables and figures in the place of the earlier ones. Each file is moved as a
     whole, which needs no space on the disk, and the page last."""
-    kinds = [Path(kind) / section for kind in ("figures", "tables")]
-    names: list[Path] = []
-    for folder in (*kinds, Path("notebooks")):
+    own = [Path("figures") / section, Path("tables") / section]
+    new: list[Path] = []
+    for folder in (*own, Path("notebooks")):
         (report / folder).mkdir(parents=True, exist_ok=True)
-        names += sorted(path.relative_to(staged) for path in (staged / folder).glob("*"))
-    for name in names:
+        new += sorted(path.relative_to(staged) for path in (staged / folder).glob("*"))
+    for name in new:
         os.replace(staged / name, report / name)
-    for folder in kinds:  # nothing of an earlier page stays
+    # Only then does what the earlier page alone had go: a page never shows a figure that is gone.
+    for folder in own:
         for path in (report / folder).iterdir():
-            if path.is_file() and path.relative_to(report) not in names:
+            if path.is_file() and path.relative_to(report) not in new:
                 path.unlink()
 
 
 def read_source(path: Path) -> Any:
-    """The notebook at `path`. FptError if it is damaged, or if its tag `parameters` is lost or
-    stands elsewhere: papermill would set the profile above the cell that sets its default."""
+    """The notebook at `path`. FptError if it is damaged, or if anything but its one cell tagged
+    `parameters` sets the profile: papermill puts the profile of a page right after that cell."""
     import nbformat
 
     read_json(path)
@@ -110,36 +104,21 @@ def read_source(path: Path) -> Any:
     except Exception as error:  # of many kinds, by which part of the notebook is missing
         reason = str(error).split("\n")[0].rstrip(".")
         raise FptError(f"{path} is not a notebook ({reason}); restore it.") from error
-    tagged = [cell for cell in content.cells if "parameters" in cell.metadata.get("tags", ())]
-    setting = [
-        cell
-        for cell in tagged
-        if cell.cell_type == "code" and re.search(r"^profile\b.*=", cell.source, re.MULTILINE)
-    ]
-    if len(tagged) != 1 or not setting:
-        shown = " and ".join(repr(cell.source.split("\n")[0]) for cell in tagged) or "none"
+    tagged = []
+    setting = []
+    for index, cell in enumerate(content.cells):
+        # An executed copy has a cell with the tag `injected-parameters`, which papermill replaces.
+        if {"parameters", "injected-parameters"} & set(cell.metadata.get("tags", ())):
+            tagged.append(index)
+        if cell.cell_type == "code" and PROFILE_IS_SET.search(cell.source):
+            setting.append(index)
+    if len(tagged) != 1 or tagged != setting:
         raise FptError(
-            f"Notebook {path.name} needs exactly one cell tagged `parameters`, the one that sets "
-            f"`profile`, and has {shown}: restore the tags of its cells."
+            f"Notebook {path.name} needs exactly one cell tagged `parameters`, which alone sets "
+            f"`profile`, but of its cells {tagged} have such tags and {setting} set it: restore "
+            "the tags of its cells."
         )
     return content
-
-
-def with_question(content: Any) -> Any:
-    """The notebook with a last cell that shows the profile, for `pop_answer`."""
-    from nbformat.v4 import new_code_cell
-
-    content.cells.append(new_code_cell("profile", metadata={"tags": [QUESTION]}))
-    return content
-
-
-def pop_answer(content: Any) -> str | None:
-    """Take the cell of `with_question` out of an executed notebook; returns what it shows, None if
-    it was not reached."""
-    (cell,) = (cell for cell in content.cells if QUESTION in cell.metadata.get("tags", ()))
-    content.cells.remove(cell)
-    shown = [output.data["text/plain"] for output in cell.outputs if "data" in output]
-    return shown[-1] if shown else None
 
 
 def execute(content: Any, executed: Path, profile: str, staged: Path) -> str | None:
@@ -179,12 +158,11 @@ def execute(content: Any, executed: Path, profile: str, staged: Path) -> str | N
 
 def neighbours(source: Path) -> Mapping[str, str]:
     """The links of a page: the index, and the pages before and after it."""
-    pages = notebooks()
-    at = pages.index(source)
+    stems = [path.stem for path in notebooks()]
+    index = stems.index(source.stem)
     links = {"index": "../index.html"}
-    for text, index in (("previous", at - 1), ("next", at + 1)):
-        if 0 <= index < len(pages):
-            links[f"{text}: {pages[index].stem[3:]}"] = f"{pages[index].stem}.html"
+    for text, neighbour in (("previous", stems[:index][-1:]), ("next", stems[index + 1 :][:1])):
+        links |= {f"{text}: {stem[3:]}": f"{stem}.html" for stem in neighbour}
     return links
 
 

@@ -8,12 +8,10 @@ import base64
 import io
 import math
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
@@ -28,18 +26,15 @@ from ..sections.comparison import Pair
 from .escape import in_html, in_markdown
 from .page import RENDERS, STAGED
 from .style import styled
-from .table import Table
+from .table import Table, effect_text
 
-MOST_SENTENCES, MOST_NAMES = 6, 6
+MOST_SENTENCES = 6  # of a conclusion
+MOST_NAMES = 6  # of arms, in a sentence
 # Said once on each page: a page has dozens of intervals, and some miss by chance alone.
 INTERVALS_OF_A_PAGE = (
     f"{INTERVALS} Each has 95% by itself: only the verdicts on registered claims are corrected for "
     "how many a page shows."
 )
-FORMS = {
-    "steps": "×{:.2f} the steps [{:.2f}, {:.2f}]",
-    "accuracy": "{:+.1f} points of accuracy [{:+.1f}, {:+.1f}]",
-}
 BOUNDS = {
     "≤": "at most, since runs of the second end at the budget",
     "≥": "at least, since runs of the first end at the budget",
@@ -83,12 +78,11 @@ def _report(study: Study) -> Path:
 
 def show_table(study: Study, table: Table) -> Table:
     """Write `table` if `fpt render` executes this, and return it, to be shown."""
+    # A reader who executes a notebook by hand must not change the committed report.
     if RENDERS in os.environ:
         folder = _report(study) / "tables" / study.name
         write_atomic(folder / f"{table.name}.md", table.markdown().encode())
-        # Twelve digits: those beyond are the rounding of this machine's sums.
-        text = table.numbers.to_csv(index=False, float_format="%.12g")
-        write_atomic(folder / f"{table.name}.csv", text.encode())
+        write_atomic(folder / f"{table.name}.csv", table.csv().encode())
     return table
 
 
@@ -104,19 +98,21 @@ def show_figure(
     sentence `otherwise`, which says why."""
     if figure is None:
         return Text(otherwise)
-    drawn, png = io.BytesIO(), io.BytesIO()
+    drawn = io.BytesIO()
     with styled():
         figure.savefig(drawn, format="png", facecolor="white")
-    few = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    few.save(png, "PNG", optimize=True)
+    # Fewer colours, smaller files: every figure is committed.
+    palette = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    png = io.BytesIO()
+    palette.save(png, "PNG", optimize=True)
     if RENDERS in os.environ:
         write_atomic(_report(study) / "figures" / study.name / f"{name}.png", png.getvalue())
     return Picture(name, png.getvalue(), alt)
 
 
 def conclude(study: Study) -> Text:
-    """What follows from the runs: in `lab` the verdicts of the registered claims of the section;
-    else, or beside, the main differences with their intervals. Then what of the section the profile
+    """What follows from the runs: in `lab` the verdicts of the registered claims of the section,
+    elsewhere the main differences with their intervals. Then how much of the section the profile
     leaves out."""
     lines = []
     if study.profile.name == LAB or study.name == "verdict":
@@ -126,28 +122,32 @@ def conclude(study: Study) -> Text:
         if study.profile.name == "smoke":
             count = len(study.profile.seeds)
             lines += ["", f"These {count} seeds decide nothing; `lab` tests registered claims."]
+    # A profile that plans a part of a section must not look as if it had tested the whole.
     present, declared, arms = left_out(study)
     if 2 * present < declared:
-        names = [in_markdown(label(arm)) for arm in arms]
-        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        names = "; ".join(in_markdown(label(arm)) for arm in arms[:MOST_NAMES])
+        more = f" and {len(arms) - MOST_NAMES} more" if len(arms) > MOST_NAMES else ""
         lines += [
             "",
             f"> The profile `{study.profile.name}` plans {present} of the {declared} comparisons "
-            f"of this section. It has no runs of {'; '.join(names[:MOST_NAMES])}{more}.",
+            f"of this section. It has no runs of {names}{more}.",
         ]
     return Text("\n".join(lines))
 
 
 def _verdicts(study: Study) -> list[str]:
     """Markdown: the registered claims of a section with their verdicts."""
-    lines, named = [], study.declared.claims
-    for it in (it for kind in KINDS for it in findings(kind) if it.claim.name in named):
-        if it.is_judged or it.claim.withdrawn:
-            notes = "".join(f"; {note}" for note in it.notes)
-            said = (
-                f"{it.effect_text}, {it.n_text}{notes}" if it.is_judged else in_markdown(it.reason)
-            )
-            lines.append(f"- **{it.label.capitalize()}**: {it.claim.statement} ({said})")
+    lines = []
+    for finding in (finding for kind in KINDS for finding in findings(kind)):
+        if finding.claim.name not in study.declared.claims:
+            continue
+        if finding.is_judged:
+            text = "; ".join([f"{finding.effect_text}, {finding.n_text}", *finding.notes])
+        elif finding.claim.withdrawn:
+            text = in_markdown(finding.reason)
+        else:
+            continue
+        lines.append(f"- **{finding.label.capitalize()}**: {finding.claim.statement} ({text})")
     return [*lines, "", INTERVALS_OF_A_PAGE] if lines else []
 
 
@@ -155,14 +155,14 @@ def differences_in_words(study: Study) -> list[str]:
     """Markdown: a sentence for each of the first pairs of arms that the section declares, task by
     task, since effects of opposite sign have no mean that says anything; and what the intervals
     reflect."""
-    pairs = [pair for it in study.declared.comparisons[:1] for pair in it.pairs]
-    found = contrasts(study, pairs, study.results())
-    lines = in_words(study, found)[:MOST_SENTENCES]
+    pairs = [pair for comparison in study.declared.comparisons[:1] for pair in comparison.pairs]
+    compared = contrasts(study, pairs, study.results())
+    lines = in_words(study, compared)[:MOST_SENTENCES]
     if not lines:
         return []
+    has_interval = any(not math.isnan(contrast.effect.low) for contrast in compared)
     few = f"There is no interval of fewer than {FEWEST_RUNS} runs."
-    known = any(not math.isnan(it.effect.low) for it in found)
-    return [*lines, "", INTERVALS_OF_A_PAGE if known else few]
+    return [*lines, "", INTERVALS_OF_A_PAGE if has_interval else few]
 
 
 def effects(study: Study, *pairs: Pair, results: pd.DataFrame | None = None) -> Text:
@@ -175,50 +175,48 @@ def effects(study: Study, *pairs: Pair, results: pd.DataFrame | None = None) -> 
     )
 
 
-def in_words(study: Study, found: Iterable[Contrast]) -> list[str]:
+def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
     """Markdown: a sentence for each pair of arms whose runs are all recorded. A task on which no
     two arms can be compared has one for all of them."""
-    known = [it for it in found if it.refused or not math.isnan(it.effect.estimate)]
-    reasons: dict[str, set[str]] = {}
-    for it in known:
-        reasons.setdefault(it.task, set()).add(it.refused)
-    low = {  # task -> the baseline that no arm exceeds
-        task: why.pop() for task, why in reasons.items() if len(why) == 1 and _is_low(*why)
-    }
-    lines = [
-        f"- On {in_markdown(study.title(task))}, these arms are not compared, since all are {why}."
-        for task, why in low.items()
+    complete = [
+        contrast
+        for contrast in compared
+        if contrast.refused or not math.isnan(contrast.effect.estimate)
     ]
-    said: dict[Pair, list[str]] = {}
-    for it in known:
-        if it.task not in low:
-            text = f"on {in_markdown(study.title(it.task))}, {contrast_in_words(study, it)}"
-            said.setdefault((it.first, it.second), []).append(text)
-    for (first, second), contrasts_of_pair in said.items():
+    # Where nobody exceeds the baseline, every pair has the same reason: it is said once.
+    refusals: dict[str, set[str]] = {}
+    for contrast in complete:
+        refusals.setdefault(contrast.task, set()).add(contrast.refused)
+    lines = []
+    phrases: dict[Pair, list[str]] = {}
+    for task, reasons in refusals.items():
+        if len(reasons) == 1 and reasons.isdisjoint({"", NEITHER_LEARNED}):
+            title = in_markdown(study.title(task))
+            (reason,) = reasons
+            lines.append(f"- On {title}, these arms are not compared, since all are {reason}.")
+            complete = [contrast for contrast in complete if contrast.task != task]
+    for contrast in complete:
+        title = in_markdown(study.title(contrast.task))
+        phrase = f"on {title}, {contrast_in_words(study, contrast)}"
+        phrases.setdefault((contrast.first, contrast.second), []).append(phrase)
+    for (first, second), on_tasks in phrases.items():
         arms = f"{in_markdown(label(first))} against {in_markdown(label(second))}"
-        lines.append(f"- {arms}: {'; '.join(contrasts_of_pair)}.")
+        lines.append(f"- {arms}: {'; '.join(on_tasks)}.")
     return lines
 
 
-def _is_low(refused: str) -> bool:
-    return refused not in ("", NEITHER_LEARNED)
-
-
-def contrast_in_words(study: Study, it: Contrast) -> str:
-    """`0.60 times as many steps [0.46, 0.79]`, or why there is no comparison."""
-    unit = study.measures(it.task)
-    if it.refused == NEITHER_LEARNED and unit == "steps":
-        return f"{NEITHER_LEARNED} (no run reaches the threshold)"
-    if it.refused == NEITHER_LEARNED:
-        return NEITHER_LEARNED
-    if it.refused:
-        return f"not compared, since both are {it.refused}"
-    values = np.array([it.effect.estimate, it.effect.low, it.effect.high])
-    text = FORMS[unit].format(*(np.exp(values) if unit == "steps" else values))
-    text = re.sub(r" \[\+?nan, \+?nan\]", "", text)
-    notes = [BOUNDS[it.bound]] if it.bound else []
-    if it.partial:
-        notes.append(f"on the {it.seeds} seeds that both have")
-    if it.below:
-        notes.append(it.below)
-    return text + (f" ({'; '.join(notes)})" if notes else "")
+def contrast_in_words(study: Study, contrast: Contrast) -> str:
+    """`×0.60 the steps [0.46, 0.79]`, or why there is no comparison."""
+    steps = study.measures(contrast.task) == "steps"
+    if contrast.refused == NEITHER_LEARNED:
+        return NEITHER_LEARNED + " (no run reaches the threshold)" * steps
+    if contrast.refused:
+        return f"not compared, since both are {contrast.refused}"
+    unit = " the steps" if steps else " points of accuracy"
+    notes = [BOUNDS[contrast.bound]] if contrast.bound else []
+    if contrast.partial:
+        notes.append(f"on the {contrast.seeds} seeds that both have")
+    if contrast.below:
+        notes.append(contrast.below)
+    text = effect_text(vars(contrast.effect), steps, unit)
+    return f"{text} ({'; '.join(notes)})" if notes else text

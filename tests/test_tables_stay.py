@@ -1,0 +1,90 @@
+"""Every table of the lab, computed from its records, is the committed file.
+
+Called as a program, this file prints the tables: another process has the lab as its project.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import fpt
+from fpt.analysis.study import Study
+from fpt.report.findings import claims_table, exploratory_table
+from fpt.report.results import results_table
+from fpt.report.table import Table, paper_table
+from fpt.sections.comparison import Comparison
+
+ROOT = Path(__file__).parents[1]
+LAB = ROOT / "reports" / "lab"
+
+# A table that shows only the tasks on which this arm has runs.
+TASKS_OF = {
+    "architecture/architectures": "random-bidirectional",
+    "efficiency/output_only": "probe",
+    "finetuning/input": "fpt",
+    "finetuning/layernorm": "fpt",
+    "finetuning/results": "fpt",
+    "finetuning/unfreezing": "fpt",
+    "learning_rate/controls": "no-transformer-mean",
+}
+# Tables that show only arms with a partner to be compared with.
+PAIRED = ("synthetic_pretraining/statistics", "synthetic_pretraining/whole")
+
+
+def part(study: Study, comparison: Comparison) -> Study:
+    """The runs that the notebook shows in the table of a comparison."""
+    name = f"{study.name}/{comparison.name}"
+    if name in TASKS_OF:
+        return study.part({run.task for run in study.runs if run.arm == TASKS_OF[name]})
+    if name in PAIRED:
+        pairs = [pair for pair in comparison.pairs if set(pair) <= set(study.arms)]
+        return study.part(study.tasks, {arm for pair in pairs for arm in pair})
+    return study
+
+
+def table(section: str, name: str) -> Table:
+    """The table that the notebook of a section writes under a name."""
+    if name.startswith("paper-"):
+        return paper_table(name.removeprefix("paper-"))
+    if name == "exploratory":
+        return exploratory_table()
+    if section == "verdict":
+        return claims_table(name)
+    study = fpt.section(section, "lab")
+    (comparison,) = (each for each in study.declared.comparisons if each.name == name)
+    return results_table(part(study, comparison), comparison)
+
+
+def committed() -> Iterator[tuple[str, str]]:
+    """Section and name of each committed table."""
+    for path in sorted(LAB.glob("tables/*/*.csv")):
+        yield path.parent.name, path.stem
+
+
+def test_every_table_of_the_lab_is_the_committed_one(tmp_path: Path) -> None:
+    if not (LAB / "records").exists():
+        pytest.skip("needs the lab's records")
+    shutil.copytree(ROOT / "tests" / "project", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(LAB / "records", tmp_path / "reports" / "lab" / "records")
+    environment = os.environ | {"FPT_ROOT": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    program = [sys.executable, __file__]
+    tables = json.loads(subprocess.check_output(program, env=environment, text=True))
+    assert len(tables) >= 40
+    for name, files in tables.items():
+        for ending, text in files.items():
+            path = LAB / "tables" / f"{name}.{ending}"
+            assert text == path.read_text(encoding="utf-8"), path
+
+
+if __name__ == "__main__":
+    tables = {}
+    for section, name in committed():
+        recomputed = table(section, name)
+        tables[f"{section}/{name}"] = {"csv": recomputed.csv(), "md": recomputed.markdown()}
+    print(json.dumps(tables))
