@@ -5,7 +5,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from .tasks.arrays import InputError, array
+from .tasks.own.arrays import InputError, array
 from .training.settings import check_value
 
 

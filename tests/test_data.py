@@ -15,7 +15,7 @@ from refusals import check_said, refusal
 
 from fpt import files
 from fpt.files import FptError
-from fpt.tasks import TASKS, get_task, image_data, manifest, proteins
+from fpt.tasks import TASKS, get_task, image_data, parse_task, prepare, proteins
 from fpt.tasks import datasets as data
 from fpt.tasks.datasets import Dataset, data_note, dataset_digest, load, prepared_path
 from lab.manifest import write_manifest
@@ -229,11 +229,11 @@ def test_prepared_data_have_the_digest_of_the_manifest(monkeypatch):
 
 
 def test_what_is_prepared_is_named():
-    said = manifest.prepare(get_task("digits"))
+    said = prepare(get_task("digits"))
     assert said.startswith(f"digits: digits-v2, {get_task('digits').digest()[:12]} (data set")
     bits = get_task("bit-xor")
-    assert manifest.prepare(bits) == f"bit-xor: generated on the fly, {bits.digest()[:12]}"
-    task = manifest.parse_task("listops:variant=released,train=50")
+    assert prepare(bits) == f"bit-xor: generated on the fly, {bits.digest()[:12]}"
+    task = parse_task("listops:variant=released,train=50")
     assert (task.options["variant"], task.options["train"]) == ("released", 50)
     for wrong in ("listops:released", "listops:train=1=2", "listops:train={"):
-        check_said(refusal(lambda text=wrong: manifest.parse_task(text)), ["TASK:option=value"])
+        check_said(refusal(lambda text=wrong: parse_task(text)), ["TASK:option=value"])

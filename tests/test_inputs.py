@@ -15,9 +15,9 @@ from refusals import check_said, refusal
 from scipy import sparse
 
 from fpt import own_task
-from fpt.tasks import examples
-from fpt.tasks.arrays import labels, targets
-from fpt.tasks.inputs import Inputs, inputs
+from fpt.tasks.own import examples
+from fpt.tasks.own.arrays import labels, targets
+from fpt.tasks.own.inputs import Inputs, read_inputs as inputs
 
 DRAW = np.random.default_rng(0)
 V = DRAW.normal(size=(12, 5, 3))
@@ -262,7 +262,7 @@ def test_parts_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     for moved in (V + 1e6, [row + 1e6 for row in RAGGED]):
         whole = inputs(moved).moments(rows)
         with monkeypatch.context() as small:
-            small.setattr("fpt.tasks.inputs.PART", 20)
+            small.setattr("fpt.tasks.own.inputs.PART", 20)
             np.testing.assert_allclose(inputs(moved).moments(rows), whole, rtol=1e-12)
 
 
@@ -358,8 +358,8 @@ def test_memory_is_that_of_the_prepared_sequences(
     form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beside X: no copy in float64, and no padding of all to the longest."""
-    monkeypatch.setattr("fpt.tasks.inputs.PART", 2**14)
-    monkeypatch.setattr("fpt.tasks.prepared.PART", 2**14)
+    monkeypatch.setattr("fpt.tasks.own.inputs.PART", 2**14)
+    monkeypatch.setattr("fpt.tasks.sequences.PART", 2**14)
     make, most = FORMS[form]
     X = make()
     size = X.nbytes if isinstance(X, np.ndarray) else sum(part.nbytes for part in X)

@@ -72,7 +72,7 @@ def test_generated_values_and_depths():
 
 
 def test_more_expressions_than_there_are(monkeypatch):
-    monkeypatch.setattr(module, "IN_VAIN", 5)
+    monkeypatch.setattr(module, "MAX_DRAWS_IN_VAIN", 5)
     said = refusal(lambda: generate(np.random.default_rng(0), 500, 2, 2, (3, 4)))
     check_said(said, ["of 500 different ListOps expressions with 3 < tokens <= 4"])
 

@@ -15,7 +15,7 @@ from fpt.tasks import Task, get_task
 from fpt.tasks import datasets as data
 from fpt.tasks import text as module
 from fpt.tasks.datasets import Dataset, load
-from fpt.tasks.sequences import encode
+from fpt.tasks.text import encode
 
 FEW = {"train": 6, "valid": 2, "test": 3}
 

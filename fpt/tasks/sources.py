@@ -59,16 +59,19 @@ def fetch(repo: str, file: str, revision: str, kind: Kind = "model", remember: b
     FptError if neither the cache nor the network has it, or if its SHA-256 is not the one in the
     lock file.
     """
-    name = f"{'datasets/' if kind == 'dataset' else ''}{repo}@{revision}"
+    name = f"{repo}@{revision}"
+    if kind == "dataset":
+        name = f"datasets/{name}"
     entry = read_lock().get(name, {"commit": "", "sha256": {}})
-    asked = entry["commit"] or ("main" if revision == LOCKED else revision)
-    path = _downloaded(repo, file, asked, kind)
+    commit = entry["commit"] or ("main" if revision == LOCKED else revision)
+    path = _downloaded(repo, file, commit, kind)
     digest = file_digest(path)
     if file not in entry["sha256"]:
         if not remember:
             return path
-        # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
-        commit = asked if COMMIT.fullmatch(asked) else path.parents[file.count("/")].name
+        if not COMMIT.fullmatch(commit):
+            # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
+            commit = path.parents[file.count("/")].name
         entry = _add_to_lock(name, file, commit, digest)
     if entry["sha256"][file] != digest:
         raise FptError(
@@ -91,10 +94,11 @@ def read_lock() -> dict[str, Any]:
 def _add_to_lock(name: str, file: str, commit: str, digest: str) -> dict[str, Any]:
     """The entry `name` with `file` in it, which another process may have added meanwhile."""
     with lock(DATA / "hub.lock", wait=True):
-        found = read_lock()
-        entry = found.get(name, {"commit": commit, "sha256": {}})
-        entry["sha256"] = dict(sorted(({file: digest} | entry["sha256"]).items()))
-        write_json(lock_path(), dict(sorted({**found, name: entry}.items())))
+        entries = read_lock()
+        entry = entries.setdefault(name, {"commit": commit, "sha256": {}})
+        entry["sha256"].setdefault(file, digest)
+        entry["sha256"] = dict(sorted(entry["sha256"].items()))
+        write_json(lock_path(), dict(sorted(entries.items())))
     return entry
 
 
@@ -116,12 +120,13 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, computed again if the file changes."""
-    version = path.stat()
+    stat = path.stat()
     # The time of the last change of the file's entry too: a copy may keep the time of its original.
-    times = version.st_mtime_ns, version.st_ctime_ns
-    return _digest(path.absolute(), version.st_ino, version.st_size, *times)
+    version = stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+    return _digest(path.absolute(), *version)
 
 
+# Each run of a sweep asks for the digest of weights that may be a gigabyte.
 @lru_cache(maxsize=64)
 def _digest(path: Path, *version: int) -> str:
     with path.open("rb") as file:
@@ -173,8 +178,9 @@ def corpus_file(name: str) -> Path:
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a text file, packed or not; FptError if it is damaged or not UTF-8."""
+    open_text = lzma.open if path.suffix == ".xz" else open
     try:
-        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
+        with open_text(path, "rt", encoding="utf-8") as file:
             yield from file
     except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
         raise FptError(

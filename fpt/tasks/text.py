@@ -24,11 +24,41 @@ from ..files import FptError
 from .base import Batch, Device, Example, FiniteTask, Kind, resolve
 from .datasets import Arrays, Dataset, hub_dataset, load
 from .rng import numpy_generator
-from .sequences import SYMBOLS, TextTask, encode, end_to_end
+from .sequences import SequenceTask, end_to_end
 from .sources import ENGLISH, ENGLISH_HELD_OUT, Repository, documents
 
 PREPARATION = 1
+SYMBOLS = 256  # a text is its bytes; none is 0, which pads and separates the texts of a pair
 GLUE_LENGTH = 512  # bytes of a text or of both texts of a pair; longer ones are cut
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TextTask(SequenceTask):
+    """Texts, or pairs of texts, as sequences of their bytes."""
+
+    dim: int = SYMBOLS
+    names: tuple[str, ...]  # of the classes
+
+    def example(self, split: str, index: int) -> Example:
+        tokens, label = self.sequence(split, index)
+        texts = [text.decode("utf-8", "replace") for text in bytes(tokens).split(b"\0")]
+        return Example(answer=self.names[label], text=" | ".join(texts))
+
+
+def encode(length: int, text: str, second: str | None = None) -> np.ndarray:
+    """The bytes of `text`, or of `text`, byte 0 and `second`: uint8, 1 to `length` of them. Of two
+    texts that are too long together, each is cut to half, or to what the other leaves."""
+    content = _bytes(text)
+    if second is None:
+        return np.frombuffer(content[:length], np.uint8)
+    second_content = _bytes(second)
+    left = length - 1  # byte 0 separates them
+    content = content[: max(left // 2, left - len(second_content))]
+    return np.frombuffer(content + b"\0" + second_content[: left - len(content)], np.uint8)
+
+
+def _bytes(text: str) -> bytes:
+    return text.replace("\0", " ").encode() or b" "
 
 
 class Subset(NamedTuple):
@@ -61,7 +91,8 @@ def _glue_data(name: str) -> Dataset:
     def build() -> Arrays:
         texts, labels = read("train")
         arrays = end_to_end("test", *read("validation"))
-        order, count = numpy_generator("glue", name).permutation(len(labels)), subset.sizes[1]
+        order = numpy_generator("glue", name).permutation(len(labels))
+        count = subset.sizes[1]
         for split, rows in {"train": order[count:], "valid": order[:count]}.items():
             arrays |= end_to_end(split, [texts[row] for row in rows], labels[rows])
         return arrays
@@ -69,10 +100,10 @@ def _glue_data(name: str) -> Dataset:
     return hub_dataset(f"glue-{name}", PREPARATION, repository, build, subset=name)
 
 
-def glue(**given: Any) -> TextTask:
+def glue(**options: Any) -> TextTask:
     """Option subset: "sst2" (sentiment), "cola" (grammar), "mrpc" (paraphrase) or "rte"
     (inference), fetched from the hub on first use."""
-    options = resolve("glue", given, {"subset": tuple(SUBSETS)})
+    options = resolve("glue", options, {"subset": tuple(SUBSETS)})
     subset = SUBSETS[options["subset"]]
     return TextTask(
         name="glue",
@@ -104,13 +135,17 @@ class NextByteTask(FiniteTask):
 
     def measure_floors(self) -> dict[str, float]:
         """Answering the most frequent byte, or the one that most often follows the byte before."""
-        train, test = (load(self.dataset)[f"{split}_text"].long() for split in ("train", "test"))
-        before, after = test[:, :-1], test[:, 1:]
-        numbers = (train[:, :-1] * SYMBOLS + train[:, 1:]).flatten()
-        pairs = torch.bincount(numbers, minlength=SYMBOLS**2).view(SYMBOLS, SYMBOLS)
+        arrays = load(self.dataset)
+        train = arrays["train_text"].long()
+        test = arrays["test_text"].long()
+        pairs = (train[:, :-1] * SYMBOLS + train[:, 1:]).flatten()
+        counts = torch.bincount(pairs, minlength=SYMBOLS**2).view(SYMBOLS, SYMBOLS)
+        guesses = {
+            "majority": counts.sum(0).argmax(),
+            "byte before": counts.argmax(1)[test[:, :-1]],
+        }
         return {
-            "majority": (after == pairs.sum(0).argmax()).double().mean().item(),
-            "byte before": (after == pairs.argmax(1)[before]).double().mean().item(),
+            name: (test[:, 1:] == guess).double().mean().item() for name, guess in guesses.items()
         }
 
     def example(self, split: str, index: int) -> Example:
@@ -121,31 +156,32 @@ class NextByteTask(FiniteTask):
 
 def _english() -> Arrays:
     arrays: Arrays = {}
+    size = ENGLISH_LENGTH + 1
     for split, files in ENGLISH_FILES.items():
-        found: list[bytes] = []
-        wanted, size = ENGLISH_PASSAGES[split], ENGLISH_LENGTH + 1
+        count = ENGLISH_PASSAGES[split]
+        passages: list[bytes] = []
         for book in documents(files):
             text = " ".join(book.split()).encode()
-            found += [text[i : i + size] for i in range(0, len(text) - size + 1, size)]
-            if len(found) >= 4 * wanted:  # enough to draw from
+            passages += [text[i : i + size] for i in range(0, len(text) - size + 1, size)]
+            if len(passages) >= 4 * count:  # enough to draw from
                 break
-        if len(found) < wanted:
+        if len(passages) < count:
             raise FptError(
-                f"There are {len(found)} passages of {size} bytes in {', '.join(files)} and "
-                f"{wanted} are needed: this is not the English corpus."
+                f"There are {len(passages)} passages of {size} bytes in {', '.join(files)} and "
+                f"{count} are needed: this is not the English corpus."
             )
-        rows = numpy_generator("english", split).permutation(len(found))[:wanted]
-        drawn = np.frombuffer(b"".join(found[row] for row in rows), np.uint8)
+        rows = numpy_generator("english", split).permutation(len(passages))[:count]
+        drawn = np.frombuffer(b"".join(passages[row] for row in rows), np.uint8)
         arrays[f"{split}_text"] = drawn.reshape(-1, size)
     return arrays
 
 
-def english(**given: Any) -> NextByteTask:
+def english(**options: Any) -> NextByteTask:
     """The next byte of English at each of 128 positions. Needs the English corpus."""
     source = {"source": "Project Gutenberg", "corpus": "english", "preparation": PREPARATION}
     return NextByteTask(
         name="english",
-        options=resolve("english", given, {}),
+        options=resolve("english", options, {}),
         length=ENGLISH_LENGTH,
         reads=ENGLISH_LENGTH,
         sizes=dict(ENGLISH_PASSAGES),

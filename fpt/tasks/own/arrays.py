@@ -1,5 +1,5 @@
-"""What users bring, as NumPy arrays of numbers, symbols or labels: lists, tables with nullable
-columns, masked arrays, tensors. What is missing is refused, never read as a number."""
+"""Lists, tables with nullable columns, masked arrays and tensors as NumPy arrays of numbers,
+symbols or labels. A missing value is refused, never read as a number."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ import pandas as pd
 import torch
 from scipy import sparse
 
-from ..files import FptError
+from ...files import FptError
 
 LARGEST = float(np.finfo(np.float32).max)
 TEXT = "X holds text; give each text as the list of its bytes, `list(text.encode())`."
-REFUSED = {  # by the kind of a NumPy type, what to do instead
+REFUSED = {  # sentences by the kind of a NumPy type
     "c": "Complex data not supported: {} should hold two real numbers for each complex one.",
     "M": "{} holds dates; give them as numbers, such as days since the first.",
     "m": "{} holds durations; give them as numbers, such as seconds.",
@@ -115,9 +115,10 @@ def check_numbers(name: str, values: np.ndarray) -> None:
     kind = values.dtype.kind
     if kind in "US" and name == "X":
         raise InputError(TEXT)
+    if kind in REFUSED:
+        raise InputError(REFUSED[kind].format(name))
     if kind not in "biuf":
-        other = "{} should hold numbers, and its values are of type " + f"{values.dtype}."
-        raise InputError(REFUSED.get(kind, other).format(name))
+        raise InputError(f"{name} should hold numbers, and its values are of type {values.dtype}.")
 
 
 def check_finite(name: str, values: np.ndarray, first: int = 0) -> None:
