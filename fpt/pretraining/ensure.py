@@ -1,14 +1,14 @@
 """Identities of local weights, the plan behind each, and the weights that a profile reads, which
-are found, or pretrained if the profile trains here.
+are looked up, or pretrained if the profile trains here.
 
-An identity is BACKBONE-OBJECTIVE-SEED, such as nano-english-0 or vit-nano-cifar10-0; names of
-backbones and objectives may hold dashes themselves. An objective is a corpus (`corpora`) or a task.
+An identity is BACKBONE-OBJECTIVE-SEED, such as nano-english-0 or vit-nano-cifar10-0. An objective
+is a corpus (`corpora`) or a task. Names of backbones and objectives may hold dashes themselves; of
+the backbones with which an identity begins, the longest is meant.
 """
 
 import math
 import re
 from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from .on_task import SETTINGS, TaskPretraining
 
 Plan = Pretraining | TaskPretraining
 
-TOKENS = 21_000_000  # of the language models that ship with the package
+DEFAULT_TOKENS = 21_000_000  # as many as for the language models that ship with the package
 MOST_TOKENS = 10**10  # of a corpus, which is held in memory, two bytes each
 
 
@@ -36,7 +36,7 @@ def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
         raise FptError(f"The seed must be from 0 to below 2^63, not {seed}.")
     if objective in SETTINGS:
         return TaskPretraining(objective, name, seed=seed, **SETTINGS[objective])
-    plan = Pretraining(objective, name, parse(objective).most or TOKENS, seed)
+    plan = Pretraining(objective, name, parse(objective).most or DEFAULT_TOKENS, seed)
     if plan.tokens > MOST_TOKENS:
         raise FptError(f"A corpus has at most {MOST_TOKENS:,} tokens here, not {plan.tokens:,}.")
     return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
@@ -44,17 +44,19 @@ def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
 
 def plan_of(identity: str) -> Plan:
     """The plan behind a local identity BACKBONE-OBJECTIVE-SEED; FptError if there is none."""
-    rest, _, seed = identity.rpartition("-")
-    for name in sorted(BACKBONES, key=len, reverse=True):
-        objective = rest.removeprefix(f"{name}-")
-        if objective != rest and re.fullmatch("0|[1-9][0-9]*", seed):
-            with suppress(FptError):
-                return make_plan(objective, name, int(seed))
-    names = ", ".join((*NAMES, *SETTINGS))
-    raise FptError(
-        f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED with "
-        f"a backbone and a corpus or task ({names}), such as nano-english-0."
-    )
+    names = "|".join(map(re.escape, sorted(BACKBONES, key=len, reverse=True)))
+    parts = re.fullmatch(f"({names})-(.+)-(0|[1-9][0-9]*)", identity)
+    try:
+        if parts is None:
+            raise FptError("The name has no such parts.")
+        name, objective, seed = parts.groups()
+        return make_plan(objective, name, int(seed))
+    except FptError as error:
+        raise FptError(
+            f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED "
+            f"with a backbone and a corpus or task ({', '.join((*NAMES, *SETTINGS))}), such as "
+            "nano-english-0."
+        ) from error
 
 
 def check_name(weights: str) -> None:
@@ -68,8 +70,8 @@ def check_name(weights: str) -> None:
         )
     if not weights[-1].isalnum():
         raise FptError(f"The weights {weights!r} must end in a letter or a digit.")
-    planned = any(weights.startswith(f"{name}-") for name in BACKBONES)
-    if planned and not any((folder / weights).is_dir() for folder in (SHIPPED, local_folder())):
+    is_here = any((folder / weights).is_dir() for folder in (SHIPPED, local_folder()))
+    if not is_here and weights.startswith(tuple(f"{name}-" for name in BACKBONES)):
         plan_of(weights)
 
 
@@ -84,15 +86,14 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
     """Pretrain those of `weights` that are missing, if `train_here`, and list the digests of all in
     data/backbones/manifest.json, null for those that are missing. Returns a sentence for each.
     FptError if `train_here` and weights can be neither found nor pretrained."""
-    digests: dict[str, str | None] = {}
+    digests: dict[str, str | None] = dict.fromkeys(weights)
     sentences = []
-    for identity in dict.fromkeys(weights):
+    for identity in digests:
         state = "present"
         try:
             digests[identity] = digest(files(identity, remember=True))
         except FptError as error:
             if not train_here:
-                digests[identity] = None
                 state = f"not here, and nothing is trained here. {error}"
             elif identity.startswith("hub:") or comes_in_wheel(identity):
                 raise  # they are fetched, not trained

@@ -78,8 +78,8 @@ def independent_lines(lines: Callable[[Bits], tuple[np.ndarray, np.ndarray]]) ->
 
 def entropy(probabilities: np.ndarray) -> float:
     """Of one draw, in nats."""
-    some = probabilities[probabilities > 0]
-    return float(-(some * np.log(some)).sum())
+    positive = probabilities[probabilities > 0]
+    return float(-(positive * np.log(positive)).sum())
 
 
 def frequencies(ids: np.ndarray) -> np.ndarray:
@@ -127,9 +127,10 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
     common = frequencies(ids)
     pairs = ids[:-1].astype(np.int64) * VOCABULARY + ids[1:]
     keys, counts = np.unique(pairs[(ids[:-1] != END_ID) & (ids[1:] != END_ID)], return_counts=True)
-    before, after = keys // VOCABULARY, keys % VOCABULARY
+    before, after = np.divmod(keys, VOCABULARY)
     totals = np.bincount(before, counts, VOCABULARY).astype(np.int64)
-    edges, starts = np.cumsum(counts), np.cumsum(totals) - totals
+    starts = np.cumsum(totals) - totals
+    edges = np.cumsum(counts)
 
     def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
         lengths = integers(bits, low, high, LINES)
@@ -137,10 +138,11 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
         for place in range(lag):
             table[:, place] = symbols(bits, common, LINES)
         for place in range(lag, high - 1):
-            last, draw = table[:, place - lag], doubles(bits, LINES)
-            pick = starts[last] + (draw * totals[last]).astype(np.int64)
-            found = np.searchsorted(edges, pick, side="right").clip(max=len(after) - 1)
-            table[:, place] = np.where(totals[last] > 0, after[found], symbols(bits, common, LINES))
+            last = table[:, place - lag]
+            pick = starts[last] + (doubles(bits, LINES) * totals[last]).astype(np.int64)
+            pair = np.searchsorted(edges, pick, side="right").clip(max=len(after) - 1)
+            fresh = symbols(bits, common, LINES)
+            table[:, place] = np.where(totals[last] > 0, after[pair], fresh)
         return table, lengths
 
     shares = counts / totals[before]
@@ -148,7 +150,8 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
     step_entropy = np.bincount(before, -shares * np.log(shares), VOCABULARY)
     stuck = totals == 0
     step_entropy[stuck] = entropy(common)
-    line, tokens = np.log(high - low) + lag * entropy(common), common
+    line = np.log(high - low) + lag * entropy(common)
+    tokens = common
     for place in range(lag, high - 1):
         reached = np.mean(np.arange(low, high) > place)  # share of lines with a token here
         line += reached * float(tokens @ step_entropy)
