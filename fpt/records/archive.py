@@ -9,11 +9,12 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 
 from ..files import write_atomic
-from .content import Record, parse
+from .content import Record, copied, parse
 
 ARCHIVE = "records.jsonl.xz"
 LONGEST = 2**24  # bytes of a line; a record has 3 to 22 kB, so no foreign file fills the memory
@@ -50,19 +51,16 @@ class Archive:
                 del self.lines[key]
                 self.damages.append(f"in the record {key}, {error}")
                 raise
-        return self._records.get(key)
+        record = self._records.get(key)
+        return None if record is None else copied(record)
 
     def records(self) -> dict[str, Record]:
         """All whole records by key, in the order of the file."""
-        whole = {}
+        records = {}
         for key in tuple(self.lines):
-            try:
-                record = self.read(key)
-            except ValueError:
-                continue  # `damages` has it
-            if record is not None:
-                whole[key] = record
-        return whole
+            with suppress(ValueError):  # `damages` says which
+                records[key] = self.read(key)
+        return {key: record for key, record in records.items() if record is not None}
 
 
 def differ(single: Record, archived: Record) -> bool:
@@ -119,10 +117,10 @@ def _opened(path: Path, size: int, changed: int) -> Archive:
 def read_archive(path: Path) -> Archive:
     """The archive in a file of this machine; one without records if there is no such file."""
     try:
-        seen = path.stat()
+        stat = path.stat()
     except FileNotFoundError:
         return Archive({}, [])
-    return _opened(path, seen.st_size, seen.st_mtime_ns)
+    return _opened(path, stat.st_size, stat.st_mtime_ns)
 
 
 def write_archive(path: Path, lines: Mapping[str, bytes]) -> None:

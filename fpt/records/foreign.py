@@ -3,6 +3,7 @@
 Files that are not whole are added to `refused`, the reason by file, and the others are read on.
 """
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,26 @@ def records_in(folder: Path, refused: dict[str, object]) -> Iterator[Record]:
             warn_that_two_differ(folder / f"{key}.json")
     if archive.damages:
         refused[ARCHIVE] = "; ".join(archive.damages)
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def parameters_in(folder: Path, record: Record, refused: dict[str, object]) -> bytes | None:
+    """The file of the parameters that a record of the folder names; None if it names none, or if
+    the file is missing or added to `refused`."""
+    path = folder / f"{record.key}.safetensors"
+    if record.parameters is None or not path.exists():
+        return None
+    try:
+        content = content_of(path)
+        if sha256(content) != record.parameters:
+            raise ValueError("its digest is not the one in its record")
+    except ValueError as error:
+        refused[path.name] = error
+        return None
+    return content
 
 
 def metadata_in(folder: Path, refused: dict[str, object]) -> Iterator[tuple[str, dict[str, Any]]]:
