@@ -2,51 +2,49 @@
 
 import lzma
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from refusals import check_said, refusal
 from test_records import DAMAGED, damages, made, other, store, tree, write_metadata
 
 from fpt.files import lock, write_atomic
-from fpt.records import ARCHIVE, METADATA, Record, Store, read_archive, to_content, to_file
+from fpt.records import ARCHIVE, METADATA, Store, read_archive, to_content, to_file
 from fpt.records.archive import LONGEST, write_archive
 
 __all__ = ["other", "store"]  # fixtures
 SEEDS = 6
 
 
-def records(count: int = SEEDS) -> dict[str, Record]:
+def records(count=SEEDS):
     """Records by key, in the order of the keys."""
     return {record.key: record for record in sorted(map(made, range(count)), key=lambda r: r.key)}
 
 
-def fill(store: Store) -> dict[str, Record]:
+def fill(store):
     for record in records().values():
         store.write(record)
     return records()
 
 
-def lines_of(store: Store) -> list[bytes]:
+def lines_of(store):
     return lzma.decompress((store.folder / ARCHIVE).read_bytes()).splitlines(keepends=True)
 
 
-def rewrite(store: Store, lines: list[bytes]) -> None:
+def rewrite(store, lines):
     """Replaces the lines of an archive by others."""
     (store.folder / ARCHIVE).write_bytes(lzma.compress(b"".join(lines)))
 
 
-def singles(store: Store) -> list[str]:
+def singles(store):
     return sorted(path.stem for path in store.folder.glob("*.json"))
 
 
 # -------------------------------------------------------------------------------------------- read
 
 
-def test_an_archive_is_read_like_a_folder(store: Store) -> None:
+def test_an_archive_is_read_like_a_folder(store):
     expected = fill(store)
     kept = store.write(replace(made(SEEDS), notes=[]), b"parameters")
     write_metadata(store.folder / METADATA / "nano.json", valid_loss=1.0)
@@ -64,14 +62,14 @@ def test_an_archive_is_read_like_a_folder(store: Store) -> None:
     assert kept.key not in store.read_all([kept.key], keep={kept.key})  # as with files
 
 
-def test_a_line_is_what_the_file_was(store: Store) -> None:
+def test_a_line_is_what_the_file_was(store):
     fill(store)
     files = [path.read_bytes() for path in sorted(store.folder.glob("*.json"))]
     store.pack()
     assert lines_of(store) == files
 
 
-def test_records_that_are_added_join_those_in_the_archive(store: Store, other: Store) -> None:
+def test_records_that_are_added_join_those_in_the_archive(store, other):
     """Whatever was packed in which order, the file is the same."""
     fill(store)
     store.pack()
@@ -87,7 +85,7 @@ def test_records_that_are_added_join_those_in_the_archive(store: Store, other: S
     assert (other.folder / ARCHIVE).read_bytes() == (store.folder / ARCHIVE).read_bytes()
 
 
-def test_an_archive_that_has_everything_is_not_written_again(store: Store) -> None:
+def test_an_archive_that_has_everything_is_not_written_again(store):
     """So another version of the compressing library changes no file."""
     fill(store)
     store.pack()
@@ -100,21 +98,19 @@ def test_an_archive_that_has_everything_is_not_written_again(store: Store) -> No
     assert tree(store.folder) == before
 
 
-def test_packing_nothing_writes_nothing(store: Store) -> None:
+def test_packing_nothing_writes_nothing(store):
     assert store.pack() == (0, 0)
     assert not store.folder.parent.exists()
 
 
-def test_each_line_is_parsed_once_and_only_if_it_is_asked_for(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_line_is_parsed_once_and_only_if_it_is_asked_for(store, monkeypatch):
     tail = b'{"key":"%s","digest":"' + b"0" * 64 + b'"}\n'
     keys = [f"{number:016x}" for number in range(10_000)]
     lines = {key: tail % key.encode() for key in keys}
     write_archive(store.folder / ARCHIVE, lines)
-    parsed: list[str] = []
+    parsed = []
     monkeypatch.setattr("fpt.records.archive.parse", lambda _, key: parsed.append(key) or key)
-    opened: list[Path] = []
+    opened = []
     real = lzma.open
     monkeypatch.setattr("lzma.open", lambda path: opened.append(path) or real(path))
     assert store.keys() == set(keys)
@@ -125,7 +121,7 @@ def test_each_line_is_parsed_once_and_only_if_it_is_asked_for(
     assert len(opened) == 1
 
 
-def test_a_file_wins_over_the_same_record_in_the_archive(store: Store) -> None:
+def test_a_file_wins_over_the_same_record_in_the_archive(store):
     fill(store)
     store.pack()
     store.write(made(0))
@@ -133,7 +129,7 @@ def test_a_file_wins_over_the_same_record_in_the_archive(store: Store) -> None:
     assert store.read_all(sorted(store.keys())) == records()
 
 
-def test_two_results_of_one_run_are_named_and_none_is_lost(store: Store, tmp_path: Path) -> None:
+def test_two_results_of_one_run_are_named_and_none_is_lost(store, tmp_path):
     fill(store)
     store.pack()
     newer = store.write(made(0, accuracy=0.25))
@@ -151,9 +147,7 @@ def test_two_results_of_one_run_are_named_and_none_is_lost(store: Store, tmp_pat
     assert store.read(newer.key) == newer
 
 
-def test_a_record_with_parameters_takes_the_place_of_one_without(
-    store: Store, other: Store
-) -> None:
+def test_a_record_with_parameters_takes_the_place_of_one_without(store, other):
     store.write(made(0))
     store.pack()
     kept = other.write(made(0), b"parameters")
@@ -171,12 +165,12 @@ class Killed(BaseException):
     """Stands for the end of a process."""
 
 
-def kill_at(number: int, monkeypatch: pytest.MonkeyPatch, after: bool) -> list[str]:
+def kill_at(number, monkeypatch, after):
     """End the process at the call of this number that changes the disk; returns the calls."""
-    calls: list[str] = []
+    calls = []
 
-    def counted(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any, **more: Any) -> Any:
+    def counted(name, real):
+        def call(*arguments, **more):
             if name == "unlink" and ".json" not in str(arguments[0]):
                 return real(*arguments, **more)  # of a lock
             calls.append(name)
@@ -197,9 +191,7 @@ def kill_at(number: int, monkeypatch: pytest.MonkeyPatch, after: bool) -> list[s
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("packed_before", [0, 3])
-def test_whenever_packing_is_killed_no_record_is_lost(
-    tmp_path: Path, after: bool, packed_before: int
-) -> None:
+def test_whenever_packing_is_killed_no_record_is_lost(tmp_path, after, packed_before):
     whole = Store(tmp_path / "whole")
     fill(whole)
     whole.pack()
@@ -227,22 +219,18 @@ def test_whenever_packing_is_killed_no_record_is_lost(
     assert ended == {"fsync", "replace", "unlink"}
 
 
-def test_the_archive_is_durable_before_a_file_is_removed(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_archive_is_durable_before_a_file_is_removed(store, monkeypatch):
     fill(store)
     calls = kill_at(0, monkeypatch, after=False)
     store.pack()
     assert calls == ["fsync", "replace", "fsync", *["unlink"] * SEEDS]
 
 
-def test_a_record_that_is_written_meanwhile_stays(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_record_that_is_written_meanwhile_stays(store, monkeypatch):
     fill(store)
     late, changed = made(SEEDS), made(0, accuracy=0.25)
 
-    def write(path: Path, lines: dict[str, bytes]) -> None:
+    def write(path, lines):
         write_archive(path, lines)
         store.write(late)
         store.write(changed)
@@ -252,18 +240,18 @@ def test_a_record_that_is_written_meanwhile_stays(
     assert singles(store) == sorted([late.key, changed.key])
 
 
-def test_one_process_packs_at_a_time(store: Store) -> None:
+def test_one_process_packs_at_a_time(store):
     fill(store)
     with lock(store.folder.parent / ".pack.lock", wait=False):
         check_said(refusal(store.pack), ["Another process packs"])
     assert store.pack() == (SEEDS, SEEDS)
 
 
-def test_a_disk_that_is_full_is_one_sentence(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_full_is_one_sentence(store, monkeypatch):
     fill(store)
     before = tree(store.folder)
 
-    def full(descriptor: int) -> None:
+    def full(descriptor):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
@@ -275,7 +263,7 @@ def test_a_disk_that_is_full_is_one_sentence(store: Store, monkeypatch: pytest.M
 
 
 @damages
-def test_a_damaged_line_is_named_and_the_others_are_read(store: Store, how: str) -> None:
+def test_a_damaged_line_is_named_and_the_others_are_read(store, how):
     fill(store)
     store.pack()
     lines = [DAMAGED[how] + b"\n" if made().key.encode() in it else it for it in lines_of(store)]
@@ -294,7 +282,7 @@ def test_a_damaged_line_is_named_and_the_others_are_read(store: Store, how: str)
 
 
 @pytest.mark.parametrize("damage", ["empty", "no xz", "truncated", "bits flipped", "a folder"])
-def test_a_damaged_file_is_read_as_far_as_it_can_be(store: Store, damage: str) -> None:
+def test_a_damaged_file_is_read_as_far_as_it_can_be(store, damage):
     fill(store)
     store.pack()
     path = store.folder / ARCHIVE
@@ -316,7 +304,7 @@ def test_a_damaged_file_is_read_as_far_as_it_can_be(store: Store, damage: str) -
     assert readable.keys() == store.keys()
 
 
-def test_of_a_truncated_archive_all_lines_before_the_end_are_read(store: Store) -> None:
+def test_of_a_truncated_archive_all_lines_before_the_end_are_read(store):
     lines = {key: to_file(to_content(record)) for key, record in records(200).items()}
     write_archive(store.folder / ARCHIVE, lines)
     content = (store.folder / ARCHIVE).read_bytes()
@@ -329,7 +317,7 @@ def test_of_a_truncated_archive_all_lines_before_the_end_are_read(store: Store) 
     assert (store.folder / f"{ARCHIVE}.corrupt").read_bytes() == content[: len(content) // 2]
 
 
-def test_a_damaged_file_gives_way_to_the_archive(store: Store) -> None:
+def test_a_damaged_file_gives_way_to_the_archive(store):
     fill(store)
     store.pack()
     store.path(made().key).write_bytes(DAMAGED["truncated"])
@@ -337,7 +325,7 @@ def test_a_damaged_file_gives_way_to_the_archive(store: Store) -> None:
         assert store.read(made().key) == made()
 
 
-def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
+def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path):
     """A small compressed file may hold any number of bytes."""
     path = tmp_path / ARCHIVE
     path.write_bytes(lzma.compress(b" " * (2 * LONGEST + 1)))
@@ -348,7 +336,7 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------ merge
 
 
-def test_archives_are_merged_like_files(store: Store, other: Store) -> None:
+def test_archives_are_merged_like_files(store, other):
     mine = store.write(made(0, accuracy=0.25))
     store.pack()
     fill(other)
@@ -367,7 +355,7 @@ def test_archives_are_merged_like_files(store: Store, other: Store) -> None:
     assert singles(store) == []
 
 
-def test_what_is_damaged_in_an_archive_is_not_merged(store: Store, other: Store) -> None:
+def test_what_is_damaged_in_an_archive_is_not_merged(store, other):
     fill(other)
     other.pack()
     rewrite(other, [line.replace(b"a note", b"no note") for line in lines_of(other)[:2]])
@@ -381,7 +369,7 @@ def test_what_is_damaged_in_an_archive_is_not_merged(store: Store, other: Store)
     assert store.keys() == {made(0).key}
 
 
-def test_a_merge_names_two_results_of_one_run(store: Store, other: Store) -> None:
+def test_a_merge_names_two_results_of_one_run(store, other):
     fill(other)
     other.pack()
     newer = other.write(made(0, accuracy=0.25))
@@ -390,7 +378,7 @@ def test_a_merge_names_two_results_of_one_run(store: Store, other: Store) -> Non
     assert store.read(newer.key) == newer
 
 
-def test_what_is_no_archive_by_its_name_is_not_read(store: Store, other: Store) -> None:
+def test_what_is_no_archive_by_its_name_is_not_read(store, other):
     fill(other)
     other.pack()
     (other.folder / ARCHIVE).rename(other.folder / "exploratory.jsonl.xz")
@@ -398,7 +386,7 @@ def test_what_is_no_archive_by_its_name_is_not_read(store: Store, other: Store) 
     check_said(refusal(lambda: store.merge(other.folder)), ["There are no records in"])
 
 
-def test_a_pipe_in_the_place_of_an_archive_is_named(store: Store, other: Store) -> None:
+def test_a_pipe_in_the_place_of_an_archive_is_named(store, other):
     other.write(made(0))
     os.mkfifo(other.folder / ARCHIVE)
     with pytest.warns(UserWarning, match=f"{ARCHIVE} is damaged"):

@@ -2,8 +2,6 @@
 
 import io
 import lzma
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +14,7 @@ from fpt.pretraining.corpora import open_stream
 from fpt.tasks import datasets
 
 
-def png(*shape: int) -> dict[str, object]:
+def png(*shape):
     file = io.BytesIO()
     Image.fromarray(np.zeros(shape, np.uint8)).save(file, "PNG")
     return {"bytes": file.getvalue(), "path": None}
@@ -26,13 +24,13 @@ LINES = "\n".join(f"line {i}" for i in range(60)).encode()
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
     monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path / "prepared")
     return tmp_path
 
 
-TEXTS: dict[str, tuple[str, bytes, list[str]]] = {
+TEXTS = {
     "not UTF-8": ("a.txt", LINES + b"\xff\xfe", ["a.txt is no whole text in UTF-8", "0xff"]),
     "not xz": ("a.txt.xz", LINES, ["a.txt.xz is no whole text"]),
     "truncated xz": ("a.txt.xz", lzma.compress(LINES)[:-20], ["a.txt.xz is no whole text"]),
@@ -42,7 +40,7 @@ TEXTS: dict[str, tuple[str, bytes, list[str]]] = {
 
 
 @pytest.mark.parametrize("what", TEXTS)
-def test_a_bad_text(what: str, folder: Path) -> None:
+def test_a_bad_text(what, folder):
     name, content, parts = TEXTS[what]
     for part in range(4):
         (folder / f"english-train-{part}.txt").write_bytes(LINES)
@@ -52,7 +50,7 @@ def test_a_bad_text(what: str, folder: Path) -> None:
     assert not list(folder.glob("prepared/corpora/*.safetensors"))
 
 
-IMAGES: dict[str, tuple[dict[str, list[Any]], str]] = {
+IMAGES = {
     "few": ({"image": [png(4, 4)] * 49}, "49 images; 50 are the least"),
     "of two sizes": ({"image": [png(4, 4)] * 49 + [png(4, 5)] * 9}, "images of different sizes"),
     "under another name": (
@@ -63,14 +61,14 @@ IMAGES: dict[str, tuple[dict[str, list[Any]], str]] = {
 
 
 @pytest.mark.parametrize("what", IMAGES)
-def test_bad_images(what: str, folder: Path) -> None:
+def test_bad_images(what, folder):
     table, expected = IMAGES[what]
     pq.write_table(pa.table(table), folder / "images-32x32.parquet")
     check_said(refusal(lambda: open_stream("images", 10_000)), [expected])
 
 
 @pytest.mark.parametrize("what", ["tokenizer", "v2"])
-def test_a_damaged_prepared_text_is_prepared_again(what: str, folder: Path) -> None:
+def test_a_damaged_prepared_text_is_prepared_again(what, folder):
     (folder / "a.txt").write_bytes(LINES)
     words = open_stream("a", 1000).train
     (path,) = (folder / "prepared/corpora").glob(f"*-{what}.safetensors")

@@ -2,8 +2,6 @@
 
 import json
 from hashlib import sha256
-from pathlib import Path
-from typing import Any
 
 import pytest
 from refusals import check_said, refusal
@@ -12,14 +10,14 @@ from fpt.__main__ import main
 from fpt.backbones import weights
 from fpt.files import FptError
 from fpt.pretraining import ensure as module
-from fpt.pretraining.ensure import Plan, ensure_weights, make_plan, plan_of
+from fpt.pretraining.ensure import ensure_weights, make_plan, plan_of
 from fpt.pretraining.on_corpus import Pretraining
 
 NAMES = ["nano-english-7", "lstm-nano-english-7"]
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(tmp_path, monkeypatch):
     """The data folder of an empty project, the only place in which weights are looked for."""
     monkeypatch.setattr(module, "DATA", tmp_path)
     monkeypatch.setattr(weights, "SHIPPED", tmp_path / "shipped")
@@ -27,25 +25,25 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def put(data: Path, name: str, content: bytes) -> str:
+def put(data, name, content):
     """A weights file; returns its digest."""
     (data / "backbones" / name).mkdir(parents=True)
     (data / "backbones" / name / "model.safetensors").write_bytes(content)
     return sha256(content).hexdigest()
 
 
-def listed(data: Path) -> dict[str, str | None]:
+def listed(data):
     return json.loads((data / "backbones/manifest.json").read_text())
 
 
-def test_weights_are_listed_with_their_digests(data: Path) -> None:
+def test_weights_are_listed_with_their_digests(data):
     digests = {name: put(data, name, name.encode()) for name in ("nano-mine", *NAMES)}
     said = ensure_weights(digests, train_here=True)
     assert said == [f"{name}: present" for name in digests]
     assert listed(data) == digests
 
 
-def test_missing_weights_do_not_stop_rendering(data: Path) -> None:
+def test_missing_weights_do_not_stop_rendering(data):
     digest = put(data, NAMES[0], b"weights")
     hub = "hub:somebody/something@main"
     said = ensure_weights([*NAMES, hub], train_here=False)
@@ -53,12 +51,10 @@ def test_missing_weights_do_not_stop_rendering(data: Path) -> None:
     assert listed(data) == {NAMES[0]: digest, NAMES[1]: None, hub: None}
 
 
-def test_missing_weights_are_pretrained_if_training_is_allowed(
-    data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[Plan] = []
+def test_missing_weights_are_pretrained_if_training_is_allowed(data, monkeypatch):
+    asked = []
 
-    def pretrain(plan: Plan, out: Path) -> None:
+    def pretrain(plan, out):
         asked.append(plan)
         put(data, out.name, plan.name.encode())
 
@@ -70,7 +66,7 @@ def test_missing_weights_are_pretrained_if_training_is_allowed(
     assert listed(data) == {name: sha256(name.encode()).hexdigest() for name in names[:3]}
 
 
-def test_published_weights_are_only_looked_for(data: Path) -> None:
+def test_published_weights_are_only_looked_for(data):
     with pytest.raises(FptError, match="neither in the Hugging Face cache nor downloadable"):
         ensure_weights(["hub:openai-community/gpt2@main"], train_here=True)
 
@@ -91,9 +87,7 @@ IDENTITIES = [
 
 
 @pytest.mark.parametrize(("identity", "name", "objective", "seed"), IDENTITIES)
-def test_an_identity_names_its_plan(
-    identity: str, name: str, objective: str, seed: int, data: Path, monkeypatch: Any
-) -> None:
+def test_an_identity_names_its_plan(identity, name, objective, seed, data, monkeypatch):
     for text in ("diary.txt", "nano-diary.txt"):
         (data / text).touch()
     monkeypatch.setenv("FPT_CORPORA", str(data))
@@ -103,7 +97,7 @@ def test_an_identity_names_its_plan(
     assert (plan.corpus if isinstance(plan, Pretraining) else plan.task) == objective
 
 
-def test_a_corpus_is_read_for_the_tokens_in_its_name() -> None:
+def test_a_corpus_is_read_for_the_tokens_in_its_name():
     usual, short = make_plan("english", "nano"), make_plan("english@1M", "nano")
     assert isinstance(usual, Pretraining)
     assert isinstance(short, Pretraining)
@@ -120,7 +114,7 @@ def test_a_corpus_is_read_for_the_tokens_in_its_name() -> None:
     ["nano-english-\u0663", "english-0", "nano-english", "nano-english-x", "nano-english-007"]
     + ["nano-bit-memory-last-0", "nano-bit-memory@5M-0", "huge-english-0", "nano-klingon-0", "-0"],
 )
-def test_a_name_without_a_plan_is_refused(name: str) -> None:
+def test_a_name_without_a_plan_is_refused(name):
     check_said(refusal(lambda: plan_of(name)), [repr(name), "BACKBONE-OBJECTIVE-SEED"])
 
 
@@ -133,9 +127,7 @@ def test_a_name_without_a_plan_is_refused(name: str) -> None:
         (["english", "--seed=-1"], "seed must be from 0 to below 2^63, not -1"),
     ],
 )
-def test_wrong_words_on_the_command_line(
-    words: list[str], problem: str, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_words_on_the_command_line(words, problem, data, capsys):
     assert main(["pretrain", *words]) == 2
     said = capsys.readouterr().err
     assert problem in said

@@ -1,10 +1,7 @@
 """Files of any content: what reads them gives something valid or says what is wrong, no more."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,7 +17,7 @@ from fpt.records import Store, parse, to_content, to_file
 from fpt.training.settings import SETTINGS
 
 
-def fuzz(examples: int) -> Callable[..., Any]:
+def fuzz(examples):
     return settings(
         max_examples=examples,
         derandomize=True,
@@ -45,7 +42,7 @@ VALUES = st.recursive(
 )
 
 
-def places(content: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(content, above=()):
     """Every place in nested lists and tables, as the names that lead there."""
     inside = (
         content.items() if type(content) is dict else enumerate(content)
@@ -55,7 +52,7 @@ def places(content: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @st.composite
-def changed(draw: st.DrawFn, whole: Any) -> Any:
+def changed(draw, whole):
     """`whole` with some of its parts replaced, left out or added."""
     content = deepcopy(whole)
     for _ in range(draw(st.integers(1, 3))):
@@ -78,7 +75,7 @@ def changed(draw: st.DrawFn, whole: Any) -> Any:
 
 
 @st.composite
-def cut(draw: st.DrawFn, whole: bytes) -> bytes:
+def cut(draw, whole):
     """`whole` with some of its bytes left out, replaced, or repeated."""
     start, end = sorted(draw(st.tuples(*[st.integers(0, len(whole))] * 2)))
     inside = draw(st.binary(max_size=4) | st.just(whole[start:end] * 2))
@@ -86,13 +83,13 @@ def cut(draw: st.DrawFn, whole: bytes) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
 @fuzz(300)
 @given(content=changed(PARAMETERS))
-def test_any_table_of_parameters(content: Any, folder: Path) -> None:
+def test_any_table_of_parameters(content, folder):
     path = folder / "table.yaml"
     path.write_text(yaml.safe_dump(content, allow_unicode=True), errors="surrogatepass")
     try:
@@ -107,7 +104,7 @@ def test_any_table_of_parameters(content: Any, folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.* is damaged")
 @fuzz(200)
 @given(content=cut(to_file(to_content(made()))) | st.binary(max_size=40))
-def test_any_bytes_for_a_record(content: bytes, folder: Path) -> None:
+def test_any_bytes_for_a_record(content, folder):
     record = None
     with suppress(ValueError):
         record = parse(content, made().key)

@@ -3,7 +3,6 @@
 import decimal
 import tracemalloc
 import warnings
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +16,7 @@ from scipy import sparse
 from fpt import own_task
 from fpt.tasks.own import examples
 from fpt.tasks.own.arrays import labels, targets
-from fpt.tasks.own.inputs import Inputs, read_inputs as inputs
+from fpt.tasks.own.inputs import read_inputs as inputs
 
 DRAW = np.random.default_rng(0)
 V = DRAW.normal(size=(12, 5, 3))
@@ -54,14 +53,14 @@ NUMBERS = {
 
 
 @pytest.mark.parametrize("kind", SYMBOLS)
-def test_whole_numbers_are_symbols_in_any_container(kind: str) -> None:
+def test_whole_numbers_are_symbols_in_any_container(kind):
     read = inputs(SYMBOLS[kind])
     assert read.kind == "token"
     assert np.array_equal(read.prepared().values, IDS)
 
 
 @pytest.mark.parametrize("kind", NUMBERS)
-def test_other_numbers_are_vectors_in_any_container(kind: str) -> None:
+def test_other_numbers_are_vectors_in_any_container(kind):
     given = NUMBERS[kind]
     plain = given.detach().float().numpy() if isinstance(given, torch.Tensor) else given
     plain = np.asarray(plain).astype(np.float32)
@@ -82,7 +81,7 @@ def test_other_numbers_are_vectors_in_any_container(kind: str) -> None:
         [row.tolist() for row in RAGGED],
     ],
 )
-def test_lengths_differ_in_any_container(given: Any) -> None:
+def test_lengths_differ_in_any_container(given):
     prepared = inputs(given).prepared()
     assert prepared.starts is not None
     assert np.diff(prepared.starts).tolist() == [len(row) for row in RAGGED]
@@ -92,14 +91,14 @@ def test_lengths_differ_in_any_container(given: Any) -> None:
 class Ragged:
     """As an array of the library awkward: NumPy cannot hold it as a whole."""
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+    def __array__(self, dtype=None, copy=None):
         raise ValueError("cannot convert to RegularArray")
 
-    def __iter__(self) -> Any:
+    def __iter__(self):
         return iter(RAGGED)
 
 
-def test_what_numpy_cannot_hold_is_read_one_by_one() -> None:
+def test_what_numpy_cannot_hold_is_read_one_by_one():
     assert inputs(Ragged()).limits == {"kind": "vector", "dim": 3, "shortest": 2, "length": 5}
 
 
@@ -119,18 +118,18 @@ MISSING = {
 
 
 @pytest.mark.parametrize("kind", MISSING)
-def test_missing_values_are_one_sentence(kind: str) -> None:
+def test_missing_values_are_one_sentence(kind):
     check_said(refusal(lambda: inputs(MISSING[kind])), ["X contains NaN", "example"])
 
 
-def test_the_first_example_with_a_gap_is_named() -> None:
+def test_the_first_example_with_a_gap_is_named():
     gaps = np.zeros((30, 400, 300))
     gaps[17, 5, 3] = np.nan
     check_said(refusal(lambda: inputs(gaps)), ["example 17"])
     check_said(refusal(lambda: inputs(np.ma.masked_invalid(gaps))), ["example 17"])
 
 
-UNFIT: dict[str, tuple[Any, str]] = {
+UNFIT = {
     "images": (np.zeros((4, 8, 8, 3)), "fpt.Patches"),
     "a list of images": ([np.zeros((8, 8, 3))] * 3, "fpt.Patches"),
     "text": (["ab", "c"], "bytes"),
@@ -153,7 +152,7 @@ UNFIT: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("kind", UNFIT)
-def test_what_is_unfit_is_one_sentence(kind: str) -> None:
+def test_what_is_unfit_is_one_sentence(kind):
     values, part = UNFIT[kind]
     check_said(refusal(lambda: inputs(values)), [part])
 
@@ -174,17 +173,17 @@ LABELS = {
 
 
 @pytest.mark.parametrize("kind", LABELS)
-def test_labels_are_read_from_any_container(kind: str) -> None:
+def test_labels_are_read_from_any_container(kind):
     given, expected = LABELS[kind]
     assert labels(given).tolist() == expected
 
 
-def test_a_column_of_labels_is_taken_with_a_warning() -> None:
+def test_a_column_of_labels_is_taken_with_a_warning():
     with pytest.warns(UserWarning, match="column-vector"):
         assert labels(pd.DataFrame({"y": [1, 2]})).tolist() == [1, 2]
 
 
-UNFIT_LABELS: dict[str, tuple[Any, str]] = {
+UNFIT_LABELS = {
     "NaN": ([0.0, np.nan], "missing"),
     "NaN among text": (["a", np.nan], "missing"),
     "None": (np.array(["a", None], object), "missing"),
@@ -208,7 +207,7 @@ UNFIT_LABELS: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("kind", UNFIT_LABELS)
-def test_labels_that_are_none_are_one_sentence(kind: str) -> None:
+def test_labels_that_are_none_are_one_sentence(kind):
     values, part = UNFIT_LABELS[kind]
     check_said(refusal(lambda: labels(values)), [part])
     if part in ("missing", "infinity", "mixes text"):
@@ -218,7 +217,7 @@ def test_labels_that_are_none_are_one_sentence(kind: str) -> None:
 @pytest.mark.parametrize(
     "kind", ["NaN", "NaN among text", "None", "nullable", "categories", "masked", "continuous"]
 )
-def test_own_task_refuses_the_same_labels(kind: str) -> None:
+def test_own_task_refuses_the_same_labels(kind):
     values, part = UNFIT_LABELS[kind]
     again = np.arange(60) % 2
     many = values[again] if isinstance(values, np.ndarray) else pd.Series(values).iloc[again]
@@ -226,7 +225,7 @@ def test_own_task_refuses_the_same_labels(kind: str) -> None:
     check_said(refusal(lambda: own_task("mine", X, many)), [part])
 
 
-def test_own_task_refuses_a_label_for_each_example() -> None:
+def test_own_task_refuses_a_label_for_each_example():
     X = DRAW.normal(size=(60, 3))
     check_said(refusal(lambda: own_task("mine", X, np.arange(60))), ["60 different labels"])
 
@@ -246,7 +245,7 @@ def test_own_task_refuses_a_label_for_each_example() -> None:
         (np.int64, 1e9),
     ],
 )
-def test_an_offset_is_taken_away_in_float64(dtype: Any, offset: float) -> None:
+def test_an_offset_is_taken_away_in_float64(dtype, offset):
     size = max(1.0, abs(offset) / 1e12) * 100
     X = (DRAW.normal(size=(50, 4, 3)) * size + offset).astype(dtype)
     exact = X.astype(np.longdouble)
@@ -257,7 +256,7 @@ def test_an_offset_is_taken_away_in_float64(dtype: Any, offset: float) -> None:
     np.testing.assert_allclose(found, exact.astype(float), atol=1e-5)
 
 
-def test_parts_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_do_not_matter(monkeypatch):
     rows = np.arange(12)
     for moved in (V + 1e6, [row + 1e6 for row in RAGGED]):
         whole = inputs(moved).moments(rows)
@@ -267,7 +266,7 @@ def test_parts_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("constant", [0.0, 0.1, 1e9 + 0.1, -1e30])
-def test_a_constant_column_becomes_zero(constant: float) -> None:
+def test_a_constant_column_becomes_zero(constant):
     X = np.concatenate([DRAW.normal(size=(3000, 40, 1)), np.full((3000, 40, 1), constant)], 2)
     X[::2, 0, 1] = np.nextafter(constant, np.inf)  # within the rounding
     read, rows = inputs(X), np.arange(3000)
@@ -277,7 +276,7 @@ def test_a_constant_column_becomes_zero(constant: float) -> None:
     assert np.abs(found[..., 1]).max() <= np.spacing(max(1.0, abs(constant)))
 
 
-def test_padding_does_not_count() -> None:
+def test_padding_does_not_count():
     rows = np.arange(12)
     mean, scale = inputs(RAGGED).moments(rows)
     tokens = np.concatenate(RAGGED)
@@ -292,9 +291,7 @@ ragged_ids = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(rows=ragged_ids, offset=st.sampled_from([0.0, 1e9]), data=st.data())
-def test_a_batch_has_the_sequences_that_were_given(
-    rows: list[list[int]], offset: float, data: st.DataObject
-) -> None:
+def test_a_batch_has_the_sequences_that_were_given(rows, offset, data):
     """Whatever their lengths: each row of a batch is its sequence, then 0, which is masked."""
     for form in (rows, [np.array(row)[:, None] / 7 + offset for row in rows]):
         read, all_rows = inputs(form), np.arange(len(rows))
@@ -324,7 +321,7 @@ def test_a_batch_has_the_sequences_that_were_given(
 
 @settings(max_examples=60, deadline=None)
 @given(rows=ragged_ids, seed=st.integers(0, 99), share=st.floats(0.1, 0.9))
-def test_a_division_has_every_example_once(rows: list[list[int]], seed: int, share: float) -> None:
+def test_a_division_has_every_example_once(rows, seed, share):
     """And the symbols that training has seen are those of the training examples."""
     read, codes = inputs(rows), np.arange(len(rows))[:, None]
     assume(round(share * len(rows)) < len(rows))
@@ -338,10 +335,10 @@ def test_a_division_has_every_example_once(rows: list[list[int]], seed: int, sha
 
 @settings(max_examples=30, deadline=None)
 @given(rows=st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=9), min_size=12))
-def test_a_task_is_known_by_its_content(rows: list[list[int]]) -> None:
+def test_a_task_is_known_by_its_content(rows):
     """Not by the container or the type of the symbols."""
     y = np.arange(len(rows)) % 2
-    forms: list[Any] = [rows, [np.array(row, np.uint16) for row in rows], pd.Series(rows)]
+    forms = [rows, [np.array(row, np.uint16) for row in rows], pd.Series(rows)]
     assert len({own_task("ids", form, y).digest() for form in forms}) == 1
 
 
@@ -354,9 +351,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_memory_is_that_of_the_prepared_sequences(
-    form: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_memory_is_that_of_the_prepared_sequences(form, monkeypatch):
     """Beside X: no copy in float64, and no padding of all to the longest."""
     monkeypatch.setattr("fpt.tasks.own.inputs.PART", 2**14)
     monkeypatch.setattr("fpt.tasks.sequences.PART", 2**14)
@@ -373,11 +368,11 @@ def test_memory_is_that_of_the_prepared_sequences(
     assert peak < most * size
 
 
-def test_no_array_is_changed_or_warned_of() -> None:
+def test_no_array_is_changed_or_warned_of():
     X = V.copy()
     X.flags.writeable = False
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        read: Inputs = inputs(X)
+        read = inputs(X)
         read.prepared(None, read.moments(np.arange(12)))
     assert np.array_equal(X, V)

@@ -1,7 +1,6 @@
 """Tasks and arms of the reader's own: the module of docs/own-task.md, known by its content."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ PAGE = (ROOT / "docs" / "own-task.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     """A checkout with the page's module, its data and its lines of params.yaml."""
     (module,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     name = f"reviews_{tmp_path.name}"
@@ -44,12 +43,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     arms.arm.cache_clear()
 
 
-def write(folder: Path, count: int) -> None:
+def write(folder, count):
     rows = {"label": [n % 2 for n in range(count)], "text": [f"number {n}" for n in range(count)]}
     pd.DataFrame(rows).to_csv(folder / "reviews.csv", index=False)
 
 
-def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder: Path) -> None:
+def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder):
     study = section("transfer", "smoke")
     assert {run.arm for run in study.runs} == {"fpt", "norms-only"}
     assert study.runs[0].spec.trainable != study.runs[-1].spec.trainable
@@ -63,7 +62,7 @@ def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder: Path) -> 
     assert not {run.key for run in other} & set(study.keys)
 
 
-def test_a_name_is_registered_once(folder: Path) -> None:
+def test_a_name_is_registered_once(folder):
     section("transfer", "smoke")
     said = refusal(lambda: register_task("reviews", lambda: own_task("a", "b", "c")))
     check_said(said, ["The task 'reviews' exists already"])
@@ -72,13 +71,13 @@ def test_a_name_is_registered_once(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("module", "said"), [("missing", "No module named"), ("a\nb", "")])
-def test_a_module_that_cannot_be_imported(folder: Path, module: str, said: str) -> None:
+def test_a_module_that_cannot_be_imported(folder, module, said):
     params = yaml.safe_load((folder / "params.yaml").read_text()) | {"modules": [module]}
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
     check_said(refusal(lambda: config.load("smoke")), ["cannot be imported", said])
 
 
-def test_tables_become_sequences(tmp_path: Path) -> None:
+def test_tables_become_sequences(tmp_path):
     numbers = np.arange(60.0).reshape(20, 3)
     frame = pd.DataFrame(numbers, columns=["a", "b", "c"]).assign(label=["x", "y"] * 10)
     frame.to_csv(tmp_path / "mine.csv", index=False)
@@ -93,7 +92,7 @@ def test_tables_become_sequences(tmp_path: Path) -> None:
     assert own_task("ids", ragged, "label").kind == "token"
 
 
-def test_a_task_is_standardised_by_its_training_examples() -> None:
+def test_a_task_is_standardised_by_its_training_examples():
     numbers = np.random.default_rng(0).normal(1e9, 3, size=(40, 6, 2))
     task = own_task("mine", numbers, np.arange(40) % 2)
     tokens = task.examples("train", torch.arange(28)[None], "cpu").inputs.flatten(0, 2)
@@ -101,7 +100,7 @@ def test_a_task_is_standardised_by_its_training_examples() -> None:
     np.testing.assert_allclose(tokens.std(0, correction=0), 1, atol=1e-5)
 
 
-def test_a_split_is_drawn_and_fixed() -> None:
+def test_a_split_is_drawn_and_fixed():
     """Each example is a symbol of its own, in the order of the file, sorted by label."""
     symbols, y = np.arange(100)[:, None], np.arange(100) // 50
     splits = []
@@ -118,7 +117,7 @@ def test_a_split_is_drawn_and_fixed() -> None:
         assert {symbol // 50 for symbol in part} == {0, 1}
 
 
-def test_a_task_may_have_an_answer_per_token() -> None:
+def test_a_task_may_have_an_answer_per_token():
     ids = np.random.default_rng(0).integers(0, 5, (30, 4))
     task = own_task("mine", ids, ids % 2)
     batch = task.examples("test", torch.arange(task.sizes["test"])[None], "cpu")
@@ -128,7 +127,7 @@ def test_a_task_may_have_an_answer_per_token() -> None:
     check_said(said, ["4 answers", "equal length"])
 
 
-def test_gaps_of_a_table_are_no_class(tmp_path: Path) -> None:
+def test_gaps_of_a_table_are_no_class(tmp_path):
     frame = pd.DataFrame({"a": np.arange(40.0), "label": ["x", "y"] * 20})
     for column in ("a", "label"):
         gaps = frame.copy()
@@ -139,7 +138,7 @@ def test_gaps_of_a_table_are_no_class(tmp_path: Path) -> None:
             check_said(said, ["missing value", "example 3"])
 
 
-def test_data_that_cannot_be_read(tmp_path: Path) -> None:
+def test_data_that_cannot_be_read(tmp_path):
     check_said(
         refusal(lambda: own_task("mine", tmp_path / "no.csv", "label")), ["'mine' cannot be"]
     )

@@ -15,23 +15,23 @@ OTHERS = ["Text", "Rates", "LRA", "Forks", "Rothermel1", "ChiangLee2020", "Chian
 OTHERS += ["ChiangLee2022-2"]
 
 
-def cell(table: str, row: str, column: str) -> paper.PaperCell:
+def cell(table, row, column):
     return paper.table(table).cells[row, column]
 
 
-def row(table: str, name: str, columns: list[str] = TASKS) -> list[float]:
+def row(table, name, columns=TASKS):
     values = [cell(table, name, column).value for column in columns]
     assert None not in values
     return [value for value in values if value is not None]
 
 
-def test_covers_every_known_table_and_says_why_others_are_missing() -> None:
+def test_covers_every_known_table_and_says_why_others_are_missing():
     assert set(paper.tables()) == {*LU, *OTHERS}
     assert set(paper.missing()) == {"T4", "T5", "T19", "T22"}
     assert {*LU, *paper.missing()} == {f"T{i}" for i in range(1, 23)}
 
 
-def test_every_cell_has_a_source_and_only_known_gaps_are_empty() -> None:
+def test_every_cell_has_a_source_and_only_known_gaps_are_empty():
     gaps = {}
     for name, table in paper.tables().items():
         assert list(table.cells) == [(r, c) for r in table.rows for c in table.columns]
@@ -41,7 +41,7 @@ def test_every_cell_has_a_source_and_only_known_gaps_are_empty() -> None:
     assert gaps == {"T12": 4, "LRA": 1, "Forks": 8}
 
 
-def test_accuracies_are_percentages_and_errors_are_small() -> None:
+def test_accuracies_are_percentages_and_errors_are_small():
     for name, table in paper.tables().items():
         for (_, column), cell in table.cells.items():
             if cell.value is None:
@@ -56,12 +56,12 @@ def test_accuracies_are_percentages_and_errors_are_small() -> None:
     assert paper.frame("ChiangLee2020")["value"].between(0, 1).all()
 
 
-def test_full_tables_have_all_seven_tasks_in_order() -> None:
+def test_full_tables_have_all_seven_tasks_in_order():
     for name in ["T1", "T2", "T3", "T6", "T9", "T13", "T15", "T18", "T20", "T21"]:
         assert list(paper.table(name).columns) == TASKS
 
 
-def test_the_frozen_pretrained_row_is_the_same_everywhere_but_for_conflict_a() -> None:
+def test_the_frozen_pretrained_row_is_the_same_everywhere_but_for_conflict_a():
     base = row("T2", "fpt")
     assert row("T9", "fpt") == row("T13", "fpt") == base
     differing = [t for t, x, y in zip(TASKS, row("T1", "fpt"), base, strict=True) if x != y]
@@ -79,14 +79,14 @@ def test_the_frozen_pretrained_row_is_the_same_everywhere_but_for_conflict_a() -
     assert row("T14", "fpt", ["cifar10"]) == [base[4]]
 
 
-def test_the_frozen_random_row_is_the_same_everywhere() -> None:
+def test_the_frozen_random_row_is_the_same_everywhere():
     base = row("T2", "random")
     assert row("T3", "random") == row("T9", "random") == base
     assert cell("T8", "small", "random").value == base[4]
     assert cell("T16", "random", "trained-layernorm").value == base[4]
 
 
-def test_ablations_end_at_the_full_recipe_but_for_conflict_f() -> None:
+def test_ablations_end_at_the_full_recipe_but_for_conflict_f():
     every = "output+layernorm+input+positions"
     assert row("T15", every) == [round(value) for value in row("T9", "fpt")]
     rounded = [round(value) for value in row("T9", "random")]
@@ -98,7 +98,7 @@ def test_ablations_end_at_the_full_recipe_but_for_conflict_f() -> None:
             assert row(successive, parts) == row(individual, parts)
 
 
-def test_rows_quoted_from_elsewhere_agree_but_for_conflict_c() -> None:
+def test_rows_quoted_from_elsewhere_agree_but_for_conflict_c():
     for table, column in [("T7", "test"), ("T10", "cifar10-lra"), ("T1", "cifar10-lra")]:
         arm = "vanilla-transformer" if table == "T7" else "full"
         printed = cell("LRA", "vanilla-transformer", "cifar10-lra").value
@@ -110,12 +110,12 @@ def test_rows_quoted_from_elsewhere_agree_but_for_conflict_c() -> None:
     assert row("T14", "fpt+feedforward", ["cifar10"]) == row("T13", "fpt+feedforward", ["cifar10"])
 
 
-def test_every_conflict_is_attached_to_a_cell() -> None:
+def test_every_conflict_is_attached_to_a_cell():
     notes = " ".join(c.note for t in paper.tables().values() for c in t.cells.values())
     assert set(re.findall(r"conflict (\w):", notes)) == set("ABCDEF")
 
 
-def test_trained_counts_follow_the_papers_own_counting() -> None:
+def test_trained_counts_follow_the_papers_own_counting():
     # output without bias, input of 16 values with bias, two norms per layer, 64 positions
     for size in paper.table("T8").rows:
         layers, width, _, _, trained, *_ = row("T8", size, list(paper.table("T8").columns))
@@ -126,12 +126,12 @@ def test_trained_counts_follow_the_papers_own_counting() -> None:
     assert row("T8", "large", ["trained"]) == [300_000]
 
 
-def test_speed_ups_are_ratios_of_the_printed_steps() -> None:
+def test_speed_ups_are_ratios_of_the_printed_steps():
     ratios = np.array(row("T6", "random")) / row("T6", "fpt")
     assert list(ratios) == row("T6", "speed-up")
 
 
-def test_printed_averages_are_means_of_their_rows_but_for_one() -> None:
+def test_printed_averages_are_means_of_their_rows_but_for_one():
     wrong = []  # scores and average are each rounded, by half a unit of the last place
     for name, slack in [("ChiangLee2020", 0.0101), ("ChiangLee2022-1", 0.101)]:
         table = paper.table(name)
@@ -143,14 +143,14 @@ def test_printed_averages_are_means_of_their_rows_but_for_one() -> None:
     assert wrong == [("ChiangLee2022-1", "scratch")]
 
 
-def test_frozen_pretrained_beats_frozen_random_in_rothermel_by_the_printed_gaps() -> None:
+def test_frozen_pretrained_beats_frozen_random_in_rothermel_by_the_printed_gaps():
     columns = list(paper.table("Rothermel1").columns)
     gaps = np.subtract(row("Rothermel1", "fpt", columns), row("Rothermel1", "random", columns))
     assert gaps == pytest.approx([7.2, 0.5, 4.5, 10.5])
     assert cell("Rothermel1", "fpt", "cifar10-lra").error == 1.4
 
 
-def test_frame_is_tidy_and_keeps_gaps_as_nan() -> None:
+def test_frame_is_tidy_and_keeps_gaps_as_nan():
     frame = paper.frame("T12")
     assert list(frame) == ["table", "row", "column", "value", "error", "source", "note"]
     assert len(frame) == 10
@@ -158,14 +158,14 @@ def test_frame_is_tidy_and_keeps_gaps_as_nan() -> None:
     assert frame["value"].dtype == float
 
 
-def test_unknown_names_list_the_allowed_ones_and_missing_tables_say_why() -> None:
+def test_unknown_names_list_the_allowed_ones_and_missing_tables_say_why():
     with pytest.raises(FptError, match="T1"):
         paper.table("T99")
     with pytest.raises(FptError, match="T4 has no numbers here: .* not found"):
         paper.table("T4")
 
 
-def test_the_file_names_only_what_it_has() -> None:
+def test_the_file_names_only_what_it_has():
     """Tags of sources, conflicts, and the rows and columns of special cells and errors."""
     document = yaml.safe_load(paper.PATH.read_text(encoding="utf-8"))
     for name, block in document["tables"].items():
@@ -180,7 +180,7 @@ def test_the_file_names_only_what_it_has() -> None:
         assert tags <= set(paper.sources())
 
 
-def test_a_yaml_1_2_parser_reads_the_same_document() -> None:
+def test_a_yaml_1_2_parser_reads_the_same_document():
     ruamel = pytest.importorskip("ruamel.yaml")
     text = paper.PATH.read_text(encoding="utf-8")
     assert ruamel.YAML(typ="safe", pure=True).load(text) == yaml.safe_load(text)

@@ -2,8 +2,6 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -40,7 +38,7 @@ every_backbone = pytest.mark.parametrize("spec", BACKBONES, ids=lambda spec: spe
 
 
 @pytest.fixture
-def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def text(tmp_path, monkeypatch):
     """A corpus of 60 documents, and an empty folder for prepared streams."""
     words = np.random.default_rng(0).integers(0, 50, (60, 150))
     documents = [" ".join(f"w{w}" for w in row) + "\n" for row in words]
@@ -52,9 +50,7 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_few_long_documents_are_held_out_in_passages(
-    text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_few_long_documents_are_held_out_in_passages(text, monkeypatch):
     monkeypatch.setattr(streams, "PASSAGE", 30)
     lines = [f"let line_{index} = {index};\n" for index in range(300)]
     (text / "javascript.txt").write_text("".join([*lines[:290], "<|endoftext|>\n", *lines[290:]]))
@@ -63,7 +59,7 @@ def test_a_few_long_documents_are_held_out_in_passages(
     assert sorted(train + valid) == sorted("".join(lines[i : i + 2]) for i in range(0, 300, 2))
 
 
-def test_stream_decodes_to_the_text(text: Path) -> None:
+def test_stream_decodes_to_the_text(text):
     stream = text_stream("javascript", 3000)
     assert len(stream.train) == 3000
     first = next(split(text_named("javascript"))[0])
@@ -78,7 +74,7 @@ def test_stream_decodes_to_the_text(text: Path) -> None:
     assert text_stream("javascript", 3000).digest != stream.digest
 
 
-def test_a_document_may_speak_of_the_end_of_documents(text: Path) -> None:
+def test_a_document_may_speak_of_the_end_of_documents(text):
     lines = [f"line {index} is not {END} the end" for index in range(100)]
     (text / "own.txt").write_text("\n".join(lines))
     stream = open_stream("own", 10**6)
@@ -89,7 +85,7 @@ def test_a_document_may_speak_of_the_end_of_documents(text: Path) -> None:
     assert stream.valid_bytes == len(held_out)
 
 
-def test_the_learning_rate_rises_to_its_peak_and_falls_to_zero() -> None:
+def test_the_learning_rate_rises_to_its_peak_and_falls_to_zero():
     plan = Pretraining("english", "nano", 40 * 4096, lr=0.01, warmup=10)
     rates = [on_corpus.learning_rate(plan, step) for step in range(plan.steps + 1)]
     assert rates[:10] == pytest.approx([0.001 * step for step in range(1, 11)])
@@ -99,8 +95,8 @@ def test_the_learning_rate_rises_to_its_peak_and_falls_to_zero() -> None:
 
 
 def test_the_loss_and_its_gradients_are_those_of_the_whole_matrix(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     monkeypatch.setattr(language_model, "ROWS", 4)  # 11 rows: two whole parts and a rest
     hidden = torch.randn(11, 8, dtype=torch.double).mul(3).requires_grad_()
     words = torch.randn(30, 8, dtype=torch.double).requires_grad_()
@@ -116,11 +112,11 @@ def test_the_loss_and_its_gradients_are_those_of_the_whole_matrix(
     assert again.item() == pytest.approx(ours.item())
 
 
-def as_on_cuda(device: torch.device) -> torch.autocast:
+def as_on_cuda(device):
     return torch.autocast("cpu", dtype=torch.bfloat16)
 
 
-def test_in_bf16_only_products_are_rounded() -> None:
+def test_in_bf16_only_products_are_rounded():
     """A softmax over 4,096 words with logits of 10 would be off by tenths if it were rounded."""
     hidden = torch.randn(40, 16).mul(3).requires_grad_()
     words, targets = torch.randn(4096, 16).requires_grad_(), torch.randint(4096, (40,))
@@ -137,14 +133,12 @@ def test_in_bf16_only_products_are_rounded() -> None:
         assert torch.allclose(got, want, atol=0.02 * float(want.abs().max()))
 
 
-def record_of(folder: Path) -> dict[str, Any]:
+def record_of(folder):
     return json.loads((folder / "pretraining.json").read_text())
 
 
 @every_backbone
-def test_loss_falls_and_the_backbone_is_the_one_that_was_trained(
-    spec: Backbone, text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loss_falls_and_the_backbone_is_the_one_that_was_trained(spec, text, monkeypatch):
     """Hidden states of the trained model, rounded to bf16, and of the stored one."""
     made = []
     monkeypatch.setattr(
@@ -178,7 +172,7 @@ def test_loss_falls_and_the_backbone_is_the_one_that_was_trained(
         assert torch.allclose(ours(x), trained(ids, places), atol=1e-5)
 
 
-def read_back(spec: Backbone, out: Path) -> tuple[dict[str, torch.Tensor], torch.nn.Module]:
+def read_back(spec, out):
     """State and module of a backbone, found by the name of its folder."""
     built = backbones.build(spec)
     with pytest.MonkeyPatch.context() as patch:
@@ -190,14 +184,12 @@ def read_back(spec: Backbone, out: Path) -> tuple[dict[str, torch.Tensor], torch
 
 
 @every_backbone
-def test_interrupted_equals_uninterrupted(
-    spec: Backbone, text: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interrupted_equals_uninterrupted(spec, text, monkeypatch):
     """In its time too, by a clock of which each step takes a second."""
     plan = replace(PLAN, backbone=spec.name)
     clock, step = [0.0], on_corpus.Training.train_step
 
-    def timed(self: on_corpus.Training) -> None:
+    def timed(self):
         clock[0] += 1
         step(self)
 
@@ -216,7 +208,7 @@ def test_interrupted_equals_uninterrupted(
     assert records[0]["seconds"] == records[1]["seconds"] == plan.steps
 
 
-def test_a_finished_backbone_is_not_made_again(text: Path) -> None:
+def test_a_finished_backbone_is_not_made_again(text):
     out = text / "made"
     assert pretrain(PLAN, out)
     weights, before = out / "model.safetensors", (out / "pretraining.json").read_bytes()
@@ -232,7 +224,7 @@ def test_a_finished_backbone_is_not_made_again(text: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
-def test_a_backbone_that_cannot_be_written_is_one_sentence(name: str, text: Path) -> None:
+def test_a_backbone_that_cannot_be_written_is_one_sentence(name, text):
     """A folder stands where the file should: as on a full disk, training is not lost."""
     out = text / "made"
     (out / name).mkdir(parents=True)
@@ -244,9 +236,7 @@ def test_a_backbone_that_cannot_be_written_is_one_sentence(name: str, text: Path
     assert GPT2Model.from_pretrained(out).config.n_layer == TINY.layers
 
 
-def test_a_checkpoint_of_another_plan_is_not_continued(
-    text: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_checkpoint_of_another_plan_is_not_continued(text, caplog):
     assert not pretrain(PLAN, text / "made", budget=0.0)
     longer = replace(PLAN, tokens=2048)
     assert not caplog.messages
@@ -258,9 +248,7 @@ def test_a_checkpoint_of_another_plan_is_not_continued(
     assert files[0] == files[1]
 
 
-def test_what_was_begun_or_made_of_another_text_is_made_anew(
-    text: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_was_begun_or_made_of_another_text_is_made_anew(text, caplog):
     file, out = text / "javascript.txt", text / "made"
     first = file.read_text()
     assert not pretrain(PLAN, out, budget=0.0)
@@ -279,13 +267,13 @@ DYCK = replace(PLAN, corpus="dyck-64")
 
 
 @pytest.fixture
-def short(text: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def short(text, monkeypatch):
     """With little held out."""
     monkeypatch.setattr(on_corpus, "open_stream", lambda *args: open_stream(*args, 2048))
     return text
 
 
-def test_a_backbone_of_a_mixture_is_read_by_transformers_and_by_name(short: Path) -> None:
+def test_a_backbone_of_a_mixture_is_read_by_transformers_and_by_name(short):
     plan = replace(PLAN, corpus="dyck-64+uniform")
     out = short / "backbones" / plan.name
     assert pretrain(plan, out)
@@ -300,9 +288,7 @@ def test_a_backbone_of_a_mixture_is_read_by_transformers_and_by_name(short: Path
 
 
 @every_backbone
-def test_a_name_yields_the_same_backbone(
-    spec: Backbone, short: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_yields_the_same_backbone(spec, short, monkeypatch):
     """As it was when this was written, but for the rounding of another processor, and, if products
     are in bf16, for theirs."""
     plan = replace(DYCK, backbone=spec.name)
@@ -316,7 +302,7 @@ def test_a_name_yields_the_same_backbone(
     assert rounded["valid_loss"] == pytest.approx(exact["valid_loss"], abs=0.01)
 
 
-def test_the_metadata_of_a_synthetic_corpus(short: Path) -> None:
+def test_the_metadata_of_a_synthetic_corpus(short):
     assert pretrain(DYCK, short / "dyck")
     record, stream = record_of(short / "dyck"), open_stream("dyck-64", 4096, 2048)
     assert record["corpus_digest"] == stream.digest
@@ -329,7 +315,7 @@ def test_the_metadata_of_a_synthetic_corpus(short: Path) -> None:
     assert record["entropy"] < record["valid_loss"] < np.log(4096)
 
 
-def test_a_loss_below_the_entropy_is_an_error_somewhere() -> None:
+def test_a_loss_below_the_entropy_is_an_error_somewhere():
     losses = np.array([4.0, 4.1] * 10)
     assert not on_corpus.below_entropy(4.05, losses)
     assert on_corpus.below_entropy(4.2, losses)
@@ -340,7 +326,7 @@ def test_a_loss_below_the_entropy_is_an_error_somewhere() -> None:
 
 
 @pytest.mark.parametrize("spec", [TINY, TINY_LSTM], ids=lambda spec: spec.name)
-def test_a_fresh_model_leaves_the_global_generator_alone(spec: Backbone) -> None:
+def test_a_fresh_model_leaves_the_global_generator_alone(spec):
     before = torch.get_rng_state()
     one, again, other = (build(spec, seed).tensors() for seed in (0, 0, 1))
     assert torch.equal(torch.get_rng_state(), before)
@@ -348,7 +334,7 @@ def test_a_fresh_model_leaves_the_global_generator_alone(spec: Backbone) -> None
     assert any(not torch.equal(one[name], other[name]) for name in one)
 
 
-def test_a_gpt2_starts_as_transformers_draws_it_for_its_seed() -> None:
+def test_a_gpt2_starts_as_transformers_draws_it_for_its_seed():
     made = build(TINY, 3)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
@@ -356,7 +342,7 @@ def test_a_gpt2_starts_as_transformers_draws_it_for_its_seed() -> None:
     assert all(torch.equal(value, expected[name]) for name, value in made.tensors().items())
 
 
-def test_one_loss_per_sequence_is_that_of_the_last_token(text: Path) -> None:
+def test_one_loss_per_sequence_is_that_of_the_last_token(text):
     stream = open_stream("dyck-64", 4096, 2048)
     model = build(TINY, 0).eval()
     ids, places = torch.randint(4096, (3, 12)), torch.arange(12).expand(3, -1)
@@ -371,7 +357,7 @@ def test_one_loss_per_sequence_is_that_of_the_last_token(text: Path) -> None:
             assert found.item() == pytest.approx(expected.item(), rel=1e-5)
 
 
-def test_each_seed_reads_the_corpus_in_an_order_of_its_own(text: Path) -> None:
+def test_each_seed_reads_the_corpus_in_an_order_of_its_own(text):
     """And begins its sequences at positions of its own."""
     stream, model = open_stream("dyck-64", 2**16, 2048), build(TINY, 0)
     batches = []
@@ -384,7 +370,7 @@ def test_each_seed_reads_the_corpus_in_an_order_of_its_own(text: Path) -> None:
         assert not torch.equal(first, other)
 
 
-def test_one_loss_per_sequence_is_what_is_learned(short: Path) -> None:
+def test_one_loss_per_sequence_is_what_is_learned(short):
     for name in ("dyck-64", "dyck-64-last"):
         assert pretrain(replace(PLAN, corpus=name), short / name)
     dense, last = (record_of(short / name) for name in ("dyck-64", "dyck-64-last"))
@@ -397,7 +383,7 @@ def test_one_loss_per_sequence_is_what_is_learned(short: Path) -> None:
     ("content", "train", "held_out"),
     [("", 0, 0), ("\n" * 60, 0, 0), ("a line\n" * 49, 147, 0), ("a line\n" * 60, 177, 3)],
 )
-def test_a_corpus_that_is_too_short(content: str, train: int, held_out: int, text: Path) -> None:
+def test_a_corpus_that_is_too_short(content, train, held_out, text):
     (text / "own.txt").write_text(content)
     for name in ("own", "own+dyck-64"):
         counts = (train, held_out) if name == "own" else (0, 0)  # no whole turn of a mixture
@@ -407,7 +393,7 @@ def test_a_corpus_that_is_too_short(content: str, train: int, held_out: int, tex
     assert not (text / "made").exists()
 
 
-def test_positions_that_a_plan_trains() -> None:
+def test_positions_that_a_plan_trains():
     one_step = replace(PLAN, tokens=PLAN.context * PLAN.batch)
     seen = on_corpus.batch_at(one_step, np.zeros(4096, np.uint16), 0, torch.arange(64))[1]
     assert positions_seen(one_step) == len(set(seen.flatten().tolist()))

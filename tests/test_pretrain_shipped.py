@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,18 +16,18 @@ SHIPPED = sorted(paths.SHIPPED.glob("*/"))
 
 
 @pytest.fixture(params=SHIPPED, ids=lambda folder: folder.name)
-def folder(request: pytest.FixtureRequest) -> Path:
+def folder(request):
     return request.param
 
 
-def test_they_are_what_would_be_made_under_their_name(folder: Path) -> None:
+def test_they_are_what_would_be_made_under_their_name(folder):
     plan = json.loads((folder / "pretraining.json").read_text())["plan"]
     if "size" in plan:  # so it was called when the first of them was made
         plan["backbone"] = plan.pop("size")
     assert plan == asdict(plan_of(folder.name))
 
 
-def test_they_are_small_and_fit_their_backbone(folder: Path) -> None:
+def test_they_are_small_and_fit_their_backbone(folder):
     assert sum(file.stat().st_size for file in folder.iterdir()) < 4_000_000
     spec = backbone(plan_of(folder.name).backbone)
     state = initial_state(spec, build(spec), "pretrained", folder.name, 0)
@@ -37,12 +36,12 @@ def test_they_are_small_and_fit_their_backbone(folder: Path) -> None:
     assert {name for name in start if torch.equal(start[name], state[name])} == set()
 
 
-def test_they_are_the_files_that_were_made(folder: Path) -> None:
+def test_they_are_the_files_that_were_made(folder):
     path = folder / "model.safetensors"
     assert stated_digest(path) == file_digest(path)
 
 
-def test_they_learned(folder: Path) -> None:
+def test_they_learned(folder):
     """Below the entropy of single words, or above what a trivial baseline reaches."""
     record = json.loads((folder / "pretraining.json").read_text())
     if "valid_loss" in record:
@@ -53,7 +52,7 @@ def test_they_learned(folder: Path) -> None:
         assert record["test_accuracy"] > record["floors"]["majority"] + 0.1
 
 
-def test_the_language_models_differ_in_nothing_but_architecture() -> None:
+def test_the_language_models_differ_in_nothing_but_architecture():
     """The same tokens in the same order: an LSTM beside a transformer is told from it by that."""
     read = [
         json.loads((paths.SHIPPED / name / "pretraining.json").read_text())

@@ -1,10 +1,7 @@
 """Backbones pretrained on a task: what is kept, their metadata, and how training is resumed."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +10,6 @@ from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES, Backbone, backbone, build
 from fpt.backbones.initialisations import initial_state
-from fpt.backbones.weights import State
 from fpt.files import FptError
 from fpt.pretraining import on_task
 from fpt.pretraining.on_task import TaskPretraining, pretrain
@@ -26,7 +22,7 @@ SPECS = (
     Backbone("vit-micro", "vit", 2, 16, 2, 64),
     Backbone("lstm-micro", "lstm", 2, 16),
 )
-SMALL: dict[str, dict[str, Any]] = {
+SMALL = {
     "bit-memory": {"n": 20, "patterns": 2, "patch": 5, "valid": 20, "test": 40},
     "digits": {},
 }
@@ -41,7 +37,7 @@ every_plan = pytest.mark.parametrize("plan", PLANS, ids=lambda plan: plan.name)
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """An empty folder of backbones; tiny ones and small tasks under the names of larger ones."""
     for spec in SPECS:
         monkeypatch.setitem(BACKBONES, spec.name, spec)
@@ -51,12 +47,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def loops(monkeypatch: pytest.MonkeyPatch) -> list[Loop]:
+def loops(monkeypatch):
     """Every loop that is made."""
-    made: list[Loop] = []
+    made = []
 
     class Recorded(Loop):
-        def __init__(self, *args: Any) -> None:
+        def __init__(self, *args):
             super().__init__(*args)
             made.append(self)
 
@@ -64,7 +60,7 @@ def loops(monkeypatch: pytest.MonkeyPatch) -> list[Loop]:
     return made
 
 
-def read_back(name: str, identity: str) -> tuple[State, Callable[..., torch.Tensor]]:
+def read_back(name, identity):
     """State and module of a backbone, found by its identity."""
     spec = backbone(name)
     module = build(spec)
@@ -74,15 +70,13 @@ def read_back(name: str, identity: str) -> tuple[State, Callable[..., torch.Tens
     return state, module.eval()
 
 
-def random_state(plan: TaskPretraining) -> State:
+def random_state(plan):
     spec = backbone(plan.backbone)
     return initial_state(spec, build(spec), "random", None, plan.seed)
 
 
 @pytest.mark.parametrize(("plan", "expected"), [*zip(PLANS, MADE, strict=True)])
-def test_the_backbone_is_the_one_that_was_trained(
-    plan: TaskPretraining, expected: tuple[float, ...], folder: Path, loops: list[Loop]
-) -> None:
+def test_the_backbone_is_the_one_that_was_trained(plan, expected, folder, loops):
     """Hidden states of the trained model, rounded to bf16, and of the stored one. It is as it was
     when this was written, but for the rounding of another processor."""
     assert pretrain(plan, folder / plan.name)
@@ -103,7 +97,7 @@ def test_the_backbone_is_the_one_that_was_trained(
 
 
 @pytest.mark.parametrize("plan", PLANS[:2], ids=lambda plan: plan.name)
-def test_positions_of_tokens_are_trained(plan: TaskPretraining, folder: Path) -> None:
+def test_positions_of_tokens_are_trained(plan, folder):
     assert pretrain(plan, folder / plan.name)
     spec = backbone(plan.backbone)
     start = random_state(plan)["positions"]
@@ -114,7 +108,7 @@ def test_positions_of_tokens_are_trained(plan: TaskPretraining, folder: Path) ->
     assert (stored[:seen] != start[:seen]).any(1).all()
 
 
-def test_gpt2_is_the_one_that_transformers_loads(folder: Path) -> None:
+def test_gpt2_is_the_one_that_transformers_loads(folder):
     plan = PLANS[0]
     assert pretrain(plan, folder / plan.name)
     theirs = GPT2Model.from_pretrained(folder / plan.name, dtype=torch.float32).eval()
@@ -126,7 +120,7 @@ def test_gpt2_is_the_one_that_transformers_loads(folder: Path) -> None:
 
 
 @every_plan
-def test_interrupted_equals_uninterrupted(plan: TaskPretraining, folder: Path) -> None:
+def test_interrupted_equals_uninterrupted(plan, folder):
     assert pretrain(plan, folder / "whole")
     calls = 0
     while not pretrain(plan, folder / "parts", budget=0.0):
@@ -143,9 +137,7 @@ def test_interrupted_equals_uninterrupted(plan: TaskPretraining, folder: Path) -
     assert not (folder / "parts/checkpoint.safetensors").exists()
 
 
-def test_a_finished_one_is_made_again_if_its_data_are_others(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_one_is_made_again_if_its_data_are_others(folder, monkeypatch):
     plan, out = PLANS[0], folder / "made"
     assert pretrain(plan, out)
     assert pretrain(plan, out, budget=0.0)
@@ -153,9 +145,7 @@ def test_a_finished_one_is_made_again_if_its_data_are_others(
     assert not pretrain(plan, out, budget=0.0)
 
 
-def test_killed_before_the_weights_were_written(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_before_the_weights_were_written(folder, monkeypatch):
     """The end of training alone leaves nothing that looks finished."""
     plan = PLANS[0]
     assert not pretrain(plan, folder / "killed", budget=0.0)
@@ -169,7 +159,7 @@ def test_killed_before_the_weights_were_written(
     assert whole.read_bytes() == killed.read_bytes()
 
 
-def test_a_diverging_run_leaves_no_weights(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_diverging_run_leaves_no_weights(folder, monkeypatch):
     plan = replace(PLANS[0], lr=1e30)
     with pytest.raises(FptError, match="diverged by step .* learning rate 1e\\+30"):
         pretrain(plan, folder / plan.name)
@@ -177,9 +167,7 @@ def test_a_diverging_run_leaves_no_weights(folder: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(("task", "augmented"), [("cifar10", True), ("bit-memory", False)])
-def test_the_run_behind_a_plan_trains_the_whole_network_as_the_paper_does(
-    task: str, augmented: bool
-) -> None:
+def test_the_run_behind_a_plan_trains_the_whole_network_as_the_paper_does(task, augmented):
     plan = TaskPretraining(task, "nano", 20_000, seed=3, dropout=0.2)
     run = on_task.spec_of(plan, get_task(task))
     assert run.augment is augmented
@@ -189,7 +177,7 @@ def test_the_run_behind_a_plan_trains_the_whole_network_as_the_paper_does(
     assert plan.tokens <= tokens < plan.tokens + run.batch * get_task(task).length
 
 
-def test_its_metadata(folder: Path) -> None:
+def test_its_metadata(folder):
     plan = PLANS[0]
     assert pretrain(plan, folder / plan.name)
     record = json.loads((folder / plan.name / "pretraining.json").read_text())

@@ -6,8 +6,6 @@ import math
 import multiprocessing
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from refusals import check_said, refusal
@@ -18,11 +16,11 @@ from fpt.records import Record, Store, digest, to_content, to_file
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path):
     return Store(tmp_path / "reports" / "smoke" / "records")
 
 
-def made(seed: int = 0, accuracy: float = 0.75) -> Record:
+def made(seed=0, accuracy=0.75):
     run = spec(seed=seed)
     return Record(
         spec=run,
@@ -36,7 +34,7 @@ def made(seed: int = 0, accuracy: float = 0.75) -> Record:
     )
 
 
-def test_a_record_is_read_as_it_was_written(store: Store) -> None:
+def test_a_record_is_read_as_it_was_written(store):
     record = made()
     assert store.read(record.key) is None
     store.write(record)
@@ -51,7 +49,7 @@ def test_a_record_is_read_as_it_was_written(store: Store) -> None:
     assert store.read(record.key) == made(accuracy=0.25)
 
 
-def test_a_point_may_lack_a_value_of_the_others(store: Store) -> None:
+def test_a_point_may_lack_a_value_of_the_others(store):
     points = [
         {"step": 3, "valid_accuracy": 0.5, "valid_loss": 0.5},
         {"step": 6, "valid_accuracy": 1},
@@ -62,13 +60,13 @@ def test_a_point_may_lack_a_value_of_the_others(store: Store) -> None:
     assert store.read(record.key) == record
 
 
-def test_a_value_that_is_not_finite_is_never_written(store: Store) -> None:
+def test_a_value_that_is_not_finite_is_never_written(store):
     with pytest.raises(ValueError, match="JSON"):
         store.write(made(accuracy=float("nan")))
     assert store.keys() == set()
 
 
-def signed(**changes: object) -> bytes:
+def signed(**changes):
     """The file of a record with some fields changed, under a digest that fits."""
     content = {**to_content(made()), **changes}
     content = {name: value for name, value in content.items() if value is not None}
@@ -89,7 +87,7 @@ DAMAGED = {
     "with a field of its own": signed(momentum=0.9),
     "with a spec of its own": signed(spec=made().spec.to_dict() | {"momentum": 0.9}),
 }
-NOT_OF_A_RUN: dict[str, dict[str, Any]] = {
+NOT_OF_A_RUN = {
     "metrics empty": {"metrics": {}},
     "metrics a list": {"metrics": [0.5]},
     "no cost": {"cost": {}},
@@ -125,7 +123,7 @@ damages = pytest.mark.parametrize("how", DAMAGED)
 
 
 @damages
-def test_a_damaged_record_is_moved_aside_and_missing(store: Store, how: str) -> None:
+def test_a_damaged_record_is_moved_aside_and_missing(store, how):
     record = made()
     store.write(record)
     path = store.path(record.key)
@@ -139,15 +137,13 @@ def test_a_damaged_record_is_moved_aside_and_missing(store: Store, how: str) -> 
     assert store.read(record.key) == record
 
 
-def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(store, monkeypatch):
     for seed in range(2):
         store.write(made(seed))
     path = store.path(made().key)
     path.write_bytes(DAMAGED["truncated"])
 
-    def refuse(*names: object) -> None:
+    def refuse(*names):
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("fpt.files.os.replace", refuse)
@@ -156,16 +152,14 @@ def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(
     assert path.read_bytes() == DAMAGED["truncated"]
 
 
-def test_a_record_is_never_there_without_its_parameters(store: Store) -> None:
+def test_a_record_is_never_there_without_its_parameters(store):
     """Whatever ends a process between two files: the parameters are written first."""
     store.parameters_path(made().key).mkdir(parents=True)  # so that writing them fails
     check_said(refusal(lambda: store.write(made(), b"parameters")), ["Cannot write"])
     assert store.keys() == set()
 
 
-def test_however_many_records_there_are_each_is_parsed_once(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_however_many_records_there_are_each_is_parsed_once(store, monkeypatch):
     store.folder.mkdir(parents=True)
     keys = [f"{number:016x}" for number in range(10_000)]
     for key in keys:
@@ -181,11 +175,11 @@ def test_however_many_records_there_are_each_is_parsed_once(
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> Store:
+def other(tmp_path):
     return Store(tmp_path / "other")
 
 
-def test_merging_takes_what_is_missing_and_keeps_what_is_here(store: Store, other: Store) -> None:
+def test_merging_takes_what_is_missing_and_keeps_what_is_here(store, other):
     store.write(made(0, accuracy=0.5))
     for record in (made(0, accuracy=0.9), made(1), made(2)):
         other.write(record)
@@ -196,7 +190,7 @@ def test_merging_takes_what_is_missing_and_keeps_what_is_here(store: Store, othe
     assert store.merge(other.folder) == (0, 3)
 
 
-def test_merging_takes_parameters_along(store: Store, other: Store) -> None:
+def test_merging_takes_parameters_along(store, other):
     """A record with parameters takes the place of one without, and of no other."""
     store.write(made(0))
     mine = store.write(made(1, accuracy=0.5), b"mine")
@@ -209,11 +203,11 @@ def test_merging_takes_parameters_along(store: Store, other: Store) -> None:
     assert store.merge(other.folder) == (0, 3)
 
 
-def write_metadata(path: Path, **values: object) -> None:
+def write_metadata(path, **values):
     write_json(path, {**values, "digest": digest(values)})
 
 
-def test_merging_takes_pretraining_metadata_along(store: Store, other: Store) -> None:
+def test_merging_takes_pretraining_metadata_along(store, other):
     for name, loss in (("nano-dyck-0", 1.0), ("nano-uniform-0", 2.0)):
         write_metadata(other.folder / "bodies" / f"{name}.json", name=name, loss=loss)
     mine = store.folder / "bodies" / "nano-dyck-0.json"
@@ -224,7 +218,7 @@ def test_merging_takes_pretraining_metadata_along(store: Store, other: Store) ->
     assert (store.folder / "bodies" / "nano-uniform-0.json").exists()
 
 
-def tree(folder: Path) -> dict[str, tuple[bytes, int]]:
+def tree(folder):
     return {
         str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in folder.rglob("*")
@@ -236,8 +230,8 @@ FOREIGN = ("composer.json", "dataset.json", "config.json", "deadbeef.json", "a b
 
 
 def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(
-    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    store, other, monkeypatch
+):
     """Wrong files beside records, and damaged ones among them, stay as they are."""
     for seed in range(3):
         other.write(made(seed), b"parameters")
@@ -265,7 +259,7 @@ def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(
     assert [path.name for path in (store.folder / "bodies").iterdir()] == ["whole.json"]
 
 
-def test_where_nothing_can_be_taken_the_sentence_names_why(store: Store, other: Store) -> None:
+def test_where_nothing_can_be_taken_the_sentence_names_why(store, other):
     other.folder.mkdir()
     other.path(made().key).write_bytes(DAMAGED["accuracy in percent"])
     wanted = ["no records", f"{made().key}.json is damaged", "test_accuracy 7.5"]
@@ -274,7 +268,7 @@ def test_where_nothing_can_be_taken_the_sentence_names_why(store: Store, other: 
 
 
 @damages
-def test_nothing_that_no_run_can_give_is_merged(store: Store, other: Store, how: str) -> None:
+def test_nothing_that_no_run_can_give_is_merged(store, other, how):
     other.write(made(2))
     other.path(made().key).write_bytes(DAMAGED[how])
     with pytest.warns(UserWarning, match=f"{made().key}.json is damaged"):
@@ -283,7 +277,7 @@ def test_nothing_that_no_run_can_give_is_merged(store: Store, other: Store, how:
 
 
 @pytest.mark.parametrize("how", ["a digit changed", "parameters"])
-def test_what_is_damaged_is_not_merged(store: Store, other: Store, how: str) -> None:
+def test_what_is_damaged_is_not_merged(store, other, how):
     for seed in range(3):
         other.write(made(seed), b"parameters")
     path = other.parameters_path(made().key) if how == "parameters" else other.path(made().key)
@@ -295,7 +289,7 @@ def test_what_is_damaged_is_not_merged(store: Store, other: Store, how: str) -> 
     assert not store.parameters_path(made().key).exists()
 
 
-def test_merging_what_holds_no_records(store: Store, tmp_path: Path) -> None:
+def test_merging_what_holds_no_records(store, tmp_path):
     for folder in (tmp_path / "nowhere", tmp_path):
         check_said(refusal(lambda folder=folder: store.merge(folder)), ["There are no records in"])
 
@@ -303,7 +297,7 @@ def test_merging_what_holds_no_records(store: Store, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------ files
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "reports").write_text("a file in place of a folder")
     store = Store(tmp_path / "reports" / "records")
     check_said(refusal(lambda: store.write(made())), ["Cannot write", "nothing was changed"])
@@ -314,13 +308,13 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None
         pass
 
 
-def _hold(path: Path, ready: Any) -> None:
+def _hold(path, ready):
     with lock(path, wait=True):
         ready.send(True)
         ready.recv()  # until it is killed
 
 
-def test_a_lock_is_held_by_one_and_freed_by_its_death(tmp_path: Path) -> None:
+def test_a_lock_is_held_by_one_and_freed_by_its_death(tmp_path):
     path = tmp_path / "locks" / "one"
     with lock(path, wait=False) as first:
         assert first

@@ -1,7 +1,6 @@
 """Corpora by name: texts, synthetic languages, images, mixtures, and one loss per sequence."""
 
 import io
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -16,20 +15,20 @@ from fpt.pretraining.languages import FROM_ENGLISH
 
 
 @pytest.fixture
-def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def corpora(tmp_path, monkeypatch):
     """A corpora folder without files, and an empty folder for prepared streams."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
     monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path / "prepared")
     return tmp_path
 
 
-def words(seed: int, documents: int) -> list[str]:
+def words(seed, documents):
     draws = np.random.default_rng(seed).zipf(1.3, (documents, 60)) % 300
     return [" ".join(f"wörd{word}" for word in row) for row in draws]
 
 
 @pytest.fixture
-def english(corpora: Path) -> Path:
+def english(corpora):
     for part in range(4):
         text = "\n<|endoftext|>\n".join(words(part, 20))
         (corpora / f"english-train-{part}.txt").write_text(text)
@@ -40,7 +39,7 @@ def english(corpora: Path) -> Path:
 # -------------------------------------------------------------------------------------------- texts
 
 
-def test_a_text_of_the_readers_own(corpora: Path) -> None:
+def test_a_text_of_the_readers_own(corpora):
     refusal(lambda: parse("diary"))
     lines = words(0, 120)
     (corpora / "diary.txt").write_text("\n \n\n".join(lines))  # blank lines are no documents
@@ -62,7 +61,7 @@ def test_a_text_of_the_readers_own(corpora: Path) -> None:
     assert changed.tokenizer.decode(changed.train.tolist()).startswith(lines[-1])
 
 
-def test_english_in_shorter_words(english: Path) -> None:
+def test_english_in_shorter_words(english):
     usual, middle, small = (
         open_stream(name, 20_000) for name in ("english", "english-512", "english-bytes")
     )
@@ -82,11 +81,11 @@ def test_english_in_shorter_words(english: Path) -> None:
 
 
 @pytest.mark.parametrize("name", FROM_ENGLISH)
-def test_languages_that_need_english_say_so(name: str, corpora: Path) -> None:
+def test_languages_that_need_english_say_so(name, corpora):
     check_said(refusal(lambda: open_stream(name, 1000)), [repr(name), "'english-train-0.txt'"])
 
 
-def test_frequencies_are_those_of_english(english: Path) -> None:
+def test_frequencies_are_those_of_english(english):
     text = open_stream("english", 4_000_000).train
     stream = open_stream("unigram", 100_000, 5000)
     common = np.argsort(-np.bincount(text[text > 0]))[:10]
@@ -98,7 +97,7 @@ def test_frequencies_are_those_of_english(english: Path) -> None:
     assert (stream.tokenizer, stream.valid_bytes, len(stream.valid)) == (None, None, 5000)
 
 
-def test_held_out_is_another_stream(corpora: Path) -> None:
+def test_held_out_is_another_stream(corpora):
     stream = open_stream("uniform", 5000, 5000)
     assert (stream.train == stream.valid).mean() < 0.05
     assert np.array_equal(open_stream("uniform", 200, 5000).train, stream.train[:200])
@@ -107,13 +106,13 @@ def test_held_out_is_another_stream(corpora: Path) -> None:
 # ------------------------------------------------------------------------------------------- images
 
 
-def stored(image: np.ndarray) -> dict[str, bytes | str]:
+def stored(image):
     file = io.BytesIO()
     Image.fromarray(image).save(file, "PNG")
     return {"bytes": file.getvalue(), "path": ""}
 
 
-def test_images_pixel_by_pixel(corpora: Path) -> None:
+def test_images_pixel_by_pixel(corpora):
     images = np.random.default_rng(0).integers(0, 256, (120, 4, 5, 3), dtype=np.uint8)
     table = pa.table({"image": [stored(image) for image in images], "label": [0] * 120})
     pq.write_table(table, corpora / "images-32x32.parquet")
@@ -137,7 +136,7 @@ def test_images_pixel_by_pixel(corpora: Path) -> None:
 # ------------------------------------------------------------------ mixtures, one loss per sequence
 
 
-def test_a_mixture_takes_turns(corpora: Path) -> None:
+def test_a_mixture_takes_turns(corpora):
     mixed = open_stream("dyck-64+rule-110+uniform", 10_000, 5000)
     parts = [open_stream(name, 4096) for name in ("dyck-64", "rule-110", "uniform")]
     assert (len(mixed.train), len(mixed.valid)) == (10_000, 5000)
@@ -150,7 +149,7 @@ def test_a_mixture_takes_turns(corpora: Path) -> None:
     assert np.array_equal(open_stream("dyck-64+rule-110+uniform", 3000).train, mixed.train[:3000])
 
 
-def test_a_mixture_with_a_text(corpora: Path) -> None:
+def test_a_mixture_with_a_text(corpora):
     (corpora / "diary.txt").write_text("\n".join(words(0, 3000)))
     mixed = open_stream("diary+dyck-64", 8192, 2048)
     assert np.array_equal(mixed.train[:1024], open_stream("diary", 4096).train[:1024])
@@ -158,14 +157,14 @@ def test_a_mixture_with_a_text(corpora: Path) -> None:
     assert (mixed.entropy, mixed.tokenizer) == (None, None)
 
 
-def test_a_text_is_found_by_its_whole_name(corpora: Path) -> None:
+def test_a_text_is_found_by_its_whole_name(corpora):
     (corpora / "my-last.txt").write_text("\n".join(words(0, 120)))
     assert not open_stream("my-last", 2000).sparse
     assert open_stream("my-last-last", 2000).sparse
     assert len(open_stream("my-last@1k", 2000).train) == 1000
 
 
-def test_one_loss_per_sequence(corpora: Path) -> None:
+def test_one_loss_per_sequence(corpora):
     usual, last = open_stream("dyck-64", 3000, 2000), open_stream("dyck-64-last", 3000, 2000)
     assert last.sparse
     assert not usual.sparse
@@ -173,7 +172,7 @@ def test_one_loss_per_sequence(corpora: Path) -> None:
     assert open_stream("dyck-64+uniform-last", 3000, 2000).sparse
 
 
-def test_a_cut_corpus(corpora: Path) -> None:
+def test_a_cut_corpus(corpora):
     usual, cut = open_stream("dyck-64", 5000, 2000), open_stream("dyck-64@2k", 5000, 2000)
     assert np.array_equal(cut.train, usual.train[:2000])
     assert np.array_equal(cut.valid, usual.valid)
@@ -209,7 +208,7 @@ def test_a_cut_corpus(corpora: Path) -> None:
         "bit-memory@5M",
     ],
 )
-def test_names_without_a_corpus(name: str, corpora: Path) -> None:
+def test_names_without_a_corpus(name, corpora):
     (corpora / "diary.txt").write_text("\n".join(words(0, 120)))
     said = [repr(name), "choose from english, ", "corpora folder"]
     check_said(refusal(lambda: open_stream(name, 1000)), said)

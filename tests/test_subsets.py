@@ -7,14 +7,12 @@ import pytest
 import torch
 from made import exploratory, make_study
 from tiny import spec, task_of
-from torch import Tensor
 
 from fpt import config
 from fpt.config import make_spec
 from fpt.records import Store
 from fpt.report import results_table
 from fpt.sections import declared
-from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.sequences import SequenceTask, end_to_end
@@ -28,18 +26,18 @@ LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}
 COUNT = 400
 
 
-def bounds(values: Tensor, count: int) -> tuple[float, float]:
+def bounds(values, count):
     """Four standard errors around the mean of `values`, for the mean of `count` of them."""
     error = values.std().item() * (1 / count - 1 / len(values)) ** 0.5
     return values.mean().item() - 4 * error, values.mean().item() + 4 * error
 
 
-def within_chance(values: Tensor, rows: Tensor) -> bool:
+def within_chance(values, rows):
     low, high = bounds(values.double(), len(rows))
     return low <= values[rows].double().mean().item() <= high
 
 
-def traits(task: SequenceTask, split: str) -> dict[str, Tensor]:
+def traits(task, split):
     """Length, depth and class of each example of a split, (N,)."""
     arrays, labels = load(task.dataset), task.labels(split)
     found = {"length": arrays[f"{split}_starts"].diff()}
@@ -49,14 +47,12 @@ def traits(task: SequenceTask, split: str) -> dict[str, Tensor]:
 
 
 @pytest.fixture
-def prepared(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def prepared(tiny, monkeypatch):
     monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
-def test_length_depth_and_classes_of_a_subset_are_those_of_the_whole(
-    prepared: None, split: str
-) -> None:
+def test_length_depth_and_classes_of_a_subset_are_those_of_the_whole(prepared, split):
     task = get_task("listops", **LISTOPS)
     assert isinstance(task, SequenceTask)
     found, rows = traits(task, split), task.subset(split, COUNT)
@@ -70,7 +66,7 @@ def test_length_depth_and_classes_of_a_subset_are_those_of_the_whole(
     assert all(within_chance((labels == c).long(), rows) for c in range(10))
 
 
-def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared: None) -> None:
+def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared):
     labels = torch.arange(10).repeat_interleave(100)
 
     arrays = end_to_end("valid", [torch.ones(3).numpy()] * 1000, labels.byte().numpy())
@@ -87,7 +83,7 @@ def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared: None) 
     assert task.subset("valid", 5000).equal(torch.arange(1000))
 
 
-def test_inputs_of_bit_xor_that_are_counted_through_are_drawn() -> None:
+def test_inputs_of_bit_xor_that_are_counted_through_are_drawn():
     task = get_task("bit-xor", n=5)
     first_strings = task.subset("valid", 200) // 32
     assert len(first_strings.unique()) == 32
@@ -95,20 +91,18 @@ def test_inputs_of_bit_xor_that_are_counted_through_are_drawn() -> None:
     assert batch.inputs[0, :, :5].unique(dim=0).shape[0] == 32
 
 
-def test_every_arm_and_pack_is_evaluated_on_the_same_examples(
-    prepared: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_arm_and_pack_is_evaluated_on_the_same_examples(prepared, monkeypatch):
     """Whatever is trained, however many are trained together and however it is batched."""
     run = spec("listops", LISTOPS, steps=2, eval_items=50, test_items=60)
     other = replace(run, trainable=("output",), seed=1)
-    seen: list[list[list[int]]] = []
+    seen = []
     for specs, size in (([run], 32768), ([other], 640), ([run, other], 1000)):
         monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", size)
         task = task_of(run)
         loop = Loop(specs if len(specs) == 1 else [run, replace(run, lr=0.1)], task, CPU)
-        examples: dict[str, list[list[int]]] = {}
+        examples = {}
         for split, count in (("valid", 50), ("test", 60), ("train", 70)):
-            shown: list[list[int]] = []
+            shown = []
             loop.model.register_forward_pre_hook(
                 lambda _, given, shown=shown: shown.extend(given[0].inputs[0].tolist())
             )
@@ -122,11 +116,11 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(
 # ------------------------------------------------------------------------- what the specs say
 
 
-def of(task: str, arm: str = "random") -> RunSpec:
+def of(task, arm="random"):
     return make_spec(config.load("paper"), arm, task, 0)
 
 
-def test_a_task_of_long_sequences_is_tested_on_a_part_that_the_spec_names() -> None:
+def test_a_task_of_long_sequences_is_tested_on_a_part_that_the_spec_names():
     long = [of("cifar10-lra", arm) for arm in ("fpt", "random", "full", "lstm")]
     assert {run.test_items for run in long} == {LONG_TEST_ITEMS}
     assert of("cifar10").test_items == 0
@@ -156,15 +150,13 @@ def test_a_task_of_long_sequences_is_tested_on_a_part_that_the_spec_names() -> N
         ({"backbone": "lstm-tiny"}, 1),
     ],
 )
-def test_semantics_move_with_what_a_run_evaluates_drops_or_starts_from(
-    tiny, changes: dict[str, object], semantics: int
-) -> None:
+def test_semantics_move_with_what_a_run_evaluates_drops_or_starts_from(tiny, changes, semantics):
     values = dict(changes)
     run = spec(str(values.pop("task", "bit-xor")), **values)
     assert semantics_of(run) == semantics
 
 
-def test_no_committed_record_is_of_a_superseded_meaning() -> None:
+def test_no_committed_record_is_of_a_superseded_meaning():
     store = Store(Path(__file__).parents[1] / "reports/lab/records")
     found = store.read_all(store.keys()).values()
     explored = exploratory()
@@ -173,9 +165,7 @@ def test_no_committed_record_is_of_a_superseded_meaning() -> None:
     assert all(run.semantics == semantics_of(run) for run in specs)
 
 
-def test_a_table_says_on_how_much_of_a_long_test_set_it_rests(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_says_on_how_much_of_a_long_test_set_it_rests(tmp_path, monkeypatch):
     study = make_study(tmp_path, monkeypatch, arms=["fpt"], tasks=["cifar10-lra", "mnist"])
     caption = results_table(study, declared("transfer").comparisons[0]).caption
     assert "cifar10-lra is tested on 2,000 of 10,000 examples" in caption

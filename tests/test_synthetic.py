@@ -30,7 +30,7 @@ RANKS = np.arange(1, VOCABULARY)
 ZIPF = np.r_[0.0, 1 / RANKS] / (1 / RANKS).sum()
 
 
-def text(tokens: int = 200_000) -> np.ndarray:
+def text(tokens=200_000):
     """Ids with the frequencies of Zipf's law, some of them `END`, none of the last hundred."""
     draws = np.random.default_rng(0).choice(VOCABULARY, tokens, p=ZIPF)
     draws[::500] = 0
@@ -41,19 +41,19 @@ Samples = dict[str, tuple[Language, np.ndarray]]
 
 
 @pytest.fixture(scope="module")
-def samples() -> Samples:
+def samples():
     """Every language by name, its English replaced by `text`, and a stream of each."""
     made = {name: make() for name, make in ALONE.items()}
     made |= {name: make(text()) for name, make in FROM_ENGLISH.items()}
     return {name: (each, each.sample(TOKENS, name, "train")) for name, each in made.items()}
 
 
-def lines_of(stream: np.ndarray) -> list[np.ndarray]:
+def lines_of(stream):
     """The whole lines of a stream, with their `END`."""
     return np.split(stream, np.flatnonzero(stream == 0) + 1)[:-1]
 
 
-def inside(line: np.ndarray) -> list[int]:
+def inside(line):
     """A line without its `END`."""
     assert line[-1] == 0
     return line[:-1].tolist()
@@ -80,7 +80,7 @@ STREAMS = {
 
 
 @pytest.mark.parametrize("name", LANGUAGES)
-def test_a_stream_is_the_same_everywhere(name: str, samples: Samples) -> None:
+def test_a_stream_is_the_same_everywhere(name, samples):
     language, stream = samples[name]
     lengths = [len(line) - 1 for line in lines_of(stream)]
     digest = sha256(stream.tobytes()).hexdigest()[:16]
@@ -90,7 +90,7 @@ def test_a_stream_is_the_same_everywhere(name: str, samples: Samples) -> None:
     assert (language.sample(1000, name, "valid") != stream[:1000]).any()
 
 
-def test_frequencies_are_those_of_the_text(samples: Samples) -> None:
+def test_frequencies_are_those_of_the_text(samples):
     chances = frequencies(text())
     assert chances[0] == 0
     assert chances.sum() == pytest.approx(1)
@@ -104,7 +104,7 @@ def test_frequencies_are_those_of_the_text(samples: Samples) -> None:
 
 
 @pytest.mark.parametrize("lag", [1, 3])
-def test_pairs_of_tokens_are_those_of_the_text(lag: int) -> None:
+def test_pairs_of_tokens_are_those_of_the_text(lag):
     """In a small text: what follows what, as often, and a start by frequency."""
     ids = np.array([1, 2, 1, 3, 0, 3, 1, 2, 4] * 3, dtype=np.uint16)  # before 1 again: nothing
     ids = np.r_[ids[:-1], 4].astype(np.uint16)
@@ -122,7 +122,7 @@ def test_pairs_of_tokens_are_those_of_the_text(lag: int) -> None:
             assert seen[before, b] / total == pytest.approx(n / sum(after.values()), abs=0.01)
 
 
-def test_identities_are_exchanged_and_frequencies_kept() -> None:
+def test_identities_are_exchanged_and_frequencies_kept():
     ids = text()
     other = relabelled(ids)
     assert ((ids == 0) == (other == 0)).all()
@@ -132,7 +132,7 @@ def test_identities_are_exchanged_and_frequencies_kept() -> None:
 
 
 @pytest.mark.parametrize("name", ["flat-2", "flat-128"])
-def test_flat_tokens_come_in_pairs_within_their_group(name: str, samples: Samples) -> None:
+def test_flat_tokens_come_in_pairs_within_their_group(name, samples):
     apart = []  # of the first token from its second
     for line in map(inside, lines_of(samples[name][1])[:500]):
         size = 2 if name == "flat-2" else len(line)
@@ -143,9 +143,9 @@ def test_flat_tokens_come_in_pairs_within_their_group(name: str, samples: Sample
     assert set(apart) == {1} if name == "flat-2" else max(apart) > 60
 
 
-def test_nesting_has_the_published_distances() -> None:
+def test_nesting_has_the_published_distances():
     stream = nesting(uniform()).sample(1_000_000, "distances")
-    stack: list[tuple[int, int]] = []
+    stack = []
     distances, empty = [], 0
     tokens = stream[stream > 0].tolist()
     for place, token in enumerate(tokens):
@@ -161,7 +161,7 @@ def test_nesting_has_the_published_distances() -> None:
     assert empty / len(tokens) == pytest.approx(0.17, abs=0.005)
 
 
-def test_shuffled_blocks_hold_neighbours(samples: Samples) -> None:
+def test_shuffled_blocks_hold_neighbours(samples):
     for line in map(inside, lines_of(samples["shuffle-64"][1])[:300]):
         for block in (line[:64], line[64:]):
             assert len(set(block)) == len(block)
@@ -169,15 +169,15 @@ def test_shuffled_blocks_hold_neighbours(samples: Samples) -> None:
             assert block != sorted(block)
 
 
-def catalan(n: int) -> int:
+def catalan(n):
     return math.comb(2 * n, n) // (n + 1)
 
 
-def test_dyck_lines_are_balanced_and_uniform(samples: Samples) -> None:
+def test_dyck_lines_are_balanced_and_uniform(samples):
     lines = [inside(line) for line in lines_of(samples["dyck-64"][1])]
     at_once, expected, distances = 0, 0.0, []
     for line in lines:
-        stack: list[tuple[int, int]] = []
+        stack = []
         for place, token in enumerate(line):
             if token <= 64:
                 stack.append((token, place))
@@ -194,7 +194,7 @@ def test_dyck_lines_are_balanced_and_uniform(samples: Samples) -> None:
     assert np.quantile(distances, 0.99) > 80  # as long as a line lets them be
 
 
-def test_rows_follow_the_rule(samples: Samples) -> None:
+def test_rows_follow_the_rule(samples):
     alive = {(1, 1, 0), (1, 0, 1), (0, 1, 1), (0, 1, 0), (0, 0, 1)}  # rule 110, written out
     for line in lines_of(samples["rule-110"][1])[:100]:
         cells = [int(bit) for token in inside(line) for bit in f"{token - 1:04b}"]
@@ -208,11 +208,11 @@ def test_rows_follow_the_rule(samples: Samples) -> None:
 # --------------------------------------------------------------------------------------- entropies
 
 
-def standard_error(surprises: list[float]) -> float:
+def standard_error(surprises):
     return float(np.std(surprises) / math.sqrt(len(surprises)))
 
 
-def per_line(name: str, line: list[int], chances: np.ndarray) -> float:
+def per_line(name, line, chances):
     """Surprise of a line under a model of its generator written down here, in nats."""
     if name in ("uniform", "unigram"):
         return math.log(20) - float(np.log(chances[line]).sum())
@@ -225,7 +225,7 @@ def per_line(name: str, line: list[int], chances: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("name", ["uniform", "unigram", "flat-2", "dyck-64", "rule-110"])
-def test_entropy_is_the_mean_surprise_of_what_is_generated(name: str, samples: Samples) -> None:
+def test_entropy_is_the_mean_surprise_of_what_is_generated(name, samples):
     made, stream = samples[name]
     chances = uniform() if name == "uniform" else frequencies(text())
     lines = lines_of(stream)
@@ -237,7 +237,7 @@ def test_entropy_is_the_mean_surprise_of_what_is_generated(name: str, samples: S
 
 
 @pytest.mark.parametrize("lag", [1, 3])
-def test_entropy_of_a_chain_is_its_mean_surprise(lag: int) -> None:
+def test_entropy_of_a_chain_is_its_mean_surprise(lag):
     ids = np.random.default_rng(1).choice(5, 3000, p=[0.02, 0.5, 0.3, 0.1, 0.08]).astype(np.uint16)
     ids = np.r_[ids[ids > 0][:-1], 0, 5, 0, 1, 2].astype(np.uint16)  # nothing follows 5
     made = bigram(ids, lag)
@@ -256,7 +256,7 @@ def test_entropy_of_a_chain_is_its_mean_surprise(lag: int) -> None:
     assert abs(np.mean(excess)) < 4 * standard_error(excess)
 
 
-def test_copies_repeat_a_segment_of_tokens_by_frequency(samples: Samples) -> None:
+def test_copies_repeat_a_segment_of_tokens_by_frequency(samples):
     made, stream = samples["copies"]
     sizes = set()
     for line in map(inside, lines_of(stream)):
@@ -269,7 +269,7 @@ def test_copies_repeat_a_segment_of_tokens_by_frequency(samples: Samples) -> Non
     assert not made.exact
 
 
-def enumerated(chances: dict[int, float], size: int) -> float:
+def enumerated(chances, size):
     """Entropy of `size` tokens doubled and shuffled, by going through all of them."""
     found = Counter[tuple[int, ...]]()
     for drawn in itertools.product(chances, repeat=size):
@@ -281,17 +281,17 @@ def enumerated(chances: dict[int, float], size: int) -> float:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_entropy_of_shuffled_pairs_by_counting_all(size: int) -> None:
+def test_entropy_of_shuffled_pairs_by_counting_all(size):
     chances = {0: 0.5, 1: 0.3, 2: 0.2}
     exact = doubled_entropy(np.array(list(chances.values())), size)
     assert exact == pytest.approx(enumerated(chances, size))
 
 
-def next_given(stream: np.ndarray, before: int) -> float:
+def next_given(stream, before):
     """Entropy of a token given the `before` tokens before it, counted; not less than the rate."""
     tokens = stream.tolist()
 
-    def blocks(size: int) -> float:
+    def blocks(size):
         counts = Counter(zip(*(tokens[start:] for start in range(size)), strict=False))
         numbers = np.array(list(counts.values()))
         return entropy(numbers / numbers.sum()) + (len(numbers) - 1) / (2 * numbers.sum())
@@ -299,7 +299,7 @@ def next_given(stream: np.ndarray, before: int) -> float:
     return blocks(before + 1) - blocks(before)
 
 
-def test_entropy_of_nesting_is_below_what_is_counted_and_close() -> None:
+def test_entropy_of_nesting_is_below_what_is_counted_and_close():
     few = np.array([0.0, 0.5, 0.3, 0.2])
     made = nesting(few)
     stream = made.sample(2_000_000, "few")
@@ -314,7 +314,7 @@ def test_entropy_of_nesting_is_below_what_is_counted_and_close() -> None:
     assert many.entropy == pytest.approx(share / (mean + 1), rel=0.002)
 
 
-def test_every_language_has_less_entropy_than_its_tokens_alone(samples: Samples) -> None:
+def test_every_language_has_less_entropy_than_its_tokens_alone(samples):
     for name, (language, stream) in samples.items():
         assert 0 < language.entropy < entropy(np.bincount(stream) / len(stream)), name
     bounds = {name for name, (language, _) in samples.items() if not language.exact}

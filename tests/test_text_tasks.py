@@ -1,7 +1,6 @@
 """Text as bytes: next bytes of books made here, GLUE of parquet files made here."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,8 +10,8 @@ import torch
 from refusals import check_said, refusal
 
 from fpt.analysis.summary import baselines
-from fpt.tasks import Task, get_task
 from fpt.tasks import datasets as data
+from fpt.tasks import get_task
 from fpt.tasks import text as module
 from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.text import encode
@@ -21,7 +20,7 @@ FEW = {"train": 6, "valid": 2, "test": 3}
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Empty folders for prepared data, the manifest and corpora."""
     monkeypatch.setattr(data, "PREPARED", tmp_path / "prepared")
     monkeypatch.setattr(data, "DATA", tmp_path)
@@ -45,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (11, ["aaaaaa", "bbbbbb"], "aaaaa\0bbbbb"),
     ],
 )
-def test_a_text_is_its_bytes(length: int, texts: list[str], expected: str) -> None:
+def test_a_text_is_its_bytes(length, texts, expected):
     assert encode(length, *texts).tobytes() == expected.encode()
 
 
@@ -53,7 +52,7 @@ def test_a_text_is_its_bytes(length: int, texts: list[str], expected: str) -> No
 
 
 @pytest.fixture
-def books(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+def books(folder, monkeypatch):
     """Two books in each file of the corpus, in words that no other file has; the text by split."""
     monkeypatch.setattr(module, "ENGLISH_PASSAGES", FEW)
     rng = np.random.default_rng(0)
@@ -68,7 +67,7 @@ def books(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return dict(zip(FEW, map(written.__getitem__, files), strict=True))
 
 
-def test_the_answer_at_each_position_is_the_next_byte(books: dict[str, str]) -> None:
+def test_the_answer_at_each_position_is_the_next_byte(books):
     """Each split is of other files of the corpus."""
     task = get_task("english")
     assert task.train_batch([0, 1], 0, 4, "cpu").inputs.shape == (2, 4, 128)
@@ -84,8 +83,8 @@ def test_the_answer_at_each_position_is_the_next_byte(books: dict[str, str]) -> 
         assert f"{example.text}{example.answer}" in passages
 
 
-def test_trivial_baselines_of_the_next_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    def passages(text: str) -> np.ndarray:
+def test_trivial_baselines_of_the_next_byte(monkeypatch):
+    def passages(text):
         return np.frombuffer(text.encode(), np.uint8).reshape(-1, 129).copy()
 
     texts = {"train": passages(("ababac" * 22)[:129]), "test": passages("a" * 65 + "b" * 64)}
@@ -96,7 +95,7 @@ def test_trivial_baselines_of_the_next_byte(monkeypatch: pytest.MonkeyPatch) -> 
     assert task.measure_floors() == {"majority": 64 / 128, "byte before": 1 / 128}
 
 
-def test_too_short_a_corpus_is_refused(books: dict[str, str], folder: Path) -> None:
+def test_too_short_a_corpus_is_refused(books, folder):
     (folder / "english-train-3.txt").write_text("short " * 30)
     said = refusal(get_task("english").digest)
     check_said(said, ["1 passages of 129 bytes", "in english-train-3.txt and", "are needed"])
@@ -127,10 +126,10 @@ DRAWN = {  # the labels of the first validation examples
 
 
 @pytest.fixture
-def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def hub(folder, monkeypatch):
     """Parquet files with GLUE's columns in place of the hub's; returns their folder."""
 
-    def download(repo: str, file: str, **where: str) -> str:
+    def download(repo, file, **where):
         assert (repo, where["repo_type"], len(where["revision"])) == ("nyu-mll/glue", "dataset", 40)
         return str(folder / file)
 
@@ -144,7 +143,7 @@ def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def glue(name: str) -> Task:
+def glue(name):
     task = get_task("glue", subset=name)
     whole = len(TABLES[name]["label"])
     sizes = {"train": whole - task.sizes["valid"], "valid": task.sizes["valid"], "test": 9}
@@ -152,7 +151,7 @@ def glue(name: str) -> Task:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_validation_examples_of_glue_are_drawn(hub: Path, name: str) -> None:
+def test_validation_examples_of_glue_are_drawn(hub, name):
     """And they are those that committed records were chosen on."""
     labels = load(glue(name).dataset)["valid_labels"].tolist()
     assert labels != TABLES[name]["label"][: len(labels)]
@@ -160,7 +159,7 @@ def test_validation_examples_of_glue_are_drawn(hub: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_glue_is_read_from_the_files_of_the_hub(hub: Path, name: str) -> None:
+def test_glue_is_read_from_the_files_of_the_hub(hub, name):
     task, arrays = glue(name), load(glue(name).dataset)
     assert {split: len(arrays[f"{split}_labels"]) for split in task.sizes} == task.sizes
     assert arrays["test_labels"].tolist() == TABLES[name]["label"][:9]
@@ -178,7 +177,7 @@ def test_glue_is_read_from_the_files_of_the_hub(hub: Path, name: str) -> None:
     assert task.train_batch([0, 1], 0, 5, "cpu").inputs.shape[:2] == (2, 5)
 
 
-def test_long_pairs_are_cut_and_keep_both_texts(hub: Path) -> None:
+def test_long_pairs_are_cut_and_keep_both_texts(hub):
     task = glue("rte")
     assert load(task.dataset)["train_starts"].diff().max() == task.length
     for index in range(task.sizes["train"]):
@@ -194,9 +193,7 @@ def test_long_pairs_are_cut_and_keep_both_texts(hub: Path) -> None:
         ("glue", {"subset": "mrpc"}, "the hub", ["mrpc/", "nyu-mll/glue", "HF_HUB_CACHE"]),
     ],
 )
-def test_without_the_data_there_is_one_sentence(
-    task: str, options: dict[str, str], source: str, sentence: list[str]
-) -> None:
+def test_without_the_data_there_is_one_sentence(task, options, source, sentence):
     """Baselines are no reason to fetch data; training is."""
     made = get_task(task, **options)
     assert (made.needs, made.here) == (source, False)
