@@ -23,7 +23,7 @@ def metadata_in(folder):
 
 def same_tensors(first, second):
     """Whether two folders hold the same weights."""
-    tensors, others = (load_file(folder / "model.safetensors") for folder in (first, second))
-    return tensors.keys() == others.keys() and all(
-        torch.equal(tensor, others[name]) for name, tensor in tensors.items()
+    tensors, again = (load_file(folder / "model.safetensors") for folder in (first, second))
+    return tensors.keys() == again.keys() and all(
+        torch.equal(tensor, again[name]) for name, tensor in tensors.items()
     )

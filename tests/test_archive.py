@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from refusals import check_said, refusal
-from test_records import DAMAGED, KEY, damages, made, other, store, tree, write_metadata
+from refusals import refuses
+from test_records import DAMAGED, KEY, damages, foreign, made, store, tree, write_metadata
 
 from fpt.files import lock
 from fpt.records import ARCHIVE, METADATA, Store, read_archive, to_content, to_file
 from fpt.records.archive import LONGEST, write_archive
 
-__all__ = ["other", "store"]  # fixtures
+__all__ = ["foreign", "store"]  # fixtures
 SEEDS = 6
 RECORDS = {record.key: record for record in map(made, range(SEEDS))}
 
@@ -71,14 +71,14 @@ def test_an_archive_is_read_like_a_folder(store):
     assert kept.key not in store.read_all([kept.key], keep={kept.key})  # as with files
 
 
-def test_records_that_are_added_join_those_in_the_archive(packed, other):
+def test_records_that_are_added_join_those_in_the_archive(packed, foreign):
     """Whatever was packed in which order, the file is the same."""
     for number, record in enumerate(reversed(RECORDS.values()), start=1):
-        other.write(record)
-        assert other.read_all(RECORDS) == dict([*reversed(RECORDS.items())][:number])
+        foreign.write(record)
+        assert foreign.read_all(RECORDS) == dict([*reversed(RECORDS.items())][:number])
         if number in (3, SEEDS):
-            assert other.pack() == (3, number)
-    assert archive_of(other).read_bytes() == archive_of(packed).read_bytes()
+            assert foreign.pack() == (3, number)
+    assert archive_of(foreign).read_bytes() == archive_of(packed).read_bytes()
 
 
 def test_an_archive_that_has_everything_is_not_written_again(packed):
@@ -115,7 +115,7 @@ def test_two_results_of_one_run_are_named_and_none_is_lost(packed, tmp_path):
     with pytest.warns(UserWarning, match=f"{KEY}.json and {ARCHIVE} .* two results"):
         assert packed.read(KEY) == newer
     before = tree(packed.folder)
-    check_said(refusal(packed.pack), [KEY, "(1 in all)", ARCHIVE, "fpt merge"])
+    refuses(packed.pack, KEY, "(1 in all)", ARCHIVE, "fpt merge")
     assert tree(packed.folder) == before
     # What the sentence says to do.
     folder = tmp_path / "apart"
@@ -126,11 +126,11 @@ def test_two_results_of_one_run_are_named_and_none_is_lost(packed, tmp_path):
     assert packed.read(KEY) == newer
 
 
-def test_a_record_with_parameters_takes_the_place_of_one_without(store, other):
+def test_a_record_with_parameters_takes_the_place_of_one_without(store, foreign):
     store.write(made(0))
     store.pack()
-    kept = other.write(made(0), b"parameters")
-    assert store.merge(other.folder) == (1, 0)
+    kept = foreign.write(made(0), b"parameters")
+    assert store.merge(foreign.folder) == (1, 0)
     assert store.read(KEY) == kept  # without a warning
     assert store.pack() == (1, 1)
     assert store.read(KEY) == kept
@@ -219,7 +219,7 @@ def test_a_record_that_is_written_meanwhile_stays(store, monkeypatch):
 def test_one_process_packs_at_a_time(store):
     fill(store)
     with lock(store.folder.parent / ".pack.lock", wait=False):
-        check_said(refusal(store.pack), ["Another process packs"])
+        refuses(store.pack, "Another process packs")
     assert store.pack() == (SEEDS, SEEDS)
 
 
@@ -231,7 +231,7 @@ def test_a_disk_that_is_full_is_one_sentence(store, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    check_said(refusal(store.pack), ["Cannot write", ARCHIVE, "No space left"])
+    refuses(store.pack, "Cannot write", ARCHIVE, "No space left")
     assert tree(store.folder) == before
 
 
@@ -305,50 +305,50 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path):
 # ------------------------------------------------------------------------------------------ merge
 
 
-def test_archives_are_merged_like_files(store, other):
-    mine = store.write(made(0, accuracy=0.25))
+def test_archives_are_merged_like_files(store, foreign):
+    first = store.write(made(0, accuracy=0.25))
     store.pack()
-    fill(other)
-    kept = other.write(made(SEEDS), b"parameters")
-    other.pack()
-    other.write(made(SEEDS + 1))
-    before = tree(other.folder)
-    assert store.merge(other.folder) == (SEEDS + 1, 1)
-    assert tree(other.folder) == before
-    assert store.keys() == other.keys()
-    assert store.read(KEY) == mine
+    fill(foreign)
+    kept = foreign.write(made(SEEDS), b"parameters")
+    foreign.pack()
+    foreign.write(made(SEEDS + 1))
+    before = tree(foreign.folder)
+    assert store.merge(foreign.folder) == (SEEDS + 1, 1)
+    assert tree(foreign.folder) == before
+    assert store.keys() == foreign.keys()
+    assert store.read(KEY) == first
     assert store.parameters(kept) == b"parameters"
     store.pack()
-    assert store.merge(other.folder) == (0, SEEDS + 2)
+    assert store.merge(foreign.folder) == (0, SEEDS + 2)
     assert not singles(store)
 
 
-def test_what_is_damaged_in_an_archive_is_not_merged(packed, other):
+def test_what_is_damaged_in_an_archive_is_not_merged(packed, foreign):
     rewrite(packed, [line.replace(b"a note", b"no note") for line in lines_of(packed)[:2]])
-    check_said(refusal(lambda: other.merge(packed.folder)), ["no records", ARCHIVE, "digest"])
+    refuses(lambda: foreign.merge(packed.folder), "no records", ARCHIVE, "digest")
     packed.write(made(0))
     before = tree(packed.folder)
     with pytest.warns(UserWarning, match=f"{ARCHIVE} is damaged"):
-        assert other.merge(packed.folder) == (1, 0)
+        assert foreign.merge(packed.folder) == (1, 0)
     assert tree(packed.folder) == before
-    assert other.keys() == {KEY}
+    assert foreign.keys() == {KEY}
 
 
-def test_a_merge_names_two_results_of_one_run(packed, other):
+def test_a_merge_names_two_results_of_one_run(packed, foreign):
     newer = packed.write(made(0, accuracy=0.25))
     with pytest.warns(UserWarning, match="two results"):
-        assert other.merge(packed.folder) == (SEEDS, 0)
-    assert other.read(KEY) == newer
+        assert foreign.merge(packed.folder) == (SEEDS, 0)
+    assert foreign.read(KEY) == newer
 
 
-def test_what_is_no_archive_by_its_name_is_not_read(packed, other):
+def test_what_is_no_archive_by_its_name_is_not_read(packed, foreign):
     archive_of(packed).rename(packed.folder / "exploratory.jsonl.xz")
     assert packed.keys() == set()
-    check_said(refusal(lambda: other.merge(packed.folder)), ["There are no records in"])
+    refuses(lambda: foreign.merge(packed.folder), "There are no records in")
 
 
-def test_a_pipe_in_the_place_of_an_archive_is_named(store, other):
-    other.write(made(0))
-    os.mkfifo(archive_of(other))
+def test_a_pipe_in_the_place_of_an_archive_is_named(store, foreign):
+    foreign.write(made(0))
+    os.mkfifo(archive_of(foreign))
     with pytest.warns(UserWarning, match=f"{ARCHIVE} is damaged"):
-        assert store.merge(other.folder) == (1, 0)
+        assert store.merge(foreign.folder) == (1, 0)

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 import yaml
 from made import SETTINGS, backbones, weights
-from refusals import check_said, refusal
+from refusals import check_said, refusal, refuses
 from test_report import made_notebook
 from tiny import spec
 
@@ -63,21 +63,21 @@ def _write_slowly(path, pipe):
 
 def test_two_processes_that_write_one_file_do_not_meet(tmp_path):
     path, context = tmp_path / "file", multiprocessing.get_context("fork")
-    here, there = context.Pipe()
-    slow = context.Process(target=_write_slowly, args=(path, there))
+    parent, child = context.Pipe()
+    slow = context.Process(target=_write_slowly, args=(path, child))
     slow.start()
-    assert here.recv()
+    assert parent.recv()
     write_atomic(path, b"quick")
     assert path.read_bytes() == b"quick"
-    here.send(True)
-    assert here.recv()
+    parent.send(True)
+    assert parent.recv()
     slow.join()
     assert tree(tmp_path) == {"file": b"slow" * 1000}
 
 
 def test_a_lock_leaves_no_file(tmp_path):
-    with lock(tmp_path / "lock", wait=False) as mine:
-        assert mine
+    with lock(tmp_path / "lock", wait=False) as is_mine:
+        assert is_mine
         assert tree(tmp_path) == {"lock": b""}
     assert tree(tmp_path) == {}
 
@@ -116,8 +116,8 @@ def test_an_index_on_a_full_disk_is_the_old_one(report):
     (report / "index.html").write_bytes(b"old" * 10_000)
     before = tree(report)
     with full_disk(4096):
-        said = refusal(lambda: index("smoke"))
-    check_said(said, ["Cannot write", "index.html", "nothing was changed"])
+        sentence = refusal(lambda: index("smoke"))
+    check_said(sentence, ["Cannot write", "index.html", "nothing was changed"])
     assert tree(report) == before
 
 
@@ -164,8 +164,11 @@ def test_a_cell_that_fails_leaves_the_report_and_shows_why(project):
     report = project / "reports" / "smoke"
     before = tree(report)
     draw(project, "second", "1 / 0")
-    said = refusal(lambda: render("transfer", "smoke"))
-    check_said(said, ["ZeroDivisionError", "notebooks/01_transfer.failed.html"])
+    refuses(
+        lambda: render("transfer", "smoke"),
+        "ZeroDivisionError",
+        "notebooks/01_transfer.failed.html",
+    )
     after = tree(report)
     assert b"ZeroDivisionError" in after.pop("notebooks/01_transfer.failed.html")
     assert after == before
@@ -186,8 +189,7 @@ def test_a_full_disk_leaves_the_report(project, monkeypatch):
         write_atomic(path, content)
 
     monkeypatch.setattr("fpt.report.render.write_atomic", write)
-    said = refusal(lambda: render("transfer", "smoke"))
-    check_said(said, ["Cannot write", "No space left"])
+    refuses(lambda: render("transfer", "smoke"), "Cannot write", "No space left")
     assert tree(report) == before
 
 

@@ -4,7 +4,7 @@ import lzma
 
 import numpy as np
 import pytest
-from refusals import check_said, refusal
+from refusals import refuses
 from samples import png, write_parquet
 
 from fpt.pretraining.corpora import open_stream
@@ -28,7 +28,7 @@ WIDE = png(np.zeros((4, 5), np.uint8))
 def test_a_damaged_file(name, content, sentence, corpora, prepared):
     (corpora / name).write_bytes(content)
     corpus = "a" if name.startswith("a") else "images"
-    check_said(refusal(lambda: open_stream(corpus, 1000)), [sentence])
+    refuses(lambda: open_stream(corpus, 1000), sentence)
     assert not list(prepared.glob("corpora/*.safetensors"))
 
 
@@ -42,7 +42,7 @@ def test_a_damaged_file(name, content, sentence, corpora, prepared):
 )
 def test_bad_images(columns, sentence, corpora):
     write_parquet(corpora / "images-32x32.parquet", columns)
-    check_said(refusal(lambda: open_stream("images", 10_000)), [sentence])
+    refuses(lambda: open_stream("images", 10_000), sentence)
 
 
 @pytest.mark.parametrize("part", ["tokenizer", "v2"])

@@ -11,12 +11,12 @@ def test_bit_memory_asks_for_one_of_its_strings():
     task = get_task("bit-memory", n=200, patterns=4, patch=20)
     batch = task.train_batch([1, 2], 0, 50, "cpu")
     strings = batch.inputs.reshape(2, 50, 5, 200)
-    shown, query = strings[..., :4, :], strings[..., 4, :]
-    assert shown.unique().tolist() == [-1, 1]
+    memory, query = strings[..., :4, :], strings[..., 4, :]
+    assert memory.unique().tolist() == [-1, 1]
     assert query.unique().tolist() == [-1, 0, 1]
     pattern = task.pattern(batch)
     assert pattern.unique().tolist() == [0, 1, 2, 3]
-    answer = shown.gather(2, pattern[..., None, None].expand(-1, -1, 1, 200))[:, :, 0]
+    answer = memory.gather(2, pattern[..., None, None].expand(-1, -1, 1, 200))[:, :, 0]
     assert torch.equal((answer + 1) / 2, batch.targets.float())
     hidden = task.hidden(batch)
     assert torch.equal(query[~hidden], answer[~hidden])

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from refusals import check_said, refusal
+from refusals import refuses
 from samples import png, write_parquet
 
 from fpt import files
@@ -111,7 +111,7 @@ def test_a_file_of_something_else(hub, prepared, content):
     if content is not None:
         path.write_bytes(content)
     parts = [str(path), "is not a whole parquet file with columns image, label", "fetch it again"]
-    check_said(refusal(lambda: get_task("mnist").digest()), parts)
+    refuses(lambda: get_task("mnist").digest(), *parts)
     assert not list(prepared.glob("*.safetensors"))
 
 
@@ -209,4 +209,4 @@ def test_tasks_of_the_command_line():
 
 @pytest.mark.parametrize("text", ["listops:released", "listops:train=1=2", "listops:train={"])
 def test_text_that_names_no_task(text):
-    check_said(refusal(lambda: parse_task(text)), ["TASK:option=value"])
+    refuses(lambda: parse_task(text), "TASK:option=value")

@@ -52,34 +52,34 @@ def places(content, above=()):
 
 
 @st.composite
-def changed(draw, whole):
-    """`whole` with some of its parts replaced, left out or added."""
-    content = deepcopy(whole)
+def changed(draw, original):
+    """`original` with some of its parts replaced, left out or added."""
+    content = deepcopy(original)
     for _ in range(draw(st.integers(1, 3))):
         if type(content) not in (dict, list) or not content:
             return content
         *above, last = draw(st.sampled_from(places(content)[1:]))
-        there = content
+        parent = content
         for name in above:
-            there = there[name]
+            parent = parent[name]
         how = draw(st.sampled_from(["replace", "leave out", "add"]))
         if how == "replace":
-            there[last] = draw(VALUES)
+            parent[last] = draw(VALUES)
         elif how == "leave out":
-            del there[last]
-        elif type(there) is list:
-            there.append(draw(st.sampled_from(there) | VALUES))
+            del parent[last]
+        elif type(parent) is list:
+            parent.append(draw(st.sampled_from(parent) | VALUES))
         else:
-            there[draw(TEXT)] = draw(VALUES)
+            parent[draw(TEXT)] = draw(VALUES)
     return content
 
 
 @st.composite
-def cut(draw, whole):
-    """`whole` with some of its bytes left out, replaced, or repeated."""
-    start, end = sorted(draw(st.tuples(*[st.integers(0, len(whole))] * 2)))
-    inside = draw(st.binary(max_size=4) | st.just(whole[start:end] * 2))
-    return whole[:start] + inside + whole[end:]
+def cut(draw, original):
+    """`original` with some of its bytes left out, replaced, or repeated."""
+    start, end = sorted(draw(st.tuples(*[st.integers(0, len(original))] * 2)))
+    inside = draw(st.binary(max_size=4) | st.just(original[start:end] * 2))
+    return original[:start] + inside + original[end:]
 
 
 @pytest.fixture(scope="module")
@@ -109,11 +109,11 @@ def test_any_bytes_for_a_record(content, folder):
     with suppress(ValueError):
         record = parse(content, made().key)
         assert record == made()
-    there, store = Store(folder / "there"), Store(folder / "store")
-    there.folder.mkdir(exist_ok=True)
-    there.path(made().key).write_bytes(content)
+    source, store = Store(folder / "source"), Store(folder / "store")
+    source.folder.mkdir(exist_ok=True)
+    source.path(made().key).write_bytes(content)
     try:
-        store.merge(there.folder)
+        store.merge(source.folder)
     except FptError as error:
         one_sentence(str(error))
         assert record is None

@@ -123,15 +123,15 @@ def test_augmentation_is_switched_and_changes_inputs_only(few):
 def test_a_run_trains_on_transformed_images_if_its_spec_says_so(few, tiny, augment):
     """And is evaluated on the images as they are."""
     loop = Loop([spec("cifar10", {}, augment=augment)], few(), torch.device("cpu"))
-    seen = []
-    loop.model.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0].inputs))
+    batches = []
+    loop.model.register_forward_pre_hook(lambda _, arguments: batches.append(arguments[0].inputs))
     loop.train_step()
     loop.train_step()
     loop.evaluate("train", [0])
     for step in range(2):
-        assert torch.equal(seen[step], few().train_batch([0], step, 8, "cpu", augment).inputs)
+        assert torch.equal(batches[step], few().train_batch([0], step, 8, "cpu", augment).inputs)
     (batch,) = few().eval_batches("train", 60, "cpu")
-    assert torch.equal(seen[2], batch.inputs)
+    assert torch.equal(batches[2], batch.inputs)
 
 
 # ---------------------------------------------------------------------------- the option `train`
@@ -164,8 +164,8 @@ def test_a_part_is_trained_on_and_evaluated_in_its_order(few):
     assert torch.equal(task.labels("train"), labels.flatten())
 
     trained = [task.train_batch([0, 1], step, 4, "cpu") for step in range(7)]  # four epochs of 7
-    seen = torch.cat([batch.inputs.flatten(0, 1) for batch in trained])
-    rows = (seen[:, None] == inputs[0]).flatten(2).all(-1).int().argmax(1)
+    batches = torch.cat([batch.inputs.flatten(0, 1) for batch in trained])
+    rows = (batches[:, None] == inputs[0]).flatten(2).all(-1).int().argmax(1)
     assert rows.bincount().tolist() == [8] * 7
     targets = torch.cat([batch.targets.flatten() for batch in trained])
     assert torch.equal(labels.flatten()[rows], targets)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from refusals import check_said, refusal
+from refusals import refuses
 from scipy import sparse
 
 from fpt import own_task
@@ -34,26 +34,20 @@ def cases(table):
 
 SYMBOLS = {
     "array": IDS,
-    "uint64": IDS.astype(np.uint64),
     "objects": IDS.astype(object),
     "one nullable column": TABLE.astype({"a": "Int64"}),
-    "arrow": TABLE.astype("int64[pyarrow]"),
     "lists": IDS.tolist(),
     "tensor": torch.tensor(IDS),
     "masked": np.ma.masked_less(IDS, -1),
 }
 NUMBERS = {
     "float16": V.astype(np.float16),
-    "longdouble": V.astype(np.longdouble),
-    "uint8": (V * 9).astype(np.uint8),
     "Booleans": V > 0,
     "table": TABLE.astype(float),
     "nullable table": TABLE.astype("Float64"),
-    "nullable Booleans": TABLE.astype(bool).astype("boolean"),
     "decimals": np.array([[decimal.Decimal(1)] * 3] * 4),
     "a gradient": torch.tensor(V, requires_grad=True),
     "bfloat16": torch.ones(4, 3, 2).bfloat16(),
-    "swapped axes": V.swapaxes(1, 2),
 }
 
 
@@ -108,10 +102,7 @@ MISSING = {
     "too large": V * 1e39,
     "None": np.where(V > 1, None, V.astype(object)),
     "nullable": GAPS,
-    "arrow": GAPS.astype("int64[pyarrow]"),
     "masked": np.ma.masked_greater(V, 1),
-    "masked symbols": np.ma.masked_equal(IDS, 3),
-    "one of a list": [V[0], np.ma.masked_greater(V[1], -9)[:2]],
     "NA in a list": [[1, 2], [3, pd.NA]],
     "NaN in a list": [V[0], V[1][:2] * np.nan],
 }
@@ -119,21 +110,20 @@ MISSING = {
 
 @pytest.mark.parametrize("data", cases(MISSING))
 def test_missing_values_are_one_sentence(data):
-    check_said(refusal(lambda: read_inputs(data)), ["X contains NaN", "example"])
+    refuses(lambda: read_inputs(data), "X contains NaN", "example")
 
 
 def test_the_first_example_with_a_gap_is_named():
     gaps = np.zeros((30, 400, 300))
     gaps[17, 5, 3] = np.nan
     for data in (gaps, np.ma.masked_invalid(gaps)):
-        check_said(refusal(lambda data=data: read_inputs(data)), ["example 17"])
+        refuses(lambda data=data: read_inputs(data), "example 17")
 
 
 UNFIT = {
     "images": (np.zeros((4, 8, 8, 3)), "fpt.Patches"),
     "a list of images": ([np.zeros((8, 8, 3))] * 3, "fpt.Patches"),
     "text": (["ab", "c"], "bytes"),
-    "nullable text": (pd.Series(["ab", "c"], dtype="string"), "bytes"),
     "a column of text": (pd.DataFrame({"a": ["x", "y"]}), "bytes"),
     "complex": (V + 1j, "two real numbers"),
     "dates": (pd.DataFrame({"a": pd.date_range("2020", periods=4)}), "dates"),
@@ -153,7 +143,7 @@ UNFIT = {
 
 @pytest.mark.parametrize(("data", "sentence"), cases(UNFIT))
 def test_unfit_data_are_one_sentence(data, sentence):
-    check_said(refusal(lambda: read_inputs(data)), [sentence])
+    refuses(lambda: read_inputs(data), sentence)
 
 
 LABELS = {
@@ -161,10 +151,8 @@ LABELS = {
     "nullable text": (pd.Series(["a", "b"], dtype="string"), ["a", "b"]),
     "categories": (pd.Series(["a", "b"], dtype="category"), ["a", "b"]),
     "Booleans": (pd.Series([True, False], dtype="boolean"), [True, False]),
-    "nullable": (pd.Series([1, 2], dtype="Int64"), [1, 2]),
     "integers as floats": ([0.0, 1.0], [0, 1]),
     "tensor": (torch.tensor([0, 1]), [0, 1]),
-    "scalars of NumPy": (list(np.array(["a", "b"])), ["a", "b"]),
     "scalars of torch": ([torch.tensor(0.0, requires_grad=True), torch.tensor(1.0)], [0, 1]),
     "rows of text": ([np.array(["a", "b"]), np.array(["b", "c"])], [["a", "b"], ["b", "c"]]),
     "per token": ([[0, 1], [1, 0]], [[0, 1], [1, 0]]),
@@ -183,15 +171,11 @@ def test_a_column_of_labels_is_taken_with_a_warning():
 
 UNFIT_NUMBERS = {
     "NaN": ([0.0, np.nan], "missing"),
-    "NaN among text": (["a", np.nan], "missing"),
     "None": (np.array(["a", None], object), "missing"),
     "nullable": (pd.Series([1, pd.NA], dtype="Int64"), "missing"),
-    "nullable Booleans": (pd.Series([True, None], dtype="boolean"), "missing"),
     "nullable text": (pd.Series(["a", None], dtype="string"), "missing"),
-    "categories": (pd.Series(["a", None], dtype="category"), "missing"),
     "masked": (np.ma.masked_equal([1, 2], 2), "missing"),
     "one is masked": ([1, np.ma.masked], "missing"),
-    "masked per token": (np.ma.masked_equal([[1, 2], [3, 4]], 2), "missing"),
     "infinity": ([0.0, np.inf], "infinity"),
     "text among numbers": (["a", 1], "mixes text"),
 }
@@ -208,20 +192,20 @@ UNFIT_LABELS = UNFIT_NUMBERS | {
 
 @pytest.mark.parametrize(("y", "sentence"), cases(UNFIT_LABELS))
 def test_unfit_labels_are_one_sentence(y, sentence):
-    check_said(refusal(lambda: labels(y)), [sentence])
+    refuses(lambda: labels(y), sentence)
 
 
 @pytest.mark.parametrize(("y", "sentence"), cases(UNFIT_NUMBERS))
 def test_unfit_targets_are_one_sentence(y, sentence):
-    check_said(refusal(lambda: targets(y)), [sentence])
+    refuses(lambda: targets(y), sentence)
 
 
-@pytest.mark.parametrize("kind", ["NaN", "None", "categories", "masked", "continuous"])
+@pytest.mark.parametrize("kind", ["NaN", "None", "masked", "continuous"])
 def test_own_task_refuses_the_same_labels(kind):
     y, sentence = UNFIT_LABELS[kind]
     again = np.arange(60) % 2
     y = y[again] if isinstance(y, np.ndarray) else pd.Series(y).iloc[again]
-    check_said(refusal(lambda: own_task("mine", np.zeros((60, 3)), y)), [sentence])
+    refuses(lambda: own_task("mine", np.zeros((60, 3)), y), sentence)
 
 
 # ------------------------------------------------------------------------------------- standardised

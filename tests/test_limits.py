@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from refusals import check_said, refusal
+from refusals import refuses
 from tiny import pretrained
 
 from fpt import files
@@ -38,13 +38,13 @@ def test_a_write_that_fails_is_one_sentence_and_changes_nothing(call, tmp_path, 
     path, reason = tmp_path / "file.json", os.strerror(FAULTS[call])
     write_json(path, 1)
 
-    def fail(*given):
+    def fail(*arguments):
         raise OSError(FAULTS[call], reason)
 
     monkeypatch.setattr(files.os, call, fail)
     with pytest.raises(FptError, match=rf"^Cannot write {path}: {reason}; nothing was changed"):
         write_json(path, 2)
-    assert {each.name: each.read_text() for each in tmp_path.iterdir() if each.is_file()} == {
+    assert {file.name: file.read_text() for file in tmp_path.iterdir() if file.is_file()} == {
         "file.json": "1\n"
     }
 
@@ -78,8 +78,12 @@ def test_a_pack_that_fits_no_device_is_one_sentence(store, monkeypatch, error):
 
 @pytest.mark.parametrize("exponent", [40, 62], ids=["too much", "more than can be counted"])
 def test_a_cpu_without_memory_is_one_sentence(store, exponent):
-    sentence = refusal(lambda: trained([replace(EIGHT[0], batch=1 << exponent)], store))
-    check_said(sentence, ["A pack of 1 runs", "memory of the device", "a smaller batch"])
+    refuses(
+        lambda: trained([replace(EIGHT[0], batch=1 << exponent)], store),
+        "A pack of 1 runs",
+        "memory of the device",
+        "a smaller batch",
+    )
     assert store.keys() == set()
 
 

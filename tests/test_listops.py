@@ -6,7 +6,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from refusals import check_said, refusal
+from refusals import refuses
 
 from fpt.tasks import get_task
 from fpt.tasks.listops import CLOSE, DIGIT, OPERATOR, SYMBOLS, generate
@@ -62,8 +62,10 @@ def test_generated_values_and_depths():
 
 def test_more_expressions_than_exist(monkeypatch):
     monkeypatch.setattr(module, "MAX_DRAWS_IN_VAIN", 5)
-    said = refusal(lambda: generate(np.random.default_rng(0), 500, 2, 2, (3, 4)))
-    check_said(said, ["of 500 different ListOps expressions with 3 < tokens <= 4"])
+    refuses(
+        lambda: generate(np.random.default_rng(0), 500, 2, 2, (3, 4)),
+        "of 500 different ListOps expressions with 3 < tokens <= 4",
+    )
 
 
 @pytest.fixture(scope="module")

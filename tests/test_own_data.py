@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from refusals import check_said, refusal
+from refusals import refuses
 
 from fpt import config, files, own_task, register_arm, register_task, tasks
 from fpt.analysis.study import section
@@ -60,23 +60,24 @@ def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder):
     assert record.environment["data_digest"] == study.tasks["reviews"].digest()
     assert not record.notes
     write_reviews(folder, 41)
-    others = config.expand(config.load("smoke"), "transfer")
-    assert not {run.key for run in others} & set(study.keys)
+    changed_runs = config.expand(config.load("smoke"), "transfer")
+    assert not {run.key for run in changed_runs} & set(study.keys)
 
 
 def test_a_name_is_registered_once(folder):
     section("transfer", "smoke")
-    said = refusal(lambda: register_task("reviews", lambda: own_task("a", "b", "c")))
-    check_said(said, ["The task 'reviews' exists already"])
-    said = refusal(lambda: register_arm(arms.NAMED["fpt"]))
-    check_said(said, ["The arm 'fpt' exists already"])
+    refuses(
+        lambda: register_task("reviews", lambda: own_task("a", "b", "c")),
+        "The task 'reviews' exists already",
+    )
+    refuses(lambda: register_arm(arms.NAMED["fpt"]), "The arm 'fpt' exists already")
 
 
-@pytest.mark.parametrize(("module", "said"), [("missing", "No module named"), ("a\nb", "")])
-def test_a_module_that_cannot_be_imported(folder, module, said):
+@pytest.mark.parametrize(("module", "parts"), [("missing", "No module named"), ("a\nb", "")])
+def test_a_module_that_cannot_be_imported(folder, module, parts):
     params = yaml.safe_load((folder / "params.yaml").read_text()) | {"modules": [module]}
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    check_said(refusal(lambda: config.load("smoke")), ["cannot be imported", said])
+    refuses(lambda: config.load("smoke"), "cannot be imported", parts)
 
 
 FRAME = pd.DataFrame(np.arange(60.0).reshape(20, 3)).assign(label=["x", "y"] * 10)
@@ -84,12 +85,12 @@ FRAME = pd.DataFrame(np.arange(60.0).reshape(20, 3)).assign(label=["x", "y"] * 1
 
 def test_tables_become_sequences(tmp_path):
     FRAME.to_csv(tmp_path / "mine.csv", index=False)
-    task, *others = [
+    task, *again = [
         own_task("mine", FRAME, "label"),
         own_task("mine", tmp_path / "mine.csv", "label"),
         own_task("mine", FRAME.drop(columns="label").to_numpy(), FRAME["label"]),
     ]
-    assert {other.digest() for other in others} == {task.digest()}
+    assert {same.digest() for same in again} == {task.digest()}
     assert (task.kind, task.length, task.dim, task.classes) == ("vector", 3, 1, 2)
     assert task.sizes == {"train": 14, "valid": 3, "test": 3}
     ragged = pd.DataFrame({"ids": [[1, 2, 3], [4]] * 10, "label": FRAME["label"]})
@@ -127,8 +128,11 @@ def test_a_task_may_have_an_answer_per_token():
     batch = task.examples("test", torch.arange(task.sizes["test"])[None], "cpu")
     assert task.reads == 4
     assert torch.equal(batch.inputs % 2, batch.targets)
-    said = refusal(lambda: own_task("mine", [row[: 2 + row[0] % 3] for row in ids], ids % 2))
-    check_said(said, ["4 answers", "equal length"])
+    refuses(
+        lambda: own_task("mine", [row[: 2 + row[0] % 3] for row in ids], ids % 2),
+        "4 answers",
+        "equal length",
+    )
 
 
 @pytest.mark.parametrize("column", [0, "label"])
@@ -141,13 +145,11 @@ def test_gaps_of_a_table_are_no_class(tmp_path, column, form):
         table = tmp_path / "gaps.csv"
     elif form == "nullable":
         table = table.convert_dtypes()
-    check_said(refusal(lambda: own_task("mine", table, "label")), ["missing value", "example 3"])
+    refuses(lambda: own_task("mine", table, "label"), "missing value", "example 3")
 
 
 def test_data_that_cannot_be_read(tmp_path):
-    said = refusal(lambda: own_task("mine", tmp_path / "no.csv", "label"))
-    check_said(said, ["'mine' cannot be"])
-    check_said(refusal(lambda: own_task("mine", np.zeros((4, 2)), [0, 1, 0, 1])), ["ten examples"])
+    refuses(lambda: own_task("mine", tmp_path / "no.csv", "label"), "'mine' cannot be")
+    refuses(lambda: own_task("mine", np.zeros((4, 2)), [0, 1, 0, 1]), "ten examples")
     labels = np.arange(60)
-    said = refusal(lambda: own_task("mine", np.zeros((60, 3)), labels))
-    check_said(said, ["60 different labels"])
+    refuses(lambda: own_task("mine", np.zeros((60, 3)), labels), "60 different labels")

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from refusals import check_said, refusal
+from refusals import refuses
 from tiny import spec
 
 from fpt.files import lock, write_json
@@ -21,8 +21,8 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def other(tmp_path):
-    return Store(tmp_path / "other")
+def foreign(tmp_path):
+    return Store(tmp_path / "foreign")
 
 
 def made(seed=0, accuracy=0.75):
@@ -155,11 +155,11 @@ def test_a_damaged_record_is_moved_aside_and_missing(store, how):
 
 
 @damages
-def test_nothing_that_no_run_can_give_is_merged(store, other, how):
-    other.write(made(2))
-    other.path(KEY).write_bytes(DAMAGED[how])
+def test_nothing_that_no_run_can_give_is_merged(store, foreign, how):
+    foreign.write(made(2))
+    foreign.path(KEY).write_bytes(DAMAGED[how])
     with pytest.warns(UserWarning, match=f"{KEY}.json is damaged"):
-        assert store.merge(other.folder) == (1, 0)
+        assert store.merge(foreign.folder) == (1, 0)
     assert store.keys() == {made(2).key}
 
 
@@ -181,7 +181,7 @@ def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(store, mon
 def test_a_record_is_never_there_without_its_parameters(store):
     """Whatever ends a process between two files: the parameters are written first."""
     store.parameters_path(KEY).mkdir(parents=True)  # so that writing them fails
-    check_said(refusal(lambda: store.write(made(), b"parameters")), ["Cannot write"])
+    refuses(lambda: store.write(made(), b"parameters"), "Cannot write")
     assert store.keys() == set()
 
 
@@ -200,42 +200,42 @@ def test_however_many_records_there_are_each_is_parsed_once(store, monkeypatch):
 # ------------------------------------------------------------------------------------------ merge
 
 
-def test_merging_takes_what_is_missing_and_keeps_what_is_here(store, other):
+def test_merging_takes_what_is_missing_and_keeps_what_is_here(store, foreign):
     store.write(made(0, accuracy=0.5))
     for record in (made(0, accuracy=0.9), made(1), made(2)):
-        other.write(record)
-    (other.folder / "README.md").write_text("not a record")
-    assert store.merge(other.folder) == (2, 1)
+        foreign.write(record)
+    (foreign.folder / "README.md").write_text("not a record")
+    assert store.merge(foreign.folder) == (2, 1)
     assert store.read(KEY) == made(0, accuracy=0.5)
     assert store.read(made(2).key) == made(2)
-    assert store.merge(other.folder) == (0, 3)
+    assert store.merge(foreign.folder) == (0, 3)
 
 
-def test_merging_takes_parameters_along(store, other):
-    """A record with parameters takes the place of one without, and of no other."""
+def test_merging_takes_parameters_along(store, foreign):
+    """A record with parameters takes the place of one without, and of no foreign."""
     store.write(made(0))
-    mine = store.write(made(1, accuracy=0.5), b"mine")
-    theirs = [other.write(made(seed), b"theirs") for seed in (0, 1)]
-    other.write(made(2))
-    assert store.merge(other.folder) == (2, 1)
+    first = store.write(made(1, accuracy=0.5), b"first")
+    theirs = [foreign.write(made(seed), b"theirs") for seed in (0, 1)]
+    foreign.write(made(2))
+    assert store.merge(foreign.folder) == (2, 1)
     assert store.parameters(theirs[0]) == b"theirs"
-    assert store.read(mine.key) == mine
-    assert store.parameters(mine) == b"mine"
-    assert store.merge(other.folder) == (0, 3)
+    assert store.read(first.key) == first
+    assert store.parameters(first) == b"first"
+    assert store.merge(foreign.folder) == (0, 3)
 
 
 def write_metadata(path, **values):
     write_json(path, {**values, "digest": digest(values)})
 
 
-def test_merging_takes_pretraining_metadata_along(store, other):
+def test_merging_takes_pretraining_metadata_along(store, foreign):
     for name, loss in (("nano-dyck-0", 1.0), ("nano-uniform-0", 2.0)):
-        write_metadata(other.folder / "bodies" / f"{name}.json", name=name, loss=loss)
-    mine = store.folder / "bodies" / "nano-dyck-0.json"
-    write_metadata(mine, loss=4.0)
-    before = mine.read_bytes()
-    assert store.merge(other.folder) == (1, 1)
-    assert mine.read_bytes() == before  # what is here stays
+        write_metadata(foreign.folder / "bodies" / f"{name}.json", name=name, loss=loss)
+    first = store.folder / "bodies" / "nano-dyck-0.json"
+    write_metadata(first, loss=4.0)
+    before = first.read_bytes()
+    assert store.merge(foreign.folder) == (1, 1)
+    assert first.read_bytes() == before  # what is here stays
     assert (store.folder / "bodies" / "nano-uniform-0.json").exists()
 
 
@@ -250,25 +250,25 @@ def tree(folder):
 FOREIGN = ("composer.json", "dataset.json", "config.json", "deadbeef.json", "a b.json")
 
 
-def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store, other):
+def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store, foreign):
     """Wrong files beside records, and damaged ones among them, stay as they are."""
     for seed in range(3):
-        other.write(made(seed), b"parameters")
-    other.path(KEY).write_bytes(DAMAGED["truncated"])
-    other.parameters_path(made(1).key).write_bytes(b"others")
+        foreign.write(made(seed), b"parameters")
+    foreign.path(KEY).write_bytes(DAMAGED["truncated"])
+    foreign.parameters_path(made(1).key).write_bytes(b"others")
     for name in FOREIGN:
-        (other.folder / name).write_text("{}")
-    other.path("0" * 16).mkdir()
-    bodies = other.folder / "bodies"
+        (foreign.folder / name).write_text("{}")
+    foreign.path("0" * 16).mkdir()
+    bodies = foreign.folder / "bodies"
     write_metadata(bodies / "sound.json", valid_loss=1.0)
     (bodies / "cut.json").write_text("{")
     write_json(bodies / "edited.json", {"valid_loss": 1.0, "digest": "0" * 64})
     write_metadata(bodies / "short.json", unigram_entropy=2.0, weight_scale=0.1)
     (bodies / "no name.json").write_text("{}")
-    before = tree(other.folder)
+    before = tree(foreign.folder)
     with pytest.warns(UserWarning, match=r"^6 files of .* could not be taken") as caught:
-        assert store.merge(other.folder) == (3, 0)
-    assert tree(other.folder) == before
+        assert store.merge(foreign.folder) == (3, 0)
+    assert tree(foreign.folder) == before
     sentence = str(caught.list[0].message)
     assert len(re.findall(r"[\w/]+\.\w+(?= is damaged)", sentence)) == 5
     assert "and 1 more" in sentence
@@ -277,23 +277,23 @@ def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store
     assert [path.name for path in (store.folder / "bodies").iterdir()] == ["sound.json"]
 
 
-def test_if_nothing_can_be_taken_the_sentence_names_why(store, other, tmp_path):
+def test_if_nothing_can_be_taken_the_sentence_names_why(store, foreign, tmp_path):
     for folder in (tmp_path / "nowhere", tmp_path):
-        check_said(refusal(lambda folder=folder: store.merge(folder)), ["There are no records in"])
-    other.folder.mkdir()
-    other.path(KEY).write_bytes(DAMAGED["accuracy in percent"])
+        refuses(lambda folder=folder: store.merge(folder), "There are no records in")
+    foreign.folder.mkdir()
+    foreign.path(KEY).write_bytes(DAMAGED["accuracy in percent"])
     parts = ["no records", f"{KEY}.json is damaged", "test_accuracy 7.5"]
-    check_said(refusal(lambda: store.merge(other.folder)), parts)
+    refuses(lambda: store.merge(foreign.folder), *parts)
     assert not store.folder.exists()
 
 
-def test_damaged_parameters_are_not_merged(store, other):
+def test_damaged_parameters_are_not_merged(store, foreign):
     for seed in range(3):
-        other.write(made(seed), b"parameters")
-    path = other.parameters_path(KEY)
+        foreign.write(made(seed), b"parameters")
+    path = foreign.parameters_path(KEY)
     path.write_bytes(b"others")
     with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
-        store.merge(other.folder)
+        store.merge(foreign.folder)
     assert store.keys() == {made(seed).key for seed in range(3)}
     assert not store.parameters_path(KEY).exists()
 
@@ -304,9 +304,8 @@ def test_damaged_parameters_are_not_merged(store, other):
 def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "reports").write_text("a file in place of a folder")
     store = Store(tmp_path / "reports" / "records")
-    check_said(refusal(lambda: store.write(made())), ["Cannot write", "nothing was changed"])
-    said = refusal(lock(tmp_path / "reports" / "lock", wait=False).__enter__)
-    check_said(said, ["Cannot write the lock"])
+    refuses(lambda: store.write(made()), "Cannot write", "nothing was changed")
+    refuses(lock(tmp_path / "reports" / "lock", wait=False).__enter__, "Cannot write the lock")
 
 
 def hold(path, ready):
@@ -321,10 +320,10 @@ def test_a_lock_is_held_by_one_and_freed_by_its_death(tmp_path):
         with lock(path, wait=False) as is_first, lock(path, wait=False) as is_second:
             assert (is_first, is_second) == (True, False)
     context = multiprocessing.get_context("fork")
-    here, there = context.Pipe()
-    holder = context.Process(target=hold, args=(path, there))
+    parent, child = context.Pipe()
+    holder = context.Process(target=hold, args=(path, child))
     holder.start()
-    assert here.recv()
+    assert parent.recv()
     with lock(path, wait=False) as is_mine:
         assert not is_mine
     holder.kill()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from refusals import check_said, refusal
+from refusals import refusal, refuses
 from samples import png, words, write_parquet
 
 from fpt.pretraining.corpora import open_stream, parse
@@ -62,7 +62,7 @@ def test_english_in_shorter_words(english):
 
 @pytest.mark.parametrize("name", FROM_ENGLISH)
 def test_languages_that_need_english_say_so(name, corpora):
-    check_said(refusal(lambda: open_stream(name, 1000)), [repr(name), "'english-train-0.txt'"])
+    refuses(lambda: open_stream(name, 1000), repr(name), "'english-train-0.txt'")
 
 
 def test_frequencies_are_those_of_english(english):
@@ -70,9 +70,9 @@ def test_frequencies_are_those_of_english(english):
     stream = open_stream("unigram", 100_000, 5000)
     counts = np.bincount(text[text > 0], minlength=4096)
     common = np.argsort(-counts)[:10]
-    seen = np.bincount(stream.train[stream.train > 0], minlength=4096)
+    drawn = np.bincount(stream.train[stream.train > 0], minlength=4096)
     share = counts[common] / counts.sum()
-    assert seen[common] / seen.sum() == pytest.approx(share, rel=0.1)
+    assert drawn[common] / drawn.sum() == pytest.approx(share, rel=0.1)
     assert stream.exact
     assert (stream.tokenizer, stream.valid_bytes, len(stream.valid)) == (None, None, 5000)
 
@@ -142,13 +142,33 @@ def test_cut_and_density_of_a_corpus(corpora):
 
 @pytest.mark.parametrize(
     "name",
-    "klingon uniform+klingon uniform+ uniform+uniform uniform-last+dyck-64 uniform-last-last "
-    "uniform@5T uniform@0M uniform@\u0663 uniform@5M@5M uniform-last@5M uniform@5M+dyck-64 @5M "
-    "-last ../diary .diary diary.txt bit-memory+uniform bit-memory@5M".split() + ["", "di ary"],
+    [
+        "klingon",
+        "uniform+klingon",
+        "uniform+",
+        "uniform+uniform",
+        "uniform-last+dyck-64",
+        "uniform-last-last",
+        "uniform@5T",
+        "uniform@0M",
+        "uniform@\u0663",
+        "uniform@5M@5M",
+        "uniform-last@5M",
+        "uniform@5M+dyck-64",
+        "@5M",
+        "-last",
+        "",
+        "../diary",
+        ".diary",
+        "di ary",
+        "diary.txt",
+        "bit-memory+uniform",
+        "bit-memory@5M",
+    ],
 )
 def test_names_without_a_corpus(name, corpora):
     (corpora / "diary.txt").write_text("\n".join(words(0, 120)))
-    said = [repr(name), "choose from english, ", "corpora folder"]
-    check_said(refusal(lambda: open_stream(name, 1000)), said)
-    check_said(refusal(lambda: make_plan(name, "nano")), said)
-    check_said(refusal(lambda: plan_of(f"nano-{name}-0")), ["BACKBONE-OBJECTIVE-SEED"])
+    parts = [repr(name), "choose from english, ", "corpora folder"]
+    refuses(lambda: open_stream(name, 1000), *parts)
+    refuses(lambda: make_plan(name, "nano"), *parts)
+    refuses(lambda: plan_of(f"nano-{name}-0"), "BACKBONE-OBJECTIVE-SEED")

@@ -70,18 +70,20 @@ def test_inputs_of_bit_xor_that_are_counted_through_are_drawn():
 def test_every_arm_and_pack_is_evaluated_on_the_same_examples(prepared, tiny, monkeypatch):
     """Whatever is trained, however many are trained together and however it is batched."""
     run = spec("listops", LISTOPS, steps=2, eval_items=50, test_items=60)
-    other = replace(run, trainable=("output",), seed=1)
+    another = replace(run, trainable=("output",), seed=1)
     pack = [run, replace(run, lr=0.1)]
     evaluated = []
-    for specs, tokens in (([run], 32768), ([other], 640), (pack, 1000)):
+    for specs, tokens in (([run], 32768), ([another], 640), (pack, 1000)):
         monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", tokens)
         loop = Loop(specs, task_of(run), CPU)
-        seen = []
-        loop.model.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+        batches = []
+        loop.model.register_forward_pre_hook(
+            lambda _, arguments, batches=batches: batches.append(arguments[0])
+        )
         for split, count in (("valid", 50), ("test", 60), ("train", 70)):
             scores = loop.evaluate(split, loop.alive, count)
             assert all(score["items"] == count for score in scores)
-        rows = [row[row > 0].tolist() for batch in seen for row in batch.inputs[0]]
+        rows = [row[row > 0].tolist() for batch in batches for row in batch.inputs[0]]
         evaluated.append(sorted(map(tuple, rows)))
     assert set(evaluated[0]) == set(evaluated[1]) == set(evaluated[2])
 

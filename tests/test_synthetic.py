@@ -42,7 +42,10 @@ def samples():
     """Every language by name, its English replaced by `text`, and a stream of each."""
     languages = {name: make() for name, make in ALONE.items()}
     languages |= {name: make(text()) for name, make in FROM_ENGLISH.items()}
-    return {name: (made, made.sample(TOKENS, name, "train")) for name, made in languages.items()}
+    return {
+        name: (language, language.sample(TOKENS, name, "train"))
+        for name, language in languages.items()
+    }
 
 
 def lines_of(stream, most=None):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from refusals import check_said, refusal
+from refusals import refuses
 
 from fpt.tasks import TASKS, get_task
 from fpt.tasks.base import order
@@ -72,7 +72,7 @@ def test_identity_and_sizes_need_no_data(name, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "said"),
+    ("name", "options", "parts"),
     [
         ("minst", {}, ["'minst'", "bit-memory, bit-xor"]),
         ("mnist", {"sise": 28}, ["task 'mnist': 'sise' is not known (did you mean size?)"]),
@@ -86,13 +86,15 @@ def test_identity_and_sizes_need_no_data(name, monkeypatch):
         ("glue", {"subset": "wnli"}, ["one of 'sst2', 'cola', 'mrpc', 'rte', not 'wnli'"]),
     ],
 )
-def test_wrong_names_are_answered_with_the_allowed_ones(name, options, said):
-    check_said(refusal(lambda: get_task(name, **options)), said)
+def test_wrong_names_are_answered_with_the_allowed_ones(name, options, parts):
+    refuses(lambda: get_task(name, **options), *parts)
 
 
 def test_a_split_that_does_not_exist():
-    said = refusal(lambda: next(get_task("digits").eval_batches("dev", 8, "cpu")))
-    check_said(said, ["no split 'dev'; its splits are train, valid, test"])
+    refuses(
+        lambda: next(get_task("digits").eval_batches("dev", 8, "cpu")),
+        "no split 'dev'; its splits are train, valid, test",
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from refusals import check_said, refusal
+from refusals import refuses
 from samples import write_parquet
 
 from fpt.analysis.summary import baselines
@@ -94,8 +94,12 @@ def test_trivial_baselines_of_the_next_byte():
 
 def test_too_short_a_corpus_is_refused(books, folder):
     (folder / FILES["valid"]).write_text("short " * 30)
-    said = refusal(get_task("english").digest)
-    check_said(said, ["1 passages of 129 bytes", "in english-train-3.txt and", "are needed"])
+    refuses(
+        get_task("english").digest,
+        "1 passages of 129 bytes",
+        "in english-train-3.txt and",
+        "are needed",
+    )
 
 
 # -------------------------------------------------------------------------------------------- GLUE
@@ -179,6 +183,6 @@ def test_without_the_data_there_is_one_sentence(name, options, source, sentence)
     """Baselines are no reason to fetch data; training is."""
     task = get_task(name, **options)
     assert (task.needs, task.here) == (source, False)
-    check_said(refusal(task.floors), [f"`fpt data {name}` takes them from {source}"])
+    refuses(task.floors, f"`fpt data {name}` takes them from {source}")
     assert baselines(task) == {}
-    check_said(refusal(lambda: task.train_batch([0], 0, 4, "cpu")), sentence)
+    refuses(lambda: task.train_batch([0], 0, 4, "cpu"), *sentence)
