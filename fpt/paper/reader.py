@@ -84,7 +84,15 @@ def frame(name: str) -> pd.DataFrame:
         {"table": name, "row": row, "column": column, **asdict(cell)}
         for (row, column), cell in table(name).cells.items()
     ]
-    columns = ["table", "row", "column", "value", "error", "source", "note"]
+    columns = [
+        "table",
+        "row",
+        "column",
+        "value",
+        "error",
+        "source",
+        "note",
+    ]
     return pd.DataFrame(rows, columns=columns).astype({"value": float, "error": float})
 
 

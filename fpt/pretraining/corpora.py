@@ -18,13 +18,22 @@ import numpy as np
 
 from ..files import FptError
 from .languages import ALONE, FROM_ENGLISH, LANGUAGES
-from .streams import TEXTS, VALID_TOKENS, Stream, has_own_text, image_stream, text_stream
+from .streams import (
+    TEXTS,
+    VALID_TOKENS,
+    Stream,
+    has_own_text,
+    image_stream,
+    text_stream,
+)
 
 NAMES = (*TEXTS, *LANGUAGES, "images")
 FORM = re.compile(r"(?P<parts>[^@]+?)(@(?P<count>[1-9][0-9]*)(?P<unit>[kM]?))?(?P<last>-last)?")
 UNITS = {"M": 1_000_000, "k": 1000, "": 1}
-TURN = 1024  # tokens of one part of a mixture before the next: no sequence is longer
-ENGLISH_TOKENS = 4_000_000  # of English, whose frequencies synthetic languages have
+# Tokens of one part of a mixture before the next begins: no sequence is longer.
+TURN = 1024
+# So many tokens of English give synthetic languages their frequencies.
+ENGLISH_TOKENS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -67,7 +76,12 @@ def synthetic_stream(name: str, tokens: int, valid_tokens: int) -> Stream:
         language = FROM_ENGLISH[name](english)
     train = language.sample(tokens, name, "train")
     valid = language.sample(valid_tokens, name, "valid")
-    return Stream(train, valid, entropy=float(language.entropy), exact=language.exact)
+    return Stream(
+        train,
+        valid,
+        entropy=float(language.entropy),
+        exact=language.exact,
+    )
 
 
 def single(name: str, tokens: int, valid_tokens: int) -> Stream:
@@ -109,5 +123,9 @@ def open_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     """The first `tokens` training tokens of corpus `name`, or all it has, and held-out ones.
     FptError if there is no such corpus, or a file of it is missing or damaged."""
     corpus = parse(name)
-    stream = mixture(corpus.parts, min(tokens, corpus.most or tokens), valid_tokens)
+    stream = mixture(
+        corpus.parts,
+        min(tokens, corpus.most or tokens),
+        valid_tokens,
+    )
     return replace(stream, sparse=corpus.sparse)

@@ -14,7 +14,12 @@ from pathlib import Path
 
 from ..backbones import BACKBONES, backbone
 from ..backbones.published import comes_in_wheel
-from ..backbones.weights import check_identity, digest, files, local_folder
+from ..backbones.weights import (
+    check_identity,
+    digest,
+    files,
+    local_folder,
+)
 from ..files import DATA, SHIPPED, FptError, write_json
 from . import on_corpus, on_task
 from .corpora import NAMES, parse
@@ -23,20 +28,28 @@ from .on_task import SETTINGS, TaskPretraining
 
 Plan = Pretraining | TaskPretraining
 
-DEFAULT_TOKENS = 21_000_000  # as many as for the language models that ship with the package
-MOST_TOKENS = 10**10  # of a corpus, which is held in memory, two bytes each
+# As many as for the language models that ship with the package.
+DEFAULT_TOKENS = 21_000_000
+# A corpus is held in memory, with two bytes a token.
+MOST_TOKENS = 10**10
 
 
 def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
     """The plan for `objective`, a corpus or a task, on the backbone `name`. A corpus whose name
     gives no number of tokens has as many as for the weights that ship with the package. FptError if
     nothing can be pretrained so."""
-    backbone(name)  # FptError if there is none
+    # First, because it is an FptError if there is no such backbone.
+    backbone(name)
     if not 0 <= seed < 2**63:
         raise FptError(f"The seed must be from 0 to below 2^63, not {seed}.")
     if objective in SETTINGS:
         return TaskPretraining(objective, name, seed=seed, **SETTINGS[objective])
-    plan = Pretraining(objective, name, parse(objective).most or DEFAULT_TOKENS, seed)
+    plan = Pretraining(
+        objective,
+        name,
+        parse(objective).most or DEFAULT_TOKENS,
+        seed,
+    )
     if plan.tokens > MOST_TOKENS:
         raise FptError(f"A corpus has at most {MOST_TOKENS:,} tokens here, not {plan.tokens:,}.")
     return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
@@ -75,7 +88,13 @@ def check_name(weights: str) -> None:
         plan_of(weights)
 
 
-def pretrain(plan: Plan, out: Path, *, budget: float = math.inf, compiled: bool = False) -> bool:
+def pretrain(
+    plan: Plan,
+    out: Path,
+    *,
+    budget: float = math.inf,
+    compiled: bool = False,
+) -> bool:
     """Train `plan` into `out`; True when finished, False when `budget` seconds ran out."""
     if isinstance(plan, Pretraining):
         return on_corpus.pretrain(plan, out, budget=budget, compiled=compiled)
@@ -96,7 +115,8 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
             if not train_here:
                 state = f"not here, and nothing is trained here. {error}"
             elif identity.startswith("hub:") or comes_in_wheel(identity):
-                raise  # they are fetched, not trained
+                # These are fetched, never trained.
+                raise
             else:
                 pretrain(plan_of(identity), local_folder() / identity)
                 digests[identity] = digest(files(identity))

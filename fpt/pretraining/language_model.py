@@ -16,7 +16,8 @@ from ..backbones.gpt2 import gpt2_config
 from ..files import FptError
 from .lines import VOCABULARY
 
-ROWS = 1024  # of the matrix of logits at a time: what they need stays in the cache of a CPU
+# Rows of the matrix of logits at a time: what they need stays in the cache of a CPU.
+ROWS = 1024
 
 
 def config_of(architecture: Backbone) -> dict[str, Any]:
@@ -34,9 +35,14 @@ class GPT2Language(nn.Module):
         from transformers import GPT2LMHeadModel
 
         super().__init__()
-        no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+        no_dropout = {
+            "resid_pdrop": 0.0,
+            "embd_pdrop": 0.0,
+            "attn_pdrop": 0.0,
+        }
         config = gpt2_config(architecture, VOCABULARY, **no_dropout)
-        with torch.random.fork_rng(devices=[]):  # transformers draws from the global generator
+        with torch.random.fork_rng(devices=[]):
+            # transformers draws from the global generator.
             torch.default_generator.manual_seed(seed)
             self.gpt2: Any = GPT2LMHeadModel(config)
 
@@ -52,12 +58,17 @@ class GPT2Language(nn.Module):
     def config(self) -> dict[str, Any]:
         """config.json of the whole language model."""
         config = self.gpt2.config.to_diff_dict()
-        return {**config, "architectures": ["GPT2LMHeadModel"], "dtype": "bfloat16"}
+        return {
+            **config,
+            "architectures": ["GPT2LMHeadModel"],
+            "dtype": "bfloat16",
+        }
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole language model, by the names that transformers stores."""
         tensors = dict(self.gpt2.state_dict())
-        del tensors["lm_head.weight"]  # the token embeddings
+        # It is the matrix of the token embeddings once more.
+        del tensors["lm_head.weight"]
         return tensors
 
 
@@ -124,7 +135,11 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, learning: bool
+        ctx: Any,
+        hidden: Tensor,
+        embeddings: Tensor,
+        targets: Tensor,
+        learning: bool,
     ) -> Tensor:
         total = hidden.new_zeros(())
         by_hidden = torch.empty_like(hidden)
@@ -132,13 +147,15 @@ class _CrossEntropy(torch.autograd.Function):
         for start in range(0, len(hidden), ROWS):
             rows = slice(start, start + ROWS)
             answers = targets[rows, None]
-            logits = (hidden[rows] @ embeddings.T).to(hidden.dtype)  # in autocast sums need more
+            # Products may be rounded in autocast, sums may not.
+            logits = (hidden[rows] @ embeddings.T).to(hidden.dtype)
             right = logits.gather(1, answers)
             top = logits.amax(1, keepdim=True)
             probabilities = logits.sub_(top).exp_()
             sums = probabilities.sum(1, keepdim=True)
             total += (sums.log() + top - right).sum()
-            if learning:  # the gradient by the logits: probabilities less one at the answer
+            if learning:
+                # The gradient by the logits is the probabilities, less one at the answer.
                 probabilities.div_(sums).scatter_add_(1, answers, -torch.ones_like(sums))
                 by_hidden[rows] = probabilities @ embeddings
                 by_embeddings.addmm_(probabilities.T, hidden[rows])
@@ -149,7 +166,12 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
         by_hidden, by_embeddings = ctx.saved_tensors
-        return gradient * by_hidden, gradient * by_embeddings, None, None
+        return (
+            gradient * by_hidden,
+            gradient * by_embeddings,
+            None,
+            None,
+        )
 
 
 def cross_entropy(hidden: Tensor, embeddings: Tensor, targets: Tensor) -> Tensor:

@@ -15,9 +15,12 @@ from scipy.sparse import csr_array
 
 from ..tasks.rng import fold
 
-VOCABULARY = 4096  # rows of the token embeddings of every language model; no corpus has more ids
-END_ID = 0  # of every vocabulary: it ends a document or an image, or here a line
-LINES = 4096  # generated at a time
+# Rows of the token embeddings of every language model; no corpus has more ids.
+VOCABULARY = 4096
+# In every vocabulary the id that ends a document or an image, or here a line.
+END_ID = 0
+# Lines that are generated at a time.
+LINES = 4096
 
 Bits = np.random.PCG64
 Chunks = Callable[[Bits], Iterator[np.ndarray]]
@@ -54,7 +57,8 @@ def integers(bits: Bits, low: int, high: int, *shape: int) -> np.ndarray:
 def symbols(bits: Bits, probabilities: np.ndarray, *shape: int) -> np.ndarray:
     """Independent indices of `probabilities`, which sum to one, int64."""
     edges = np.cumsum(probabilities)
-    last = int(np.flatnonzero(probabilities)[-1])  # rounding may leave the edges a little below one
+    # Rounding may leave the edges a little below one.
+    last = int(np.flatnonzero(probabilities)[-1])
     drawn = np.searchsorted(edges, doubles(bits, *shape), side="right")
     return np.minimum(drawn, last).astype(np.int64)
 
@@ -64,14 +68,19 @@ def ended(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.insert(tokens.astype(np.uint16), np.cumsum(lengths), END_ID)
 
 
-def independent_lines(lines: Callable[[Bits], tuple[np.ndarray, np.ndarray]]) -> Chunks:
+def independent_lines(
+    lines: Callable[[Bits], tuple[np.ndarray, np.ndarray]],
+) -> Chunks:
     """The chunks of a language with independent lines. `lines` draws `LINES` of them: a table
     (lines, longest) and their lengths."""
 
     def chunks(bits: Bits) -> Iterator[np.ndarray]:
         while True:
             table, lengths = lines(bits)
-            yield ended(table[np.arange(table.shape[1]) < lengths[:, None]], lengths)
+            yield ended(
+                table[np.arange(table.shape[1]) < lengths[:, None]],
+                lengths,
+            )
 
     return chunks
 
@@ -126,7 +135,10 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
     low, high = 99, 119
     common = frequencies(ids)
     pairs = ids[:-1].astype(np.int64) * VOCABULARY + ids[1:]
-    keys, counts = np.unique(pairs[(ids[:-1] != END_ID) & (ids[1:] != END_ID)], return_counts=True)
+    keys, counts = np.unique(
+        pairs[(ids[:-1] != END_ID) & (ids[1:] != END_ID)],
+        return_counts=True,
+    )
     before, after = np.divmod(keys, VOCABULARY)
     totals = np.bincount(before, counts, VOCABULARY).astype(np.int64)
     starts = np.cumsum(totals) - totals
@@ -153,8 +165,13 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
     line = np.log(high - low) + lag * entropy(common)
     tokens = common
     for place in range(lag, high - 1):
-        reached = np.mean(np.arange(low, high) > place)  # share of lines with a token here
+        # The share of lines that have a token at this place.
+        reached = np.mean(np.arange(low, high) > place)
         line += reached * float(tokens @ step_entropy)
-        if (place + 1) % lag == 0:  # each of the `lag` chains has made a step
+        if (place + 1) % lag == 0:
+            # Each of the `lag` chains has made a step.
             tokens = step @ tokens + tokens[stuck].sum() * common
-    return Language(independent_lines(lines), float(line) / ((low + high - 1) / 2 + 1))
+    return Language(
+        independent_lines(lines),
+        float(line) / ((low + high - 1) / 2 + 1),
+    )

@@ -19,8 +19,18 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from ..backbones.weights import file_digest, folder_of, local_folder
-from ..files import NAME, FptError, read_json, write_atomic, write_json
+from ..backbones.weights import (
+    file_digest,
+    folder_of,
+    local_folder,
+)
+from ..files import (
+    NAME,
+    FptError,
+    read_json,
+    write_atomic,
+    write_json,
+)
 from ..records import digest, parse_metadata
 
 log = logging.getLogger("fpt")
@@ -36,7 +46,10 @@ def write(
 ) -> None:
     """Write config.json, tokenizer.json of a text, model.safetensors (rounded to bf16 as every
     frozen backbone is), and, last, pretraining.json; then remove the checkpoint."""
-    write_atomic(folder / "config.json", json.dumps(config, indent=1).encode())
+    write_atomic(
+        folder / "config.json",
+        json.dumps(config, indent=1).encode(),
+    )
     if tokenizer is not None:
         write_atomic(folder / "tokenizer.json", tokenizer.encode())
     rounded = {
@@ -44,7 +57,10 @@ def write(
     }
     path = folder / "model.safetensors"
     write_atomic(path, save(rounded, metadata={"format": "pt"}))
-    measured = {"weight_scale": weight_scale(rounded), "weights_digest": file_digest(path)}
+    measured = {
+        "weight_scale": weight_scale(rounded),
+        "weights_digest": file_digest(path),
+    }
     # Last, because a folder that has it counts as finished.
     write_json(folder / "pretraining.json", {**metadata, **measured})
     (folder / CHECKPOINT).unlink(missing_ok=True)
@@ -68,7 +84,8 @@ def finished(folder: Path, **expected: Any) -> bool:
     weights = folder / "model.safetensors"
     try:
         metadata = read_json(folder / "pretraining.json")
-    except FptError:  # missing, or damaged: to be made again
+    except FptError:
+        # It is missing or damaged, so the weights are made again.
         return False
     expected["weights_digest"] = file_digest(weights) if weights.is_file() else "none"
     return all(metadata.get(name) == value for name, value in expected.items())

@@ -1,8 +1,7 @@
 """Pretrain a backbone as a causal language model, from a token stream to a folder of weights.
 
-Sequences are shorter than the 1,024 positions; each starts at a random offset, so that every
-position is trained (a recurrent backbone has none). Every random draw is keyed by the seed and the
-step, so that a resumed run ends in the same weights as an uninterrupted one.
+Every random draw is keyed by the seed and the step, so that a resumed run ends in the same weights
+as an uninterrupted one.
 """
 
 import logging
@@ -24,82 +23,30 @@ from ..training import device as devices
 from ..training.loop import CHECKPOINT_SECONDS
 from ..training.trackers import progress_bar
 from .corpora import open_stream
-from .language_model import LanguageModel, cross_entropy, language_model
+from .language_model import (
+    LanguageModel,
+    cross_entropy,
+    language_model,
+)
 from .lines import VOCABULARY, entropy
 from .metadata import CHECKPOINT, finished, write
+from .plan import (
+    OFFSET,
+    Pretraining,
+    batch_at,
+    learning_rate,
+    offset_count,
+    positions_seen,
+)
 from .streams import Stream
 
-POSITIONS = 1024
-OFFSET = 64  # sequences start at multiples of this position
-EVALUATIONS = 20  # of the held-out loss during training
-EVALUATED_BATCHES = 16  # of the held-out tokens, in each of these
+# Measurements of the held-out loss during training.
+EVALUATIONS = 20
+# Batches of held-out tokens in each of these: all of them would cost more than the training.
+EVALUATED_BATCHES = 16
 ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 
 log = logging.getLogger("fpt")
-
-
-@dataclass(frozen=True)
-class Pretraining:
-    """Everything that determines the weights; it is written beside them."""
-
-    corpus: str
-    backbone: str
-    tokens: int
-    seed: int = 0
-    context: int = 256  # tokens per sequence
-    batch: int = 16  # sequences per step
-    lr: float = 2e-3  # peak; linear warm-up, cosine decay to zero
-    warmup: int = 200  # steps
-    weight_decay: float = 0.1
-    clip: float = 1.0
-
-    @property
-    def steps(self) -> int:
-        return math.ceil(self.tokens / self.step_tokens)
-
-    @property
-    def step_tokens(self) -> int:
-        return self.batch * self.context
-
-    @property
-    def name(self) -> str:
-        """The identity of the resulting weights."""
-        return f"{self.backbone}-{self.corpus}-{self.seed}"
-
-
-def learning_rate(plan: Pretraining, step: int) -> float:
-    if step < plan.warmup:
-        return plan.lr * (step + 1) / plan.warmup
-    progress = (step - plan.warmup) / max(1, plan.steps - plan.warmup)
-    return plan.lr * 0.5 * (1 + math.cos(math.pi * progress))
-
-
-def batch_at(plan: Pretraining, tokens: np.ndarray, step: int, order: Tensor) -> tuple[Tensor, ...]:
-    """Ids and positions of step `step`, both (batch, context) int64, from windows of `tokens` in
-    this order; a corpus that is too short is read again."""
-    places = torch.arange(step * plan.batch, (step + 1) * plan.batch) % len(order)
-    windows = tokens[: len(order) * plan.context].reshape(len(order), plan.context)
-    ids = torch.from_numpy(windows[order[places].numpy()].astype(np.int64))
-    return ids, offsets_at(plan, step) + torch.arange(plan.context)
-
-
-def offset_count(plan: Pretraining) -> int:
-    """The number of positions at which a sequence may start."""
-    return (POSITIONS - plan.context) // OFFSET + 1
-
-
-def offsets_at(plan: Pretraining, step: int) -> Tensor:
-    """The positions at which the sequences of step `step` start, (batch, 1) int64."""
-    draws = generator("cpu", plan.seed, "offset", step)
-    return OFFSET * torch.randint(offset_count(plan), (plan.batch, 1), generator=draws)
-
-
-def positions_seen(plan: Pretraining) -> int:
-    """How many of a backbone's positions all steps together train; 0 if it has none."""
-    if not backbone(plan.backbone).positions:
-        return 0
-    starts = torch.cat([offsets_at(plan, step) for step in range(plan.steps)]).unique()
-    return len((starts[:, None] + torch.arange(plan.context)).unique())
 
 
 @dataclass
@@ -116,7 +63,12 @@ class Training:
     """A language model in training, from its first step or its checkpoint at `path`."""
 
     def __init__(
-        self, plan: Pretraining, model: LanguageModel, stream: Stream, path: Path, compiled: bool
+        self,
+        plan: Pretraining,
+        model: LanguageModel,
+        stream: Stream,
+        path: Path,
+        compiled: bool,
     ) -> None:
         self.plan = plan
         self.model = model
@@ -132,7 +84,11 @@ class Training:
             },
         ]
         self.optimizer = torch.optim.AdamW(
-            groups, lr=plan.lr, betas=(0.9, 0.95), weight_decay=plan.weight_decay, fused=True
+            groups,
+            lr=plan.lr,
+            betas=(0.9, 0.95),
+            weight_decay=plan.weight_decay,
+            fused=True,
         )
         draws = generator("cpu", plan.seed, "order")
         self.order = torch.randperm(len(stream.train) // plan.context, generator=draws)
@@ -148,7 +104,11 @@ class Training:
         with devices.autocast(embeddings.device):
             hidden = self.forward(ids, positions.to(embeddings.device))
             hidden = hidden[:, first - 1 : -1].float()
-            return cross_entropy(hidden.flatten(0, 1), embeddings, ids[:, first:].flatten())
+            return cross_entropy(
+                hidden.flatten(0, 1),
+                embeddings,
+                ids[:, first:].flatten(),
+            )
 
     @torch.no_grad()
     def held_out_losses(self, tokens: np.ndarray) -> np.ndarray:
@@ -158,7 +118,11 @@ class Training:
         ids = torch.from_numpy(tokens[: count * plan.context].astype(np.int64)).view(count, -1)
         offsets = OFFSET * (torch.arange(count) % offset_count(plan))[:, None]
         positions = offsets + torch.arange(plan.context)
-        batches = zip(ids.split(plan.batch), positions.split(plan.batch), strict=True)
+        batches = zip(
+            ids.split(plan.batch),
+            positions.split(plan.batch),
+            strict=True,
+        )
         return np.array([self.loss(*batch).item() for batch in batches])
 
     def train_step(self) -> None:
@@ -214,7 +178,10 @@ class Training:
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint must agree in to be resumed."""
-        return {"plan": asdict(self.plan), "corpus": self.stream.digest}
+        return {
+            "plan": asdict(self.plan),
+            "corpus": self.stream.digest,
+        }
 
     def save(self) -> None:
         tensors: dict[str, Tensor] = {}
@@ -222,7 +189,11 @@ class Training:
             tensors[f"value.{name}"] = parameter
             for key in ADAM_STATE:
                 tensors[f"{key}.{name}"] = self.optimizer.state[parameter][key]
-        checkpoint.write(self.path, tensors, {**self.identity(), "log": asdict(self.progress)})
+        checkpoint.write(
+            self.path,
+            tensors,
+            {**self.identity(), "log": asdict(self.progress)},
+        )
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one of the same plan on the same corpus."""
@@ -252,7 +223,8 @@ class Training:
         content: dict[str, Any] = {
             "plan": asdict(plan),
             "tokens": plan.steps * plan.step_tokens,
-            "corpus_tokens": len(stream.train),  # fewer: they were seen more than once
+            # If these are fewer than the tokens, they were seen more than once.
+            "corpus_tokens": len(stream.train),
             "valid_loss": valid_loss,
             "unigram_entropy": entropy(frequencies),
             "corpus_digest": stream.digest,
@@ -283,7 +255,11 @@ def below_entropy(bound: float, losses: np.ndarray) -> bool:
 
 
 def pretrain(
-    plan: Pretraining, out: Path, *, budget: float = math.inf, compiled: bool = False
+    plan: Pretraining,
+    out: Path,
+    *,
+    budget: float = math.inf,
+    compiled: bool = False,
 ) -> bool:
     """Train `plan` into the folder `out`; True when finished, False when `budget` seconds ran out,
     the preparation of the corpus included. FptError if the corpus is too short.
@@ -306,5 +282,11 @@ def pretrain(
     if not training.train(deadline):
         return False
     tokenizer = None if stream.tokenizer is None else stream.tokenizer.to_str(pretty=True)
-    write(out, model.config(), model.tensors(), training.metadata(), tokenizer)
+    write(
+        out,
+        model.config(),
+        model.tensors(),
+        training.metadata(),
+        tokenizer,
+    )
     return True

@@ -27,7 +27,8 @@ from ..training.loop import Loop
 from .language_model import config_of
 from .metadata import CHECKPOINT, finished, write
 
-EVALUATIONS = 10  # on validation, during training
+# Measurements on validation during training.
+EVALUATIONS = 10
 # Settings that differ from the plan's own, for the weights that ship with the package: as much as
 # one CPU thread does in tens of minutes.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -89,7 +90,13 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
         return True
     device = devices.choose()
     devices.keep_memory()
-    loop = Loop([spec_of(plan, task)], task, device, out / CHECKPOINT, [plan.name])
+    loop = Loop(
+        [spec_of(plan, task)],
+        task,
+        device,
+        out / CHECKPOINT,
+        [plan.name],
+    )
     if not loop.run(time.monotonic() + budget):
         return False
     progress = loop.progress[0]
@@ -111,7 +118,12 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
         **devices.environment(device),
         "curve": progress.curve,
     }
-    write(out, config_of(architecture), trained_state(loop, architecture, plan.seed), metadata)
+    write(
+        out,
+        config_of(architecture),
+        trained_state(loop, architecture, plan.seed),
+        metadata,
+    )
     return True
 
 
@@ -125,11 +137,20 @@ def trained_state(loop: Loop, architecture: Backbone, seed: int) -> dict[str, Te
     }
     if architecture.positions:
         # No token of the task stood at later positions.
-        start = initial_state(architecture, build(architecture), "random", None, seed)["positions"]
+        start = initial_state(
+            architecture,
+            build(architecture),
+            "random",
+            None,
+            seed,
+        )["positions"]
         state["positions"] = torch.cat([state["positions"], start[loop.task.length :]])
     if architecture.family != "gpt2":
         return state
     # By the names of transformers; its token embeddings are not trained.
     state = {name.removeprefix("gpt2."): tensor for name, tensor in state.items()}
     positions = state.pop("positions")
-    return {"wpe.weight": positions, "wte.weight": torch.zeros(1, architecture.width)} | state
+    return {
+        "wpe.weight": positions,
+        "wte.weight": torch.zeros(1, architecture.width),
+    } | state

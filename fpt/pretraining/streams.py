@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    trainers,
+)
 
 from ..files import FptError
 from ..tasks.datasets import Arrays, Dataset, load
@@ -31,12 +37,18 @@ from ..tasks.sources import (
 from .lines import END_ID, VOCABULARY
 
 VALID_TOKENS = 400_000
-HELD_OUT = 50  # every 50th document or image is held out of a corpus without a held-out file
-PASSAGE = 20_000  # characters: longer documents of such a corpus are cut at line ends
-TOKENIZER_SAMPLE = 24_000_000  # characters; more changes no merge that matters at 4,096 entries
-CHUNK = 1 << 20  # characters encoded at a time, so that a whole book needs little memory
+# Every 50th document or image is held out of a corpus without a held-out file.
+HELD_OUT = 50
+# Characters: longer documents of such a corpus are cut at line ends, or few large files would leave
+# nothing to hold out.
+PASSAGE = 20_000
+# Characters; more changes no merge that matters at 4,096 entries.
+TOKENIZER_SAMPLE = 24_000_000
+# Characters encoded at a time, so that a whole book needs little memory.
+CHUNK = 1 << 20
 TEXT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-IMAGES = "images-32x32.parquet"  # in the corpora folder; column `image` with the bytes of each
+# In the corpora folder; its column `image` has the bytes of each image.
+IMAGES = "images-32x32.parquet"
 
 
 @dataclass(frozen=True)
@@ -169,17 +181,24 @@ def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int) -> np.ndarray
 def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
     """The first `tokens` training tokens of the text `name`, or all it has, prepared once."""
     source = text_named(name)
-    content = hashlib.sha256()  # of the files: they may be replaced
+    # The content of the files is part of the key, because they may be replaced.
+    content = hashlib.sha256()
     for file in filter(None, (*source.train, source.valid)):
         content.update(corpus_file(file).read_bytes())
     key = f"corpora/{name}-{content.hexdigest()[:12]}-{source.vocabulary}"
 
     def build_tokenizer() -> Arrays:
-        return {"json": np.frombuffer(train_tokenizer(source).to_str(pretty=True).encode(), "u1")}
+        return {
+            "json": np.frombuffer(
+                train_tokenizer(source).to_str(pretty=True).encode(),
+                "u1",
+            )
+        }
 
     stored = load(Dataset(f"{key}-tokenizer", {}, build_tokenizer))["json"].numpy()
     tokenizer = Tokenizer.from_str(stored.tobytes().decode())
-    tokenizer.encode_special_tokens = True  # `END` inside a line is text: id 0 ends documents only
+    # `END` inside a line is text: id 0 ends documents only.
+    tokenizer.encode_special_tokens = True
 
     def build() -> Arrays:
         train, valid = split(source)
@@ -191,7 +210,12 @@ def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     arrays = load(Dataset(f"{key}-{tokens}-{valid_tokens}-v2", {}, build))
     valid = arrays["valid"].numpy()
     text = tokenizer.decode(valid.tolist(), skip_special_tokens=True)
-    return Stream(arrays["train"].numpy(), valid, tokenizer, len(text.encode()))
+    return Stream(
+        arrays["train"].numpy(),
+        valid,
+        tokenizer,
+        len(text.encode()),
+    )
 
 
 # ------------------------------------------------------------------------------------------ images

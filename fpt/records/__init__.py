@@ -56,7 +56,8 @@ __all__ = [
     "to_file",
 ]
 
-MAX_NAMED = 5  # files in one sentence, of those that cannot be taken or packed
+# A sentence names so many files at most, of those that cannot be taken or packed.
+MAX_NAMED = 5
 
 
 # Without a bound: of a cache that is smaller than a profile, each pass over all records would drop
@@ -116,7 +117,11 @@ class Store:
             return None
         except ValueError as error:
             in_archive = key in self.archive().lines
-            set_aside(path, error, f"is read from {ARCHIVE}" if in_archive else "counts as missing")
+            set_aside(
+                path,
+                error,
+                f"is read from {ARCHIVE}" if in_archive else "counts as missing",
+            )
             return None
 
     def _archived(self, key: str) -> Record | None:
@@ -201,7 +206,8 @@ class Store:
             # As lists, because the order counts too.
             if archive.damages or list(archive.lines.items()) != list(lines.items()):
                 write_archive(self.folder / ARCHIVE, lines)
-            packed = self.archive().records()  # from the disk, every digest compared
+            # Read from the disk, with every digest compared.
+            packed = self.archive().records()
             for key in singles:
                 # A file that has changed meanwhile is packed by the next call.
                 if self._single(key) == packed.get(key):
@@ -242,7 +248,8 @@ class Store:
         takes the place of one without. What is damaged, or cannot be the result of a run, is left
         out with one warning. FptError if there is nothing that can be taken.
         """
-        refused: dict[str, object] = {}  # why, by file
+        # The reasons by file.
+        refused: dict[str, object] = {}
         taken = [
             *self._merge_metadata(folder, refused),
             *self._merge_records(folder, refused),

@@ -17,7 +17,8 @@ from ..files import write_atomic
 from .content import Record, copied, parse
 
 ARCHIVE = "records.jsonl.xz"
-LONGEST = 2**24  # bytes of a line; a record has 3 to 22 kB, so no foreign file fills the memory
+# Bytes of a line; a record has 3 to 22 kB, so no foreign file fills the memory.
+LONGEST = 2**24
 # How `to_file` ends a record. So the keys of an archive are known before any line is parsed.
 LAST_FIELDS = re.compile(rb'"key":"([0-9a-f]{16})","digest":"[0-9a-f]{64}"\}\n')
 LENGTH_OF_LAST = len(b'"key":"","digest":""}\n') + 16 + 64
@@ -58,7 +59,8 @@ class Archive:
         """All whole records by key, in the order of the file."""
         records = {}
         for key in tuple(self.lines):
-            with suppress(ValueError):  # `damages` says which
+            with suppress(ValueError):
+                # `damages` says which line cannot be read.
                 records[key] = self.read(key)
         return {key: record for key, record in records.items() if record is not None}
 
@@ -83,14 +85,16 @@ def open_archive(path: Path) -> Archive:
     damages: list[str] = []
     nameless = 0
     try:
-        if not path.is_file():  # to read a pipe would wait for ever
+        if not path.is_file():
+            # Nothing else is read: a pipe would never end.
             raise OSError("it is no file")
         with lzma.open(path) as file:
             for line in iter(partial(file.readline, LONGEST), b""):
                 last = LAST_FIELDS.fullmatch(line[-LENGTH_OF_LAST:])
                 if last is None:
                     nameless += 1
-                else:  # of two lines with one key the first counts, as in a merge
+                else:
+                    # Of two lines with one key the first counts, as in a merge.
                     lines.setdefault(last[1].decode(), line)
     except (lzma.LZMAError, EOFError, OSError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
@@ -130,6 +134,7 @@ def write_archive(path: Path, lines: Mapping[str, bytes]) -> None:
     write_atomic(path, lzma.compress(content, check=lzma.CHECK_CRC64, filters=COMPRESSION))
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name: without it, a power failure could undo the renaming alone
+        # The new name too: else a power failure could undo the renaming alone.
+        os.fsync(folder)
     finally:
         os.close(folder)

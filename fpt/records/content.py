@@ -18,18 +18,23 @@ from ..spec import RunSpec, canonical, from_dict
 
 Status = Literal["done", "diverged"]
 
-KEY = re.compile("[0-9a-f]{16}")  # of a run: the stem of its file
+# The key of a run, which is the stem of its file.
+KEY = re.compile("[0-9a-f]{16}")
 SHA256 = re.compile("[0-9a-f]{64}")
-LARGEST = 1e300  # a number beyond it is no measurement, and overflows where it is summed
+# A number beyond it is no measurement, and overflows where it is summed.
+LARGEST = 1e300
 # What tables, pages and estimates of cost read of every record. A diverged run has it all too.
 METRICS = ("test_accuracy", "valid_accuracy", "best_step", "steps")
 COST = ("seconds", "tokens", "flops", "peak_bytes")
 ENVIRONMENT = ("device", "kind")
 POINT = ("step", "valid_accuracy")
 # The range of a number follows from how its name ends.
-SHARES = ("accuracy", "clipped")  # in [0, 1]
-COUNTS = ("step", "steps", "items")  # whole numbers that are not negative
-AMOUNTS = ("loss", "gradient", "norm", "penalty")  # not negative
+# In [0, 1].
+SHARES = ("accuracy", "clipped")
+# Integers that are not negative.
+COUNTS = ("step", "steps", "items")
+# Not negative.
+AMOUNTS = ("loss", "gradient", "norm", "penalty")
 
 
 @dataclass(frozen=True)
@@ -73,14 +78,15 @@ def copied(record: Record) -> Record:
 
 def digest(content: Mapping[str, Any]) -> str:
     """SHA-256 of the content of a file without its own `digest`."""
-    others = {name: value for name, value in content.items() if name != "digest"}
-    return hashlib.sha256(canonical(others).encode()).hexdigest()
+    rest = {name: value for name, value in content.items() if name != "digest"}
+    return hashlib.sha256(canonical(rest).encode()).hexdigest()
 
 
 def to_content(record: Record) -> dict[str, Any]:
     """A record as JSON values, with its key and its digest."""
     content = vars(record) | {"spec": record.spec.to_dict(), "key": record.key}
-    if record.parameters is None:  # the field came later: records without it stay what they were
+    if record.parameters is None:
+        # The field came later: records without it stay what they were.
         del content["parameters"]
     return content | {"digest": digest(content)}
 
@@ -236,5 +242,6 @@ def check_texts(where: str, values: object) -> None:
             raise ValueError(f"its {where} hold {value!r} instead of a text")
         try:
             value.encode()
-        except UnicodeEncodeError as error:  # half of a surrogate pair, which no file can hold
+        except UnicodeEncodeError as error:
+            # It has half of a surrogate pair, which no file can hold.
             raise ValueError(f"its {where} hold a text that is no Unicode") from error

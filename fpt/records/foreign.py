@@ -12,14 +12,15 @@ from ..files import NAME, FptError
 from .archive import ARCHIVE, differ, open_archive, warn_that_two_differ
 from .content import KEY, Record, parse, parse_metadata
 
-METADATA = "bodies"  # subfolder of the records: pretraining metadata of backbones
+# The subfolder of records that holds the pretraining metadata of backbones.
+METADATA = "bodies"
 
 
 def _names(folder: Path) -> Iterator[str]:
     """The names in a folder, in their order; none if it is no folder. FptError if it cannot be
     listed."""
     try:
-        yield from sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ()
+        yield from (sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ())
     except OSError as error:
         raise FptError(f"Cannot read {folder}: {error.strerror}.") from error
 
@@ -27,7 +28,8 @@ def _names(folder: Path) -> Iterator[str]:
 def content_of(path: Path) -> bytes:
     """The bytes of a file that another machine made; ValueError if it cannot be read."""
     try:
-        if path.is_file():  # to read a pipe would wait for ever
+        if path.is_file():
+            # Nothing else is read: a pipe would never end.
             return path.read_bytes()
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from error
@@ -44,7 +46,8 @@ def records_in(folder: Path, refused: dict[str, object]) -> Iterator[Record]:
         try:
             record = parse(content_of(path), path.stem)
         except ValueError as error:
-            if path.exists():  # else it was packed after the folder was listed
+            if path.exists():
+                # If it is gone, it was packed after the folder was listed.
                 refused[path.name] = error
             continue
         single[record.key] = record

@@ -5,7 +5,13 @@ from typing import Any
 
 import yaml
 
-from ..files import FptError, ProjectLoader, check_free, check_names, import_modules
+from ..files import (
+    FptError,
+    ProjectLoader,
+    check_free,
+    check_names,
+    import_modules,
+)
 from .base import Batch, Example, FiniteTask, Task
 from .bits import bit_memory, bit_xor
 from .datasets import data_note
@@ -27,8 +33,14 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "english": english,
     "glue": glue,
 }
-TASKS = tuple(REGISTRY)  # the tasks of this package, without those that a reader registers
-SHORT_LISTOPS = {"max_length": 64, "train": 8000, "valid": 1000, "test": 2000}
+# The tasks of this package, without those that a reader registers.
+TASKS = tuple(REGISTRY)
+SHORT_LISTOPS = {
+    "max_length": 64,
+    "train": 8000,
+    "valid": 1000,
+    "test": 2000,
+}
 
 
 def register_task(name: str, factory: Callable[..., Task]) -> None:

@@ -15,7 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..files import FptError, check_names
-from .datasets import Dataset, dataset_digest, load, prepared_path, read_manifest
+from .datasets import (
+    Dataset,
+    dataset_digest,
+    load,
+    prepared_path,
+    read_manifest,
+)
 from .rng import generator
 
 Device = torch.device | str
@@ -66,7 +72,11 @@ class Task(ABC):
     @property
     def identity(self) -> dict[str, Any]:
         """What is learned, as JSON: name, options, and where the data come from. Reads no data."""
-        return {"name": self.name, "options": self.options, "data": self.source()}
+        return {
+            "name": self.name,
+            "options": self.options,
+            "data": self.source(),
+        }
 
     @abstractmethod
     def source(self) -> dict[str, Any]:
@@ -83,7 +93,12 @@ class Task(ABC):
 
     @abstractmethod
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size.
         `augment` transforms its images if the task is `augmented`."""
@@ -93,7 +108,11 @@ class Task(ABC):
         """The examples `rows` (K, B), int64 on the CPU, of `split` as a batch on `device`."""
 
     def eval_batches(
-        self, split: str, size: int, device: Device, count: int = 0
+        self,
+        split: str,
+        size: int,
+        device: Device,
+        count: int = 0,
     ) -> Iterator[Batch]:
         """The examples `subset(split, count)` once, in a fixed order, K = 1; the last batch may be
         short."""
@@ -155,10 +174,19 @@ class FiniteTask(Task):
     dataset: Dataset
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         """Training batch number `step` (from 0) of the runs `seeds`, each in its own order."""
-        return self.examples("train", order(self.sizes["train"], seeds, step, size), device)
+        return self.examples(
+            "train",
+            order(self.sizes["train"], seeds, step, size),
+            device,
+        )
 
     def source(self) -> dict[str, Any]:
         """Source, revision and preparation version of the data set, as JSON."""
@@ -171,6 +199,7 @@ class FiniteTask(Task):
     def floors(self) -> dict[str, float]:
         """The trivial baselines in the manifest, if it has them for as many training examples; else
         they are measured. FptError if that needs data that would have to be fetched."""
+        # The manifest has baselines of all training examples, not of a part of them.
         entry = read_manifest().get(self.dataset.key, {})
         recorded = entry.get("floors", {}).get(self.name)
         if recorded and entry["examples"]["train"] == self.sizes["train"]:
@@ -198,7 +227,11 @@ class FiniteTask(Task):
         return {"majority": (self.labels("test") == majority).double().mean().item()}
 
 
-def resolve(name: str, options: Mapping[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(
+    name: str,
+    options: Mapping[str, Any],
+    allowed: Mapping[str, Any],
+) -> dict[str, Any]:
     """The `options` of task `name`, with the defaults of those that are left out.
 
     `allowed` has each option's default, which is a whole number, or a tuple of all its values, the

@@ -17,9 +17,13 @@ from .rng import generator, numpy_generator
 
 GENERATOR_VERSION = 1
 EVALUATED = ("valid", "test")
-SHORTEST_HELD_OUT = 10  # bits of the shortest bit-xor strings of which inputs are held out
-MAX_COUNTED_INPUTS = 4096  # up to so many inputs, bit-xor evaluates on every one
-CANDIDATES = 8  # inputs drawn per training example; of each, 14 of 16 belong to training
+# Bits of a string from which on inputs of bit-xor are held out: shorter ones have too few of them.
+SHORTEST_HELD_OUT = 10
+# Up to so many inputs, bit-xor evaluates on every one.
+MAX_COUNTED_INPUTS = 4096
+# Inputs drawn for each training example. 14 of 16 inputs belong to training, so that once in 10^7
+# none of these does.
+CANDIDATES = 8
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -53,7 +57,10 @@ class BitTask(Task):
     def example(self, split: str, index: int) -> Example:
         inputs, targets = self.eval_set(split)
         image = (inputs[index].float() - self.zero) / (1 - self.zero)
-        return Example(answer="".join(map(str, targets[index].tolist())), image=image[..., None])
+        return Example(
+            answer="".join(map(str, targets[index].tolist())),
+            image=image[..., None],
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -61,14 +68,25 @@ class BitMemory(BitTask):
     """Several strings in {-1, 1}, then one of them with about half of its bits set to 0."""
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         n = self.options["n"]
         patterns = self.options["patterns"]
 
         def draw(seed: int) -> tuple[Tensor, Tensor]:
             g = generator(device, seed, "data", step)
-            strings = torch.randint(0, 2, (size, patterns, n), generator=g, device=device)
+            strings = torch.randint(
+                0,
+                2,
+                (size, patterns, n),
+                generator=g,
+                device=device,
+            )
             source = torch.randint(0, patterns, (size,), generator=g, device=device)
             hidden = torch.randint(0, 2, (size, n), generator=g, device=device)
             return _recall(strings, source, hidden)
@@ -77,7 +95,12 @@ class BitMemory(BitTask):
         return self.batch(torch.stack(inputs), torch.stack(targets))
 
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
-        return _memory_set(self.options["n"], self.options["patterns"], self.sizes[split], split)
+        return _memory_set(
+            self.options["n"],
+            self.options["patterns"],
+            self.sizes[split],
+            split,
+        )
 
     def hidden(self, batch: Batch) -> Tensor:
         """(K, B, n) bool: the bits of the query that are not shown."""
@@ -94,7 +117,10 @@ class BitMemory(BitTask):
         return {"masked": correct.where(self.hidden(batch), torch.nan)}
 
     def floors(self) -> dict[str, float]:
-        return {"copy visible bits": 0.75, "masked bits: guess": 0.5}
+        return {
+            "copy visible bits": 0.75,
+            "masked bits: guess": 0.5,
+        }
 
 
 def _recall(strings: Tensor, source: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -129,7 +155,12 @@ class BitXor(BitTask):
     """
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         n = self.options["n"]
         candidates = 1 if self.fitting else CANDIDATES
@@ -155,7 +186,8 @@ def membership(bits: Tensor) -> Tensor:
     """(..., 2, n) bits -> (...) int64: 0 training (14 of 16 inputs), 1 validation, 2 test."""
     flat = bits.long().flatten(-2)
     value = (flat * _hash_weights(flat.shape[-1], bits.device)).sum(-1)
-    for _ in range(2):  # int64 wraps around on every device
+    # int64 wraps around on every device.
+    for _ in range(2):
         value = (value ^ ((value >> 29) & 0x7FFFFFFFF)) * -0x40A7B892E31B1A47
     bucket = (value >> 40) & 15
     return torch.where(bucket < 2, bucket + 1, 0)
@@ -175,7 +207,11 @@ def _first_training_input(bits: Tensor) -> Tensor:
     allowed = membership(bits) == 0
     place = allowed.int().argmax(-1)[..., None, None, None].expand(-1, -1, 1, 2, n)
     first = bits.gather(2, place)[:, :, 0]
-    return torch.where(allowed.any(-1)[..., None, None], first, _training_input(n, bits.device))
+    return torch.where(
+        allowed.any(-1)[..., None, None],
+        first,
+        _training_input(n, bits.device),
+    )
 
 
 @cache
@@ -205,7 +241,13 @@ def _xor_set(n: int, count: int, split: str) -> Tensor:
 
 def bit_memory(**options: Any) -> BitMemory:
     """Options: n bits per string, patterns strings, patch bits per token; sizes of the splits."""
-    defaults = {"n": 1000, "patterns": 5, "patch": 50, "valid": 1000, "test": 2000}
+    defaults = {
+        "n": 1000,
+        "patterns": 5,
+        "patch": 50,
+        "valid": 1000,
+        "test": 2000,
+    }
     options = resolve("bit-memory", options, defaults)
     n = options["n"]
     patch = options["patch"]
@@ -218,7 +260,11 @@ def bit_memory(**options: Any) -> BitMemory:
         length=(options["patterns"] + 1) * n // patch,
         reads=n // patch,
         answers=patch,
-        sizes={"train": 0, "valid": options["valid"], "test": options["test"]},
+        sizes={
+            "train": 0,
+            "valid": options["valid"],
+            "test": options["test"],
+        },
         random_order=EVALUATED,
         zero=-1,
     )
@@ -237,8 +283,13 @@ def bit_xor(**options: Any) -> BitXor:
         dim=1,
         length=2 * n,
         reads=n,
-        sizes={"train": 0, "valid": options["valid"], "test": options["test"]},
-        random_order=() if every_input else EVALUATED,  # every input is listed in order
+        sizes={
+            "train": 0,
+            "valid": options["valid"],
+            "test": options["test"],
+        },
+        # If every input is evaluated, they are listed in order.
+        random_order=() if every_input else EVALUATED,
         fitting=n < SHORTEST_HELD_OUT,
         zero=0,
     )

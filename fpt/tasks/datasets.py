@@ -21,7 +21,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
-from ..files import DATA, PREPARED, lock, read_json, set_aside, write_atomic
+from ..files import (
+    DATA,
+    PREPARED,
+    lock,
+    read_json,
+    set_aside,
+    write_atomic,
+)
 from .sources import Repository
 
 Arrays = dict[str, np.ndarray]
@@ -40,7 +47,11 @@ class Dataset:
 
 
 def hub_dataset(
-    name: str, preparation: int, repository: Repository, build: Callable[[], Arrays], **more: Any
+    name: str,
+    preparation: int,
+    repository: Repository,
+    build: Callable[[], Arrays],
+    **more: Any,
 ) -> Dataset:
     """The data set `name` that `build` decodes from files of `repository`; `preparation` is the
     version of that code, and `more` also belongs to the identity."""
@@ -95,10 +106,15 @@ def _loaded(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
         return prepared
     with lock(path.with_suffix(".lock"), wait=True):
         prepared = read_arrays(path)
-        if prepared is not None:  # by another process, meanwhile
+        if prepared is not None:
+            # Another process has prepared it meanwhile.
             return prepared
         if path.exists():
-            set_aside(path, "its digest does not fit", "is prepared again")
+            set_aside(
+                path,
+                "its digest does not fit",
+                "is prepared again",
+            )
         arrays = {name: np.ascontiguousarray(array) for name, array in dataset.build().items()}
         digest = write_arrays(path, arrays)
     return {name: torch.tensor(array) for name, array in arrays.items()}, digest
@@ -112,7 +128,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
     return digest
 
 
-def read_arrays(path: Path) -> tuple[dict[str, Tensor], str] | None:
+def read_arrays(
+    path: Path,
+) -> tuple[dict[str, Tensor], str] | None:
     """What `write_arrays` wrote, and the digest; None if it is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:

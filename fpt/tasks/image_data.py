@@ -14,7 +14,8 @@ PREPARATION = 1
 MNIST_SIZES = {"train": 55_000, "valid": 5_000, "test": 10_000}
 CIFAR_SIZES = {"train": 45_000, "valid": 5_000, "test": 10_000}
 DIGITS_SIZES = {"train": 4388, "valid": 200, "test": 500}
-DIGITS_FIELD = 10  # pixels a side
+# Pixels a side, so that a digit of 8 has nine places.
+DIGITS_FIELD = 10
 
 
 def split_rows(name: str, count: int, *sizes: int) -> list[np.ndarray]:
@@ -28,7 +29,12 @@ def split_rows(name: str, count: int, *sizes: int) -> list[np.ndarray]:
 
 
 def _from_hub(
-    name: str, folder: str, column: str, sizes: dict[str, int], repo: str, commit: str
+    name: str,
+    folder: str,
+    column: str,
+    sizes: dict[str, int],
+    repo: str,
+    commit: str,
 ) -> Dataset:
     """The data set of the PNG images in `column` of the parquet files of a repository. Some random
     training examples of the repository are the validation set."""
@@ -53,7 +59,9 @@ def _from_hub(
     return hub_dataset(name, PREPARATION, repository, build)
 
 
-def _named(splits: dict[str, tuple[np.ndarray, np.ndarray]]) -> Arrays:
+def _named(
+    splits: dict[str, tuple[np.ndarray, np.ndarray]],
+) -> Arrays:
     arrays: Arrays = {}
     for split, (images, labels) in splits.items():
         arrays[f"{split}_images"] = images
@@ -70,7 +78,12 @@ def _digits() -> Arrays:
     digits = bundle.images.astype(np.uint8)
     labels = bundle.target.astype(np.uint8)
     rng = numpy_generator("digits", "places")
-    parts = split_rows("digits", len(labels), DIGITS_SIZES["valid"], DIGITS_SIZES["test"])
+    parts = split_rows(
+        "digits",
+        len(labels),
+        DIGITS_SIZES["valid"],
+        DIGITS_SIZES["test"],
+    )
     splits = {}
     for split, rows in zip(DIGITS_SIZES, parts, strict=True):
         rows = np.repeat(rows, 4) if split == "train" else rows
@@ -91,5 +104,7 @@ CIFAR_DATA = _from_hub(
     "uoft-cs/cifar10", "0b2714987fa478483af9968de7c934580d0bb9a2",
 )  # fmt: skip
 DIGITS_DATA = Dataset(
-    "digits-v2", {"source": "sklearn.datasets.load_digits", "preparation": 2}, _digits
+    "digits-v2",
+    {"source": "sklearn.datasets.load_digits", "preparation": 2},
+    _digits,
 )

@@ -15,7 +15,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..files import FptError
-from .base import Batch, Device, Example, FiniteTask, Kind, order, resolve
+from .base import (
+    Batch,
+    Device,
+    Example,
+    FiniteTask,
+    Kind,
+    order,
+    resolve,
+)
 from .datasets import Dataset, load
 from .image_data import (
     CIFAR_DATA,
@@ -30,10 +38,14 @@ from .rng import generator
 CIFAR_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
-SHUFFLED = ("train", "valid")  # test sets keep the order in which they are published
-GREY = (0.2989, 0.587, 0.114)  # ITU-R 601, the weights of the released code's library
-CROP_PADDING = 4  # pixels
-MAX_ROTATION = 20.0  # degrees
+# Test sets keep the order in which they are published.
+SHUFFLED = ("train", "valid")
+# ITU-R 601, the weights of the released code's library.
+GREY = (0.2989, 0.587, 0.114)
+# Pixels on each side that a crop may leave the image.
+CROP_PADDING = 4
+# Degrees, in both directions.
+MAX_ROTATION = 20.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -52,7 +64,12 @@ class ImageTask(FiniteTask):
     names: tuple[str, ...] = tuple("0123456789")
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         rows = order(self.sizes["train"], seeds, step, size)
         images, labels = self.chosen("train", rows, device)
@@ -102,7 +119,10 @@ class ImageTask(FiniteTask):
 
     def example(self, split: str, index: int) -> Example:
         image, label = self.chosen(split, torch.tensor(index), "cpu")
-        return Example(answer=self.names[int(label)], image=self.pixels(image))
+        return Example(
+            answer=self.names[int(label)],
+            image=self.pixels(image),
+        )
 
 
 # On the device once: a copy per batch would wait for the device.
@@ -181,7 +201,11 @@ def _image_task(
 
 def mnist(**options: Any) -> ImageTask:
     """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
-    options = resolve("mnist", options, {"size": (32, 28), "train": MNIST_SIZES["train"]})
+    options = resolve(
+        "mnist",
+        options,
+        {"size": (32, 28), "train": MNIST_SIZES["train"]},
+    )
     return _image_task(
         "mnist",
         options,
@@ -212,7 +236,15 @@ def cifar10(**options: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as in the released code."""
     mean = (0.4914, 0.4822, 0.4465)
     std = (0.2023, 0.1994, 0.2010)
-    return _cifar("cifar10", options, dim=48, length=64, patch=4, mean=mean, std=std)
+    return _cifar(
+        "cifar10",
+        options,
+        dim=48,
+        length=64,
+        patch=4,
+        mean=mean,
+        std=std,
+    )
 
 
 def cifar10_lra(**options: Any) -> ImageTask:

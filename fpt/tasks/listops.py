@@ -27,9 +27,12 @@ PREPARATION = 1
 RELEASED_LENGTH = 512
 SPLITS = ("train", "valid", "test")
 SYMBOLS = ("pad", *"0123456789", "MIN", "MAX", "MED", "SM", "]")
-DIGIT, OPERATOR, CLOSE = 1, 11, 15  # token of the digit 0, of MIN, of the closing bracket
-ROOTS = 20_000  # trees drawn at a time
-MAX_DRAWS_IN_VAIN = 200  # the search ends after so many in a row without a new tree
+# The tokens of the digit 0, of MIN, and of the closing bracket.
+DIGIT, OPERATOR, CLOSE = 1, 11, 15
+# Trees that are drawn at a time.
+ROOTS = 20_000
+# The search ends after so many in a row without a new tree.
+MAX_DRAWS_IN_VAIN = 200
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -90,8 +93,19 @@ def listops(**options: Any) -> ListOps:
             f"task 'listops' needs max_depth and max_args of at least 2 and 3 <= min_length < "
             f"max_length, not {options}."
         )
-    values = [low, high, *(options[name] for name in ("max_depth", "max_args", *SPLITS))]
-    key = "-".join(["listops", options["variant"], *map(str, values), f"v{PREPARATION}"])
+    values = [
+        low,
+        high,
+        *(options[name] for name in ("max_depth", "max_args", *SPLITS)),
+    ]
+    key = "-".join(
+        [
+            "listops",
+            options["variant"],
+            *map(str, values),
+            f"v{PREPARATION}",
+        ]
+    )
     return ListOps(
         name="listops",
         options=options,
@@ -109,6 +123,7 @@ def listops(**options: Any) -> ListOps:
 
 
 def _build(options: dict[str, Any], rng: np.random.Generator) -> Arrays:
+    # All splits at once, because no expression may be in two of them.
     sequences, values, depths = generate(
         rng,
         count=sum(options[split] for split in SPLITS),
@@ -117,6 +132,7 @@ def _build(options: dict[str, Any], rng: np.random.Generator) -> Arrays:
         window=(options["min_length"], options["max_length"]),
     )
     if options["variant"] == "released":
+        # The released tokeniser splits at white space and drops what it does not know.
         sequences = [tokens[tokens != CLOSE][:RELEASED_LENGTH] for tokens in sequences]
     arrays: Arrays = {}
     first = 0
@@ -129,7 +145,11 @@ def _build(options: dict[str, Any], rng: np.random.Generator) -> Arrays:
 
 
 def generate(
-    rng: np.random.Generator, count: int, max_depth: int, max_args: int, window: tuple[int, int]
+    rng: np.random.Generator,
+    count: int,
+    max_depth: int,
+    max_args: int,
+    window: tuple[int, int],
 ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """`count` or more different expressions with window[0] < tokens <= window[1], closing brackets
     included: their tokens (uint8), their values (N,) and their depths (N,), uint8.
@@ -137,7 +157,8 @@ def generate(
     FptError if there are not so many, or too few to be found by chance.
     """
     min_length, max_length = window
-    expressions: dict[bytes, tuple[int, int]] = {}  # tokens -> value and depth
+    # By tokens, the value and the depth.
+    expressions: dict[bytes, tuple[int, int]] = {}
     draws_in_vain = 0
     while len(expressions) < count:
         before = len(expressions)
@@ -153,7 +174,11 @@ def generate(
                 "depth or arguments, or ask for fewer examples."
             )
     values, depths = np.array(list(expressions.values()), np.uint8).T
-    return [np.frombuffer(tokens, np.uint8) for tokens in expressions], values, depths
+    return (
+        [np.frombuffer(tokens, np.uint8) for tokens in expressions],
+        values,
+        depths,
+    )
 
 
 class _Level(NamedTuple):
@@ -166,10 +191,14 @@ class _Level(NamedTuple):
 
 
 def _grow(
-    rng: np.random.Generator, max_depth: int, max_args: int, max_length: int
+    rng: np.random.Generator,
+    max_depth: int,
+    max_args: int,
+    max_length: int,
 ) -> tuple[list[_Level], np.ndarray]:
     """The levels of `ROOTS` random trees and their token counts; too long a tree stops growing."""
-    tree = np.arange(ROOTS)  # the tree of each node of the level
+    # The tree of each node of the level.
+    tree = np.arange(ROOTS)
     sizes = np.zeros(ROOTS, dtype=np.int64)
     levels = []
     for depth in range(1, max_depth + 1):
@@ -184,7 +213,14 @@ def _grow(
         sizes += np.bincount(tree, 1 + is_operator, ROOTS).astype(np.int64)
         args[sizes[tree] > max_length] = 0
         first = args.cumsum() - args
-        levels.append(_Level(operator.tolist(), digit.tolist(), args.tolist(), first.tolist()))
+        levels.append(
+            _Level(
+                operator.tolist(),
+                digit.tolist(),
+                args.tolist(),
+                first.tolist(),
+            )
+        )
         tree = np.repeat(tree, args)
         if not len(tree):
             break
@@ -202,7 +238,11 @@ def _expression(levels: list[_Level], node: int) -> tuple[bytes, int, int]:
     arguments = [_expression(below, place) for place in range(first, first + level.args[node])]
     tokens, values, depths = zip(*arguments, strict=True)
     expression = bytes([OPERATOR + operator]) + b"".join(tokens) + bytes([CLOSE])
-    return expression, apply(operator, sorted(values)), 1 + max(depths)
+    return (
+        expression,
+        apply(operator, sorted(values)),
+        1 + max(depths),
+    )
 
 
 def apply(operator: int, values: list[int]) -> int:

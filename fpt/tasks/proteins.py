@@ -44,7 +44,8 @@ class ProteinTask(SequenceTask):
         return Example(answer=f"fold {label}", text=residues)
 
 
-TOKEN_OF = np.full(256, UNKNOWN, np.uint8)  # by the code of a letter
+# Tokens by the code of a letter.
+TOKEN_OF = np.full(256, UNKNOWN, np.uint8)
 TOKEN_OF[[ord(letter) for letter in VOCABULARY[5:]]] = np.arange(5, 30)
 
 
@@ -76,7 +77,13 @@ def homology(**options: Any) -> ProteinTask:
         dim=len(VOCABULARY),
         length=POSITIONS,
         classes=FOLDS,
-        sizes={"train": 12_312, "valid": 736, "test": 718, "superfamily": 1_214, "family": 1_207},
+        sizes={
+            "train": 12_312,
+            "valid": 736,
+            "test": 718,
+            "superfamily": 1_214,
+            "family": 1_207,
+        },
         masked=options["padding"] == "masked",
         dataset=hub_dataset("homology", PREPARATION, REPOSITORY, _build),
     )

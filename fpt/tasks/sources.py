@@ -31,8 +31,10 @@ from ..files import DATA, FptError, lock, read_json, write_json
 LOCKED = "locked"
 COMMIT = re.compile("[0-9a-f]{40}")
 END = "<|endoftext|>"
-ENGLISH = tuple(f"english-train-{part}.txt" for part in range(4))  # books of Project Gutenberg
-ENGLISH_HELD_OUT = "english-valid.txt"  # books by authors who are not in `ENGLISH`
+# Books of Project Gutenberg.
+ENGLISH = tuple(f"english-train-{part}.txt" for part in range(4))
+# Books by authors who are not in `ENGLISH`.
+ENGLISH_HELD_OUT = "english-valid.txt"
 
 Kind = Literal["model", "dataset"]
 
@@ -48,11 +50,25 @@ class Repository:
     def columns(self, split: str, *names: str) -> list[list[Any]]:
         """The values of each of the columns `names` in the file of one split. FptError as `fetch`
         and `read_table`."""
-        table = read_table(fetch(self.name, self.files[split], self.revision, "dataset"), *names)
+        table = read_table(
+            fetch(
+                self.name,
+                self.files[split],
+                self.revision,
+                "dataset",
+            ),
+            *names,
+        )
         return [table[name].to_pylist() for name in names]
 
 
-def fetch(repo: str, file: str, revision: str, kind: Kind = "model", remember: bool = True) -> Path:
+def fetch(
+    repo: str,
+    file: str,
+    revision: str,
+    kind: Kind = "model",
+    remember: bool = True,
+) -> Path:
     """The local path of one file of the repository `repo`, downloaded if the hub's cache lacks it;
     `remember` adds what the lock file does not have yet to it.
 
@@ -68,6 +84,7 @@ def fetch(repo: str, file: str, revision: str, kind: Kind = "model", remember: b
     digest = file_digest(path)
     if file not in entry["sha256"]:
         if not remember:
+            # An estimator compares digests itself, and writes nothing into a project.
             return path
         if not COMMIT.fullmatch(commit):
             # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
@@ -110,7 +127,8 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
         return Path(hf_hub_download(repo, file, repo_type=kind, revision=revision))
     except RemoteEntryNotFoundError as error:
         raise FptError(f"{repo} has no file {file} at revision {revision}.") from error
-    except Exception as error:  # whatever the client raised, the remedy is the same
+    except Exception as error:
+        # Whatever the client raised, the remedy is the same.
         raise FptError(
             f"{file} of {repo} (revision {revision}) is neither in the Hugging Face cache nor "
             f"downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE unset, or "
@@ -122,7 +140,12 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file, computed again if the file changes."""
     stat = path.stat()
     # The time of the last change of the file's entry too: a copy may keep the time of its original.
-    version = stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+    version = (
+        stat.st_ino,
+        stat.st_size,
+        stat.st_mtime_ns,
+        stat.st_ctime_ns,
+    )
     return _digest(path.absolute(), *version)
 
 
@@ -182,7 +205,11 @@ def read_lines(path: Path) -> Iterator[str]:
     try:
         with open_text(path, "rt", encoding="utf-8") as file:
             yield from file
-    except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+    except (
+        lzma.LZMAError,
+        EOFError,
+        UnicodeDecodeError,
+    ) as error:
         raise FptError(
             f"The corpus file {path} is no whole text in UTF-8 ({error}); put it there again."
         ) from error

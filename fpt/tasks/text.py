@@ -21,15 +21,29 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from .base import Batch, Device, Example, FiniteTask, Kind, resolve
+from .base import (
+    Batch,
+    Device,
+    Example,
+    FiniteTask,
+    Kind,
+    resolve,
+)
 from .datasets import Arrays, Dataset, hub_dataset, load
 from .rng import numpy_generator
 from .sequences import SequenceTask, end_to_end
-from .sources import ENGLISH, ENGLISH_HELD_OUT, Repository, documents
+from .sources import (
+    ENGLISH,
+    ENGLISH_HELD_OUT,
+    Repository,
+    documents,
+)
 
 PREPARATION = 1
-SYMBOLS = 256  # a text is its bytes; none is 0, which pads and separates the texts of a pair
-GLUE_LENGTH = 512  # bytes of a text or of both texts of a pair; longer ones are cut
+# A text is its bytes; none is 0, which pads and separates the texts of a pair.
+SYMBOLS = 256
+# Bytes of a text or of both texts of a pair; longer ones are cut.
+GLUE_LENGTH = 512
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -52,9 +66,13 @@ def encode(length: int, text: str, second: str | None = None) -> np.ndarray:
     if second is None:
         return np.frombuffer(content[:length], np.uint8)
     second_content = _bytes(second)
-    left = length - 1  # byte 0 separates them
+    # Byte 0 separates the two.
+    left = length - 1
     content = content[: max(left // 2, left - len(second_content))]
-    return np.frombuffer(content + b"\0" + second_content[: left - len(content)], np.uint8)
+    return np.frombuffer(
+        content + b"\0" + second_content[: left - len(content)],
+        np.uint8,
+    )
 
 
 def _bytes(text: str) -> bytes:
@@ -71,17 +89,37 @@ class Subset(NamedTuple):
 
 
 SUBSETS: Mapping[str, Subset] = {
-    "sst2": Subset(("sentence",), ("negative", "positive"), (66_349, 1_000, 872)),
-    "cola": Subset(("sentence",), ("unacceptable", "acceptable"), (8_051, 500, 1_043)),
-    "mrpc": Subset(("sentence1", "sentence2"), ("different", "equivalent"), (3_368, 300, 408)),
-    "rte": Subset(("sentence1", "sentence2"), ("entailment", "no entailment"), (2_290, 200, 277)),
+    "sst2": Subset(
+        ("sentence",),
+        ("negative", "positive"),
+        (66_349, 1_000, 872),
+    ),
+    "cola": Subset(
+        ("sentence",),
+        ("unacceptable", "acceptable"),
+        (8_051, 500, 1_043),
+    ),
+    "mrpc": Subset(
+        ("sentence1", "sentence2"),
+        ("different", "equivalent"),
+        (3_368, 300, 408),
+    ),
+    "rte": Subset(
+        ("sentence1", "sentence2"),
+        ("entailment", "no entailment"),
+        (2_290, 200, 277),
+    ),
 }
 
 
 def _glue_data(name: str) -> Dataset:
     subset = SUBSETS[name]
     files = {split: f"{name}/{split}-00000-of-00001.parquet" for split in ("train", "validation")}
-    repository = Repository("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c", files)
+    repository = Repository(
+        "nyu-mll/glue",
+        "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
+        files,
+    )
 
     def read(split: str) -> tuple[list[np.ndarray], np.ndarray]:
         *columns, labels = repository.columns(split, *subset.columns, "label")
@@ -90,14 +128,24 @@ def _glue_data(name: str) -> Dataset:
 
     def build() -> Arrays:
         texts, labels = read("train")
+        # GLUE's authors keep the test labels.
         arrays = end_to_end("test", *read("validation"))
         order = numpy_generator("glue", name).permutation(len(labels))
         count = subset.sizes[1]
-        for split, rows in {"train": order[count:], "valid": order[:count]}.items():
+        for split, rows in {
+            "train": order[count:],
+            "valid": order[:count],
+        }.items():
             arrays |= end_to_end(split, [texts[row] for row in rows], labels[rows])
         return arrays
 
-    return hub_dataset(f"glue-{name}", PREPARATION, repository, build, subset=name)
+    return hub_dataset(
+        f"glue-{name}",
+        PREPARATION,
+        repository,
+        build,
+        subset=name,
+    )
 
 
 def glue(**options: Any) -> TextTask:
@@ -111,13 +159,24 @@ def glue(**options: Any) -> TextTask:
         length=GLUE_LENGTH,
         classes=len(subset.names),
         names=subset.names,
-        sizes=dict(zip(("train", "valid", "test"), subset.sizes, strict=True)),
+        sizes=dict(
+            zip(
+                ("train", "valid", "test"),
+                subset.sizes,
+                strict=True,
+            )
+        ),
         dataset=_glue_data(options["subset"]),
     )
 
 
-ENGLISH_LENGTH = 128  # bytes that are read; the next byte is predicted after each
-ENGLISH_FILES = {"train": ENGLISH[2:3], "valid": ENGLISH[3:], "test": (ENGLISH_HELD_OUT,)}
+# Bytes that are read; the next byte is predicted after each.
+ENGLISH_LENGTH = 128
+ENGLISH_FILES = {
+    "train": ENGLISH[2:3],
+    "valid": ENGLISH[3:],
+    "test": (ENGLISH_HELD_OUT,),
+}
 ENGLISH_PASSAGES = {"train": 40_000, "valid": 1000, "test": 2000}
 
 
@@ -151,7 +210,10 @@ class NextByteTask(FiniteTask):
     def example(self, split: str, index: int) -> Example:
         text = bytes(load(self.dataset)[f"{split}_text"][index].tolist())
         answer = text[-1:].decode("latin-1")
-        return Example(answer=answer, text=text[:-1].decode("utf-8", "replace"))
+        return Example(
+            answer=answer,
+            text=text[:-1].decode("utf-8", "replace"),
+        )
 
 
 def _english() -> Arrays:
@@ -161,9 +223,11 @@ def _english() -> Arrays:
         count = ENGLISH_PASSAGES[split]
         passages: list[bytes] = []
         for book in documents(files):
+            # The line breaks of print would be the easiest bytes to predict.
             text = " ".join(book.split()).encode()
             passages += [text[i : i + size] for i in range(0, len(text) - size + 1, size)]
-            if len(passages) >= 4 * count:  # enough to draw from
+            if len(passages) >= 4 * count:
+                # That is enough to draw from.
                 break
         if len(passages) < count:
             raise FptError(
@@ -178,7 +242,11 @@ def _english() -> Arrays:
 
 def english(**options: Any) -> NextByteTask:
     """The next byte of English at each of 128 positions. Needs the English corpus."""
-    source = {"source": "Project Gutenberg", "corpus": "english", "preparation": PREPARATION}
+    source = {
+        "source": "Project Gutenberg",
+        "corpus": "english",
+        "preparation": PREPARATION,
+    }
     return NextByteTask(
         name="english",
         options=resolve("english", options, {}),

@@ -9,10 +9,16 @@ import pandas as pd
 from ...files import FptError
 from ..rng import numpy_generator
 from .arrays import labels
-from .examples import Data, ExamplesTask, check_paired, examples_task
+from .examples import (
+    Data,
+    ExamplesTask,
+    check_paired,
+    examples_task,
+)
 from .inputs import read_inputs
 
-SHARE_HELD_OUT = 0.15  # of the examples, for validation, and as many for the test
+# Of the examples, for validation; as many are the test.
+SHARE_HELD_OUT = 0.15
 
 
 def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
@@ -45,10 +51,17 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
     order = numpy_generator("own task", count).permutation(count)
     first = round(SHARE_HELD_OUT * count)
     second = round(2 * SHARE_HELD_OUT * count)
-    rows = {"train": order[second:], "valid": order[first:second], "test": order[:first]}
+    rows = {
+        "train": order[second:],
+        "valid": order[first:second],
+        "test": order[:first],
+    }
     moments = sequences.moments(rows["train"]) if sequences.kind == "vector" else None
     splits: dict[str, Data] = {
-        split: (sequences.prepared(chosen, moments), codes[chosen])
+        split: (
+            sequences.prepared(chosen, moments),
+            codes[chosen],
+        )
         for split, chosen in rows.items()
     }
     return examples_task(splits, len(classes), sequences.limits["dim"], name)
@@ -64,6 +77,7 @@ def _columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
         frame = frame.drop(columns=label)
     except (OSError, ValueError, KeyError) as error:
         raise FptError(f"The data of task {name!r} cannot be read ({error}).") from error
-    if frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O":  # a column of sequences
+    if frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O":
+        # A single column of objects holds sequences.
         return list(frame.iloc[:, 0]), labels
     return frame, labels

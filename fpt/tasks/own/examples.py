@@ -14,8 +14,10 @@ from ..sequences import Padded, Sequences, batch
 from .arrays import InputError
 from .inputs import Inputs, Moments, both
 
-Data = tuple[Sequences, np.ndarray]  # prepared inputs, and labels (N, R)
-Labelled = tuple[Inputs, np.ndarray]  # inputs as a user gave them, and labels (N, R)
+# Prepared inputs, and labels (N, R).
+Data = tuple[Sequences, np.ndarray]
+# Inputs as a user gave them, and labels (N, R).
+Labelled = tuple[Inputs, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,10 @@ def divided(labelled: Labelled, validation: Labelled | float, seed: int) -> Divi
     symbols = inputs.symbols(rows) if inputs.kind == "token" else None
     return Division(
         train=(inputs.prepared(rows, moments), labels[rows]),
-        valid=(held_inputs.prepared(held_rows, moments), held_labels[held_rows]),
+        valid=(
+            held_inputs.prepared(held_rows, moments),
+            held_labels[held_rows],
+        ),
         limits=both(inputs.limits, held_inputs.limits),
         moments=moments,
         symbols=symbols,
@@ -85,6 +90,7 @@ def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.
             "between 0 and 1, or a pair (X, y)."
         )
     classes, sizes = np.unique(labels[:, 0], return_counts=True)
+    # scikit-learn refuses to stratify if a class cannot be in both parts.
     enough = sizes.min() > 1 and min(held_count, count - held_count) >= len(classes)
     rows, held_rows = train_test_split(
         np.arange(count),
@@ -105,7 +111,9 @@ def class_weights(setting: Any, classes: np.ndarray, labels: np.ndarray) -> list
     present = np.unique(labels)
     weights = np.ones(len(classes))
     weights[present] = compute_class_weight(
-        setting, classes=classes[present], y=classes[labels.ravel()]
+        setting,
+        classes=classes[present],
+        y=classes[labels.ravel()],
     )
     return [float(weight) for weight in weights]
 
@@ -131,7 +139,11 @@ class ExamplesTask(FiniteTask):
         if place not in self._placed:
             sequences, labels = self.splits[split]
             values, starts = sequences.tensors()
-            self._placed[place] = values.to(device), starts, torch.from_numpy(labels).to(device)
+            self._placed[place] = (
+                values.to(device),
+                starts,
+                torch.from_numpy(labels).to(device),
+            )
         return self._placed[place]
 
     def digest(self) -> str:
@@ -142,7 +154,12 @@ class ExamplesTask(FiniteTask):
 
     def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
         values, starts, labels = self.tensors(split, device)
-        return batch(values, starts, rows, labels[rows.to(labels.device, non_blocking=True)])
+        return batch(
+            values,
+            starts,
+            rows,
+            labels[rows.to(labels.device, non_blocking=True)],
+        )
 
     def losses(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The squared error of a regression; else the cross-entropy times the class's weight."""
@@ -163,7 +180,10 @@ class ExamplesTask(FiniteTask):
     def example(self, split: str, index: int) -> Example:
         sequences, labels = self.splits[split]
         tokens = sequences[index : index + 1].values
-        return Example(answer=str(labels[index].tolist()), text=str(tokens.tolist()))
+        return Example(
+            answer=str(labels[index].tolist()),
+            text=str(tokens.tolist()),
+        )
 
 
 def examples_task(
@@ -198,7 +218,11 @@ def examples_task(
     return ExamplesTask(
         name=name,
         options={},
-        dataset=Dataset(f"{name}-{digest[:16]}", {"source": "own", "digest": digest}, build),
+        dataset=Dataset(
+            f"{name}-{digest[:16]}",
+            {"source": "own", "digest": digest},
+            build,
+        ),
         kind=splits["train"][0].kind,
         dim=dim,
         length=longest,

@@ -13,10 +13,19 @@ import numpy as np
 
 from ..base import Kind
 from ..sequences import PART, Sequences
-from .arrays import LARGEST, InputError, RaggedError, array, check_finite, check_numbers
+from .arrays import (
+    LARGEST,
+    InputError,
+    RaggedError,
+    array,
+    check_finite,
+    check_numbers,
+)
 
-MOST_SYMBOLS = 10**6  # each has a row in the input net
-Moments = tuple[np.ndarray, np.ndarray]  # mean and deviation of each of the D numbers
+# Each symbol has a row in the input net.
+MOST_SYMBOLS = 10**6
+# Mean and deviation of each of the D numbers.
+Moments = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -45,7 +54,12 @@ class Inputs:
             dim = 1 + max(int(tokens.max()) for _, tokens in self.parts())
         shortest = int(self.lengths.min())
         longest = int(self.lengths.max())
-        return {"kind": self.kind, "dim": dim, "shortest": shortest, "length": longest}
+        return {
+            "kind": self.kind,
+            "dim": dim,
+            "shortest": shortest,
+            "length": longest,
+        }
 
     def parts(self, rows: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
         """The tokens of the sequences `rows` (all if None) end to end, part by part: the place in
@@ -56,12 +70,16 @@ class Inputs:
         size = max(1, PART // (width * int(self.lengths.max())))
         for first in range(0, len(rows), size):
             tokens = np.concatenate([self.values[row] for row in rows[first : first + size]])
-            yield first, tokens.astype(float) if self.kind == "vector" else tokens
+            yield (
+                first,
+                tokens.astype(float) if self.kind == "vector" else tokens,
+            )
 
     def symbols(self, rows: np.ndarray) -> np.ndarray:
         """The different symbols in the sequences `rows`, ascending, int64."""
         parts = [np.unique(tokens) for _, tokens in self.parts(rows)]
-        return np.unique(np.concatenate(parts)).astype(np.int64)  # torch takes uint8 for a mask
+        # torch takes uint8 for a mask.
+        return np.unique(np.concatenate(parts)).astype(np.int64)
 
     def moments(self, rows: np.ndarray) -> Moments:
         """The mean and standard deviation (D,) of the numbers of a token in the sequences `rows`,
@@ -76,7 +94,11 @@ class Inputs:
         rounding = np.finfo(dtype).eps / 2 if dtype.kind == "f" else 0.0
         return mean, np.where(scale > rounding * np.abs(mean), scale, 1.0)
 
-    def prepared(self, rows: np.ndarray | None = None, moments: Moments | None = None) -> Sequences:
+    def prepared(
+        self,
+        rows: np.ndarray | None = None,
+        moments: Moments | None = None,
+    ) -> Sequences:
         """The sequences `rows` (all if None): vectors minus the mean, divided by the deviation;
         symbols as they are."""
         lengths = self.lengths if rows is None else self.lengths[rows]
@@ -84,9 +106,13 @@ class Inputs:
         if self.kind == "vector":
             values = np.empty((lengths.sum(), dim), np.float32)
         else:
-            values = np.empty(lengths.sum(), np.uint8 if dim <= 256 else np.int32)
+            values = np.empty(
+                lengths.sum(),
+                np.uint8 if dim <= 256 else np.int32,
+            )
         start = 0
-        with np.errstate(over="ignore"):  # infinity is noticed in the answers of the network
+        with np.errstate(over="ignore"):
+            # Infinity is noticed in the answers of the network.
             for _, tokens in self.parts(rows):
                 if moments is not None:
                     tokens = (tokens - moments[0]) / moments[1]
@@ -110,7 +136,10 @@ def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
     are_flat = values[0].ndim == 1
     are_whole = np.result_type(*{row.dtype for row in values}).kind in "iu"
     # What was fitted as numbers is not taken for symbols because all are whole in new data.
-    fitted_as_numbers = limits is not None and (limits["kind"], limits["dim"]) == ("vector", 1)
+    fitted_as_numbers = limits is not None and (
+        limits["kind"],
+        limits["dim"],
+    ) == ("vector", 1)
     if are_flat and are_whole and not fitted_as_numbers:
         sequences = Inputs(values, "token")
         _check_symbols(sequences)
@@ -119,7 +148,10 @@ def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
             vectors = [row[..., None] if are_flat else row for row in values]
             sequences = Inputs(vectors, "vector")
         else:
-            sequences = Inputs(values[..., None] if are_flat else values, "vector")
+            sequences = Inputs(
+                values[..., None] if are_flat else values,
+                "vector",
+            )
         _check_range(sequences)
     if limits is not None:
         _check_same(sequences.limits, limits)
@@ -153,7 +185,8 @@ def _one_or_many(data: Any) -> np.ndarray | list[Any]:
     """`data`, which is no list, as an array, or as a list of sequences if it holds those."""
     try:
         values = array("X", data)
-    except RaggedError:  # an awkward array, for example
+    except RaggedError:
+        # NumPy cannot hold an awkward array, for example.
         return list(data)
     return list(values) if values.dtype == object and values.ndim == 1 else values
 
@@ -188,7 +221,8 @@ def _check_range(sequences: Inputs) -> None:
     for first, tokens in sequences.parts():
         if (np.abs(tokens) <= LARGEST).all():
             continue
-        for row in range(first, len(sequences)):  # which of them is to be named
+        # The sentence names the first example that is wrong.
+        for row in range(first, len(sequences)):
             check_finite("X", sequences.values[row][None], row)
 
 
@@ -230,7 +264,8 @@ def check_columns(estimator: Any, X: Any, read: Inputs, fitting: bool) -> None:
         validate_data(estimator, X, reset=fitting, skip_check_array=True)
     except ValueError as error:
         reason = str(error)
-        if "\n" not in reason:  # scikit-learn lists names of columns on lines of their own
+        if "\n" not in reason:
+            # scikit-learn lists names of columns on lines of their own.
             hint = "(give series that differ in length as a list, or as (N, T, 1))"
             reason = f"{reason.rstrip('.')} {hint}."
         raise InputError(reason) from error
