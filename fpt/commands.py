@@ -83,8 +83,9 @@ def run(args: argparse.Namespace) -> None:
     if args.pipeline:  # its output, even if there is no record
         them.store.folder.mkdir(parents=True, exist_ok=True)
     if args.pipeline and not parts[0].may_train(args.device):
-        allowed = " or ".join(parts[0].profile.train_on) or "no device by itself"
-        print(f"Profile {args.profile!r} trains on {allowed}; nothing is trained here.")
+        allowed = " or ".join(parts[0].profile.train_on)
+        rule = f"trains on {allowed} only" if allowed else "is trained by `fpt run` alone"
+        print(f"Profile {args.profile!r} {rule}; nothing is trained here.")
     else:
         made = them.train_anyway(
             device=args.device,

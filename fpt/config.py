@@ -17,7 +17,7 @@ from .backbones.published import pinned
 from .files import PROFILES, FptError, check_names, notebooks, read_params
 from .pretraining.ensure import check_name
 from .sections.arms import ROLES, SOURCES, arm
-from .sections.registration import registered_seeds
+from .sections.registration import check_seeds, registered_draws
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task
 from .training.device import AUTO, PRECISIONS
@@ -26,9 +26,7 @@ from .training.model import check_length
 from .training.semantics import semantics_of
 from .training.settings import (
     FLAG,
-    MOST_SEEDS,
     OF_ARMS,
-    SEED,
     SETTINGS,
     check_arm,
     check_items,
@@ -119,7 +117,7 @@ def load(name: str, path: Path | None = None) -> Profile:
         train_on=_devices(f"{name}.train_on", block["train_on"]),
         backbones=backbones,
         weights=block["weights"],
-        seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"])),
+        seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"], name)),
         defaults=defaults,
         tasks=tasks,
         arms={it: check_arm(f"{name}.arms.{it}", given, tasks) for it, given in given_arms.items()},
@@ -182,9 +180,12 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
         check_names(f"{where}.arms: backbone of {it.name}", [it.backbone], profile.backbones)
         if INITS[it.init].reads_weights:
             check_names(f"{where}.arms: weights of {it.name}", [it.weights], profile.weights)
-    block["seeds"] = check_seeds(f"{where}.seeds", block.get("seeds", list(profile.seeds)))
+    seeds = block.get("seeds", list(profile.seeds))
+    block["seeds"] = check_seeds(f"{where}.seeds", seeds, profile.name)
     if "draws" in block:
-        block["draws"] = check_seeds(f"{where}.draws", block["draws"])
+        block["draws"] = check_seeds(
+            f"{where}.draws", block["draws"], profile.name, registered_draws
+        )
     keep = check_value(f"{where}.keep", block.get("keep", False), FLAG)
     probes = [it.name for it in arms if it.procedure == "probe"]
     if probes and ("lrs" in block or keep):
@@ -194,7 +195,7 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
         )
     if "lrs" not in block and "search" not in block:
         return block
-    search = check_seeds(f"{where}.search", block.get("search"))
+    search = check_seeds(f"{where}.search", block.get("search"), profile.name)
     rates = check_list(f"{where}.lrs", block.get("lrs"))
     block["lrs"] = [check_value(f"{where}.lrs", lr, SETTINGS["lr"]) for lr in rates]
     if "lr" in block:
@@ -205,15 +206,6 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
             f"{', '.join(map(str, both))}."
         )
     return block
-
-
-def check_seeds(where: str, given: Any) -> list[int]:
-    """A list of seeds, or {registered: N} for the first N that follow from the registration of the
-    lab's claims (`fpt.sections.registration`)."""
-    if isinstance(given, Mapping):
-        count = check_mapping(where, given, ("registered",), ("registered",))["registered"]
-        return registered_seeds(check_value(f"{where}.registered", count, MOST_SEEDS))
-    return [check_value(where, seed, SEED) for seed in check_list(where, given)]
 
 
 def _task(name: str, settings: Mapping[str, Any]) -> Task:

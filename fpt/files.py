@@ -53,7 +53,7 @@ PARAMS = ROOT / "params.yaml"
 CACHE = ROOT / ".cache"
 NOTEBOOKS = ROOT / "notebooks"
 
-PROFILES = ("smoke", "language", "lab", "paper")
+PROFILES = ("language", "smoke", "lab", "paper")
 HOST = platform.node()  # processes of two machines that share a disk may have one number
 SHOWN = 30  # names that a sentence lists at most; else it gives those most like the mistake
 

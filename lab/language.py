@@ -1,199 +1,439 @@
-"""The experiment on real language models, profile `language`: its search of learning rates.
+"""The experiment on real language models, profile `language`: its plan, its power, its launch.
 
-`python -m lab.language search` trains what is missing of the search, a cell (an arm on a task)
-after the other, and `--part I/N` takes every N-th cell; `python -m lab.language` prints what was
-found.
-The records are in `reports/language/search`.
+`python -m lab.language launch` trains what is missing of the plan, block by block and in each block
+seed by seed, and goes on where it stopped; `--part I/N` takes every N-th run, so that N processes
+share the work. `python -m lab.language power` simulates the claims, `costs` measures a step and an
+evaluation of each model on this processor, `digests` prints what the registration has to cover, and
+without a verb docs/plan-language.md is written.
 """
 
 import argparse
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import torch
 
 from fpt import config
-from fpt.analysis.steps import area
-from fpt.config import Profile
-from fpt.files import REPORTS, read_yaml
-from fpt.records import Store
-from fpt.spec import RunSpec
+from fpt.__main__ import seconds
+from fpt.analysis.claim import KINDS, LAB, Kind
+from fpt.analysis.crossed import difference, two_sided
+from fpt.analysis.model_claims import ModelClaim, model_claims, planned_runs, runs_of
+from fpt.backbones.weights import digest as weights_digest
+from fpt.backbones.weights import files as weights_files
+from fpt.config import Profile, Run
+from fpt.files import ROOT, FptError, read_yaml, write_atomic
+from fpt.records import store
+from fpt.sections.registration import (
+    LANGUAGE,
+    code_digest,
+    deviations,
+    digest,
+    registered_seeds,
+    registration,
+    settings_digest,
+)
 from fpt.training import sweep
+from fpt.training.loop import Loop
+from fpt.training.train import task_of
 
-from . import pilot
+from . import search
+from .plan import PRETRAINING, provided
 
-LANGUAGE = "language"
-STORE = Store(REPORTS / LANGUAGE / "search")
+PAGE = ROOT / "docs" / "plan-language.md"
 FILE = Path(__file__).with_suffix(".yaml")
-ALONE = 1  # run in a pack: the arithmetic that is registered
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One arm on one task."""
-
-    arm: str
-    task: str
+ALPHA = 0.05
+SIMULATIONS = 2000
+# How the spread of a control's runs may be made up, since the search has a draw for each seed and
+# cannot tell: the share of the variance that belongs to its draws. Power is the least of these.
+SHARES_OF_DRAWS = (0.2, 0.5, 0.8)
 
 
 @cache
-def search_settings() -> Mapping[str, Any]:
-    """The content of language.yaml."""
+def plan() -> Mapping[str, Any]:
+    """The content of language.yaml: what each block is for, and measured costs."""
     content: Mapping[str, Any] = read_yaml(FILE)
     return content
 
 
-def cells(profile: Profile) -> list[Cell]:
-    """Every arm on every task that the profile's sections train, each once."""
-    runs = [run for name in profile.sections for run in config.expand(profile, name)]
-    return list(dict.fromkeys(Cell(run.arm, run.task) for run in runs))
+@dataclass(frozen=True)
+class Block:
+    """Runs that no block before has."""
+
+    what: str
+    runs: tuple[Run, ...]
+    profile: Profile
 
 
-def search_spec(profile: Profile, cell: Cell, rate: float, seed: int, share: float) -> RunSpec:
-    """A run of the search: `share` of the cell's steps at a rate."""
-    settings = search_settings()["settings"]
-    whole = config.make_spec(profile, cell.arm, cell.task, seed, lr=rate, **settings)
-    steps = max(1, round(share * whole.steps / whole.eval_every)) * whole.eval_every
-    return config.make_spec(profile, cell.arm, cell.task, seed, lr=rate, steps=steps, **settings)
+def blocks() -> list[Block]:
+    """The plan: what the primary claims need, then the blocks of the profile's sections."""
+    profile = config.load(LANGUAGE)
+    parts: list[list[Run]] = []
+    for name, settings_of_blocks in profile.sections.items():
+        for settings in settings_of_blocks:
+            alone = replace(profile, sections={name: (settings,)})
+            parts.append(config.expand(alone, name))
+    everything = [run for part in parts for run in part]
+    primary = runs_of(model_claims("primary"), everything)
+    planned: set[str] = set()
+    found = []
+    for what, runs in zip(plan()["blocks"], [primary, *parts], strict=True):
+        new = {run.key: run for run in runs if run.key not in planned}
+        planned |= new.keys()
+        if new:
+            found.append(Block(what, tuple(new.values()), profile))
+    return [*found, Block(plan()["replication"], replication(), config.load(LAB))]
 
 
-def log_area(spec: RunSpec) -> float:
-    """The log area of a recorded run; KeyError if it is not recorded."""
-    record = STORE.read(spec.key)
-    if record is None:
-        raise KeyError(spec.key)
-    return math.log(area(record))
+def replication() -> tuple[Run, ...]:
+    """The lab's finding again: its arms and settings, on new backbones and seeds."""
+    lab, settings = config.load(LAB), registration(LANGUAGE)["replication"]
+    return tuple(
+        Run(arm, task, config.make_spec(lab, arm, task, seed))
+        for task in settings["tasks"]
+        for arm in settings["arms"]
+        for seed in registered_seeds(settings["backbones"], LANGUAGE)
+    )
 
 
-def first_look(profile: Profile, cell: Cell, rates: Sequence[float]) -> dict[float, RunSpec]:
-    """The runs that try all rates for a share of the steps."""
-    settings = search_settings()
-    seed, share = settings["seeds"][0], settings["share"]
-    return {rate: search_spec(profile, cell, rate, seed, share) for rate in rates}
+def launch(part: str, budget: float) -> Iterator[str]:
+    """Train what is missing; a line for each seed of a block that has new records.
+
+    All arms of a seed are trained before the next seed, in an order that has nothing to do with
+    them, so that neither the day nor the machine can go with an arm.
+    """
+    check_registration()
+    end, records = time.monotonic() + budget, store(LANGUAGE)
+    for block in blocks():
+        for seed in dict.fromkeys(run.spec.seed for run in block.runs):
+            runs = [run for run in block.runs if run.spec.seed == seed]
+            specs = sorted((run.spec for run in runs), key=lambda spec: spec.key)
+            for weights in sorted({spec.weights for spec in specs if spec.weights}):
+                if not provided(weights, end - time.monotonic()):
+                    return
+            count = sweep.run(
+                specs,
+                records,
+                budget=end - time.monotonic(),
+                part=part,
+                device="cpu",
+                precision=block.profile.precision,
+                workers=1,
+                max_runs=search.ALONE,
+                titles={run.key: f"{run.arm} on {run.task}" for run in runs},
+            )
+            if count:
+                yield f"{block.what}: {count} new records of seed {seed}"
+            if time.monotonic() > end:
+                return
 
 
-def finals(profile: Profile, cell: Cell, rates: Sequence[float]) -> dict[float, list[RunSpec]]:
-    """The runs of all steps, on all seeds, at some rates."""
+def cost(run: Run) -> float:
+    """Core-seconds of a run, by what a step and an evaluation of its model on its task took; of the
+    replication's by what the lab's runs took, with its share of a backbone's pretraining."""
+    spec = run.spec
+    if spec.backbone not in plan()["costs"]:
+        tasks = len(registration(LANGUAGE)["replication"]["tasks"])
+        pretraining = PRETRAINING["nano"] / tasks if spec.weights else 0.0
+        return float(plan()["lab_costs"][run.task]) + pretraining
+    costs: Mapping[str, Sequence[float]] = plan()["costs"][spec.backbone]
+    of_step, of_evaluation = costs[run.task]
+    if "attention" in spec.trainable:
+        of_step *= plan()["full"]
+    return spec.steps * of_step + spec.steps // spec.eval_every * of_evaluation
+
+
+def measured_costs() -> Iterator[str]:
+    """A line of YAML for each backbone: seconds of a step and of an evaluation, by task."""
+    torch.set_num_threads(1)
+    profile = config.load(LANGUAGE)
+    cells: dict[str, dict[str, Run]] = {}
+    for block in blocks():
+        for run in block.runs:
+            if "attention" not in run.spec.trainable:
+                cells.setdefault(run.spec.backbone, {}).setdefault(run.task, run)
+    for backbone, runs in cells.items():
+        parts = []
+        for task, run in runs.items():
+            of_step, of_evaluation = _timed(run, profile.precision)
+            parts.append(f"{task}: [{of_step:.3f}, {of_evaluation:.3f}]")
+        yield f"  {backbone}: {{{', '.join(parts)}}}"
+
+
+def _timed(run: Run, precision: str) -> tuple[float, float]:
+    """Seconds of processor time of a step and of an evaluation."""
+    loop = Loop([run.spec], task_of(run.spec), torch.device("cpu"), quiet=True, precision=precision)
+    times = []
+    for _ in range(6):
+        start = time.process_time()
+        loop.train_step()
+        times.append(time.process_time() - start)
+    start = time.process_time()
+    loop.validate()
+    return min(times), time.process_time() - start
+
+
+# ---------------------------------------------------------------------------------------- power
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many seeds both arms of a claim have, and how many draws each."""
+
+    seeds: int
+    first_draws: int
+    second_draws: int
+
+
+def sizes_of(claim: ModelClaim, runs: Sequence[Run]) -> Sizes:
+    """The planned sizes of a claim's arms."""
+    counts = []
+    for arm in (claim.first, claim.second):
+        cell = [run.spec for run in runs if (run.arm, run.task) == (arm, claim.task)]
+        counts.append((len({spec.seed for spec in cell}), len({spec.draw for spec in cell})))
+    (first_seeds, first_draws), (second_seeds, second_draws) = counts
+    return Sizes(min(first_seeds, second_seeds), first_draws, second_draws)
+
+
+def spread_of(first: str, second: str, task: str) -> float:
+    """The standard deviation of log areas between the search's runs of one arm at its best rate,
+    pooled over the two arms."""
+    profile = config.load(LANGUAGE)
+    variances = [
+        np.var(search.best_areas(profile, search.Cell(arm, task)), ddof=1)
+        for arm in (first, second)
+    ]
+    return float(np.sqrt(np.mean(variances)))
+
+
+def expected_ratio(first: str, second: str, task: str) -> float:
+    """The ratio of areas, first over second, in the search, each at its best rate."""
+    profile = config.load(LANGUAGE)
+    means = [np.mean(search.best_areas(profile, search.Cell(arm, task))) for arm in (first, second)]
+    return float(np.exp(means[0] - means[1]))
+
+
+def simulated(
+    claim: ModelClaim, shift: float, spread: float, share: float, alpha: float, sizes: Sizes
+) -> float:
+    """The share of simulated experiments in which the test of `claim` is significant at `alpha`.
+
+    `shift` is the true log ratio. A run of a control varies by its draw (`share` of the variance),
+    and half of the rest by its seed, in the same way for all arms, half by chance; a run of the
+    model by seed and chance alone.
+    """
+    draw_generator = np.random.default_rng(0)
+    of_draw, of_seed = math.sqrt(share), math.sqrt((1 - share) / 2)
+    significant = 0
+    for _ in range(SIMULATIONS):
+        by_seed = of_seed * draw_generator.normal(size=sizes.seeds)
+        tables = []
+        for draws, mean in ((sizes.first_draws, shift), (sizes.second_draws, 0.0)):
+            by_draw = of_draw * draw_generator.normal(size=(draws, 1)) if draws > 1 else 0.0
+            chance = of_seed * draw_generator.normal(size=(draws, sizes.seeds))
+            tables.append(pd.DataFrame(mean + spread * (by_draw + by_seed + chance)))
+        effect = difference(tables[0], tables[1], math.log(claim.margin))
+        p = effect.p if claim.test == "suffices" else two_sided(effect)
+        significant += p < alpha
+    return significant / SIMULATIONS
+
+
+def powers(kind: Kind) -> Iterator[tuple[ModelClaim, float, float, float]]:
+    """Each claim of a kind with the ratio of areas in the search, its power for it, and its error.
+
+    Power is at the strictest level of Holm's correction for primary claims and at 5% for others;
+    error, of a true null at 5%, is the largest over the ways to divide the spread.
+    """
+    claims = model_claims(kind)
+    runs = planned_runs()
+    alpha = ALPHA / len(claims) if kind == "primary" else ALPHA
+    for claim in claims:
+        if claim.test == "rank":
+            continue
+        names = (claim.first, claim.second, claim.task)
+        ratio, spread, sizes = expected_ratio(*names), spread_of(*names), sizes_of(claim, runs)
+        null = math.log(claim.margin)
+        power = min(
+            simulated(claim, math.log(ratio), spread, share, alpha, sizes)
+            for share in SHARES_OF_DRAWS
+        )
+        error = max(
+            simulated(claim, null, spread, share, ALPHA, sizes) for share in SHARES_OF_DRAWS
+        )
+        yield claim, ratio, power, error
+
+
+# ----------------------------------------------------------------------------------------- page
+
+
+def digests() -> dict[str, str]:
+    """What registration-language.yaml has to say under `covers`, as it is here."""
+    weights = {run.spec.weights for run in planned_runs() if run.spec.weights}
     return {
-        rate: [search_spec(profile, cell, rate, seed, 1.0) for seed in search_settings()["seeds"]]
-        for rate in rates
+        "settings": settings_digest(LANGUAGE),
+        "code": code_digest(),
+        **{identity: weights_digest(weights_files(identity)) for identity in sorted(weights)},
     }
 
 
-def finalists(profile: Profile, cell: Cell) -> list[float]:
-    """The rates that a first look leaves; KeyError if it is not recorded."""
-    looks = first_look(profile, cell, search_settings()["rates"])
-    areas = {rate: log_area(spec) for rate, spec in looks.items()}
-    return sorted(sorted(areas, key=areas.__getitem__)[: search_settings()["finalists"]])
-
-
-def search(profile: Profile, cell: Cell, budget: float) -> int:
-    """Train what is missing of a cell's search; returns the number of new records."""
-
-    def train(specs: Sequence[RunSpec]) -> int:
-        return sweep.run(
-            specs,
-            STORE,
-            budget=budget,
-            device="cpu",
-            precision=profile.precision,
-            workers=1,
-            max_runs=ALONE,
+def check_registration() -> None:
+    """FptError unless settings, code and weights here are those that the registration covers: the
+    experiment is trained at its tag, whatever the project becomes later."""
+    here = digests()
+    covered = registration(LANGUAGE)["covers"]
+    other = [name for name, digest in here.items() if covered.get(name) != digest]
+    if other:
+        raise FptError(
+            f"The registration of {LANGUAGE!r} covers other {' and '.join(other)} than these: "
+            "check out the tag of its launch, or train with `fpt run`."
         )
 
-    made = train([*first_look(profile, cell, search_settings()["rates"]).values()])
-    runs = finals(profile, cell, finalists(profile, cell))
-    return made + train([spec for specs in runs.values() for spec in specs])
+
+def all_runs() -> list[Run]:
+    """Every run of the plan."""
+    return [run for block in blocks() for run in block.runs]
 
 
-def best_rate(profile: Profile, cell: Cell) -> float:
-    """The rate with the least mean log area; KeyError if the search is not recorded."""
-    runs = finals(profile, cell, finalists(profile, cell))
-    means = {rate: np.mean([log_area(spec) for spec in specs]) for rate, specs in runs.items()}
-    return min(means, key=means.__getitem__)
+def page() -> str:
+    """docs/plan-language.md."""
+    present = store(LANGUAGE).keys()
+    records = store(LANGUAGE).read_all(run.key for run in all_runs())
+    spent = math.fsum(record.cost["process_seconds"] for record in records.values()) / 3600
+    rows, hours, hours_left = [], 0.0, 0.0
+    for block in blocks():
+        missing = [run for run in block.runs if run.key not in present]
+        whole = math.fsum(map(cost, block.runs)) / 3600
+        left = math.fsum(map(cost, missing)) / 3600
+        rows.append(
+            f"| {block.what} | {len(block.runs)} | {whole:.1f} | "
+            f"{len(block.runs) - len(missing)} | {left:.1f} |"
+        )
+        hours += whole
+        hours_left += left
+    return PAGE_TEXT.format(
+        digest=digest(LANGUAGE)[:16],
+        table="\n".join(rows),
+        planned=f"{hours:.1f}",
+        left=f"{hours_left:.1f}",
+        spent=f"{spent:.1f}",
+        processor=plan()["processor"],
+        primary=claims_table("primary"),
+        secondary=len(model_claims("secondary")),
+        search=search_table(),
+        deviations="\n".join(
+            f"- {entry['date']}: {entry['because']}." for entry in deviations(LANGUAGE)
+        )
+        or "None.",
+    )
 
 
-def results(profile: Profile) -> pd.DataFrame:
-    """A row per run of the search that is recorded: arm, task, share, rate, seed, area, accuracy at
-    the end, core-seconds."""
-    rows = []
-    for cell in cells(profile):
-        looks = first_look(profile, cell, search_settings()["rates"])
-        specs = [(search_settings()["share"], spec) for spec in looks.values()]
+def claims_table(kind: Kind) -> str:
+    """A row per claim: statement, sizes, the ratio in the search, power and error."""
+    runs = planned_runs()
+    lines = [
+        "| claim | seeds | draws | ratio in the search | power | error |",
+        "|---|---|---|---|---|---|",
+    ]
+    for claim in model_claims(kind):
+        sizes = sizes_of(claim, runs)
+        lines.append(
+            f"| {claim.statement} | {sizes.seeds} | {sizes.second_draws} | {claim.expected:.2f}× | "
+            f"{claim.power:.2f} | {claim.error:.3f} |"
+        )
+    return "\n".join(lines)
+
+
+def search_table() -> str:
+    """A row per arm and task: its best rate and its mean area and final accuracy in the search."""
+    profile = config.load(LANGUAGE)
+    results = search.results(profile)
+    lines = ["| task | arm | rate | area, nats | accuracy at the end |", "|---|---|---|---|---|"]
+    for cell in search.cells(profile):
         try:
-            runs = finals(profile, cell, finalists(profile, cell))
+            rate = search.best_rate(profile, cell)
         except KeyError:
-            runs = {}
-        specs += [(1.0, spec) for group in runs.values() for spec in group]
-        for share, spec in specs:
-            record = STORE.read(spec.key)
-            if record is None:
-                continue
-            last = record.curve[-1]["valid_accuracy"] if record.curve else math.nan
-            seconds = record.cost["process_seconds"]
-            rows.append(
-                (cell.arm, cell.task, share, spec.lr, spec.seed, area(record), last, seconds)
-            )
-    columns = ["arm", "task", "share", "lr", "seed", "area", "accuracy", "core_seconds"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def halving() -> Iterator[str]:
-    """How safe a first look is, on the curves of the lab's pilot: a line per share of the steps."""
-    curves: dict[tuple[str, str], dict[float, list[float]]] = {}
-    for run in pilot.runs(pilot.plan()["arms"]):
-        record = pilot.store().read(run.key)
-        if record is not None and run.spec.seed == plan_seed(run.arm):
-            losses = [point["valid_loss"] for point in record.curve]
-            curves.setdefault((run.arm, run.task), {})[run.spec.lr] = losses
-    for share in (0.1, 0.25, 0.5):
-        first, among = 0, 0
-        searches = [rates for rates in curves.values() if len(rates) >= 5]
-        for rates in searches:
-            longest = max(map(len, rates.values()))
-            best = min(rates, key=lambda rate: mean_of_first(rates[rate], longest, 1.0))
-            order = sorted(rates, key=lambda rate: mean_of_first(rates[rate], longest, share))
-            first += order[0] == best
-            among += best in order[: search_settings()["finalists"]]
-        yield (
-            f"after {share:.0%} of the steps the best rate is first in {first} and a finalist in "
-            f"{among} of {len(searches)} searches"
+            continue
+        at_best = results[
+            (results["arm"] == cell.arm)
+            & (results["task"] == cell.task)
+            & (results["share"] == 1.0)
+            & (results["lr"] == rate)
+        ]
+        lines.append(
+            f"| {cell.task} | {cell.arm} | {rate:g} | {at_best['area'].mean():.3f} | "
+            f"{100 * at_best['accuracy'].mean():.0f}% |"
         )
+    return "\n".join(lines)
 
 
-def plan_seed(arm: str) -> int:
-    """The seed with which the lab's pilot tries all rates of an arm."""
-    return int(pilot.plan()["arms"][arm][0])
+PAGE_TEXT = """\
+# The plan of the experiment on real language models
 
+The profile `language` asks whether the frozen weights of a real language model help a network to
+learn another modality, and what of them helps. Its claims were registered before any of their
+runs: `fpt/sections/registration-language.yaml` says what is claimed and how it is tested and holds
+the digests of settings, rates, weights and code, and the seeds and draws of all reported runs
+follow from its SHA-256 ({digest}…). `nice -n 19 python -m lab.language launch` trains what is
+missing and goes on where it stopped; `python -m lab.language` writes this page anew.
 
-def mean_of_first(losses: Sequence[float], evaluations: int, share: float) -> float:
-    """The mean loss over a share of all evaluations; a run that ended stays at its last loss."""
-    whole = [*losses, *[losses[-1]] * (evaluations - len(losses))]
-    return math.fsum(whole[: max(1, round(share * evaluations))])
+| block | runs | core-hours | runs done | core-hours left |
+|---|---|---|---|---|
+{table}
+
+Together {planned} core-hours, of which {left} are left, by what a step and an evaluation took on
+one core of {processor}. The recorded runs took {spent} core-hours. A run counts in the first block
+that needs it. Blocks stand in the order of their value, and so they are trained; inside a block,
+all arms of a seed come before the next seed.
+
+## The primary claims
+
+The ratio is that of areas under the validation loss, first arm over second, in the search of
+learning rates. Power is how often a simulated experiment with this ratio and the search's spread
+decides the claim at the strictest level of Holm's correction; error, how often one without any
+effect does at 5%. Both are the worse of three ways to divide the spread between draws and seeds.
+
+{primary}
+
+{secondary} secondary claims hold a false-discovery rate of 5%; the registration lists them.
+
+## The search of learning rates
+
+Its rules are in `lab/search.yaml`. No reported run has a seed or a draw of the search.
+
+{search}
+
+## Deviations
+
+{deviations}
+"""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.language", description=__doc__)
-    parser.add_argument("verb", nargs="?", choices=["search", "halving", "show"], default="show")
-    parser.add_argument("--part", default="1/1", metavar="I/N", help="of the cells")
+    verbs = ["launch", "power", "costs", "digests", "page"]
+    parser.add_argument("verb", nargs="?", choices=verbs, default="page")
+    parser.add_argument("--part", default="1/1", metavar="I/N")
+    parser.add_argument("--budget", default="1000h", metavar="TIME")
     args = parser.parse_args()
-    profile = config.load(LANGUAGE)
-    if args.verb == "search":
-        for cell in sweep.shard(cells(profile), args.part):
-            made = search(profile, cell, math.inf)
-            rate = best_rate(profile, cell)
-            print(f"{cell.arm} on {cell.task}: {made} new records, {rate:g} is best", flush=True)
-    elif args.verb == "halving":
-        print(*halving(), sep="\n")
+    if args.verb == "launch":
+        for line in launch(args.part, seconds(args.budget)):
+            print(line, flush=True)
+    elif args.verb == "costs":
+        print(*measured_costs(), sep="\n")
+    elif args.verb == "digests":
+        print(*(f"  {name}: {digest}" for name, digest in digests().items()), sep="\n")
+    elif args.verb == "power":
+        for kind in KINDS:
+            for claim, ratio, power, error in powers(kind):
+                print(f"{claim.name}: ratio {ratio:.2f}, power {power:.2f}, error {error:.3f}")
     else:
-        found = results(profile)
-        groups = found.groupby(["task", "arm", "share", "lr"], sort=False)
-        print(groups[["area", "accuracy", "core_seconds"]].mean().to_string())
+        write_atomic(PAGE, page().encode())
 
 
 if __name__ == "__main__":

@@ -298,7 +298,7 @@ TRANSFER, LR = "smoke.sections.transfer", "smoke.defaults.lr: expected a number 
 SEEDS = "smoke.seeds: expected a whole number from 0 to"
 WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
     # blocks and names
-    "unknown block": ({"somke": BLOCK}, ["params.yaml", "'somke'", "profile, modules, smoke, lab"]),
+    "unknown block": ({"somke": BLOCK}, ["params.yaml", "'somke'", "did you mean smoke"]),
     "no block": ({"smoke": DELETE}, ["smoke: expected settings by name, found None"]),
     "block without a field": ({"smoke__seeds": DELETE}, ["smoke: seeds missing", "train_on"]),
     "unknown field": ({"smoke__seed": 1}, ["smoke: 'seed' is not known (did you mean seeds"]),

@@ -22,8 +22,10 @@ PRETRAINED, RANDOM = (-0.114746, -0.058838, -0.40625), (0.022461, 0.0, -0.007385
 FIRST = {  # the first entry of each tensor, drawn with seed 1 for the backbone `tiny`
     "pretrained": PRETRAINED,
     "random": RANDOM,
+    "random-own": RANDOM,
     "random-scaled": RANDOM,
     "random-at-scale": (0.326172, *RANDOM[1:]),
+    "random-at-scale-norms": (0.326172, PRETRAINED[1], RANDOM[2]),
     "statistics-tensor": (-0.644531, -0.225586, 0.417969),
     "statistics-layer": (-0.652344, -0.211914, 0.417969),
     "statistics-global": (-0.640625, -0.172852, 0.417969),

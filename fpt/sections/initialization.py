@@ -14,6 +14,14 @@ PARTS = tuple(
     f"{of}-{part}" for of in ("pretrained", "random") for part in ("body", "layernorm", "positions")
 )
 OTHERS = (*STATISTICS, *ORDER, *PARTS, "random-at-scale", "random-scaled")
+# What is left of the pretrained weights, less and less of it: their singular values, their
+# histograms, mean and sd of each tensor, one scale with the norms, one scale, nothing.
+LADDER = (
+    *("spectrum", "shuffled", "statistics-tensor"),
+    *("random-at-scale-norms", "random-at-scale", "random-own", "random"),
+)
+SIX_LAYERS = tuple(f"{arm}@6" for arm in LADDER)
+ENCODER = tuple(f"{arm}-minilm" for arm in LADDER if arm != "random-own")
 
 SECTION = Section(
     comparisons=(
@@ -25,6 +33,25 @@ SECTION = Section(
             paper=("T9",),
             rows=dict.fromkeys(STATISTICS, "statistics"),
             note="The paper's one row of statistics stands beside each of ours.",
+        ),
+        Comparison(
+            "ladder",
+            "What is left of the pretrained weights",
+            ("fpt", *LADDER),
+            minus("fpt", *LADDER),
+        ),
+        Comparison(
+            "ladder_of_six_layers",
+            "What is left of the pretrained weights, first six layers",
+            ("fpt@6", *SIX_LAYERS),
+            minus("fpt@6", *SIX_LAYERS),
+            note="The first six layers of a deeper model are a truncated body, not a model.",
+        ),
+        Comparison(
+            "ladder_of_an_encoder",
+            "What is left of the pretrained weights, MiniLM",
+            ("fpt-minilm", *ENCODER),
+            minus("fpt-minilm", *ENCODER),
         ),
     ),
     claims=(

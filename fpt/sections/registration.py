@@ -1,46 +1,92 @@
-"""The registration of the lab's claims: what is claimed, how it is tested, on how many backbones.
+"""The registrations: what is claimed, how it is tested and on how many runs, one file a profile.
 
-It lies in registration.yaml beside this file. The seeds of every reported run follow from the
-digest of that file, so no reported run can be older than it.
+That of `lab` is registration.yaml beside this file, that of `language` registration-language.yaml.
+The seeds of every reported run follow from the digest of its file, so no reported run can be older
+than it. The file of `language` also holds the digests of its settings and rates, of its weights and
+of the code, so its own digest covers these as well.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..files import read_yaml
+from ..files import PACKAGE, read_params, read_yaml
+from ..spec import canonical
+from ..training.settings import MOST_SEEDS, SEED, check_list, check_mapping, check_value
 
 FILE = Path(__file__).with_name("registration.yaml")
+LANGUAGE = "language"
+
+
+def file_of(profile: str) -> Path:
+    """The registration whose seeds a profile uses: every profile but `language` that of `lab`."""
+    return FILE.with_name("registration-language.yaml") if profile == LANGUAGE else FILE
 
 
 @cache
-def registration() -> Mapping[str, Any]:
-    """The content of registration.yaml."""
-    found: Mapping[str, Any] = read_yaml(FILE)
-    return found
+def registration(profile: str = "lab") -> Mapping[str, Any]:
+    """The content of a profile's registration."""
+    content: Mapping[str, Any] = read_yaml(file_of(profile))
+    return content
 
 
 @cache
-def deviations() -> Sequence[Mapping[str, Any]]:
+def deviations(profile: str = "lab") -> Sequence[Mapping[str, Any]]:
     """What was done otherwise than registered: `date`, `because`, and the claims `withdrawn`."""
-    found: Sequence[Mapping[str, Any]] = read_yaml(FILE.with_name("deviations.yaml"))
-    return found
+    name = "deviations-language.yaml" if profile == LANGUAGE else "deviations.yaml"
+    content: Sequence[Mapping[str, Any]] = read_yaml(FILE.with_name(name))
+    return content
 
 
 @cache
-def digest() -> str:
-    """SHA-256 of registration.yaml, whose line ends may be those of Windows."""
-    return hashlib.sha256(FILE.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
+def digest(profile: str = "lab") -> str:
+    """SHA-256 of a registration, whose line ends may be those of Windows."""
+    return hashlib.sha256(_with_unix_line_ends(file_of(profile))).hexdigest()
 
 
-def registered_seeds(count: int) -> list[int]:
-    """The first `count` seeds that follow from the registration, each below 2^31; more of them
-    begin with fewer."""
-    return [_seed(index) for index in range(count)]
+def _with_unix_line_ends(path: Path) -> bytes:
+    return path.read_bytes().replace(b"\r\n", b"\n")
 
 
-def _seed(index: int) -> int:
-    drawn = hashlib.sha256(f"{digest()}/{index}".encode()).digest()
+def registered_seeds(count: int, profile: str = "lab") -> list[int]:
+    """The first `count` seeds that follow from a registration, each below 2^31; more of them begin
+    with fewer."""
+    return [_seed(f"{digest(profile)}/{index}") for index in range(count)]
+
+
+def registered_draws(count: int, profile: str = LANGUAGE) -> list[int]:
+    """The first `count` seeds of draws that follow from a registration; they are others than its
+    seeds."""
+    return [_seed(f"{digest(profile)}/draw/{index}") for index in range(count)]
+
+
+def _seed(text: str) -> int:
+    drawn = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(drawn[:4], "big") >> 1
+
+
+def check_seeds(
+    where: str, given: Any, profile: str, registered: Callable[..., list[int]] = registered_seeds
+) -> list[int]:
+    """A list of seeds, or {registered: N} for the first N that follow from the registration of the
+    profile's claims."""
+    if isinstance(given, Mapping):
+        count = check_mapping(where, given, ("registered",), ("registered",))["registered"]
+        return registered(check_value(f"{where}.registered", count, MOST_SEEDS), profile)
+    return [check_value(where, seed, SEED) for seed in check_list(where, given)]
+
+
+def settings_digest(profile: str) -> str:
+    """SHA-256 of a profile's block of params.yaml: its settings, rates, sections and budgets."""
+    return hashlib.sha256(canonical(read_params()[profile]).encode()).hexdigest()
+
+
+def code_digest(package: Path = PACKAGE) -> str:
+    """SHA-256 of all Python files of the package, by their paths in it and their contents."""
+    digests = {
+        path.relative_to(package).as_posix(): hashlib.sha256(_with_unix_line_ends(path)).hexdigest()
+        for path in sorted(package.rglob("*.py"))
+    }
+    return hashlib.sha256(canonical(digests).encode()).hexdigest()

@@ -15,6 +15,12 @@ SECTION = Section(
             note="The paper's LSTM is the one of its released code.",
         ),
         Comparison(
+            "six_layers",
+            "The first six layers, frozen and fully trained, and no transformer",
+            ("fpt@6", "full@6", "no-transformer-last", "no-transformer-mean"),
+            minus("fpt@6", "full@6", "no-transformer-last", "no-transformer-mean"),
+        ),
+        Comparison(
             "cifar10_cells",
             "What two cells of the paper's Table 1 are",
             ("fpt", "fpt-largest", "full", "full@3"),

@@ -1,0 +1,206 @@
+"""The search of learning rates for profile `language`, before its claims are registered.
+
+`python -m lab.search train` trains what is missing, a cell (an arm on a task) after the other, and
+`--part I/N` takes every N-th cell. `python -m lab.search` prints the best rates; `halving` prints
+how safe it is to drop rates after a first look, on the curves of the lab's pilot. The records are
+in `reports/language/search`, rules and settings in search.yaml.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fpt import config
+from fpt.analysis.steps import area
+from fpt.config import Profile
+from fpt.files import REPORTS, read_yaml
+from fpt.records import Store
+from fpt.spec import RunSpec
+from fpt.training import sweep
+
+from . import pilot
+
+LANGUAGE = "language"
+STORE = Store(REPORTS / LANGUAGE / "search")
+FILE = Path(__file__).with_suffix(".yaml")
+ALONE = 1  # run in a pack: the arithmetic that is registered
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One arm on one task."""
+
+    arm: str
+    task: str
+
+
+@cache
+def search_settings() -> Mapping[str, Any]:
+    """The content of search.yaml."""
+    content: Mapping[str, Any] = read_yaml(FILE)
+    return content
+
+
+def cells(profile: Profile) -> list[Cell]:
+    """Every arm on every task that the profile's sections train, each once."""
+    runs = [run for name in profile.sections for run in config.expand(profile, name)]
+    return list(dict.fromkeys(Cell(run.arm, run.task) for run in runs))
+
+
+def search_spec(profile: Profile, cell: Cell, rate: float, seed: int, share: float) -> RunSpec:
+    """A run of the search: `share` of the cell's steps at a rate."""
+    settings = search_settings()["settings"]
+    whole = config.make_spec(profile, cell.arm, cell.task, seed, lr=rate, **settings)
+    steps = max(1, round(share * whole.steps / whole.eval_every)) * whole.eval_every
+    return config.make_spec(profile, cell.arm, cell.task, seed, lr=rate, steps=steps, **settings)
+
+
+def log_area(spec: RunSpec) -> float:
+    """The log area of a recorded run; KeyError if it is not recorded."""
+    record = STORE.read(spec.key)
+    if record is None:
+        raise KeyError(spec.key)
+    return math.log(area(record))
+
+
+def first_look(profile: Profile, cell: Cell, rates: Sequence[float]) -> dict[float, RunSpec]:
+    """The runs that try all rates for a share of the steps."""
+    settings = search_settings()
+    seed, share = settings["seeds"][0], settings["share"]
+    return {rate: search_spec(profile, cell, rate, seed, share) for rate in rates}
+
+
+def finals(profile: Profile, cell: Cell, rates: Sequence[float]) -> dict[float, list[RunSpec]]:
+    """The runs of all steps, on all seeds, at some rates."""
+    return {
+        rate: [search_spec(profile, cell, rate, seed, 1.0) for seed in search_settings()["seeds"]]
+        for rate in rates
+    }
+
+
+def finalists(profile: Profile, cell: Cell) -> list[float]:
+    """The rates that a first look leaves; KeyError if it is not recorded."""
+    looks = first_look(profile, cell, search_settings()["rates"])
+    areas = {rate: log_area(spec) for rate, spec in looks.items()}
+    return sorted(sorted(areas, key=areas.__getitem__)[: search_settings()["finalists"]])
+
+
+def search(profile: Profile, cell: Cell, budget: float) -> int:
+    """Train what is missing of a cell's search; returns the number of new records."""
+
+    def train(specs: Sequence[RunSpec]) -> int:
+        return sweep.run(
+            specs,
+            STORE,
+            budget=budget,
+            device="cpu",
+            precision=profile.precision,
+            workers=1,
+            max_runs=ALONE,
+        )
+
+    made = train([*first_look(profile, cell, search_settings()["rates"]).values()])
+    runs = finals(profile, cell, finalists(profile, cell))
+    return made + train([spec for specs in runs.values() for spec in specs])
+
+
+def best_rate(profile: Profile, cell: Cell) -> float:
+    """The rate with the least mean log area; KeyError if the search is not recorded."""
+    runs = finals(profile, cell, finalists(profile, cell))
+    means = {rate: np.mean([log_area(spec) for spec in specs]) for rate, specs in runs.items()}
+    return min(means, key=means.__getitem__)
+
+
+def best_areas(profile: Profile, cell: Cell) -> list[float]:
+    """The log areas of the runs at the best rate, one per seed."""
+    (specs,) = finals(profile, cell, [best_rate(profile, cell)]).values()
+    return [log_area(spec) for spec in specs]
+
+
+def results(profile: Profile) -> pd.DataFrame:
+    """A row per run of the search that is recorded: arm, task, share, rate, seed, area, accuracy at
+    the end, core-seconds."""
+    rows = []
+    for cell in cells(profile):
+        looks = first_look(profile, cell, search_settings()["rates"])
+        specs = [(search_settings()["share"], spec) for spec in looks.values()]
+        try:
+            runs = finals(profile, cell, finalists(profile, cell))
+        except KeyError:
+            runs = {}
+        specs += [(1.0, spec) for group in runs.values() for spec in group]
+        for share, spec in specs:
+            record = STORE.read(spec.key)
+            if record is None:
+                continue
+            last = record.curve[-1]["valid_accuracy"] if record.curve else math.nan
+            seconds = record.cost["process_seconds"]
+            rows.append(
+                (cell.arm, cell.task, share, spec.lr, spec.seed, area(record), last, seconds)
+            )
+    columns = ["arm", "task", "share", "lr", "seed", "area", "accuracy", "core_seconds"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def halving() -> Iterator[str]:
+    """How safe a first look is, on the curves of the lab's pilot: a line per share of the steps."""
+    curves: dict[tuple[str, str], dict[float, list[float]]] = {}
+    for run in pilot.runs(pilot.plan()["arms"]):
+        record = pilot.store().read(run.key)
+        if record is not None and run.spec.seed == plan_seed(run.arm):
+            losses = [point["valid_loss"] for point in record.curve]
+            curves.setdefault((run.arm, run.task), {})[run.spec.lr] = losses
+    for share in (0.1, 0.25, 0.5):
+        first, among = 0, 0
+        searches = [rates for rates in curves.values() if len(rates) >= 5]
+        for rates in searches:
+            longest = max(map(len, rates.values()))
+            best = min(rates, key=lambda rate: mean_of_first(rates[rate], longest, 1.0))
+            order = sorted(rates, key=lambda rate: mean_of_first(rates[rate], longest, share))
+            first += order[0] == best
+            among += best in order[: search_settings()["finalists"]]
+        yield (
+            f"after {share:.0%} of the steps the best rate is first in {first} and a finalist in "
+            f"{among} of {len(searches)} searches"
+        )
+
+
+def plan_seed(arm: str) -> int:
+    """The seed with which the lab's pilot tries all rates of an arm."""
+    return int(pilot.plan()["arms"][arm][0])
+
+
+def mean_of_first(losses: Sequence[float], evaluations: int, share: float) -> float:
+    """The mean loss over a share of all evaluations; a run that ended stays at its last loss."""
+    whole = [*losses, *[losses[-1]] * (evaluations - len(losses))]
+    return math.fsum(whole[: max(1, round(share * evaluations))])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m lab.search", description=__doc__)
+    parser.add_argument("verb", nargs="?", choices=["train", "halving", "show"], default="show")
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="of the cells")
+    args = parser.parse_args()
+    profile = config.load(LANGUAGE)
+    if args.verb == "train":
+        for cell in sweep.shard(cells(profile), args.part):
+            made = search(profile, cell, math.inf)
+            rate = best_rate(profile, cell)
+            print(f"{cell.arm} on {cell.task}: {made} new records, {rate:g} is best", flush=True)
+    elif args.verb == "halving":
+        print(*halving(), sep="\n")
+    else:
+        found = results(profile)
+        groups = found.groupby(["task", "arm", "share", "lr"], sort=False)
+        print(groups[["area", "accuracy", "core_seconds"]].mean().to_string())
+
+
+if __name__ == "__main__":
+    main()

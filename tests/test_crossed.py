@@ -1,0 +1,161 @@
+"""Draws crossed with seeds: runs, packs and keys, the area under a curve, and the tests on them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from made import make_record
+from scipy import stats
+from tiny import pretrained, spec, task_of
+
+from fpt import config
+from fpt.analysis.crossed import difference, is_unlike_draws, rank_among, two_sided
+from fpt.analysis.steps import area
+from fpt.config import Run
+from fpt.files import FptError
+from fpt.training.loop import Loop
+from fpt.training.model import backbone_identity
+from fpt.training.settings import check_spec
+
+pytestmark = pytest.mark.usefixtures("tiny")
+
+
+def first_rows(run: object) -> tuple[torch.Tensor, torch.Tensor]:
+    """The trained values and one frozen matrix that a run starts from."""
+    loop = Loop([run], task_of(run), torch.device("cpu"))  # type: ignore[list-item, arg-type]
+    frozen = dict(loop.model.backbone.named_parameters())["gpt2.h.0.mlp.c_fc.weight"]
+    return loop.rows.values.clone(), frozen.clone()
+
+
+def test_a_draw_fixes_the_backbone_and_the_seed_everything_else() -> None:
+    runs = [spec(seed=seed, draw=draw) for seed, draw in ((1, 7), (2, 7), (1, 8))]
+    nets, frozen = zip(*map(first_rows, runs), strict=True)
+    assert torch.equal(frozen[0], frozen[1])
+    assert not torch.equal(frozen[0], frozen[2])
+    assert not torch.equal(nets[0], nets[1])
+    assert torch.equal(frozen[0], first_rows(spec(seed=7))[1])
+    assert backbone_identity(runs[0]) == backbone_identity(runs[1]) != backbone_identity(runs[2])
+
+
+def test_a_run_without_a_draw_keeps_the_key_that_it_had_before_there_were_draws() -> None:
+    assert spec().key == spec(draw=None).key
+    assert len({spec().key, spec(draw=0).key, spec(draw=1).key}) == 3
+
+
+def test_what_draws_nothing_has_no_draw() -> None:
+    with pytest.raises(FptError, match="draws nothing"):
+        check_spec("run", pretrained(draw=3))
+    with pytest.raises(FptError, match="draw: expected a whole number"):
+        check_spec("run", spec(draw=-1))
+
+
+def test_a_block_crosses_draws_with_seeds_where_something_is_drawn() -> None:
+    profile = config.load("smoke")
+    block = {"tasks": ["bit-xor"], "arms": ["fpt", "random"], "seeds": [0, 1], "draws": [5, 6, 7]}
+    runs = config.expand(replace(profile, sections={"transfer": (block,)}), "transfer")
+    pairs = {arm: [] for arm in block["arms"]}
+    for run in runs:
+        pairs[run.arm].append((run.spec.draw, run.spec.seed))
+    assert pairs["fpt"] == [(None, 0), (None, 1)]
+    assert pairs["random"] == [(draw, seed) for draw in (5, 6, 7) for seed in (0, 1)]
+
+
+# ------------------------------------------------------------------------------------------ area
+
+
+def recorded(losses: list[float], status: str = "done") -> object:
+    run = spec(steps=4 * 3, eval_every=3)
+    record = make_record(Run("random", "bit-xor", run), 0.5)
+    points = [
+        {**record.curve[0], "step": 3 * (i + 1), "valid_loss": x} for i, x in enumerate(losses)
+    ]
+    return replace(record, curve=points, status=status)
+
+
+def test_the_area_is_the_mean_loss_over_all_evaluations() -> None:
+    assert area(recorded([0.8, 0.4, 0.2, 0.2])) == pytest.approx(0.4)  # type: ignore[arg-type]
+
+
+def test_a_run_that_diverged_guesses_from_there_on() -> None:
+    diverged = recorded([0.8, 0.4], "diverged")
+    assert area(diverged) == pytest.approx((1.2 + 2 * math.log(2)) / 4)  # type: ignore[arg-type]
+
+
+# ----------------------------------------------------------------------------------------- tests
+
+
+def table(
+    draws: int, seeds: int, mean: float, by_draw: float, rng: np.random.Generator
+) -> pd.DataFrame:
+    rows = by_draw * rng.normal(size=(draws, 1)) if draws > 1 else 0.0
+    return pd.DataFrame(mean + rows + 0.1 * rng.normal(size=(draws, seeds)))
+
+
+def test_a_difference_between_models_that_are_not_drawn_is_the_paired_t_test() -> None:
+    rng = np.random.default_rng(0)
+    first, second = table(1, 6, 0.0, 0.0, rng), table(1, 6, 0.1, 0.0, rng)
+    effect = difference(first, second)
+    paired = stats.ttest_rel(first.iloc[0], second.iloc[0])
+    assert two_sided(effect) == pytest.approx(paired.pvalue)
+    interval = paired.confidence_interval(0.95)
+    assert (effect.low, effect.high) == pytest.approx((interval.low, interval.high))
+
+
+def test_seeds_that_act_on_both_arms_alike_cancel() -> None:
+    rng = np.random.default_rng(1)
+    first, second = table(1, 5, 0.0, 0.0, rng), table(4, 5, 0.3, 0.1, rng)
+    of_seed = pd.Series(10.0 * np.arange(5))
+    assert difference(first + of_seed, second + of_seed).p == pytest.approx(
+        difference(first, second).p
+    )
+
+
+def test_more_spread_between_draws_makes_a_difference_less_certain() -> None:
+    rng = np.random.default_rng(2)
+    first, second = table(1, 6, 0.0, 0.0, rng), table(5, 6, 0.3, 0.02, rng)
+    apart = second.add(pd.Series([-0.4, -0.2, 0.0, 0.2, 0.4]), axis=0)
+    certain, uncertain = difference(first, second), difference(first, apart)
+    assert certain.estimate == pytest.approx(uncertain.estimate)
+    assert certain.high - certain.low < (uncertain.high - uncertain.low) / 2
+
+
+@pytest.mark.parametrize("by_draw", [0.02, 0.1, 0.5])
+def test_a_true_null_is_rarely_called_a_difference(by_draw: float) -> None:
+    rng = np.random.default_rng(3)
+    p_values = [
+        two_sided(difference(table(1, 6, 0.0, 0.0, rng), table(6, 6, 0.0, by_draw, rng)))
+        for _ in range(400)
+    ]
+    assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+
+
+def test_a_margin_asks_for_more_than_a_difference() -> None:
+    rng = np.random.default_rng(4)
+    first, second = table(1, 6, 0.1, 0.0, rng), table(6, 6, 0.0, 0.01, rng)
+    assert difference(first, second).p > 0.5
+    assert difference(first, second, math.log(1.5)).p < 0.01
+
+
+def test_without_two_seeds_or_any_spread_nothing_is_tested() -> None:
+    single = pd.DataFrame([[1.0]])
+    assert math.isnan(difference(single, single).p)
+    flat = pd.DataFrame([[1.0, 1.0]])
+    assert (difference(flat, flat).estimate, math.isnan(difference(flat, flat).p)) == (0.0, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "p"), [(-1.0, 0.05), (0.5, 0.1), (19.5, 1.0), (37.5, 0.1), (99.0, 0.05)]
+)
+def test_a_rank_is_as_unlikely_as_the_share_of_draws_beyond_it(value: float, p: float) -> None:
+    assert rank_among(value, list(map(float, range(39)))) == pytest.approx(p)
+
+
+def test_a_model_is_unlike_draws_beyond_the_interval_of_one_more_draw() -> None:
+    draws = pd.DataFrame(np.array([[-0.1], [0.0], [0.1]]) + np.zeros((3, 4)))
+    half = stats.t.isf(0.025, 2) * 0.1 * math.sqrt(4 / 3)
+    inside, outside = (pd.DataFrame([[half * share] * 4]) for share in (0.99, 1.01))
+    assert not is_unlike_draws(inside, draws)
+    assert is_unlike_draws(outside, draws)

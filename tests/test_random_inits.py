@@ -1,0 +1,99 @@
+"""Random twins of a model from the hub: what each of them draws, and which gains its norms have."""
+
+import pytest
+import torch
+from torch import Tensor
+from transformers import LlamaConfig
+
+from fpt.backbones import Backbone, build
+from fpt.backbones.generic import facts
+from fpt.backbones.initialisations import INITS
+from fpt.backbones.skeleton import text_of
+
+OWN = 1 / 24  # SmolLM2's
+
+
+@pytest.fixture(scope="module")
+def llama() -> Backbone:
+    """A Llama of two layers whose configuration asks for another spread than 0.02."""
+    config = LlamaConfig(
+        hidden_size=48,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        vocab_size=11,
+        initializer_range=OWN,
+    )
+    text = text_of(config.to_dict())
+    return Backbone(name="llama", config=text, **facts(text))
+
+
+@pytest.fixture(scope="module")
+def learned(llama: Backbone) -> dict[str, Tensor]:
+    """Weights that are unlike any draw: matrices of several scales, gains around 0.3."""
+    draw = torch.Generator().manual_seed(0)
+    return {
+        name: torch.randn(parameter.shape, generator=draw) * (0.1 + index / 50)
+        if parameter.dim() > 1
+        else 0.3 + 0.05 * torch.randn(parameter.shape, generator=draw)
+        for index, (name, parameter) in enumerate(build(llama).named_parameters())
+    }
+
+
+def drawn(
+    llama: Backbone, init: str, learned: dict[str, Tensor], seed: int = 1
+) -> dict[str, Tensor]:
+    return INITS[init].make(llama, build(llama), learned, seed)
+
+
+def std_of(state: dict[str, Tensor]) -> float:
+    return torch.cat([value.flatten() for value in state.values() if value.dim() > 1]).std().item()
+
+
+def gains_of(state: dict[str, Tensor]) -> Tensor:
+    return torch.cat([value for value in state.values() if value.dim() == 1])
+
+
+def test_random_is_of_the_papers_day_and_random_own_of_the_models_configuration(
+    llama: Backbone, learned: dict[str, Tensor]
+) -> None:
+    usual, own = drawn(llama, "random", learned), drawn(llama, "random-own", learned)
+    assert std_of(usual) == pytest.approx(0.02, rel=0.02)
+    assert std_of(own) == pytest.approx(OWN, rel=0.02)
+    for name in usual:  # the same draw, at another scale
+        scaled = usual[name] * (OWN / 0.02) if usual[name].dim() > 1 else usual[name]
+        torch.testing.assert_close(scaled, own[name], rtol=1e-5, atol=1e-7)
+    module = build(llama)
+    before = module.model.config.initializer_range
+    INITS["random"].make(llama, module, {}, 0)
+    assert module.model.config.initializer_range == before == OWN
+
+
+def test_random_at_scale_has_the_learned_scale_and_its_twin_the_learned_gains(
+    llama: Backbone, learned: dict[str, Tensor]
+) -> None:
+    scaled = drawn(llama, "random-at-scale", learned)
+    with_norms = drawn(llama, "random-at-scale-norms", learned)
+    for state in (scaled, with_norms):
+        assert std_of(state) == pytest.approx(std_of(learned), rel=1e-3)
+    assert torch.equal(gains_of(scaled), torch.ones_like(gains_of(scaled)))
+    assert torch.equal(gains_of(with_norms), gains_of(learned))
+    assert all(torch.equal(scaled[n], with_norms[n]) for n in scaled if scaled[n].dim() > 1)
+
+
+@pytest.mark.parametrize("init", INITS)
+def test_every_initialisation_says_which_gains_it_has(
+    init: str, llama: Backbone, learned: dict[str, Tensor]
+) -> None:
+    if init == "random-scaled":  # of GPT-2 alone
+        return
+    gains, before = gains_of(drawn(llama, init, learned)), gains_of(learned)
+    said = INITS[init].gains
+    if said == "1":
+        assert torch.equal(gains, torch.ones_like(gains))
+    elif said == "pretrained":
+        assert torch.equal(gains, before)
+    else:
+        assert not torch.equal(gains, before)
+        assert gains.mean().item() == pytest.approx(before.mean().item(), abs=0.02)
