@@ -79,11 +79,11 @@ MUTATIONS = {
         "subsets",
     ),
     "the warm-up begins at a rate of zero": Mutation(
-        "pretraining/on_corpus.py", "(step + 1) / plan.warmup", "step / plan.warmup",
+        "pretraining/plan.py", "(step + 1) / plan.warmup", "step / plan.warmup",
         "pretrain",
     ),
     "a record is read under another key": Mutation(
-        "records/content.py", "if not key == stated == own", "if not stated == own", "records"
+        "records/content.py", "if not key == stated_key == own_key", "if not stated_key == own_key", "records"
     ),
     "Holm's adjustment is that of Bonferroni": Mutation(
         "analysis/claims.py", '"holm" if', '"bonferroni" if', "claims"

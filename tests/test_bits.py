@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from fpt.tasks import get_task
-from fpt.tasks.bits import _training_input, membership
 
 
 def test_bit_memory_asks_for_one_of_its_strings():
@@ -68,11 +67,3 @@ def test_xor_holds_inputs_out_of_training():
         trained |= set(map(tuple, bits.flatten(0, 1).tolist()))
     assert len(trained) > 38_000  # 40,000 draws from 917,504 inputs: 850 repeats expected
     assert not trained & (held_out["valid"] | held_out["test"])
-
-
-@pytest.mark.parametrize("n", [10, 256])
-def test_membership_takes_its_share_and_never_the_fallback(n):
-    bits = torch.randint(0, 2, (20_000, 2, n), generator=torch.Generator().manual_seed(0))
-    shares = torch.bincount(membership(bits), minlength=3) / 20_000
-    assert shares.tolist() == pytest.approx([14 / 16, 1 / 16, 1 / 16], abs=0.01)  # SE <= 0.0024
-    assert membership(_training_input(n, torch.device("cpu"))) == 0

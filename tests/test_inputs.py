@@ -200,14 +200,6 @@ def test_unfit_targets_are_one_sentence(y, sentence):
     refuses(lambda: targets(y), sentence)
 
 
-@pytest.mark.parametrize("kind", ["NaN", "None", "masked", "continuous"])
-def test_own_task_refuses_the_same_labels(kind):
-    y, sentence = UNFIT_LABELS[kind]
-    again = np.arange(60) % 2
-    y = y[again] if isinstance(y, np.ndarray) else pd.Series(y).iloc[again]
-    refuses(lambda: own_task("mine", np.zeros((60, 3)), y), sentence)
-
-
 # ------------------------------------------------------------------------------------- standardised
 
 

@@ -87,19 +87,6 @@ def test_sampling_rule(arena):
     assert abs(operators / operators.sum() - 0.25).max() < 0.01
 
 
-def test_root_operator_alone_scores_what_the_paper_calls_success(arena):
-    sequences, values = arena
-    roots = np.array([tokens[0] for tokens in sequences])
-    counts = np.zeros((CLOSE - OPERATOR, 10))
-    np.add.at(counts, (roots - OPERATOR, values), 1)
-    shares = counts / counts.sum(1, keepdims=True)
-    assert shares[0].argmax() == 0  # MIN
-    assert shares[1].argmax() == 9  # MAX
-    assert shares[0, 0] == pytest.approx(0.57, abs=0.08)  # SE 0.022
-    assert shares[1, 9] == pytest.approx(0.55, abs=0.08)
-    assert counts.max(1).sum() / len(values) == pytest.approx(0.365, abs=0.04)
-
-
 def test_released_form_drops_brackets_and_cuts(monkeypatch):
     options = {"min_length": 500, "max_length": 700, "train": 20, "valid": 5, "test": 5}
     monkeypatch.setattr(module, "numpy_generator", lambda key: np.random.default_rng(0))

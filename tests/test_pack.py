@@ -159,14 +159,6 @@ def test_adam_and_clipping_are_pytorchs(clip):
     torch.testing.assert_close(values, theirs.rows.values, rtol=0, atol=1e-2 * run.lr)
 
 
-def test_losses_are_means_per_run():
-    logits, targets = torch.randn(2, 3, 4, 5), torch.randint(5, (2, 3, 4))
-    each = task_of(spec()).losses(logits, targets).flatten(1).mean(1)
-    for row, found in enumerate(each):
-        mean = nn.functional.cross_entropy(logits[row].flatten(0, 1), targets[row].flatten())
-        torch.testing.assert_close(found, mean)
-
-
 def as_alone(specs):
     """Losses and values of a pack are those of its runs trained alone."""
     packed, _, values = trace(loop_of(*specs), 4)

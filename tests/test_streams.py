@@ -77,12 +77,6 @@ def test_frequencies_are_those_of_english(english):
     assert (stream.tokenizer, stream.valid_bytes, len(stream.valid)) == (None, None, 5000)
 
 
-def test_held_out_is_another_stream(corpora):
-    stream = open_stream("uniform", 5000, 5000)
-    assert (stream.train == stream.valid).mean() < 0.05
-    assert np.array_equal(open_stream("uniform", 200, 5000).train, stream.train[:200])
-
-
 # ------------------------------------------------------------------------------------------- images
 
 

@@ -60,13 +60,6 @@ def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared):
         assert task.subset("valid", count).equal(torch.arange(1000))
 
 
-def test_inputs_of_bit_xor_that_are_counted_through_are_drawn():
-    task = get_task("bit-xor", n=5)
-    (batch,) = task.eval_batches("valid", 200, CPU, 200)
-    first_strings = batch.inputs[0, :, :5]
-    assert len(first_strings.unique(dim=0)) == 32
-
-
 def test_every_arm_and_pack_is_evaluated_on_the_same_examples(prepared, tiny, monkeypatch):
     """Whatever is trained, however many are trained together and however it is batched."""
     run = spec("listops", LISTOPS, steps=2, eval_items=50, test_items=60)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fpt.pretraining.languages import ALONE, FROM_ENGLISH, LANGUAGES, doubled_entropy, nesting
-from fpt.pretraining.lines import VOCABULARY, bigram, entropy, frequencies, relabelled, uniform
+from fpt.pretraining.lines import VOCABULARY, bigram, entropy, frequencies, uniform
 
 TOKENS = 400_000
 # Of a stream: shortest and longest line, the first digits of its SHA-256, nats per token, and
@@ -66,25 +66,6 @@ def test_a_stream_is_the_same_everywhere(name, samples):
     assert (language.sample(1000, name, "valid") != stream[:1000]).any()
     # What came before says something of a token.
     assert 0 < language.entropy < entropy(np.bincount(stream) / len(stream))
-
-
-def test_frequencies_are_those_of_the_text(samples):
-    chances = frequencies(text())
-    assert chances[0] == 0
-    assert chances.sum() == pytest.approx(1)
-    for name in ("unigram", "nesting", "flat-2", "flat-128"):
-        counts = np.bincount(samples[name][1], minlength=VOCABULARY)[1:]
-        # Pairs are two of one draw, and the stack may hold some back.
-        assert counts[:50] / counts.sum() == pytest.approx(chances[1:51], rel=0.15)
-
-
-def test_identities_are_exchanged_and_frequencies_kept():
-    ids = text()
-    exchanged = relabelled(ids)
-    assert np.array_equal(ids == 0, exchanged == 0)
-    assert (ids != exchanged).mean() > 0.9
-    counts = [np.sort(np.bincount(part, minlength=VOCABULARY)) for part in (ids, exchanged)]
-    assert np.array_equal(*counts)
 
 
 def test_flat_tokens_come_in_pairs(samples):

@@ -163,15 +163,6 @@ def test_glue_is_read_from_the_files_of_the_hub(hub, name):
         assert {task.example(*place).text for place in splits} == set(rows)
 
 
-def test_long_pairs_are_cut_and_keep_both_texts(hub):
-    task = glue("rte")
-    assert load(task.dataset)["train_starts"].diff().max() == task.length
-    for index in range(task.sizes["train"]):
-        tokens, _ = task.sequence("train", index)
-        assert tokens.count(0) == 1
-        assert bytes(tokens).startswith(b"Who is ")
-
-
 @pytest.mark.parametrize(
     ("name", "options", "source", "sentence"),
     [
