@@ -23,8 +23,7 @@ from .pretraining import english, ensure
 from .report.results import main_table
 from .sections.arms import FROZEN
 from .spec import canonical
-from .tasks import TASKS, get_task, shown_tasks
-from .tasks.manifest import parse_task, prepare
+from .tasks import TASKS, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
 from .training.flops import parameter_counts
 from .training.trackers import tracker

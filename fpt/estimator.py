@@ -21,10 +21,10 @@ from .backbones.initialisations import INITS
 from .backbones.isolation import usual_settings
 from .files import FptError, check_names
 from .spec import RunSpec, canonical
-from .tasks import arrays, examples, inputs
-from .tasks.arrays import InputError
-from .tasks.examples import Data
-from .tasks.inputs import Inputs
+from .tasks.own import arrays, examples, inputs
+from .tasks.own.arrays import InputError
+from .tasks.own.examples import Data
+from .tasks.own.inputs import Inputs
 from .training import fitted as training
 from .training import settings as checks
 from .training.flops import parameter_counts
@@ -168,7 +168,7 @@ class FrozenEstimator(BaseEstimator):
 
     def _read(self, X: Any, fitting: bool = False) -> Inputs:
         """X as sequences; InputError if those of the fit were of another kind or width."""
-        read = inputs.inputs(X, None if fitting else self.limits_)
+        read = inputs.read_inputs(X, None if fitting else self.limits_)
         inputs.check_columns(self, X, read, fitting)
         if fitting:
             self.limits_ = read.limits

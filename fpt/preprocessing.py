@@ -1,11 +1,11 @@
-"""What turns arrays into sequences before `fpt.FrozenTransformer`, for scikit-learn's pipelines."""
+"""Transformers from arrays to sequences, for scikit-learn's pipelines."""
 
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from .tasks.arrays import InputError, array
+from .tasks.own.arrays import InputError, array
 from .training.settings import check_value
 
 
@@ -22,7 +22,8 @@ class Patches(TransformerMixin, BaseEstimator):
 
     def transform(self, X: Any) -> np.ndarray:
         """The patches of each image."""
-        images, size = array("X", X), check_value("Patches.size", self.size, (int, 1, 10**6))
+        images = array("X", X)
+        size = check_value("Patches.size", self.size, (int, 1, 10**6))
         if images.ndim not in (3, 4) or any(side % size for side in images.shape[1:3]):
             raise InputError(
                 f"Images (N, H, W) or (N, H, W, C) whose sides are multiples of {size} can be cut; "

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor
 
 from fpt.files import DATA, FptError, write_json
-from fpt.tasks import TASKS, Task
+from fpt.tasks import TASKS, Task, parse_task
 from fpt.tasks.base import FiniteTask
 from fpt.tasks.datasets import load, read_manifest
 from fpt.tasks.images import ImageTask
 from fpt.tasks.listops import ListOps
-from fpt.tasks.manifest import parse_task
 from fpt.tasks.sequences import SequenceTask
 
 

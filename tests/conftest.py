@@ -22,6 +22,21 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder for prepared data, and no manifest: trivial baselines are measured."""
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path / "prepared")
+    monkeypatch.setattr("fpt.tasks.datasets.DATA", tmp_path)
+    return tmp_path / "prepared"
+
+
+@pytest.fixture
+def corpora(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A corpora folder without files, and the fixture `prepared`."""
+    monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
 def rendering(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if `fpt render` executed the test: what is made is written to the report."""
     from fpt.report.page import RENDERS

@@ -15,6 +15,11 @@ def refusal(action: Callable[[], object]) -> str:
     return one_sentence(str(caught.value))
 
 
+def refuses(action: Callable[[], object], *parts: str) -> None:
+    """Check that `action` is refused in one sentence that has all `parts`."""
+    check_said(refusal(action), parts)
+
+
 def one_sentence(text: str) -> str:
     assert re.fullmatch(r"[^\n]+[^.\n][)]?\.", text), text
     return text

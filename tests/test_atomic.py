@@ -4,16 +4,13 @@ import errno
 import multiprocessing
 import os
 import resource
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
 import yaml
 from made import SETTINGS, backbones, weights
-from refusals import check_said, refusal
+from refusals import check_said, refusal, refuses
 from test_render import notebook
 from tiny import spec
 
@@ -25,7 +22,7 @@ from fpt.sections import NAMES
 from fpt.training.train import Job, pack_id, train
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def tree(folder):
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -34,7 +31,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 @contextmanager
-def full_disk(after: int) -> Iterator[None]:
+def full_disk(after):
     """No file, of this process or its children, can be longer than `after` bytes."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (after, limits[1]))
@@ -47,11 +44,11 @@ def full_disk(after: int) -> Iterator[None]:
 # ------------------------------------------------------------------------------------------ files
 
 
-def _write_slowly(path: Path, pipe: Any) -> None:
+def _write_slowly(path, pipe):
     """Write, and wait in the midst of it."""
     sync = os.fsync
 
-    def wait(descriptor: int) -> None:
+    def wait(descriptor):
         pipe.send(True)
         pipe.recv()
         sync(descriptor)
@@ -64,28 +61,28 @@ def _write_slowly(path: Path, pipe: Any) -> None:
         pipe.send(False)
 
 
-def test_two_processes_that_write_one_file_do_not_meet(tmp_path: Path) -> None:
+def test_two_processes_that_write_one_file_do_not_meet(tmp_path):
     path, context = tmp_path / "file", multiprocessing.get_context("fork")
-    here, there = context.Pipe()
-    slow = context.Process(target=_write_slowly, args=(path, there))
+    parent, child = context.Pipe()
+    slow = context.Process(target=_write_slowly, args=(path, child))
     slow.start()
-    assert here.recv()
+    assert parent.recv()
     write_atomic(path, b"quick")
     assert path.read_bytes() == b"quick"
-    here.send(True)
-    assert here.recv()
+    parent.send(True)
+    assert parent.recv()
     slow.join()
     assert tree(tmp_path) == {"file": b"slow" * 1000}
 
 
-def test_a_lock_leaves_no_file(tmp_path: Path) -> None:
-    with lock(tmp_path / "lock", wait=False) as mine:
-        assert mine
+def test_a_lock_leaves_no_file(tmp_path):
+    with lock(tmp_path / "lock", wait=False) as is_mine:
+        assert is_mine
         assert tree(tmp_path) == {"lock": b""}
     assert tree(tmp_path) == {}
 
 
-def test_a_pack_that_another_process_trains_is_left_to_it(tiny: Path) -> None:
+def test_a_pack_that_another_process_trains_is_left_to_it(tiny):
     """Its checkpoint is named by the pack, so two processes would write one file."""
     pack, job = [spec(seed=0), spec(seed=1)], Job(Store(tiny / "records"), device="cpu", cache=tiny)
     with job.lock(pack_id(pack)):
@@ -98,7 +95,7 @@ def test_a_pack_that_another_process_trains_is_left_to_it(tiny: Path) -> None:
 
 
 @pytest.fixture
-def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def report(tmp_path, monkeypatch):
     """The report of a profile whose sections have no run."""
     sections = {name: list[object]() for name in NAMES}
     block = {
@@ -112,15 +109,15 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "reports" / "smoke"
 
 
-def test_an_index_on_a_full_disk_is_the_old_one(report: Path) -> None:
+def test_an_index_on_a_full_disk_is_the_old_one(report):
     index("smoke")
     before = tree(report)
     assert set(before) == {"README.md", "index.html", "appendix.html"}
     (report / "index.html").write_bytes(b"old" * 10_000)
     before = tree(report)
     with full_disk(4096):
-        said = refusal(lambda: index("smoke"))
-    check_said(said, ["Cannot write", "index.html", "nothing was changed"])
+        sentence = refusal(lambda: index("smoke"))
+    check_said(sentence, ["Cannot write", "index.html", "nothing was changed"])
     assert tree(report) == before
 
 
@@ -135,7 +132,7 @@ folder.mkdir(parents=True)
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path, monkeypatch):
     """A project whose one section has been rendered once."""
     (tmp_path / "notebooks").mkdir()
     monkeypatch.setattr("fpt.files.NOTEBOOKS", tmp_path / "notebooks")
@@ -145,13 +142,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def draw(project: Path, name: str, then: str = "") -> None:
+def draw(project, name, then=""):
     nbformat.write(
         notebook(DRAW.format(name=name, then=then)), project / "notebooks/01_transfer.ipynb"
     )
 
 
-def test_a_page_takes_the_place_of_the_earlier_one(project: Path) -> None:
+def test_a_page_takes_the_place_of_the_earlier_one(project):
     report = project / "reports" / "smoke"
     names = ["notebooks/01_transfer.html", "notebooks/01_transfer.ipynb"]
     assert sorted(tree(report)) == ["figures/transfer/first.png", *names]
@@ -163,12 +160,15 @@ def test_a_page_takes_the_place_of_the_earlier_one(project: Path) -> None:
     assert not (report / ".transfer.rendering").exists()
 
 
-def test_a_cell_that_fails_leaves_the_report_and_shows_why(project: Path) -> None:
+def test_a_cell_that_fails_leaves_the_report_and_shows_why(project):
     report = project / "reports" / "smoke"
     before = tree(report)
     draw(project, "second", "1 / 0")
-    said = refusal(lambda: render("transfer", "smoke"))
-    check_said(said, ["ZeroDivisionError", "notebooks/01_transfer.failed.html"])
+    refuses(
+        lambda: render("transfer", "smoke"),
+        "ZeroDivisionError",
+        "notebooks/01_transfer.failed.html",
+    )
     after = tree(report)
     assert b"ZeroDivisionError" in after.pop("notebooks/01_transfer.failed.html")
     assert after == before
@@ -177,32 +177,29 @@ def test_a_cell_that_fails_leaves_the_report_and_shows_why(project: Path) -> Non
     assert sorted(tree(report)) == sorted(before)
 
 
-def test_a_full_disk_leaves_the_report(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_the_report(project, monkeypatch):
     """It is full when the page is written, after the notebook, the tables and the figures."""
     report = project / "reports" / "smoke"
     before = tree(report)
     draw(project, "second")
 
-    def write(path: Path, content: bytes) -> None:
+    def write(path, content):
         if path.suffix == ".html":
             raise OSError(errno.ENOSPC, "No space left on device")
         write_atomic(path, content)
 
     monkeypatch.setattr("fpt.report.render.write_atomic", write)
-    said = refusal(lambda: render("transfer", "smoke"))
-    check_said(said, ["Cannot write", "No space left"])
+    refuses(lambda: render("transfer", "smoke"), "Cannot write", "No space left")
     assert tree(report) == before
 
 
-def test_a_page_that_cannot_be_made_leaves_the_report(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_cannot_be_made_leaves_the_report(project, monkeypatch):
     """A process that is killed is the same, up to the folder that the next one removes."""
     report = project / "reports" / "smoke"
     before = tree(report)
     draw(project, "second")
 
-    def end(*arguments: object) -> None:
+    def end(*arguments):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("fpt.report.render.notebook_page", end)

@@ -1,81 +1,57 @@
 """Damaged or too small texts and images of the corpora folder are refused in one sentence."""
 
-import io
 import lzma
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from PIL import Image
-from refusals import check_said, refusal
+from refusals import refuses
+from samples import png, write_parquet
 
 from fpt.pretraining.corpora import open_stream
 from fpt.tasks import datasets
 
-
-def png(*shape: int) -> dict[str, object]:
-    file = io.BytesIO()
-    Image.fromarray(np.zeros(shape, np.uint8)).save(file, "PNG")
-    return {"bytes": file.getvalue(), "path": None}
-
-
 LINES = "\n".join(f"line {i}" for i in range(60)).encode()
+SMALL = png(np.zeros((4, 4), np.uint8))
+WIDE = png(np.zeros((4, 5), np.uint8))
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
-    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path / "prepared")
-    return tmp_path
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("a.txt", LINES + b"\xff\xfe", "a.txt is no whole text in UTF-8"),
+        ("a.txt.xz", LINES, "a.txt.xz is no whole text"),
+        ("a.txt.xz", lzma.compress(LINES)[:-20], "a.txt.xz is no whole text"),
+        ("a.txt.xz", b"", "a.txt.xz is no whole text"),
+        ("images-32x32.parquet", b"PAR1", "is not a whole parquet file"),
+    ],
+)
+def test_a_damaged_file(name, content, sentence, corpora, prepared):
+    (corpora / name).write_bytes(content)
+    corpus = "a" if name.startswith("a") else "images"
+    refuses(lambda: open_stream(corpus, 1000), sentence)
+    assert not list(prepared.glob("corpora/*.safetensors"))
 
 
-TEXTS: dict[str, tuple[str, bytes, list[str]]] = {
-    "not UTF-8": ("a.txt", LINES + b"\xff\xfe", ["a.txt is no whole text in UTF-8", "0xff"]),
-    "not xz": ("a.txt.xz", LINES, ["a.txt.xz is no whole text"]),
-    "truncated xz": ("a.txt.xz", lzma.compress(LINES)[:-20], ["a.txt.xz is no whole text"]),
-    "an empty xz": ("a.txt.xz", b"", ["a.txt.xz is no whole text"]),
-    "no images": ("images-32x32.parquet", b"PAR1", ["is not a whole parquet file"]),
-}
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({"image": [SMALL] * 49}, "49 images; 50 are the least"),
+        ({"image": [SMALL] * 49 + [WIDE] * 9}, "images of different sizes"),
+        ({"img": [SMALL] * 60}, "not a whole parquet file with columns image"),
+    ],
+)
+def test_bad_images(columns, sentence, corpora):
+    write_parquet(corpora / "images-32x32.parquet", columns)
+    refuses(lambda: open_stream("images", 10_000), sentence)
 
 
-@pytest.mark.parametrize("what", TEXTS)
-def test_a_bad_text(what: str, folder: Path) -> None:
-    name, content, parts = TEXTS[what]
-    for part in range(4):
-        (folder / f"english-train-{part}.txt").write_bytes(LINES)
-    (folder / name).write_bytes(content)
-    said = refusal(lambda: open_stream(name.split("-")[0].split(".")[0], 1000))
-    check_said(said, parts)
-    assert not list(folder.glob("prepared/corpora/*.safetensors"))
-
-
-IMAGES: dict[str, tuple[dict[str, list[Any]], str]] = {
-    "few": ({"image": [png(4, 4)] * 49}, "49 images; 50 are the least"),
-    "of two sizes": ({"image": [png(4, 4)] * 49 + [png(4, 5)] * 9}, "images of different sizes"),
-    "under another name": (
-        {"img": [png(4, 4)] * 60},
-        "not a whole parquet file with columns image",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", IMAGES)
-def test_bad_images(what: str, folder: Path) -> None:
-    table, expected = IMAGES[what]
-    pq.write_table(pa.table(table), folder / "images-32x32.parquet")
-    check_said(refusal(lambda: open_stream("images", 10_000)), [expected])
-
-
-@pytest.mark.parametrize("what", ["tokenizer", "v2"])
-def test_a_damaged_prepared_text_is_prepared_again(what: str, folder: Path) -> None:
-    (folder / "a.txt").write_bytes(LINES)
-    words = open_stream("a", 1000).train
-    (path,) = (folder / "prepared/corpora").glob(f"*-{what}.safetensors")
+@pytest.mark.parametrize("part", ["tokenizer", "v2"])
+def test_a_damaged_prepared_text_is_prepared_again(part, corpora, prepared):
+    (corpora / "a.txt").write_bytes(LINES)
+    ids = open_stream("a", 1000).train
+    (path,) = prepared.glob(f"corpora/*-{part}.safetensors")
     path.write_bytes(path.read_bytes()[:-10])
     datasets._on_device.cache_clear()  # as in another process
     datasets._loaded.cache_clear()
     with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
-        assert np.array_equal(open_stream("a", 1000).train, words)
+        assert np.array_equal(open_stream("a", 1000).train, ids)

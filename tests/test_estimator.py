@@ -17,8 +17,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from fpt import FptError, FrozenTransformer, FrozenTransformerRegressor
 from fpt.records import Store
 from fpt.tasks import REGISTRY
-from fpt.tasks import examples as data
-from fpt.tasks.arrays import InputError
+from fpt.tasks.own import examples as data
+from fpt.tasks.own.arrays import InputError
 from fpt.training.train import Job, train
 
 SMALL: dict[str, Any] = {"backbone": "pico", "init": "random", "steps": 20, "eval_every": 10}

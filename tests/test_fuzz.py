@@ -1,10 +1,7 @@
 """Files of any content: what reads them gives something valid or says what is wrong, no more."""
 
-from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,7 +17,7 @@ from fpt.records import Store, parse, to_content, to_file
 from fpt.training.settings import SETTINGS
 
 
-def fuzz(examples: int) -> Callable[..., Any]:
+def fuzz(examples):
     return settings(
         max_examples=examples,
         derandomize=True,
@@ -45,7 +42,7 @@ VALUES = st.recursive(
 )
 
 
-def places(content: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+def places(content, above=()):
     """Every place in nested lists and tables, as the names that lead there."""
     inside = (
         content.items() if type(content) is dict else enumerate(content)
@@ -55,44 +52,44 @@ def places(content: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @st.composite
-def changed(draw: st.DrawFn, whole: Any) -> Any:
-    """`whole` with some of its parts replaced, left out or added."""
-    content = deepcopy(whole)
+def changed(draw, original):
+    """`original` with some of its parts replaced, left out or added."""
+    content = deepcopy(original)
     for _ in range(draw(st.integers(1, 3))):
         if type(content) not in (dict, list) or not content:
             return content
         *above, last = draw(st.sampled_from(places(content)[1:]))
-        there = content
+        parent = content
         for name in above:
-            there = there[name]
+            parent = parent[name]
         how = draw(st.sampled_from(["replace", "leave out", "add"]))
         if how == "replace":
-            there[last] = draw(VALUES)
+            parent[last] = draw(VALUES)
         elif how == "leave out":
-            del there[last]
-        elif type(there) is list:
-            there.append(draw(st.sampled_from(there) | VALUES))
+            del parent[last]
+        elif type(parent) is list:
+            parent.append(draw(st.sampled_from(parent) | VALUES))
         else:
-            there[draw(TEXT)] = draw(VALUES)
+            parent[draw(TEXT)] = draw(VALUES)
     return content
 
 
 @st.composite
-def cut(draw: st.DrawFn, whole: bytes) -> bytes:
-    """`whole` with some of its bytes left out, replaced, or repeated."""
-    start, end = sorted(draw(st.tuples(*[st.integers(0, len(whole))] * 2)))
-    inside = draw(st.binary(max_size=4) | st.just(whole[start:end] * 2))
-    return whole[:start] + inside + whole[end:]
+def cut(draw, original):
+    """`original` with some of its bytes left out, replaced, or repeated."""
+    start, end = sorted(draw(st.tuples(*[st.integers(0, len(original))] * 2)))
+    inside = draw(st.binary(max_size=4) | st.just(original[start:end] * 2))
+    return original[:start] + inside + original[end:]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
 @fuzz(300)
 @given(content=changed(PARAMETERS))
-def test_any_table_of_parameters(content: Any, folder: Path) -> None:
+def test_any_table_of_parameters(content, folder):
     path = folder / "table.yaml"
     path.write_text(yaml.safe_dump(content, allow_unicode=True), errors="surrogatepass")
     try:
@@ -107,16 +104,16 @@ def test_any_table_of_parameters(content: Any, folder: Path) -> None:
 @pytest.mark.filterwarnings("ignore:.* is damaged")
 @fuzz(200)
 @given(content=cut(to_file(to_content(made()))) | st.binary(max_size=40))
-def test_any_bytes_for_a_record(content: bytes, folder: Path) -> None:
+def test_any_bytes_for_a_record(content, folder):
     record = None
     with suppress(ValueError):
         record = parse(content, made().key)
         assert record == made()
-    there, store = Store(folder / "there"), Store(folder / "store")
-    there.folder.mkdir(exist_ok=True)
-    there.path(made().key).write_bytes(content)
+    source, store = Store(folder / "source"), Store(folder / "store")
+    source.folder.mkdir(exist_ok=True)
+    source.path(made().key).write_bytes(content)
     try:
-        store.merge(there.folder)
+        store.merge(source.folder)
     except FptError as error:
         one_sentence(str(error))
         assert record is None

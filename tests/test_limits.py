@@ -3,18 +3,15 @@
 import errno
 import os
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from refusals import check_said, refusal
+from refusals import refuses
 from tiny import pretrained
 
 from fpt import files
 from fpt.files import FptError, write_json
 from fpt.records import Store
-from fpt.spec import RunSpec
 from fpt.training import sweep
 from fpt.training.device import NO_MEMORY
 from fpt.training.loop import Loop
@@ -23,11 +20,11 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path):
     return Store(tmp_path / "reports" / "smoke" / "records")
 
 
-def trained(specs: list[RunSpec], store: Store, **options: Any) -> int:
+def trained(specs, store, **options):
     return sweep.run(specs, store, device="cpu", workers=1, **options)
 
 
@@ -36,20 +33,18 @@ FAULTS = {"fsync": errno.ENOSPC, "replace": errno.EDQUOT}
 
 
 @pytest.mark.parametrize("call", FAULTS)
-def test_a_write_that_fails_is_one_sentence_and_changes_nothing(
-    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_is_one_sentence_and_changes_nothing(call, tmp_path, monkeypatch):
     """What a sweep makes of a full disk is in test_faults.py."""
     path, reason = tmp_path / "file.json", os.strerror(FAULTS[call])
     write_json(path, 1)
 
-    def fail(*given: object) -> None:
+    def fail(*arguments):
         raise OSError(FAULTS[call], reason)
 
     monkeypatch.setattr(files.os, call, fail)
     with pytest.raises(FptError, match=rf"^Cannot write {path}: {reason}; nothing was changed"):
         write_json(path, 2)
-    assert {each.name: each.read_text() for each in tmp_path.iterdir() if each.is_file()} == {
+    assert {file.name: file.read_text() for file in tmp_path.iterdir() if file.is_file()} == {
         "file.json": "1\n"
     }
 
@@ -59,11 +54,11 @@ ON_GPU = torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.
 ON_CPU = [RuntimeError(f"[alloc_cpu.cpp:127] {reason}") for reason in NO_MEMORY]
 
 
-def fail_above(monkeypatch: pytest.MonkeyPatch, most: int, error: RuntimeError) -> None:
+def fail_above(monkeypatch, most, error):
     """Let a step of more than `most` runs end in `error`."""
     real = Loop.train_step
 
-    def step(self: Loop) -> None:
+    def step(self):
         if len(self.alive) > most:
             raise type(error)(*error.args)  # anew: a traceback holds on to the loop
         real(self)
@@ -72,9 +67,7 @@ def fail_above(monkeypatch: pytest.MonkeyPatch, most: int, error: RuntimeError) 
 
 
 @pytest.mark.parametrize("error", [ON_GPU, *ON_CPU])
-def test_a_pack_that_fits_no_device_is_one_sentence(
-    store: Store, monkeypatch: pytest.MonkeyPatch, error: RuntimeError
-) -> None:
+def test_a_pack_that_fits_no_device_is_one_sentence(store, monkeypatch, error):
     """It says how many runs to try instead; with so many, all are trained."""
     fail_above(monkeypatch, 4, error)
     with pytest.raises(FptError, match=r"^A pack of 8 runs .*8 sequences.* use --max-runs 4 \("):
@@ -84,15 +77,17 @@ def test_a_pack_that_fits_no_device_is_one_sentence(
 
 
 @pytest.mark.parametrize("exponent", [40, 62], ids=["too much", "more than can be counted"])
-def test_a_cpu_without_memory_is_one_sentence(store: Store, exponent: int) -> None:
-    sentence = refusal(lambda: trained([replace(EIGHT[0], batch=1 << exponent)], store))
-    check_said(sentence, ["A pack of 1 runs", "memory of the device", "a smaller batch"])
+def test_a_cpu_without_memory_is_one_sentence(store, exponent):
+    refuses(
+        lambda: trained([replace(EIGHT[0], batch=1 << exponent)], store),
+        "A pack of 1 runs",
+        "memory of the device",
+        "a smaller batch",
+    )
     assert store.keys() == set()
 
 
-def test_any_other_error_of_torch_is_not_taken_for_it(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_any_other_error_of_torch_is_not_taken_for_it(store, monkeypatch):
     fail_above(monkeypatch, 4, RuntimeError("shapes do not match"))
     with pytest.raises(RuntimeError, match="shapes do not match"):
         trained(EIGHT, store)

@@ -1,7 +1,7 @@
 """Tasks and arms of the reader's own: the module of docs/own-task.md, known by its content."""
 
 import re
-from collections.abc import Iterator
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from refusals import check_said, refusal
+from refusals import refuses
 
 from fpt import config, files, own_task, register_arm, register_task, tasks
 from fpt.analysis.study import section
@@ -20,23 +20,29 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "own-task.md").read_text(encoding="utf-8")
 
 
+def write_reviews(folder, count):
+    texts = [f"number {n}" for n in range(count)]
+    table = pd.DataFrame({"label": np.arange(count) % 2, "text": texts})
+    table.to_csv(folder / "reviews.csv", index=False)
+
+
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(tmp_path, monkeypatch):
     """A checkout with the page's module, its data and its lines of params.yaml."""
     (module,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     name = f"reviews_{tmp_path.name}"
     (tmp_path / f"{name}.py").write_text(module)
-    write(tmp_path, 40)
+    write_reviews(tmp_path, 40)
     params = yaml.safe_load((ROOT / "params.yaml").read_text()) | {"modules": [name]}
-    smoke = params["smoke"]
-    smoke["tasks"]["reviews"] = {"steps": 4, "eval_every": 2}
-    smoke["sections"]["transfer"] = [{"tasks": ["reviews"], "arms": ["fpt", "norms-only"]}]
+    params["smoke"]["tasks"]["reviews"] = {"steps": 4, "eval_every": 2}
+    block = {"tasks": ["reviews"], "arms": ["fpt", "norms-only"]}
+    params["smoke"]["sections"]["transfer"] = [block]
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     monkeypatch.setattr(tasks, "REGISTRY", dict(tasks.REGISTRY))
     monkeypatch.setattr(arms, "ARMS", dict(arms.ARMS))
     monkeypatch.setattr(files, "PARAMS", tmp_path / "params.yaml")
     monkeypatch.setattr(files, "ROOT", tmp_path)
-    monkeypatch.setattr("sys.path", ["", *__import__("sys").path])
+    monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.setattr("fpt.records.REPORTS", tmp_path)
     files.import_modules.cache_clear()
     yield tmp_path
@@ -44,12 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     arms.arm.cache_clear()
 
 
-def write(folder: Path, count: int) -> None:
-    rows = {"label": [n % 2 for n in range(count)], "text": [f"number {n}" for n in range(count)]}
-    pd.DataFrame(rows).to_csv(folder / "reviews.csv", index=False)
-
-
-def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder: Path) -> None:
+def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder):
     study = section("transfer", "smoke")
     assert {run.arm for run in study.runs} == {"fpt", "norms-only"}
     assert study.runs[0].spec.trainable != study.runs[-1].spec.trainable
@@ -58,89 +59,97 @@ def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder: Path) -> 
     assert record.metrics["test_items"] == 6
     assert record.environment["data_digest"] == study.tasks["reviews"].digest()
     assert not record.notes
-    write(folder, 41)
-    other = config.expand(config.load("smoke"), "transfer")
-    assert not {run.key for run in other} & set(study.keys)
+    write_reviews(folder, 41)
+    changed_runs = config.expand(config.load("smoke"), "transfer")
+    assert not {run.key for run in changed_runs} & set(study.keys)
 
 
-def test_a_name_is_registered_once(folder: Path) -> None:
+def test_a_name_is_registered_once(folder):
     section("transfer", "smoke")
-    said = refusal(lambda: register_task("reviews", lambda: own_task("a", "b", "c")))
-    check_said(said, ["The task 'reviews' exists already"])
-    said = refusal(lambda: register_arm(arms.ARMS["fpt"]))
-    check_said(said, ["The arm 'fpt' exists already"])
+    refuses(
+        lambda: register_task("reviews", lambda: own_task("a", "b", "c")),
+        "The task 'reviews' exists already",
+    )
+    refuses(lambda: register_arm(arms.ARMS["fpt"]), "The arm 'fpt' exists already")
 
 
-@pytest.mark.parametrize(("module", "said"), [("missing", "No module named"), ("a\nb", "")])
-def test_a_module_that_cannot_be_imported(folder: Path, module: str, said: str) -> None:
+@pytest.mark.parametrize(("module", "parts"), [("missing", "No module named"), ("a\nb", "")])
+def test_a_module_that_cannot_be_imported(folder, module, parts):
     params = yaml.safe_load((folder / "params.yaml").read_text()) | {"modules": [module]}
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    check_said(refusal(lambda: config.load("smoke")), ["cannot be imported", said])
+    refuses(lambda: config.load("smoke"), "cannot be imported", parts)
 
 
-def test_tables_become_sequences(tmp_path: Path) -> None:
-    numbers = np.arange(60.0).reshape(20, 3)
-    frame = pd.DataFrame(numbers, columns=["a", "b", "c"]).assign(label=["x", "y"] * 10)
-    frame.to_csv(tmp_path / "mine.csv", index=False)
-    found = [own_task("mine", it, "label") for it in (tmp_path / "mine.csv", frame)]
-    found.append(own_task("mine", numbers, frame["label"]))
-    assert len({task.digest() for task in found}) == 1
-    task = found[0]
+FRAME = pd.DataFrame(np.arange(60.0).reshape(20, 3)).assign(label=["x", "y"] * 10)
+
+
+def test_tables_become_sequences(tmp_path):
+    FRAME.to_csv(tmp_path / "mine.csv", index=False)
+    task, *again = [
+        own_task("mine", FRAME, "label"),
+        own_task("mine", tmp_path / "mine.csv", "label"),
+        own_task("mine", FRAME.drop(columns="label").to_numpy(), FRAME["label"]),
+    ]
+    assert {same.digest() for same in again} == {task.digest()}
     assert (task.kind, task.length, task.dim, task.classes) == ("vector", 3, 1, 2)
     assert task.sizes == {"train": 14, "valid": 3, "test": 3}
-    assert task.floors()["majority"] <= 1
-    ragged = pd.DataFrame({"ids": [[1, 2, 3], [4]] * 10, "label": frame["label"]})
+    ragged = pd.DataFrame({"ids": [[1, 2, 3], [4]] * 10, "label": FRAME["label"]})
     assert own_task("ids", ragged, "label").kind == "token"
 
 
-def test_a_task_is_standardised_by_its_training_examples() -> None:
+def inputs_of(task, split):
+    rows = torch.arange(task.sizes[split])[None]
+    return task.examples(split, rows, "cpu").inputs[0]
+
+
+def test_a_task_is_standardised_by_its_training_examples():
     numbers = np.random.default_rng(0).normal(1e9, 3, size=(40, 6, 2))
-    task = own_task("mine", numbers, np.arange(40) % 2)
-    tokens = task.examples("train", torch.arange(28)[None], "cpu").inputs.flatten(0, 2)
+    tokens = inputs_of(own_task("mine", numbers, np.arange(40) % 2), "train").flatten(0, 1)
     np.testing.assert_allclose(tokens.mean(0), 0, atol=1e-6)
     np.testing.assert_allclose(tokens.std(0, correction=0), 1, atol=1e-5)
 
 
-def test_a_split_is_drawn_and_fixed() -> None:
+def test_a_split_is_drawn_and_fixed():
     """Each example is a symbol of its own, in the order of the file, sorted by label."""
-    symbols, y = np.arange(100)[:, None], np.arange(100) // 50
-    splits = []
-    for _ in range(2):
-        task = own_task("mine", symbols, y)
-        parts = [
-            task.examples(split, torch.arange(size)[None], "cpu").inputs.flatten().tolist()
-            for split, size in task.sizes.items()
-        ]
-        splits.append(parts)
-    assert splits[0] == splits[1]
-    assert sorted(sum(splits[0], [])) == list(range(100))
-    for part in splits[0]:
-        assert {symbol // 50 for symbol in part} == {0, 1}
+
+    def split():
+        task = own_task("mine", np.arange(100)[:, None], np.arange(100) // 50)
+        return [inputs_of(task, name).flatten().tolist() for name in task.sizes]
+
+    parts = split()
+    assert parts == split()
+    assert sorted(sum(parts, [])) == list(range(100))
+    assert all({symbol // 50 for symbol in part} == {0, 1} for part in parts)
 
 
-def test_a_task_may_have_an_answer_per_token() -> None:
+def test_a_task_may_have_an_answer_per_token():
     ids = np.random.default_rng(0).integers(0, 5, (30, 4))
     task = own_task("mine", ids, ids % 2)
     batch = task.examples("test", torch.arange(task.sizes["test"])[None], "cpu")
     assert task.reads == 4
     assert torch.equal(batch.inputs % 2, batch.targets)
-    said = refusal(lambda: own_task("mine", [row[: 2 + row[0] % 3] for row in ids], ids % 2))
-    check_said(said, ["4 answers", "equal length"])
-
-
-def test_gaps_of_a_table_are_no_class(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"a": np.arange(40.0), "label": ["x", "y"] * 20})
-    for column in ("a", "label"):
-        gaps = frame.copy()
-        gaps.loc[3, column] = None
-        gaps.to_csv(tmp_path / "gaps.csv", index=False)
-        for table in (tmp_path / "gaps.csv", gaps, gaps.convert_dtypes()):
-            said = refusal(lambda given=table: own_task("mine", given, "label"))
-            check_said(said, ["missing value", "example 3"])
-
-
-def test_data_that_cannot_be_read(tmp_path: Path) -> None:
-    check_said(
-        refusal(lambda: own_task("mine", tmp_path / "no.csv", "label")), ["'mine' cannot be"]
+    refuses(
+        lambda: own_task("mine", [row[: 2 + row[0] % 3] for row in ids], ids % 2),
+        "4 answers",
+        "equal length",
     )
-    check_said(refusal(lambda: own_task("mine", np.zeros((4, 2)), [0, 1, 0, 1])), ["ten examples"])
+
+
+@pytest.mark.parametrize("column", [0, "label"])
+@pytest.mark.parametrize("form", ["file", "frame", "nullable"])
+def test_gaps_of_a_table_are_no_class(tmp_path, column, form):
+    table = FRAME.copy()
+    table.loc[3, column] = None
+    table.to_csv(tmp_path / "gaps.csv", index=False)
+    if form == "file":
+        table = tmp_path / "gaps.csv"
+    elif form == "nullable":
+        table = table.convert_dtypes()
+    refuses(lambda: own_task("mine", table, "label"), "missing value", "example 3")
+
+
+def test_data_that_cannot_be_read(tmp_path):
+    refuses(lambda: own_task("mine", tmp_path / "no.csv", "label"), "'mine' cannot be")
+    refuses(lambda: own_task("mine", np.zeros((4, 2)), [0, 1, 0, 1]), "ten examples")
+    labels = np.arange(60)
+    refuses(lambda: own_task("mine", np.zeros((60, 3)), labels), "60 different labels")

@@ -1,4 +1,4 @@
-"""Records, and the files under them: whole, or moved aside with a warning."""
+"""Records, and the files under them: complete, or moved aside with a warning."""
 
 import errno
 import json
@@ -6,23 +6,26 @@ import math
 import multiprocessing
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-from refusals import check_said, refusal
+from refusals import refuses
 from tiny import spec
 
-from fpt.files import FptError, lock, write_json
+from fpt.files import lock, write_json
 from fpt.records import Record, Store, digest, to_content, to_file
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path):
     return Store(tmp_path / "reports" / "smoke" / "records")
 
 
-def made(seed: int = 0, accuracy: float = 0.75) -> Record:
+@pytest.fixture
+def foreign(tmp_path):
+    return Store(tmp_path / "foreign")
+
+
+def made(seed=0, accuracy=0.75):
     run = spec(seed=seed)
     return Record(
         spec=run,
@@ -36,118 +39,137 @@ def made(seed: int = 0, accuracy: float = 0.75) -> Record:
     )
 
 
-def test_a_record_is_read_as_it_was_written(store: Store) -> None:
+KEY = made().key
+
+
+def test_a_record_is_read_as_it_was_written(store):
     record = made()
-    assert store.read(record.key) is None
+    assert store.read(KEY) is None
     store.write(record)
-    assert store.read(record.key) == record
-    assert store.keys() == {record.key}
-    assert store.read_all([record.key, made(1).key]) == {record.key: record}
-    assert store.digests([record.key, made(1).key]) == {
-        record.key: digest(to_content(record)),
-        made(1).key: None,
-    }
+    assert store.read(KEY) == record
+    assert store.keys() == {KEY}
+    missing = made(1).key
+    assert store.read_all([KEY, missing]) == {KEY: record}
+    assert store.digests([KEY, missing]) == {KEY: digest(to_content(record)), missing: None}
     store.write(made(accuracy=0.25))  # a file that changed is read anew
-    assert store.read(record.key) == made(accuracy=0.25)
+    assert store.read(KEY) == made(accuracy=0.25)
 
 
-def test_a_point_may_lack_a_value_of_the_others(store: Store) -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_who_changes_what_was_read_changes_nothing_for_others(store, packed):
+    store.write(made())
+    if packed:
+        store.pack()
+    record = store.read(KEY)
+    record.curve[0]["valid_accuracy"] = 9.9
+    for values in (record.metrics, record.cost, record.environment, record.pack, record.notes):
+        values.clear()
+    assert store.read(KEY) == made()
+
+
+def test_a_point_may_lack_a_value_of_the_others(store):
     points = [
         {"step": 3, "valid_accuracy": 0.5, "valid_loss": 0.5},
         {"step": 6, "valid_accuracy": 1},
     ]
-    record = replace(made(), curve=points)
-    store.write(record)
-    assert json.loads(store.path(record.key).read_text())["curve"]["valid_loss"] == [0.5, None]
-    assert store.read(record.key) == record
+    record = store.write(replace(made(), curve=points))
+    assert json.loads(store.path(KEY).read_text())["curve"]["valid_loss"] == [0.5, None]
+    assert store.read(KEY) == record
 
 
-def test_a_value_that_is_not_finite_is_never_written(store: Store) -> None:
+def test_a_value_that_is_not_finite_is_never_written(store):
     with pytest.raises(ValueError, match="JSON"):
         store.write(made(accuracy=float("nan")))
     assert store.keys() == set()
 
 
-def signed(**changes: object) -> bytes:
-    """The file of a record with some fields changed, under a digest that fits."""
+def signed(**changes):
+    """The file of a record with changed fields (None: without them), under a digest that fits."""
     content = {**to_content(made()), **changes}
     content = {name: value for name, value in content.items() if value is not None}
     return to_file(content | {"digest": digest(content)})
 
 
-WHOLE = to_file(to_content(made()))
+def with_metrics(**changes):
+    return signed(metrics=made().metrics | changes)
+
+
+SOUND = to_file(to_content(made()))
+NAN = json.dumps({**to_content(made()), "metrics": made().metrics | {"test_loss": math.nan}})
+POINT = {"step": 3, "valid_accuracy": 0.5}
 DAMAGED = {
-    "truncated": WHOLE[:200],
-    "a note changed": WHOLE.replace(b"a note", b"no note"),
-    "a digit changed": WHOLE.replace(b"0.75", b"0.25"),
+    "truncated": SOUND[:200],
+    "a note changed": SOUND.replace(b"a note", b"no note"),
+    "a digit changed": SOUND.replace(b"0.75", b"0.25"),
     "nested too deep": b"[" * 100_000,
-    "not text": b"\xff\xfe" + WHOLE,
+    "not text": b"\xff\xfe" + SOUND,
+    "not a number": NAN.encode(),
     "another's": to_file(to_content(made(seed=1))),
     "another's under this key": signed(spec=made(seed=1).spec.to_dict()),
     "without a key": signed(key=None),
-    "without a curve": WHOLE.replace(b"curve", b"bend"),
+    "without a curve": SOUND.replace(b"curve", b"bend"),
     "with a field of its own": signed(momentum=0.9),
     "with a spec of its own": signed(spec=made().spec.to_dict() | {"momentum": 0.9}),
+    # Values that no run can give.
+    "metrics empty": signed(metrics={}),
+    "metrics a list": signed(metrics=[0.5]),
+    "no cost": signed(cost={}),
+    "no environment": signed(environment={}),
+    "no device": signed(environment={"kind": "cpu"}),
+    "a device of two": signed(environment={"device": ["a", "b"], "kind": "cpu"}),
+    "a device that no file holds": signed(environment={"device": "\ud800", "kind": "cpu"}),
+    "an unknown status": signed(status="finished"),
+    "accuracy as text": with_metrics(test_accuracy="0.75"),
+    "accuracy as a truth": with_metrics(test_accuracy=True),
+    "accuracy in percent": with_metrics(test_accuracy=7.5),
+    "accuracy below zero": with_metrics(last_test_accuracy=-0.1),
+    "a loss below zero": with_metrics(test_loss=-0.1),
+    "a number too large": signed(cost=made().cost | {"flops": 10**400}),
+    "a negative time": signed(cost=made().cost | {"seconds": -1.0}),
+    "half a step": with_metrics(steps=12.5),
+    "best after the end": with_metrics(best_step=13),
+    "a point without a step": signed(curve=[{"valid_accuracy": 0.5}]),
+    "a point without accuracy": signed(curve=[{"step": 3}]),
+    "a point above one": signed(curve=[POINT | {"valid_accuracy": 1.5}]),
+    "steps that fall": signed(curve=[POINT | {"step": 6}, POINT]),
+    "notes a text": signed(notes="a note"),
+    "a note of numbers": signed(notes=[1]),
+    "a pack of no keys": signed(pack=["../../etc"]),
+    "parameters without a digest": signed(parameters="x"),
 }
-NOT_OF_A_RUN: dict[str, dict[str, Any]] = {
-    "metrics empty": {"metrics": {}},
-    "metrics a list": {"metrics": [0.5]},
-    "no cost": {"cost": {}},
-    "no environment": {"environment": {}},
-    "no device": {"environment": {"kind": "cpu"}},
-    "a device of two": {"environment": {"device": ["a", "b"], "kind": "cpu"}},
-    "a device that no file holds": {"environment": {"device": "\ud800", "kind": "cpu"}},
-    "an unknown status": {"status": "finished"},
-    "accuracy as text": {"metrics": made().metrics | {"test_accuracy": "0.75"}},
-    "accuracy as a truth": {"metrics": made().metrics | {"test_accuracy": True}},
-    "accuracy in percent": {"metrics": made().metrics | {"test_accuracy": 7.5}},
-    "accuracy below zero": {"metrics": made().metrics | {"last_test_accuracy": -0.1}},
-    "a loss below zero": {"metrics": made().metrics | {"test_loss": -0.1}},
-    "a number too large": {"cost": made().cost | {"flops": 10**400}},
-    "a negative time": {"cost": made().cost | {"seconds": -1.0}},
-    "half a step": {"metrics": made().metrics | {"steps": 12.5}},
-    "best after the end": {"metrics": made().metrics | {"best_step": 13}},
-    "a point without a step": {"curve": [{"valid_accuracy": 0.5}]},
-    "a point without accuracy": {"curve": [{"step": 3}]},
-    "a point above one": {"curve": [{"step": 3, "valid_accuracy": 1.5}]},
-    "steps that fall": {
-        "curve": [{"step": 6, "valid_accuracy": 0.5}, {"step": 3, "valid_accuracy": 0.5}]
-    },
-    "notes a text": {"notes": "a note"},
-    "a note of numbers": {"notes": [1]},
-    "a pack of no keys": {"pack": ["../../etc"]},
-    "parameters without a digest": {"parameters": "x"},
-}
-DAMAGED |= {how: signed(**changes) for how, changes in NOT_OF_A_RUN.items()}
-NAN = json.dumps({**to_content(made()), "metrics": made().metrics | {"test_loss": math.nan}})
-DAMAGED["not a number"] = NAN.encode()
 damages = pytest.mark.parametrize("how", DAMAGED)
 
 
 @damages
-def test_a_damaged_record_is_moved_aside_and_missing(store: Store, how: str) -> None:
-    record = made()
-    store.write(record)
-    path = store.path(record.key)
+def test_a_damaged_record_is_moved_aside_and_missing(store, how):
+    path = store.path(KEY)
+    store.write(made())
     path.write_bytes(DAMAGED[how])
     with pytest.warns(UserWarning, match=rf"{path.name} is damaged .*moved to {path.name}.corrupt"):
-        assert store.read(record.key) is None
+        assert store.read(KEY) is None
     assert path.with_name(f"{path.name}.corrupt").read_bytes() == DAMAGED[how]
     assert store.keys() == set()
-    assert store.read(record.key) is None  # without another warning
-    store.write(record)
-    assert store.read(record.key) == record
+    assert store.read(KEY) is None  # without another warning
+    store.write(made())
+    assert store.read(KEY) == made()
 
 
-def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@damages
+def test_nothing_that_no_run_can_give_is_merged(store, foreign, how):
+    foreign.write(made(2))
+    foreign.path(KEY).write_bytes(DAMAGED[how])
+    with pytest.warns(UserWarning, match=f"{KEY}.json is damaged"):
+        assert store.merge(foreign.folder) == (1, 0)
+    assert store.keys() == {made(2).key}
+
+
+def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(store, monkeypatch):
     for seed in range(2):
         store.write(made(seed))
-    path = store.path(made().key)
+    path = store.path(KEY)
     path.write_bytes(DAMAGED["truncated"])
 
-    def refuse(*names: object) -> None:
+    def refuse(*names):
         raise OSError(errno.EROFS, "Read-only file system")
 
     monkeypatch.setattr("fpt.files.os.replace", refuse)
@@ -156,22 +178,20 @@ def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(
     assert path.read_bytes() == DAMAGED["truncated"]
 
 
-def test_a_record_is_never_there_without_its_parameters(store: Store) -> None:
+def test_a_record_is_never_there_without_its_parameters(store):
     """Whatever ends a process between two files: the parameters are written first."""
-    store.parameters_path(made().key).mkdir(parents=True)  # so that writing them fails
-    check_said(refusal(lambda: store.write(made(), b"parameters")), ["Cannot write"])
+    store.parameters_path(KEY).mkdir(parents=True)  # so that writing them fails
+    refuses(lambda: store.write(made(), b"parameters"), "Cannot write")
     assert store.keys() == set()
 
 
-def test_however_many_records_there_are_each_is_parsed_once(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_however_many_records_there_are_each_is_parsed_once(store, monkeypatch):
     store.folder.mkdir(parents=True)
     keys = [f"{number:016x}" for number in range(10_000)]
     for key in keys:
         store.path(key).touch()
     parsed = []
-    monkeypatch.setattr("fpt.records.parse", lambda content, key: parsed.append(key) or key)
+    monkeypatch.setattr("fpt.records.parse", lambda _, key: parsed.append(key) or made())
     for _ in range(2):
         assert len(store.read_all(keys)) == len(keys)
     assert len(parsed) == len(keys)
@@ -180,51 +200,46 @@ def test_however_many_records_there_are_each_is_parsed_once(
 # ------------------------------------------------------------------------------------------ merge
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Store:
-    return Store(tmp_path / "other")
-
-
-def test_merging_takes_what_is_missing_and_keeps_what_is_here(store: Store, other: Store) -> None:
+def test_merging_takes_what_is_missing_and_keeps_what_is_here(store, foreign):
     store.write(made(0, accuracy=0.5))
     for record in (made(0, accuracy=0.9), made(1), made(2)):
-        other.write(record)
-    (other.folder / "README.md").write_text("not a record")
-    assert store.merge(other.folder) == (2, 1)
-    assert store.read(made(0).key) == made(0, accuracy=0.5)
+        foreign.write(record)
+    (foreign.folder / "README.md").write_text("not a record")
+    assert store.merge(foreign.folder) == (2, 1)
+    assert store.read(KEY) == made(0, accuracy=0.5)
     assert store.read(made(2).key) == made(2)
-    assert store.merge(other.folder) == (0, 3)
+    assert store.merge(foreign.folder) == (0, 3)
 
 
-def test_merging_takes_parameters_along(store: Store, other: Store) -> None:
-    """A record with parameters takes the place of one without, and of no other."""
+def test_merging_takes_parameters_along(store, foreign):
+    """A record with parameters takes the place of one without, and of no foreign."""
     store.write(made(0))
-    mine = store.write(made(1, accuracy=0.5), b"mine")
-    theirs = [other.write(made(seed), b"theirs") for seed in (0, 1)]
-    other.write(made(2))
-    assert store.merge(other.folder) == (2, 1)
+    first = store.write(made(1, accuracy=0.5), b"first")
+    theirs = [foreign.write(made(seed), b"theirs") for seed in (0, 1)]
+    foreign.write(made(2))
+    assert store.merge(foreign.folder) == (2, 1)
     assert store.parameters(theirs[0]) == b"theirs"
-    assert store.read(mine.key) == mine
-    assert store.parameters(mine) == b"mine"
-    assert store.merge(other.folder) == (0, 3)
+    assert store.read(first.key) == first
+    assert store.parameters(first) == b"first"
+    assert store.merge(foreign.folder) == (0, 3)
 
 
-def write_metadata(path: Path, **values: object) -> None:
+def write_metadata(path, **values):
     write_json(path, {**values, "digest": digest(values)})
 
 
-def test_merging_takes_pretraining_metadata_along(store: Store, other: Store) -> None:
+def test_merging_takes_pretraining_metadata_along(store, foreign):
     for name, loss in (("nano-dyck-0", 1.0), ("nano-uniform-0", 2.0)):
-        write_metadata(other.folder / "bodies" / f"{name}.json", name=name, loss=loss)
-    mine = store.folder / "bodies" / "nano-dyck-0.json"
-    write_metadata(mine, loss=4.0)
-    before = mine.read_bytes()
-    assert store.merge(other.folder) == (1, 1)
-    assert mine.read_bytes() == before  # what is here stays
+        write_metadata(foreign.folder / "bodies" / f"{name}.json", name=name, loss=loss)
+    first = store.folder / "bodies" / "nano-dyck-0.json"
+    write_metadata(first, loss=4.0)
+    before = first.read_bytes()
+    assert store.merge(foreign.folder) == (1, 1)
+    assert first.read_bytes() == before  # what is here stays
     assert (store.folder / "bodies" / "nano-uniform-0.json").exists()
 
 
-def tree(folder: Path) -> dict[str, tuple[bytes, int]]:
+def tree(folder):
     return {
         str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
         for path in folder.rglob("*")
@@ -235,107 +250,83 @@ def tree(folder: Path) -> dict[str, tuple[bytes, int]]:
 FOREIGN = ("composer.json", "dataset.json", "config.json", "deadbeef.json", "a b.json")
 
 
-def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(
-    store: Store, other: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store, foreign):
     """Wrong files beside records, and damaged ones among them, stay as they are."""
     for seed in range(3):
-        other.write(made(seed), b"parameters")
-    other.path(made(0).key).write_bytes(DAMAGED["truncated"])
-    other.parameters_path(made(1).key).write_bytes(b"others")
+        foreign.write(made(seed), b"parameters")
+    foreign.path(KEY).write_bytes(DAMAGED["truncated"])
+    foreign.parameters_path(made(1).key).write_bytes(b"others")
     for name in FOREIGN:
-        (other.folder / name).write_text("{}")
-    other.path("0" * 16).mkdir()
-    write_metadata(other.folder / "bodies" / "whole.json", valid_loss=1.0)
-    (other.folder / "bodies" / "cut.json").write_text("{")
-    write_json(other.folder / "bodies" / "edited.json", {"valid_loss": 1.0, "digest": "0" * 64})
-    write_metadata(other.folder / "bodies" / "short.json", unigram_entropy=2.0, weight_scale=0.1)
-    (other.folder / "bodies" / "no name.json").write_text("{}")
-    before = tree(other.folder)
-    with pytest.warns(UserWarning, match="could not be taken") as caught:
-        assert store.merge(other.folder) == (3, 0)
-    assert tree(other.folder) == before
-    (said,) = (str(it.message) for it in caught)
-    named = re.findall(r"[\w/]+\.\w+(?= is damaged)", said)
-    assert said.startswith("6 files of")
-    assert len(named) == 5
-    assert "and 1 more" in said
-    assert not [name for name in FOREIGN if name in said]
+        (foreign.folder / name).write_text("{}")
+    foreign.path("0" * 16).mkdir()
+    bodies = foreign.folder / "bodies"
+    write_metadata(bodies / "sound.json", valid_loss=1.0)
+    (bodies / "cut.json").write_text("{")
+    write_json(bodies / "edited.json", {"valid_loss": 1.0, "digest": "0" * 64})
+    write_metadata(bodies / "short.json", unigram_entropy=2.0, weight_scale=0.1)
+    (bodies / "no name.json").write_text("{}")
+    before = tree(foreign.folder)
+    with pytest.warns(UserWarning, match=r"^6 files of .* could not be taken") as caught:
+        assert store.merge(foreign.folder) == (3, 0)
+    assert tree(foreign.folder) == before
+    sentence = str(caught.list[0].message)
+    assert len(re.findall(r"[\w/]+\.\w+(?= is damaged)", sentence)) == 5
+    assert "and 1 more" in sentence
+    assert not [name for name in FOREIGN if name in sentence]
     assert store.keys() == {made(1).key, made(2).key}
-    assert [path.name for path in (store.folder / "bodies").iterdir()] == ["whole.json"]
+    assert [path.name for path in (store.folder / "bodies").iterdir()] == ["sound.json"]
 
 
-def test_where_nothing_can_be_taken_the_sentence_names_why(store: Store, other: Store) -> None:
-    other.folder.mkdir()
-    other.path(made().key).write_bytes(DAMAGED["accuracy in percent"])
-    wanted = ["no records", f"{made().key}.json is damaged", "test_accuracy 7.5"]
-    check_said(refusal(lambda: store.merge(other.folder)), wanted)
+def test_if_nothing_can_be_taken_the_sentence_names_why(store, foreign, tmp_path):
+    for folder in (tmp_path / "nowhere", tmp_path):
+        refuses(lambda folder=folder: store.merge(folder), "There are no records in")
+    foreign.folder.mkdir()
+    foreign.path(KEY).write_bytes(DAMAGED["accuracy in percent"])
+    parts = ["no records", f"{KEY}.json is damaged", "test_accuracy 7.5"]
+    refuses(lambda: store.merge(foreign.folder), *parts)
     assert not store.folder.exists()
 
 
-@damages
-def test_nothing_that_no_run_can_give_is_merged(store: Store, other: Store, how: str) -> None:
-    other.write(made(2))
-    other.path(made().key).write_bytes(DAMAGED[how])
-    with pytest.warns(UserWarning, match=f"{made().key}.json is damaged"):
-        assert store.merge(other.folder) == (1, 0)
-    assert store.keys() == {made(2).key}
-
-
-@pytest.mark.parametrize("how", ["a digit changed", "parameters"])
-def test_what_is_damaged_is_not_merged(store: Store, other: Store, how: str) -> None:
+def test_damaged_parameters_are_not_merged(store, foreign):
     for seed in range(3):
-        other.write(made(seed), b"parameters")
-    path = other.parameters_path(made().key) if how == "parameters" else other.path(made().key)
-    path.write_bytes(DAMAGED["a digit changed"])
+        foreign.write(made(seed), b"parameters")
+    path = foreign.parameters_path(KEY)
+    path.write_bytes(b"others")
     with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
-        store.merge(other.folder)
-    present = {made(seed).key for seed in range(how != "parameters", 3)}
-    assert store.keys() == present
-    assert not store.parameters_path(made().key).exists()
-
-
-def test_merging_what_holds_no_records(store: Store, tmp_path: Path) -> None:
-    for folder in (tmp_path / "nowhere", tmp_path):
-        check_said(refusal(lambda folder=folder: store.merge(folder)), ["There are no records in"])
+        store.merge(foreign.folder)
+    assert store.keys() == {made(seed).key for seed in range(3)}
+    assert not store.parameters_path(KEY).exists()
 
 
 # ------------------------------------------------------------------------------------------ files
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "reports").write_text("a file in place of a folder")
     store = Store(tmp_path / "reports" / "records")
-    check_said(refusal(lambda: store.write(made())), ["Cannot write", "nothing was changed"])
-    with (
-        pytest.raises(FptError, match="Cannot write the lock"),
-        lock(tmp_path / "reports" / "lock", wait=False),
-    ):
-        pass
+    refuses(lambda: store.write(made()), "Cannot write", "nothing was changed")
+    refuses(lock(tmp_path / "reports" / "lock", wait=False).__enter__, "Cannot write the lock")
 
 
-def _hold(path: Path, ready: Any) -> None:
+def hold(path, ready):
     with lock(path, wait=True):
         ready.send(True)
         ready.recv()  # until it is killed
 
 
-def test_a_lock_is_held_by_one_and_freed_by_its_death(tmp_path: Path) -> None:
+def test_a_lock_is_held_by_one_and_freed_by_its_death(tmp_path):
     path = tmp_path / "locks" / "one"
-    with lock(path, wait=False) as first:
-        assert first
-        with lock(path, wait=False) as second:
-            assert not second
-    with lock(path, wait=False) as third:
-        assert third
+    for _ in range(2):
+        with lock(path, wait=False) as is_first, lock(path, wait=False) as is_second:
+            assert (is_first, is_second) == (True, False)
     context = multiprocessing.get_context("fork")
-    here, there = context.Pipe()
-    holder = context.Process(target=_hold, args=(path, there))
+    parent, child = context.Pipe()
+    holder = context.Process(target=hold, args=(path, child))
     holder.start()
-    assert here.recv()
-    with lock(path, wait=False) as mine:
-        assert not mine
+    assert parent.recv()
+    with lock(path, wait=False) as is_mine:
+        assert not is_mine
     holder.kill()
-    with lock(path, wait=True) as mine:
-        assert mine
+    with lock(path, wait=True) as is_mine:
+        assert is_mine
     holder.join()

@@ -1,33 +1,30 @@
 """Text as bytes: next bytes of books made here, GLUE of parquet files made here."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import torch
-from refusals import check_said, refusal
+from refusals import refuses
+from samples import write_parquet
 
 from fpt.analysis.summary import baselines
-from fpt.tasks import Task, get_task
-from fpt.tasks import datasets as data
-from fpt.tasks import text as module
+from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset, load
-from fpt.tasks.sequences import encode
+from fpt.tasks.text import encode
 
-FEW = {"train": 6, "valid": 2, "test": 3}
+SIZES = {"train": 6, "valid": 2, "test": 3}
+FILES = {
+    "train": "english-train-2.txt",
+    "valid": "english-train-3.txt",
+    "test": "english-valid.txt",
+}
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Empty folders for prepared data, the manifest and corpora."""
-    monkeypatch.setattr(data, "PREPARED", tmp_path / "prepared")
-    monkeypatch.setattr(data, "DATA", tmp_path)
-    monkeypatch.setattr("fpt.tasks.sources.DATA", tmp_path)
-    monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
-    return tmp_path
+def folder(corpora, monkeypatch):
+    monkeypatch.setattr("fpt.tasks.sources.DATA", corpora)
+    return corpora
 
 
 @pytest.mark.parametrize(
@@ -38,14 +35,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (4, [""], " "),
         (9, ["a\0b", "c"], "a b\0c"),
         # of a pair, each keeps its half, or what the other leaves
-        (11, ["aaa", "bbb"], "aaa\0bbb"),
         (11, ["a" * 20, "bbb"], "aaaaaaa\0bbb"),
         (11, ["aaa", "b" * 20], "aaa\0bbbbbbb"),
         (11, ["a" * 20, "b" * 20], "aaaaa\0bbbbb"),
-        (11, ["aaaaaa", "bbbbbb"], "aaaaa\0bbbbb"),
     ],
 )
-def test_a_text_is_its_bytes(length: int, texts: list[str], expected: str) -> None:
+def test_a_text_is_its_bytes(length, texts, expected):
     assert encode(length, *texts).tobytes() == expected.encode()
 
 
@@ -53,53 +48,58 @@ def test_a_text_is_its_bytes(length: int, texts: list[str], expected: str) -> No
 
 
 @pytest.fixture
-def books(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """Two books in each file of the corpus, in words that no other file has; the text by split."""
-    monkeypatch.setattr(module, "ENGLISH_PASSAGES", FEW)
+def books(folder, monkeypatch):
+    """Two books in each file, in words that no other file has; the text by split."""
+    monkeypatch.setattr("fpt.tasks.text.ENGLISH_PASSAGES", SIZES)
     rng = np.random.default_rng(0)
-    written = {}
-    for file in (*(f"english-train-{part}.txt" for part in range(4)), "english-valid.txt"):
-        letter = chr(97 + len(written))
+    texts = {}
+    for letter, (split, file) in zip("abc", FILES.items(), strict=True):
         words = [letter * length for length in rng.integers(1, 6, 800)]
-        parts = " ".join(words[:500]), "\n\n".join(words[500:])
-        (folder / file).write_text("\n<|endoftext|>\n".join(parts))
-        written[file] = " ".join(words[:500]) + "|" + " ".join(words[500:])
-    files = ("english-train-2.txt", "english-train-3.txt", "english-valid.txt")
-    return dict(zip(FEW, map(written.__getitem__, files), strict=True))
+        first, second = words[:500], words[500:]
+        (folder / file).write_text(" ".join(first) + "\n<|endoftext|>\n" + "\n\n".join(second))
+        texts[split] = " ".join(first) + "|" + " ".join(second)
+    return texts
 
 
-def test_the_answer_at_each_position_is_the_next_byte(books: dict[str, str]) -> None:
+@pytest.mark.parametrize("split", SIZES)
+def test_the_answer_at_each_position_is_the_next_byte(books, split):
     """Each split is of other files of the corpus."""
     task = get_task("english")
-    assert task.train_batch([0, 1], 0, 4, "cpu").inputs.shape == (2, 4, 128)
-    for split, count in FEW.items():
-        (batch,) = task.eval_batches(split, 10, "cpu")
-        assert torch.equal(batch.inputs[..., 1:], batch.targets[..., :-1])
-        rows = torch.cat([batch.inputs[0, :, :1], batch.targets[0]], 1).tolist()
-        passages = {bytes(row).decode() for row in rows}
-        assert len(passages) == count == task.sizes[split]
-        assert all(passage in books[split] for passage in passages)
-        assert passages != {books[split][129 * i : 129 * i + 129] for i in range(count)}  # drawn
-        example = task.example(split, 0)
-        assert f"{example.text}{example.answer}" in passages
+    (batch,) = task.eval_batches(split, 10, "cpu")
+    assert batch.inputs.shape == (1, SIZES[split], 128)
+    assert torch.equal(batch.inputs[..., 1:], batch.targets[..., :-1])
+    rows = torch.cat([batch.inputs[0, :, :1], batch.targets[0]], 1).tolist()
+    passages = {bytes(row).decode() for row in rows}
+    assert len(passages) == SIZES[split] == task.sizes[split]
+    assert all(passage in books[split] for passage in passages)
+    first = {books[split][129 * i : 129 * i + 129] for i in range(SIZES[split])}
+    assert passages != first  # they are drawn
+    example = task.example(split, 0)
+    assert f"{example.text}{example.answer}" in passages
 
 
-def test_trivial_baselines_of_the_next_byte(monkeypatch: pytest.MonkeyPatch) -> None:
-    def passages(text: str) -> np.ndarray:
-        return np.frombuffer(text.encode(), np.uint8).reshape(-1, 129).copy()
+def test_trivial_baselines_of_the_next_byte():
+    def passage(text):
+        return np.frombuffer(text.encode(), np.uint8).reshape(1, 129).copy()
 
-    texts = {"train": passages(("ababac" * 22)[:129]), "test": passages("a" * 65 + "b" * 64)}
-    arrays = {f"{split}_text": text for split, text in texts.items()}
+    arrays = {
+        "train_text": passage(("ababac" * 22)[:129]),
+        "test_text": passage("a" * 65 + "b" * 64),
+    }
     dataset = Dataset("letters-v1", {}, lambda: arrays)
     task = replace(get_task("english"), dataset=dataset, sizes={"train": 1, "test": 1})
     # Half of the training bytes are a; b is the commonest after a, and a after b and c.
     assert task.measure_floors() == {"majority": 64 / 128, "byte before": 1 / 128}
 
 
-def test_too_short_a_corpus_is_refused(books: dict[str, str], folder: Path) -> None:
-    (folder / "english-train-3.txt").write_text("short " * 30)
-    said = refusal(get_task("english").digest)
-    check_said(said, ["1 passages of 129 bytes", "in english-train-3.txt and", "are needed"])
+def test_too_short_a_corpus_is_refused(books, folder):
+    (folder / FILES["valid"]).write_text("short " * 30)
+    refuses(
+        get_task("english").digest,
+        "1 passages of 129 bytes",
+        "in english-train-3.txt and",
+        "are needed",
+    )
 
 
 # -------------------------------------------------------------------------------------------- GLUE
@@ -116,90 +116,64 @@ TABLES = {
         "sentence2": ["He is " + "x" * (i % 700) for i in range(300, 600)],
         "label": [0, 1] * 150,
     },
-}  # fmt: skip
-
-
-DRAWN = {  # the labels of the first validation examples
-    "cola": [0, 0, 1, 0, 0, 1, 0, 0, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 0, 1, 1],
-    "mrpc": [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1],
-    "rte": [1, 1, 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1, 0, 1, 1, 0, 0, 1, 1, 1, 0],
+}
+DRAWN = {  # the labels of the first validation examples, on which committed records were chosen
+    "cola": "001001001110110111111011",
+    "mrpc": "111111111110010110111111",
+    "rte": "110010001100101011001110",
 }
 
 
 @pytest.fixture
-def hub(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Parquet files with GLUE's columns in place of the hub's; returns their folder."""
+def hub(folder, monkeypatch):
+    """Parquet files with GLUE's columns in place of the hub's."""
 
-    def download(repo: str, file: str, **where: str) -> str:
-        assert (repo, where["repo_type"], len(where["revision"])) == ("nyu-mll/glue", "dataset", 40)
+    def download(repo, file, **options):
+        assert (repo, options["repo_type"]) == ("nyu-mll/glue", "dataset")
+        assert len(options["revision"]) == 40
         return str(folder / file)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     for name, columns in TABLES.items():
-        (folder / name).mkdir()
         for split, count in (("train", None), ("validation", 9)):
             rows = {key: values[:count] for key, values in columns.items()}
-            rows["idx"] = list(range(len(rows["label"])))
-            pq.write_table(pa.table(rows), folder / name / f"{split}-00000-of-00001.parquet")
-    return folder
+            write_parquet(folder / name / f"{split}-00000-of-00001.parquet", rows)
 
 
-def glue(name: str) -> Task:
+def glue(name):
     task = get_task("glue", subset=name)
-    whole = len(TABLES[name]["label"])
-    sizes = {"train": whole - task.sizes["valid"], "valid": task.sizes["valid"], "test": 9}
-    return replace(task, sizes=sizes)
+    held_out = task.sizes["valid"]
+    count = len(TABLES[name]["label"])
+    return replace(task, sizes={"train": count - held_out, "valid": held_out, "test": 9})
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_validation_examples_of_glue_are_drawn(hub: Path, name: str) -> None:
-    """And they are those that committed records were chosen on."""
-    labels = load(glue(name).dataset)["valid_labels"].tolist()
-    assert labels != TABLES[name]["label"][: len(labels)]
-    assert labels[:24] == DRAWN[name]
-
-
-@pytest.mark.parametrize("name", TABLES)
-def test_glue_is_read_from_the_files_of_the_hub(hub: Path, name: str) -> None:
-    task, arrays = glue(name), load(glue(name).dataset)
+def test_glue_is_read_from_the_files_of_the_hub(hub, name):
+    task = glue(name)
+    arrays = load(task.dataset)
+    *columns, labels = TABLES[name].values()
     assert {split: len(arrays[f"{split}_labels"]) for split in task.sizes} == task.sizes
-    assert arrays["test_labels"].tolist() == TABLES[name]["label"][:9]
-    texts = [key for key in TABLES[name] if key != "label"]
-    rows = list(zip(*(TABLES[name][key] for key in texts), strict=True))
-    first = task.example("test", 4)
-    assert first.text == " | ".join(map(str, rows[4]))
-    assert first.answer == task.names[TABLES[name]["label"][4]]
+    assert arrays["test_labels"].tolist() == labels[:9]
+    assert "".join(map(str, arrays["valid_labels"][:24].tolist())) == DRAWN[name]
+    rows = [" | ".join(texts) for texts in zip(*columns, strict=True)]
+    example = task.example("test", 4)
+    assert (example.text, example.answer) == (rows[4], task.names[labels[4]])
     if name != "rte":  # whose long sentences are cut
-        both = ((split, i) for split in ("train", "valid") for i in range(task.sizes[split]))
-        seen = {task.example(*which).text for which in both}
-        assert seen == {" | ".join(map(str, row)) for row in rows}
-    (batch,) = task.eval_batches("test", 9, "cpu")
-    assert torch.equal(batch.mask.sum(-1) - 1, batch.last)
-    assert task.train_batch([0, 1], 0, 5, "cpu").inputs.shape[:2] == (2, 5)
-
-
-def test_long_pairs_are_cut_and_keep_both_texts(hub: Path) -> None:
-    task = glue("rte")
-    assert load(task.dataset)["train_starts"].diff().max() == task.length
-    for index in range(task.sizes["train"]):
-        tokens, _ = task.sequence("train", index)
-        assert tokens.count(0) == 1
-        assert bytes(tokens).startswith(b"Who is ")
+        splits = [(split, i) for split in ("train", "valid") for i in range(task.sizes[split])]
+        assert {task.example(*place).text for place in splits} == set(rows)
 
 
 @pytest.mark.parametrize(
-    ("task", "options", "source", "sentence"),
+    ("name", "options", "source", "sentence"),
     [
         ("english", {}, "a corpus", ["'english-train-2.txt'", "FPT_CORPORA"]),
         ("glue", {"subset": "mrpc"}, "the hub", ["mrpc/", "nyu-mll/glue", "HF_HUB_CACHE"]),
     ],
 )
-def test_without_the_data_there_is_one_sentence(
-    task: str, options: dict[str, str], source: str, sentence: list[str]
-) -> None:
+def test_without_the_data_there_is_one_sentence(name, options, source, sentence):
     """Baselines are no reason to fetch data; training is."""
-    made = get_task(task, **options)
-    assert (made.needs, made.here) == (source, False)
-    check_said(refusal(made.floors), [f"`fpt data {task}` takes them from {source}"])
-    assert baselines(made) == {}
-    check_said(refusal(lambda: made.train_batch([0], 0, 4, "cpu")), sentence)
+    task = get_task(name, **options)
+    assert (task.needs, task.here) == (source, False)
+    refuses(task.floors, f"`fpt data {name}` takes them from {source}")
+    assert baselines(task) == {}
+    refuses(lambda: task.train_batch([0], 0, 4, "cpu"), *sentence)

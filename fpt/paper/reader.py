@@ -5,7 +5,7 @@ and column say. Nothing here is a result of this project.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,6 @@ import pandas as pd
 from ..files import PACKAGE, FptError, check_names, read_yaml
 
 PATH = PACKAGE / "paper" / "tables.yaml"
-OPTIONAL = ("called", "note", "error_is")
 
 
 @dataclass(frozen=True)
@@ -57,19 +56,18 @@ def _document() -> dict[str, Any]:
 @cache
 def tables() -> Mapping[str, PaperTable]:
     """All tables with at least one known number, by id (`T1`, `Rothermel1`, ...)."""
-    return {name: _table(name, block) for name, block in _document()["tables"].items()}
+    blocks = _document()["tables"]
+    return MappingProxyType({name: _table(name, block) for name, block in blocks.items()})
 
 
 def missing() -> Mapping[str, str]:
     """The tables that exist in the paper but not here, with the reason."""
-    found: Mapping[str, str] = _document()["missing"]
-    return found
+    return dict(_document()["missing"])
 
 
 def sources() -> Mapping[str, str]:
     """What each source tag stands for, and how far to trust it."""
-    found: Mapping[str, str] = _document()["sources"]
-    return found
+    return dict(_document()["sources"])
 
 
 def table(name: str) -> PaperTable:
@@ -82,12 +80,20 @@ def table(name: str) -> PaperTable:
 
 def frame(name: str) -> pd.DataFrame:
     """Table `name` in tidy form: table, row, column, value, error, source, note; absent is NaN."""
-    records = [
-        (name, row, column, it.value, it.error, it.source, it.note)
-        for (row, column), it in table(name).cells.items()
+    rows = [
+        {"table": name, "row": row, "column": column, **asdict(cell)}
+        for (row, column), cell in table(name).cells.items()
     ]
-    names = ["table", "row", "column", "value", "error", "source", "note"]
-    return pd.DataFrame(records, columns=names).astype({"value": float, "error": float})
+    columns = [
+        "table",
+        "row",
+        "column",
+        "value",
+        "error",
+        "source",
+        "note",
+    ]
+    return pd.DataFrame(rows, columns=columns).astype({"value": float, "error": float})
 
 
 def _table(name: str, block: dict[str, Any]) -> PaperTable:
@@ -97,15 +103,23 @@ def _table(name: str, block: dict[str, Any]) -> PaperTable:
         for column, value, error in zip(block["columns"], values, errors, strict=True):
             special = block.get("cells", {}).get(row, {}).get(column, {})
             notes = [special["note"]] if "note" in special else []
-            if key := special.get("conflict"):
+            if "conflict" in special:
+                key = special["conflict"]
                 notes.append(f"conflict {key}: {_document()['conflicts'][key]}")
-            number = None if value is None else float(value)
-            source = special.get("source", block["source"])
-            cells[row, column] = PaperCell(number, source, "; ".join(notes), error)
-    named = {it: block[it] for it in ("title", "section", "unit", *OPTIONAL) if it in block}
+            cells[row, column] = PaperCell(
+                value=None if value is None else float(value),
+                source=special.get("source", block["source"]),
+                note="; ".join(notes),
+                error=error,
+            )
     return PaperTable(
+        title=block["title"],
+        section=block["section"],
+        unit=block["unit"],
         columns=tuple(block["columns"]),
         rows=tuple(block["rows"]),
         cells=MappingProxyType(cells),
-        **{"called": name, **named},
+        called=block.get("called", name),
+        note=block.get("note", ""),
+        error_is=block.get("error_is", ""),
     )

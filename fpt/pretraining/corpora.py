@@ -10,6 +10,7 @@ Texts, images (`streams`) and synthetic languages (`languages`) have names of th
 All at once, in this order: english+nesting@5M-last.
 """
 
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -17,17 +18,22 @@ import numpy as np
 
 from ..files import FptError
 from .languages import ALONE, FROM_ENGLISH, LANGUAGES
-from .streams import TEXTS, VALID_TOKENS, Stream, has_own_text, image_stream, text_stream
+from .streams import (
+    TEXTS,
+    VALID_TOKENS,
+    Stream,
+    has_own_text,
+    image_stream,
+    text_stream,
+)
 
 NAMES = (*TEXTS, *LANGUAGES, "images")
 FORM = re.compile(r"(?P<parts>[^@]+?)(@(?P<count>[1-9][0-9]*)(?P<unit>[kM]?))?(?P<last>-last)?")
-FORMS = (
-    "Different corpora can be joined (english+nesting), cut (english@5M) and given one loss per "
-    "sequence (english-last); a text's name has letters, digits, '.', '_' and '-'."
-)
 UNITS = {"M": 1_000_000, "k": 1000, "": 1}
-TURN = 1024  # tokens of one part of a mixture before the next: no sequence is longer
-ENGLISH_TOKENS = 4_000_000  # of English, whose frequencies synthetic languages have
+# Tokens of one part of a mixture before the next begins: no sequence is longer.
+TURN = 1024
+# So many tokens of English give synthetic languages their frequencies.
+ENGLISH_TOKENS = 4_000_000
 
 
 @dataclass(frozen=True)
@@ -45,12 +51,14 @@ def parse(name: str) -> CorpusName:
     if name not in NAMES and has_own_text(name):
         return CorpusName((name,), None, False)
     form = FORM.fullmatch(name)
-    parts = tuple(form["parts"].split("+")) if form else ("",)
+    parts = tuple(form["parts"].split("+")) if form else ()
     exist = all(part in NAMES or has_own_text(part) for part in parts)
     if form is None or not exist or len(set(parts)) < len(parts):
         raise FptError(
             f"There is no corpus {name!r}; choose from {', '.join(NAMES)}, or put "
-            f"{name}.txt into the corpora folder (FPT_CORPORA). {FORMS}"
+            f"{name}.txt into the corpora folder (FPT_CORPORA). Different corpora can be joined "
+            "(english+nesting), cut (english@5M) and given one loss per sequence (english-last); "
+            "a text's name has letters, digits, '.', '_' and '-'."
         )
     most = int(form["count"]) * UNITS[form["unit"]] if form["count"] else None
     return CorpusName(parts, most, form["last"] is not None)
@@ -68,14 +76,21 @@ def synthetic_stream(name: str, tokens: int, valid_tokens: int) -> Stream:
         language = FROM_ENGLISH[name](english)
     train = language.sample(tokens, name, "train")
     valid = language.sample(valid_tokens, name, "valid")
-    return Stream(train, valid, entropy=float(language.entropy), exact=language.exact)
+    return Stream(
+        train,
+        valid,
+        entropy=float(language.entropy),
+        exact=language.exact,
+    )
 
 
 def single(name: str, tokens: int, valid_tokens: int) -> Stream:
     """A corpus that is no mixture."""
     if name == "images":
         return image_stream(tokens, valid_tokens)
-    return (synthetic_stream if name in LANGUAGES else text_stream)(name, tokens, valid_tokens)
+    if name in LANGUAGES:
+        return synthetic_stream(name, tokens, valid_tokens)
+    return text_stream(name, tokens, valid_tokens)
 
 
 def mixture(parts: tuple[str, ...], tokens: int, valid_tokens: int) -> Stream:
@@ -85,14 +100,17 @@ def mixture(parts: tuple[str, ...], tokens: int, valid_tokens: int) -> Stream:
     to."""
     if len(parts) == 1:
         return single(parts[0], tokens, valid_tokens)
-    each, each_valid = (-(-count // (TURN * len(parts))) * TURN for count in (tokens, valid_tokens))
-    streams = [single(part, each, each_valid) for part in parts]
+
+    def share(count: int) -> int:
+        """Tokens of each part, in complete turns, for `count` of the mixture."""
+        return math.ceil(count / (TURN * len(parts))) * TURN
 
     def interleaved(columns: list[np.ndarray]) -> np.ndarray:
         turns = min(map(len, columns)) // TURN
         rows = [column[: turns * TURN].reshape(turns, TURN) for column in columns]
         return np.stack(rows, axis=1).reshape(-1)
 
+    streams = [single(part, share(tokens), share(valid_tokens)) for part in parts]
     entropies = [stream.entropy for stream in streams if stream.entropy is not None]
     return Stream(
         interleaved([stream.train for stream in streams])[:tokens],
@@ -104,6 +122,10 @@ def mixture(parts: tuple[str, ...], tokens: int, valid_tokens: int) -> Stream:
 def open_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
     """The first `tokens` training tokens of corpus `name`, or all it has, and held-out ones.
     FptError if there is no such corpus, or a file of it is missing or damaged."""
-    found = parse(name)
-    stream = mixture(found.parts, min(tokens, found.most or tokens), valid_tokens)
-    return replace(stream, sparse=found.sparse)
+    corpus = parse(name)
+    stream = mixture(
+        corpus.parts,
+        min(tokens, corpus.most or tokens),
+        valid_tokens,
+    )
+    return replace(stream, sparse=corpus.sparse)

@@ -16,27 +16,33 @@ from ..backbones.gpt2 import gpt2_config
 from ..files import FptError
 from .lines import VOCABULARY
 
-ROWS = 1024  # of the matrix of logits at a time: what they need stays in the cache of a CPU
+# Rows of the matrix of logits at a time: what they need stays in the cache of a CPU.
+ROWS = 1024
 
 
-def config_of(spec: Backbone) -> dict[str, Any]:
+def config_of(architecture: Backbone) -> dict[str, Any]:
     """config.json of a backbone alone; that of GPT-2 is for `GPT2Model.from_pretrained`."""
-    if spec.family != "gpt2":
-        return asdict(spec)
-    config: dict[str, Any] = gpt2_config(spec, 1, architectures=["GPT2Model"]).to_diff_dict()
-    return config
+    if architecture.family != "gpt2":
+        return asdict(architecture)
+    return dict(gpt2_config(architecture, 1, architectures=["GPT2Model"]).to_diff_dict())
 
 
 class GPT2Language(nn.Module):
     """GPT-2 as transformers builds and stores it, without dropout (one pass over the data does not
     overfit)."""
 
-    def __init__(self, spec: Backbone, seed: int) -> None:
+    def __init__(self, architecture: Backbone, seed: int) -> None:
         from transformers import GPT2LMHeadModel
 
         super().__init__()
-        config = gpt2_config(spec, VOCABULARY, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
-        with torch.random.fork_rng(devices=[]):  # transformers draws from the global generator
+        no_dropout = {
+            "resid_pdrop": 0.0,
+            "embd_pdrop": 0.0,
+            "attn_pdrop": 0.0,
+        }
+        config = gpt2_config(architecture, VOCABULARY, **no_dropout)
+        with torch.random.fork_rng(devices=[]):
+            # transformers draws from the global generator.
             torch.default_generator.manual_seed(seed)
             self.gpt2: Any = GPT2LMHeadModel(config)
 
@@ -51,62 +57,76 @@ class GPT2Language(nn.Module):
 
     def config(self) -> dict[str, Any]:
         """config.json of the whole language model."""
-        made = self.gpt2.config.to_diff_dict()
-        return {**made, "architectures": ["GPT2LMHeadModel"], "dtype": "bfloat16"}
+        config = self.gpt2.config.to_diff_dict()
+        return {
+            **config,
+            "architectures": ["GPT2LMHeadModel"],
+            "dtype": "bfloat16",
+        }
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole language model, by the names that transformers stores."""
-        named = self.gpt2.state_dict()
-        del named["lm_head.weight"]  # the token embeddings
-        return dict(named)
+        tensors = dict(self.gpt2.state_dict())
+        # It is the matrix of the token embeddings once more.
+        del tensors["lm_head.weight"]
+        return tensors
 
 
 class LSTMLanguage(nn.Module):
     """The standard layer-norm LSTM without dropout, with positions if the backbone has them. It
     begins every sequence with an empty memory."""
 
-    def __init__(self, spec: Backbone, seed: int) -> None:
+    def __init__(self, architecture: Backbone, seed: int) -> None:
         super().__init__()
-        self.spec = spec
+        self.architecture = architecture
         draw = torch.Generator().manual_seed(seed)
-        self.backbone = build(spec).to_empty(device="cpu")
-        FAMILIES[spec.family].init_(self.backbone, draw)
+        self.backbone = build(architecture).to_empty(device="cpu")
+        FAMILIES[architecture.family].init_(self.backbone, draw)
 
         def table(rows: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(rows, spec.width).normal_(0.0, 0.02, generator=draw))
+            values = torch.empty(rows, architecture.width)
+            return nn.Parameter(values.normal_(0.0, 0.02, generator=draw))
 
         self.token_embeddings = table(VOCABULARY)
-        self.positions = table(spec.positions) if spec.positions else None
+        self.positions = table(architecture.positions) if architecture.positions else None
 
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         """As `GPT2Language.forward`."""
         x = F.embedding(ids, self.token_embeddings)
-        return self.backbone(x if self.positions is None else x + self.positions[positions])
+        if self.positions is not None:
+            x = x + self.positions[positions]
+        return self.backbone(x)
 
     def config(self) -> dict[str, Any]:
         """config.json of the backbone alone."""
-        return config_of(self.spec)
+        return config_of(self.architecture)
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole language model, by our own names."""
-        positions = {} if self.positions is None else {"positions": self.positions}
-        inside = dict(self.backbone.named_parameters())
-        return {**inside, **positions, "words": self.token_embeddings}
+        tensors: dict[str, Tensor] = dict(self.backbone.named_parameters())
+        if self.positions is not None:
+            tensors["positions"] = self.positions
+        return tensors | {"words": self.token_embeddings}
 
 
 LanguageModel = GPT2Language | LSTMLanguage
 
 
-def language_model(spec: Backbone, seed: int) -> LanguageModel:
+def language_model(architecture: Backbone, seed: int) -> LanguageModel:
     """The untrained language model on a local backbone; FptError for one that cannot be one."""
-    local = [it for it in BACKBONES.values() if it.causal and not it.hub]
-    allowed = [it.name for it in local if it.family in ("gpt2", "lstm")]
-    if spec.name not in allowed:
+    allowed = [
+        name
+        for name, local in BACKBONES.items()
+        if local.causal and not local.hub and local.family in ("gpt2", "lstm")
+    ]
+    if architecture.name not in allowed:
         raise FptError(
-            f"The backbone {spec.name!r} is not pretrained as a language model here; "
+            f"The backbone {architecture.name!r} is not pretrained as a language model here; "
             f"choose from {', '.join(allowed)}."
         )
-    return (GPT2Language if spec.family == "gpt2" else LSTMLanguage)(spec, seed)
+    if architecture.family == "gpt2":
+        return GPT2Language(architecture, seed)
+    return LSTMLanguage(architecture, seed)
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -115,20 +135,27 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, learning: bool
+        ctx: Any,
+        hidden: Tensor,
+        embeddings: Tensor,
+        targets: Tensor,
+        learning: bool,
     ) -> Tensor:
         total = hidden.new_zeros(())
-        by_hidden, by_embeddings = torch.empty_like(hidden), torch.zeros_like(embeddings)
+        by_hidden = torch.empty_like(hidden)
+        by_embeddings = torch.zeros_like(embeddings)
         for start in range(0, len(hidden), ROWS):
             rows = slice(start, start + ROWS)
             answers = targets[rows, None]
-            logits = (hidden[rows] @ embeddings.T).to(hidden.dtype)  # in autocast sums need more
+            # Products may be rounded in autocast, sums may not.
+            logits = (hidden[rows] @ embeddings.T).to(hidden.dtype)
             right = logits.gather(1, answers)
             top = logits.amax(1, keepdim=True)
             probabilities = logits.sub_(top).exp_()
             sums = probabilities.sum(1, keepdim=True)
             total += (sums.log() + top - right).sum()
-            if learning:  # the gradient by the logits: probabilities less one at the answer
+            if learning:
+                # The gradient by the logits is the probabilities, less one at the answer.
                 probabilities.div_(sums).scatter_add_(1, answers, -torch.ones_like(sums))
                 by_hidden[rows] = probabilities @ embeddings
                 by_embeddings.addmm_(probabilities.T, hidden[rows])
@@ -137,8 +164,14 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (gradient,) = gradients
         by_hidden, by_embeddings = ctx.saved_tensors
-        return gradients[0] * by_hidden, gradients[0] * by_embeddings, None, None
+        return (
+            gradient * by_hidden,
+            gradient * by_embeddings,
+            None,
+            None,
+        )
 
 
 def cross_entropy(hidden: Tensor, embeddings: Tensor, targets: Tensor) -> Tensor:

@@ -28,7 +28,8 @@ from .lines import (
     unigram,
 )
 
-OPENING = 0.4  # probability that a step of Nesting opens, if there is something to close
+# Probability that a step of Nesting opens, if there is something to close.
+OPENING = 0.4
 
 
 def doubled_entropy(probabilities: np.ndarray, size: int) -> float:
@@ -38,10 +39,10 @@ def doubled_entropy(probabilities: np.ndarray, size: int) -> float:
     size!/prod(m!) orders and their doubles (2 size)!/prod((2m)!); the first entropy loses the
     logarithm of the one and gains that of the other, on average over binomial m.
     """
-    some = probabilities[probabilities > 0][:, None]
+    chance = probabilities[probabilities > 0][:, None]
     times = np.arange(size + 1)
     ways = gammaln(size + 1) - gammaln(times + 1) - gammaln(size - times + 1)
-    share = np.exp(ways + xlogy(times, some) + xlog1py(size - times, -some))
+    share = np.exp(ways + xlogy(times, chance) + xlog1py(size - times, -chance))
     repeats = share * (gammaln(times + 1) - gammaln(2 * times + 1))
     orders = gammaln(2 * size + 1) - gammaln(size + 1)
     return float(size * entropy(probabilities) + orders + repeats.sum())
@@ -56,20 +57,27 @@ def flat(probabilities: np.ndarray, lengths: tuple[int, int], size: int) -> Lang
     def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
         drawn = integers(bits, low, high, LINES, 1)
         tokens = symbols(bits, probabilities, LINES, high - 1)
-        bits.advance(LINES * -(-(high - 1) // size))  # unused; committed corpora have this gap
+        # These draws are unused; committed corpora have this gap.
+        bits.advance(LINES * -(-(high - 1) // size))
         places = np.arange(high - 1)
         # Sorting by group plus a fraction shuffles inside the groups; what is dropped comes last.
         group = np.where(places < drawn, places // size, high)
-        keys = np.concatenate([group, group], axis=1) + doubles(bits, LINES, 2 * (high - 1))
+        keys = np.tile(group, 2) + doubles(bits, LINES, 2 * (high - 1))
         order = np.argsort(keys, axis=1, kind="stable")
-        both = np.concatenate([tokens, tokens], axis=1)
-        return np.take_along_axis(both, order, axis=1), 2 * drawn[:, 0]
+        return np.take_along_axis(np.tile(tokens, 2), order, axis=1), 2 * drawn[:, 0]
 
-    cuts = [divmod(drawn, size) for drawn in range(low, high)]
-    whole = doubled_entropy(probabilities, size)
-    line = np.mean([groups * whole + doubled_entropy(probabilities, rest) for groups, rest in cuts])
-    tokens = low + high  # twice their mean number, and `END`
-    return Language(independent_lines(lines), float(line + np.log(high - low)) / tokens)
+    def line_entropy(drawn: int) -> float:
+        groups, rest = divmod(drawn, size)
+        of_groups = groups * doubled_entropy(probabilities, size)
+        return of_groups + doubled_entropy(probabilities, rest)
+
+    line = np.mean([line_entropy(drawn) for drawn in range(low, high)])
+    # Twice the mean number of drawn tokens, and `END`.
+    tokens = low + high
+    return Language(
+        independent_lines(lines),
+        float(line + np.log(high - low)) / tokens,
+    )
 
 
 def nesting(probabilities: np.ndarray) -> Language:
@@ -100,13 +108,19 @@ def nesting(probabilities: np.ndarray) -> Language:
             yield ended(np.array(tokens), lengths)
 
     empty = (1 - 2 * OPENING) / (2 * (1 - OPENING))
-    some = probabilities[probabilities > 0]
-    pushed = OPENING * some
-    either = pushed + 1 - OPENING  # of the token on top
+    # The probabilities of the token on top of the stack.
+    top = probabilities[probabilities > 0]
+    pushed = OPENING * top
+    # That token comes next, pushed or popped.
+    either = pushed + 1 - OPENING
     step = -(pushed * np.log(pushed)).sum() + pushed * np.log(pushed) - either * np.log(either)
-    token = empty * entropy(probabilities) + (1 - empty) * float(some @ step)
+    token = empty * entropy(probabilities) + (1 - empty) * float(top @ step)
     mean = (low + high - 1) / 2
-    return Language(chunks, (mean * token + np.log(high - low)) / (mean + 1), exact=False)
+    return Language(
+        chunks,
+        (mean * token + np.log(high - low)) / (mean + 1),
+        exact=False,
+    )
 
 
 def shuffle(probabilities: np.ndarray) -> Language:
@@ -116,20 +130,31 @@ def shuffle(probabilities: np.ndarray) -> Language:
     What is left of the second block leaves a few candidates for its least id: the logarithm of
     their number is taken off the entropy, which makes it a lower bound.
     """
-    blocks, size, dropped = 2, 64, 4
+    blocks = 2
+    size = 64
+    dropped = 4
     length = blocks * size - dropped
     least = probabilities[: len(probabilities) - size + 1]
     least = least / least.sum()
 
     def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
-        bits.advance(LINES)  # unused; committed corpora have this gap
+        # These draws are unused; committed corpora have this gap.
+        bits.advance(LINES)
         first = symbols(bits, least, LINES, blocks, 1)
-        order = np.argsort(doubles(bits, LINES, blocks, size), axis=2, kind="stable")
+        order = np.argsort(
+            doubles(bits, LINES, blocks, size),
+            axis=2,
+            kind="stable",
+        )
         return (first + order).reshape(LINES, -1), np.full(LINES, length)
 
     lost = gammaln(dropped + 1) + np.log(dropped + 1)
     line = blocks * (entropy(least) + gammaln(size + 1)) - lost
-    return Language(independent_lines(lines), float(line) / (length + 1), exact=False)
+    return Language(
+        independent_lines(lines),
+        float(line) / (length + 1),
+        exact=False,
+    )
 
 
 def copies(probabilities: np.ndarray) -> Language:
@@ -147,7 +172,11 @@ def copies(probabilities: np.ndarray) -> Language:
         return np.take_along_axis(tokens, np.arange(high - 1) % segments, axis=1), lengths
 
     line = np.log(high - low) + (shortest + longest - 1) / 2 * entropy(probabilities)
-    return Language(independent_lines(lines), line / ((low + high - 1) / 2 + 1), exact=False)
+    return Language(
+        independent_lines(lines),
+        line / ((low + high - 1) / 2 + 1),
+        exact=False,
+    )
 
 
 def dyck(types: int) -> Language:
@@ -158,10 +187,15 @@ def dyck(types: int) -> Language:
 
     def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
         pairs = integers(bits, low, high, LINES, 1)
-        places, width = np.arange(2 * high - 1), 2 * high - 2
+        places = np.arange(2 * high - 1)
+        width = 2 * high - 2
         # By the cycle lemma exactly one rotation of n steps up and n + 1 down stays at or above
         # zero until the last step: the one that begins after the first lowest point.
-        keys = np.where(places <= 2 * pairs, doubles(bits, LINES, len(places)), 2.0)
+        keys = np.where(
+            places <= 2 * pairs,
+            doubles(bits, LINES, len(places)),
+            2.0,
+        )
         steps = np.where(np.argsort(keys, axis=1, kind="stable") < pairs, 1, -1)
         heights = np.where(places <= 2 * pairs, np.cumsum(steps, axis=1), high)
         turn = heights.argmin(axis=1, keepdims=True) + 1
@@ -171,7 +205,11 @@ def dyck(types: int) -> Language:
         depth = np.cumsum(np.where(opens, 1, -1), axis=1) - opens
         # Among brackets of one depth, in order, each that opens is followed by its own close.
         partners = np.argsort(np.where(inside, depth, high), axis=1, kind="stable")
-        kinds = np.repeat(integers(bits, 1, types + 1, LINES, width // 2), 2, axis=1)
+        kinds = np.repeat(
+            integers(bits, 1, types + 1, LINES, width // 2),
+            2,
+            axis=1,
+        )
         table = np.empty((LINES, width), dtype=np.int64)
         np.put_along_axis(table, partners, kinds, axis=1)
         return np.where(opens, table, table + types), 2 * pairs[:, 0]
@@ -187,7 +225,10 @@ def automaton(rule: int) -> Language:
     elementary cellular automaton `rule`, the first one random; four cells are one token, ids 1 to
     16. Exact entropy: the first row and the number of rows say all.
     """
-    (low, high), cells, group = (13, 16), 32, 4
+    low, high = 13, 16
+    cells = 32
+    # Cells that make a token.
+    group = 4
     width = cells // group
 
     def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
@@ -202,7 +243,10 @@ def automaton(rule: int) -> Language:
         return tokens, width * integers(bits, low, high, LINES)
 
     tokens = width * (low + high - 1) / 2 + 1
-    return Language(independent_lines(lines), (cells * np.log(2) + np.log(high - low)) / tokens)
+    return Language(
+        independent_lines(lines),
+        (cells * np.log(2) + np.log(high - low)) / tokens,
+    )
 
 
 # Languages that need no text, and those made from the ids of English.
@@ -217,7 +261,7 @@ FROM_ENGLISH: Mapping[str, Callable[[np.ndarray], Language]] = {
     "bigram-16": lambda ids: bigram(relabelled(ids), lag=16),
     "copies": lambda ids: copies(frequencies(ids)),
     "flat-2": lambda ids: flat(frequencies(ids), (55, 60), 1),
-    "flat-128": lambda ids: flat(frequencies(ids), (50, 62), 61),  # the whole line
+    "flat-128": lambda ids: flat(frequencies(ids), (50, 62), 61),
     "nesting": lambda ids: nesting(frequencies(ids)),
     "shuffle-64": lambda ids: shuffle(frequencies(ids)),
 }

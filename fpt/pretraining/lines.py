@@ -15,9 +15,12 @@ from scipy.sparse import csr_array
 
 from ..tasks.rng import fold
 
-VOCABULARY = 4096  # rows of the token embeddings of every language model; no corpus has more ids
-END_ID = 0  # of every vocabulary: it ends a document or an image, or here a line
-LINES = 4096  # generated at a time
+# Rows of the token embeddings of every language model; no corpus has more ids.
+VOCABULARY = 4096
+# In every vocabulary the id that ends a document or an image, or here a line.
+END_ID = 0
+# Lines that are generated at a time.
+LINES = 4096
 
 Bits = np.random.PCG64
 Chunks = Callable[[Bits], Iterator[np.ndarray]]
@@ -54,7 +57,8 @@ def integers(bits: Bits, low: int, high: int, *shape: int) -> np.ndarray:
 def symbols(bits: Bits, probabilities: np.ndarray, *shape: int) -> np.ndarray:
     """Independent indices of `probabilities`, which sum to one, int64."""
     edges = np.cumsum(probabilities)
-    last = int(np.flatnonzero(probabilities)[-1])  # rounding may leave the edges a little below one
+    # Rounding may leave the edges a little below one.
+    last = int(np.flatnonzero(probabilities)[-1])
     drawn = np.searchsorted(edges, doubles(bits, *shape), side="right")
     return np.minimum(drawn, last).astype(np.int64)
 
@@ -64,22 +68,27 @@ def ended(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.insert(tokens.astype(np.uint16), np.cumsum(lengths), END_ID)
 
 
-def independent_lines(lines: Callable[[Bits], tuple[np.ndarray, np.ndarray]]) -> Chunks:
+def independent_lines(
+    lines: Callable[[Bits], tuple[np.ndarray, np.ndarray]],
+) -> Chunks:
     """The chunks of a language with independent lines. `lines` draws `LINES` of them: a table
     (lines, longest) and their lengths."""
 
     def chunks(bits: Bits) -> Iterator[np.ndarray]:
         while True:
             table, lengths = lines(bits)
-            yield ended(table[np.arange(table.shape[1]) < lengths[:, None]], lengths)
+            yield ended(
+                table[np.arange(table.shape[1]) < lengths[:, None]],
+                lengths,
+            )
 
     return chunks
 
 
 def entropy(probabilities: np.ndarray) -> float:
     """Of one draw, in nats."""
-    some = probabilities[probabilities > 0]
-    return float(-(some * np.log(some)).sum())
+    positive = probabilities[probabilities > 0]
+    return float(-(positive * np.log(positive)).sum())
 
 
 def frequencies(ids: np.ndarray) -> np.ndarray:
@@ -126,10 +135,14 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
     low, high = 99, 119
     common = frequencies(ids)
     pairs = ids[:-1].astype(np.int64) * VOCABULARY + ids[1:]
-    keys, counts = np.unique(pairs[(ids[:-1] != END_ID) & (ids[1:] != END_ID)], return_counts=True)
-    before, after = keys // VOCABULARY, keys % VOCABULARY
+    keys, counts = np.unique(
+        pairs[(ids[:-1] != END_ID) & (ids[1:] != END_ID)],
+        return_counts=True,
+    )
+    before, after = np.divmod(keys, VOCABULARY)
     totals = np.bincount(before, counts, VOCABULARY).astype(np.int64)
-    edges, starts = np.cumsum(counts), np.cumsum(totals) - totals
+    starts = np.cumsum(totals) - totals
+    edges = np.cumsum(counts)
 
     def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
         lengths = integers(bits, low, high, LINES)
@@ -137,10 +150,11 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
         for place in range(lag):
             table[:, place] = symbols(bits, common, LINES)
         for place in range(lag, high - 1):
-            last, draw = table[:, place - lag], doubles(bits, LINES)
-            pick = starts[last] + (draw * totals[last]).astype(np.int64)
-            found = np.searchsorted(edges, pick, side="right").clip(max=len(after) - 1)
-            table[:, place] = np.where(totals[last] > 0, after[found], symbols(bits, common, LINES))
+            last = table[:, place - lag]
+            pick = starts[last] + (doubles(bits, LINES) * totals[last]).astype(np.int64)
+            pair = np.searchsorted(edges, pick, side="right").clip(max=len(after) - 1)
+            fresh = symbols(bits, common, LINES)
+            table[:, place] = np.where(totals[last] > 0, after[pair], fresh)
         return table, lengths
 
     shares = counts / totals[before]
@@ -148,10 +162,16 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
     step_entropy = np.bincount(before, -shares * np.log(shares), VOCABULARY)
     stuck = totals == 0
     step_entropy[stuck] = entropy(common)
-    line, tokens = np.log(high - low) + lag * entropy(common), common
+    line = np.log(high - low) + lag * entropy(common)
+    tokens = common
     for place in range(lag, high - 1):
-        reached = np.mean(np.arange(low, high) > place)  # share of lines with a token here
+        # The share of lines that have a token at this place.
+        reached = np.mean(np.arange(low, high) > place)
         line += reached * float(tokens @ step_entropy)
-        if (place + 1) % lag == 0:  # each of the `lag` chains has made a step
+        if (place + 1) % lag == 0:
+            # Each of the `lag` chains has made a step.
             tokens = step @ tokens + tokens[stuck].sum() * common
-    return Language(independent_lines(lines), float(line) / ((low + high - 1) / 2 + 1))
+    return Language(
+        independent_lines(lines),
+        float(line) / ((low + high - 1) / 2 + 1),
+    )

@@ -19,8 +19,18 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from ..backbones.weights import file_digest, folder_of, local_folder
-from ..files import NAME, FptError, read_json, write_atomic, write_json
+from ..backbones.weights import (
+    file_digest,
+    folder_of,
+    local_folder,
+)
+from ..files import (
+    NAME,
+    FptError,
+    read_json,
+    write_atomic,
+    write_json,
+)
 from ..records import digest, parse_metadata
 
 log = logging.getLogger("fpt")
@@ -36,7 +46,10 @@ def write(
 ) -> None:
     """Write config.json, tokenizer.json of a text, model.safetensors (rounded to bf16 as every
     frozen backbone is), and, last, pretraining.json; then remove the checkpoint."""
-    write_atomic(folder / "config.json", json.dumps(config, indent=1).encode())
+    write_atomic(
+        folder / "config.json",
+        json.dumps(config, indent=1).encode(),
+    )
     if tokenizer is not None:
         write_atomic(folder / "tokenizer.json", tokenizer.encode())
     rounded = {
@@ -44,8 +57,12 @@ def write(
     }
     path = folder / "model.safetensors"
     write_atomic(path, save(rounded, metadata={"format": "pt"}))
-    found = {"weight_scale": weight_scale(rounded), "weights_digest": file_digest(path)}
-    write_json(folder / "pretraining.json", {**metadata, **found})
+    measured = {
+        "weight_scale": weight_scale(rounded),
+        "weights_digest": file_digest(path),
+    }
+    # Last, because a folder that has it counts as finished.
+    write_json(folder / "pretraining.json", {**metadata, **measured})
     (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
@@ -53,8 +70,12 @@ def weight_scale(tensors: Mapping[str, Tensor]) -> float:
     """The standard deviation of the entries of all matrices, taken together, but for the tables of
     tokens and positions."""
     tables = ("wte.weight", "wpe.weight", "words", "positions")
-    matrices = [it for name, it in tensors.items() if it.ndim == 2 and not name.endswith(tables)]
-    return torch.cat([it.double().flatten() for it in matrices]).std().item()
+    entries = [
+        tensor.double().flatten()
+        for name, tensor in tensors.items()
+        if tensor.ndim == 2 and not name.endswith(tables)
+    ]
+    return torch.cat(entries).std().item()
 
 
 def finished(folder: Path, **expected: Any) -> bool:
@@ -62,11 +83,12 @@ def finished(folder: Path, **expected: Any) -> bool:
     the plan, a digest of the data."""
     weights = folder / "model.safetensors"
     try:
-        found = read_json(folder / "pretraining.json")
-    except FptError:  # missing, or damaged: to be made again
+        metadata = read_json(folder / "pretraining.json")
+    except FptError:
+        # It is missing or damaged, so the weights are made again.
         return False
     expected["weights_digest"] = file_digest(weights) if weights.is_file() else "none"
-    return all(found.get(name) == value for name, value in expected.items())
+    return all(metadata.get(name) == value for name, value in expected.items())
 
 
 def copy_of(records: Path, weights: str) -> Path:
@@ -76,11 +98,10 @@ def copy_of(records: Path, weights: str) -> Path:
 
 def beside(weights: str) -> Path | None:
     """The metadata beside local weights; None if they are not here."""
-    folder = folder_of(weights)  # `find` would fetch those of a wheel, which a page does not need
-    if not (folder / "model.safetensors").is_file():
-        return None
-    found = folder / "pretraining.json"
-    return found if found.is_file() else None
+    # Not `find`, which would fetch the weights of a wheel: a page does not need them.
+    folder = folder_of(weights)
+    path = folder / "pretraining.json"
+    return path if path.is_file() and (folder / "model.safetensors").is_file() else None
 
 
 def keep(records: Path, weights: Iterable[str]) -> dict[str, str]:
@@ -91,14 +112,15 @@ def keep(records: Path, weights: Iterable[str]) -> dict[str, str]:
     """
     digests: dict[str, str] = {}
     for name in filter(NAME.fullmatch, weights):
-        path, here = copy_of(records, name), beside(name)
-        if here is not None and local_folder() in here.parents:
-            content = read_json(here)
-            if not path.exists():
-                write_json(path, content | {"digest": digest(content)})
+        copy = copy_of(records, name)
+        original = beside(name)
+        if original is not None and local_folder() in original.parents:
+            content = read_json(original)
+            if not copy.exists():
+                write_json(copy, content | {"digest": digest(content)})
             elif content.get("weights_digest") != read(records, name).get("weights_digest"):
-                log.warning(f"The weights {name} here are others than those of runs; see {path}.")
-        if path.exists():
+                log.warning(f"The weights {name} here are others than those of runs; see {copy}.")
+        if copy.exists():
             digests[name] = read(records, name)["digest"]
     return digests
 
@@ -108,14 +130,14 @@ def read(records: Path, weights: str) -> dict[str, Any]:
     neither. FptError if the copy was damaged or edited."""
     if not NAME.fullmatch(weights):
         return {}
-    path = copy_of(records, weights)
-    if not path.exists():
-        there = beside(weights)
-        return read_json(there) if there is not None else {}
+    copy = copy_of(records, weights)
+    if not copy.exists():
+        original = beside(weights)
+        return {} if original is None else read_json(original)
     try:
-        return parse_metadata(path.read_bytes())
+        return parse_metadata(copy.read_bytes())
     except ValueError as error:
         raise FptError(
-            f"{path} is not what was written when {weights} was pretrained ({error}); restore it, "
+            f"{copy} is not what was written when {weights} was pretrained ({error}); restore it, "
             "or remove it if the weights are here."
         ) from error

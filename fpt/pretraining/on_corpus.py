@@ -1,14 +1,13 @@
 """Pretrain a backbone as a causal language model, from a token stream to a folder of weights.
 
-Sequences are shorter than the 1,024 positions; each starts at a random offset, so that every
-position is trained (a recurrent backbone has none). Every random draw is keyed by the seed and the
-step, so that a resumed run ends in the same weights as an uninterrupted one.
+Every random draw is keyed by the seed and the step, so that a resumed run ends in the same weights
+as an uninterrupted one.
 """
 
 import logging
 import math
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,98 +23,76 @@ from ..training import device as devices
 from ..training.loop import CHECKPOINT_SECONDS
 from ..training.trackers import progress_bar
 from .corpora import open_stream
-from .language_model import LanguageModel, cross_entropy, language_model
+from .language_model import (
+    LanguageModel,
+    cross_entropy,
+    language_model,
+)
 from .lines import VOCABULARY, entropy
 from .metadata import CHECKPOINT, finished, write
+from .plan import (
+    OFFSET,
+    Pretraining,
+    batch_at,
+    learning_rate,
+    offset_count,
+    positions_seen,
+)
 from .streams import Stream
 
-POSITIONS = 1024
-OFFSET = 64  # sequences start at multiples of this position
-EVALUATIONS = 20  # of the held-out loss during training
-ADAM = ("step", "exp_avg", "exp_avg_sq")  # what the optimiser knows of a parameter
+# Measurements of the held-out loss during training.
+EVALUATIONS = 20
+# Batches of held-out tokens in each of these: all of them would cost more than the training.
+EVALUATED_BATCHES = 16
+ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 
 log = logging.getLogger("fpt")
 
 
-@dataclass(frozen=True)
-class Pretraining:
-    """Everything that determines the weights; it is written beside them."""
+@dataclass
+class Progress:
+    """How far a training is; plain JSON values, so a checkpoint can hold it."""
 
-    corpus: str
-    backbone: str
-    tokens: int
-    seed: int = 0
-    context: int = 256  # tokens per sequence
-    batch: int = 16  # sequences per step
-    lr: float = 2e-3  # peak; linear warm-up, cosine decay to zero
-    warmup: int = 200  # steps
-    weight_decay: float = 0.1
-    clip: float = 1.0
-
-    @property
-    def steps(self) -> int:
-        return math.ceil(self.tokens / (self.batch * self.context))
-
-    @property
-    def name(self) -> str:
-        """The identity of the resulting weights."""
-        return f"{self.backbone}-{self.corpus}-{self.seed}"
-
-
-def learning_rate(plan: Pretraining, step: int) -> float:
-    if step < plan.warmup:
-        return plan.lr * (step + 1) / plan.warmup
-    done = (step - plan.warmup) / max(1, plan.steps - plan.warmup)
-    return plan.lr * 0.5 * (1 + math.cos(math.pi * done))
-
-
-def batch_at(plan: Pretraining, tokens: np.ndarray, step: int, order: Tensor) -> tuple[Tensor, ...]:
-    """Ids and positions of step `step`, both (batch, context) int64."""
-    first = step * plan.batch
-    windows = [int(order[(first + row) % len(order)]) * plan.context for row in range(plan.batch)]
-    ids = np.stack([tokens[start : start + plan.context] for start in windows]).astype(np.int64)
-    return torch.from_numpy(ids), offsets_at(plan, step) + torch.arange(plan.context)
-
-
-def offsets(plan: Pretraining) -> int:
-    """The number of positions at which a sequence may start."""
-    return (POSITIONS - plan.context) // OFFSET + 1
-
-
-def offsets_at(plan: Pretraining, step: int) -> Tensor:
-    """The positions at which the sequences of step `step` start, (batch, 1) int64."""
-    draws = generator("cpu", plan.seed, "offset", step)
-    return OFFSET * torch.randint(offsets(plan), (plan.batch, 1), generator=draws)
-
-
-def positions_seen(plan: Pretraining) -> int:
-    """How many of a backbone's positions the whole plan trains; 0 if it has none."""
-    if not backbone(plan.backbone).positions:
-        return 0
-    found = {int(start) for step in range(plan.steps) for start in offsets_at(plan, step)}
-    return len({place for start in found for place in range(start, start + plan.context)})
+    step: int = 0
+    seconds: float = 0.0
+    curve: list[dict[str, float]] = field(default_factory=list)
+    recent_losses: list[float] = field(default_factory=list)  # since the last evaluation
 
 
 class Training:
     """A language model in training, from its first step or its checkpoint at `path`."""
 
     def __init__(
-        self, plan: Pretraining, model: LanguageModel, stream: Stream, path: Path, compiled: bool
+        self,
+        plan: Pretraining,
+        model: LanguageModel,
+        stream: Stream,
+        path: Path,
+        compiled: bool,
     ) -> None:
-        self.plan, self.model, self.stream, self.path = plan, model, stream, path
-        self.run = torch.compile(model) if compiled else model
+        self.plan = plan
+        self.model = model
+        self.stream = stream
+        self.path = path
+        self.forward = torch.compile(model) if compiled else model
+        # Biases and norms are not decayed: weight decay is for matrices and embeddings.
         groups: list[dict[str, Any]] = [
-            {"params": [it for it in model.parameters() if it.dim() >= 2]},
-            {"params": [it for it in model.parameters() if it.dim() < 2], "weight_decay": 0.0},
+            {"params": [value for value in model.parameters() if value.dim() >= 2]},
+            {
+                "params": [value for value in model.parameters() if value.dim() < 2],
+                "weight_decay": 0.0,
+            },
         ]
         self.optimizer = torch.optim.AdamW(
-            groups, lr=plan.lr, betas=(0.9, 0.95), weight_decay=plan.weight_decay, fused=True
+            groups,
+            lr=plan.lr,
+            betas=(0.9, 0.95),
+            weight_decay=plan.weight_decay,
+            fused=True,
         )
         draws = generator("cpu", plan.seed, "order")
         self.order = torch.randperm(len(stream.train) // plan.context, generator=draws)
-        self.step, self.seconds = 0, 0.0
-        self.curve: list[dict[str, float]] = []
-        self.running: list[float] = []  # losses since the last evaluation
+        self.progress = Progress()
         self.resume()
 
     def loss(self, ids: Tensor, positions: Tensor) -> Tensor:
@@ -123,125 +100,148 @@ class Training:
         stream, of the last alone. On CUDA, products are in bf16, the softmax and sums in fp32."""
         embeddings = self.model.token_embeddings
         first = ids.shape[1] - 1 if self.stream.sparse else 1
-        ids, positions = ids.to(embeddings.device), positions.to(embeddings.device)
+        ids = ids.to(embeddings.device)
         with devices.autocast(embeddings.device):
-            hidden = self.run(ids, positions)[:, first - 1 : -1].float()
-            return cross_entropy(hidden.flatten(0, 1), embeddings, ids[:, first:].flatten())
+            hidden = self.forward(ids, positions.to(embeddings.device))
+            hidden = hidden[:, first - 1 : -1].float()
+            return cross_entropy(
+                hidden.flatten(0, 1),
+                embeddings,
+                ids[:, first:].flatten(),
+            )
 
     @torch.no_grad()
     def held_out_losses(self, tokens: np.ndarray) -> np.ndarray:
-        """Mean loss of each whole batch of `tokens`, at position offsets spread evenly."""
+        """Mean loss of each complete batch of `tokens`, at position offsets spread evenly."""
         plan = self.plan
-        rows = len(tokens) // plan.context // plan.batch * plan.batch
-        ids = torch.from_numpy(tokens[: rows * plan.context].astype(np.int64)).view(rows, -1)
-        first = OFFSET * (torch.arange(rows) % offsets(plan))[:, None]
-        positions = first + torch.arange(plan.context)
-        pairs = zip(ids.split(plan.batch), positions.split(plan.batch), strict=True)
-        return np.array([self.loss(i, p).item() for i, p in pairs])
+        count = len(tokens) // plan.step_tokens * plan.batch
+        ids = torch.from_numpy(tokens[: count * plan.context].astype(np.int64)).view(count, -1)
+        offsets = OFFSET * (torch.arange(count) % offset_count(plan))[:, None]
+        positions = offsets + torch.arange(plan.context)
+        batches = zip(
+            ids.split(plan.batch),
+            positions.split(plan.batch),
+            strict=True,
+        )
+        return np.array([self.loss(*batch).item() for batch in batches])
 
     def train_step(self) -> None:
+        step = self.progress.step
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.plan, self.step)
-        value = self.loss(*batch_at(self.plan, self.stream.train, self.step, self.order))
-        value.backward()
+            group["lr"] = learning_rate(self.plan, step)
+        loss = self.loss(*batch_at(self.plan, self.stream.train, step, self.order))
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.plan.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.running.append(value.item())
-        self.step += 1
+        self.progress.recent_losses.append(loss.item())
+        self.progress.step += 1
 
     def evaluate(self) -> None:
-        """Add a point to the curve, measured on the first 16 batches of the held-out tokens."""
-        tokens = self.plan.batch * self.plan.context
-        self.curve.append(
-            {
-                "step": self.step,
-                "tokens": self.step * tokens,
-                "train_loss": float(np.mean(self.running)),
-                "valid_loss": float(self.held_out_losses(self.stream.valid[: 16 * tokens]).mean()),
-            }
-        )
-        self.running = []
+        """Add a point to the curve, measured on the first held-out tokens."""
+        progress = self.progress
+        tokens = self.stream.valid[: EVALUATED_BATCHES * self.plan.step_tokens]
+        point = {
+            "step": progress.step,
+            "tokens": progress.step * self.plan.step_tokens,
+            "train_loss": float(np.mean(progress.recent_losses)),
+            "valid_loss": float(self.held_out_losses(tokens).mean()),
+        }
+        progress.curve.append(point)
+        progress.recent_losses = []
 
     def train(self, deadline: float) -> bool:
         """Train to the last step (True), or until `time.monotonic()` passes `deadline`."""
-        steps, every = self.plan.steps, max(1, self.plan.steps // EVALUATIONS)
+        progress = self.progress
+        steps = self.plan.steps
+        every = max(1, steps // EVALUATIONS)
         saved = time.monotonic()
-        began = saved - self.seconds
-        with progress_bar(steps, self.plan.name, initial=self.step) as bar:
-            while self.step < steps:
+        began = saved - progress.seconds
+        with progress_bar(steps, self.plan.name, initial=progress.step) as bar:
+            while progress.step < steps:
                 self.train_step()
                 bar.update()
-                evaluated = self.step % every == 0 or self.step == steps
-                if evaluated:
+                is_last = progress.step == steps
+                is_evaluated = is_last or progress.step % every == 0
+                if is_evaluated:
                     self.evaluate()
-                    bar.set_postfix(valid=f"{self.curve[-1]['valid_loss']:.3f}")
+                    bar.set_postfix(valid=f"{progress.curve[-1]['valid_loss']:.3f}")
                 now = time.monotonic()
-                self.seconds = now - began
-                over = self.step < steps and now > deadline
-                if evaluated or over or now - saved > CHECKPOINT_SECONDS:
+                progress.seconds = now - began
+                is_late = now > deadline and not is_last
+                if is_evaluated or is_late or now - saved > CHECKPOINT_SECONDS:
                     self.save()
                     saved = now
-                if over:
+                if is_late:
                     return False
         return True
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint must agree in to be resumed."""
-        return {"plan": asdict(self.plan), "corpus": self.stream.digest}
+        return {
+            "plan": asdict(self.plan),
+            "corpus": self.stream.digest,
+        }
 
     def save(self) -> None:
         tensors: dict[str, Tensor] = {}
         for name, parameter in self.model.named_parameters():
-            held = {"value": parameter, **self.optimizer.state[parameter]}
-            tensors |= {f"{key}.{name}": tensor for key, tensor in held.items()}
-        history = {name: getattr(self, name) for name in ("step", "seconds", "curve", "running")}
-        checkpoint.write(self.path, tensors, self.identity() | {"log": history})
+            tensors[f"value.{name}"] = parameter
+            for key in ADAM_STATE:
+                tensors[f"{key}.{name}"] = self.optimizer.state[parameter][key]
+        checkpoint.write(
+            self.path,
+            tensors,
+            {**self.identity(), "log": asdict(self.progress)},
+        )
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one of the same plan on the same corpus."""
-        found = checkpoint.read(self.path)
-        if found is None:
+        saved = checkpoint.read(self.path)
+        if saved is None:
             return
-        tensors, content = found
-        for what, value in self.identity().items():
-            if content.get(what) != value:
-                other = f"the checkpoint {self.path} has another {what}"
-                log.warning(f"{self.plan.name} begins anew: {other}.")
+        tensors, content = saved
+        for name, value in self.identity().items():
+            if content.get(name) != value:
+                reason = f"the checkpoint {self.path} has another {name}"
+                log.warning(f"{self.plan.name} begins anew: {reason}.")
                 return
         for name, parameter in self.model.named_parameters():
             parameter.data.copy_(tensors[f"value.{name}"])
             self.optimizer.state[parameter] = {
-                key: tensors[f"{key}.{name}"].to(parameter.device) for key in ADAM
+                key: tensors[f"{key}.{name}"].to(parameter.device) for key in ADAM_STATE
             }
-        vars(self).update(content["log"])
+        self.progress = Progress(**content["log"])
 
     def metadata(self) -> dict[str, Any]:
         """The content of pretraining.json; losses and entropies are in nats per token."""
-        plan, stream = self.plan, self.stream
+        plan = self.plan
+        stream = self.stream
         losses = self.held_out_losses(stream.valid)
         valid_loss = float(losses.mean())
-        shares = np.bincount(stream.valid, minlength=VOCABULARY) / len(stream.valid)
-        found: dict[str, Any] = {
+        frequencies = np.bincount(stream.valid, minlength=VOCABULARY) / len(stream.valid)
+        content: dict[str, Any] = {
             "plan": asdict(plan),
-            "tokens": plan.steps * plan.batch * plan.context,
-            "corpus_tokens": len(stream.train),  # fewer: they were seen more than once
+            "tokens": plan.steps * plan.step_tokens,
+            # If these are fewer than the tokens, they were seen more than once.
+            "corpus_tokens": len(stream.train),
             "valid_loss": valid_loss,
-            "unigram_entropy": entropy(shares),
+            "unigram_entropy": entropy(frequencies),
             "corpus_digest": stream.digest,
             "sparse": stream.sparse,
             "positions_seen": positions_seen(plan),
-            "seconds": self.seconds,
+            "seconds": self.progress.seconds,
             **devices.environment(self.model.token_embeddings.device),
-            "curve": self.curve,
+            "curve": self.progress.curve,
         }
         if stream.valid_bytes is not None:
             bits_per_nat = len(stream.valid) / stream.valid_bytes / math.log(2)
-            found["bits_per_byte"] = valid_loss * bits_per_nat
+            content["bits_per_byte"] = valid_loss * bits_per_nat
         if stream.entropy is not None:
-            found |= {"entropy": stream.entropy, "entropy_exact": stream.exact}
-            found["below_entropy"] = below_entropy(stream.entropy, losses)
-        return found
+            content["entropy"] = stream.entropy
+            content["entropy_exact"] = stream.exact
+            content["below_entropy"] = below_entropy(stream.entropy, losses)
+        return content
 
 
 def below_entropy(bound: float, losses: np.ndarray) -> bool:
@@ -255,7 +255,11 @@ def below_entropy(bound: float, losses: np.ndarray) -> bool:
 
 
 def pretrain(
-    plan: Pretraining, out: Path, *, budget: float = math.inf, compiled: bool = False
+    plan: Pretraining,
+    out: Path,
+    *,
+    budget: float = math.inf,
+    compiled: bool = False,
 ) -> bool:
     """Train `plan` into the folder `out`; True when finished, False when `budget` seconds ran out,
     the preparation of the corpus included. FptError if the corpus is too short.
@@ -267,11 +271,10 @@ def pretrain(
     deadline = time.monotonic() + budget
     model = language_model(backbone(plan.backbone), plan.seed).train().to(devices.choose())
     stream = open_stream(plan.corpus, plan.tokens)
-    least = plan.batch * plan.context
-    if len(stream.train) < plan.context or len(stream.valid) < least:
+    if len(stream.train) < plan.context or len(stream.valid) < plan.step_tokens:
         raise FptError(
             f"The corpus {plan.corpus!r} has {len(stream.train)} tokens to train on and "
-            f"{len(stream.valid)} held out; {plan.context} and {least} are the least."
+            f"{len(stream.valid)} held out; {plan.context} and {plan.step_tokens} are the least."
         )
     if finished(out, plan=asdict(plan), corpus_digest=stream.digest):
         return True
@@ -279,5 +282,11 @@ def pretrain(
     if not training.train(deadline):
         return False
     tokenizer = None if stream.tokenizer is None else stream.tokenizer.to_str(pretty=True)
-    write(out, model.config(), model.tensors(), training.metadata(), tokenizer)
+    write(
+        out,
+        model.config(),
+        model.tensors(),
+        training.metadata(),
+        tokenizer,
+    )
     return True

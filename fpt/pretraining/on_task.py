@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from ..backbones import backbone, build
+from ..backbones import Backbone, backbone, build
 from ..backbones.initialisations import initial_state
 from ..files import FptError
 from ..spec import RunSpec, canonical
@@ -26,8 +27,9 @@ from ..training.loop import Loop
 from .language_model import config_of
 from .metadata import CHECKPOINT, finished, write
 
+# Measurements on validation during training.
 EVALUATIONS = 10
-# What differs from the plan's own settings, for the weights that ship with the package: as much as
+# Settings that differ from the plan's own, for the weights that ship with the package: as much as
 # one CPU thread does in tens of minutes.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "bit-memory": {"tokens": 1_920_000},
@@ -83,12 +85,18 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
     data digest). An interrupted run leaves `out/checkpoint.safetensors` and resumes from there; a
     finished one is not repeated.
     """
-    task, spec = get_task(plan.task), backbone(plan.backbone)
+    task = get_task(plan.task)
     if finished(out, plan=asdict(plan), data_digest=task.digest()):
         return True
     device = devices.choose()
     devices.keep_memory()
-    loop = Loop([spec_of(plan, task)], task, device, out / CHECKPOINT, [plan.name])
+    loop = Loop(
+        [spec_of(plan, task)],
+        task,
+        device,
+        out / CHECKPOINT,
+        [plan.name],
+    )
     if not loop.run(time.monotonic() + budget):
         return False
     progress = loop.progress[0]
@@ -97,32 +105,52 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
             f"The pretraining {plan.name!r} diverged by step {loop.step} with learning rate "
             f"{plan.lr}, so no weights were written; use a lower one."
         )
-    state = {
-        part.name.removeprefix("backbone."): loop.selected[0][columns].view(part.shape)
-        for part, columns in loop.rows.parts()
-        if part.group not in ("input", "output")
-    }
-    if spec.positions:
-        initial = initial_state(spec, build(spec), "random", None, plan.seed)["positions"]
-        state["positions"] = torch.cat([state["positions"], initial[task.length :]])
-    record: dict[str, Any] = {
+    architecture = backbone(plan.backbone)
+    metadata: dict[str, Any] = {
         "plan": asdict(plan),
         "tokens": loop.step * plan.batch * task.length,
         **progress.metrics,
         "floors": task.floors(),
         "data": task.identity,
         "data_digest": task.digest(),
-        "positions_seen": task.length if spec.positions else 0,
+        "positions_seen": task.length if architecture.positions else 0,
         "seconds": progress.seconds,
         **devices.environment(device),
         "curve": progress.curve,
     }
-    if spec.family == "gpt2":  # by the names of transformers; its token embeddings are not trained
-        state = {name.removeprefix("gpt2."): tensor for name, tensor in state.items()}
-        embeddings = {
-            "wpe.weight": state.pop("positions"),
-            "wte.weight": torch.zeros(1, spec.width),
-        }
-        state = embeddings | state
-    write(out, config_of(spec), state, record)
+    write(
+        out,
+        config_of(architecture),
+        trained_state(loop, architecture, plan.seed),
+        metadata,
+    )
     return True
+
+
+def trained_state(loop: Loop, architecture: Backbone, seed: int) -> dict[str, Tensor]:
+    """The tensors of the backbone and its positions at the best validation, by the names under
+    which they are stored."""
+    state = {
+        part.name.removeprefix("backbone."): loop.selected[0][columns].view(part.shape)
+        for part, columns in loop.rows.parts()
+        if part.group not in ("input", "output")
+    }
+    if architecture.positions:
+        # No token of the task stood at later positions.
+        start = initial_state(
+            architecture,
+            build(architecture),
+            "random",
+            None,
+            seed,
+        )["positions"]
+        state["positions"] = torch.cat([state["positions"], start[loop.task.length :]])
+    if architecture.family != "gpt2":
+        return state
+    # By the names of transformers; its token embeddings are not trained.
+    state = {name.removeprefix("gpt2."): tensor for name, tensor in state.items()}
+    positions = state.pop("positions")
+    return {
+        "wpe.weight": positions,
+        "wte.weight": torch.zeros(1, architecture.width),
+    } | state

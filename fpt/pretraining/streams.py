@@ -6,13 +6,20 @@ pixels, row by row, one of 512 colours each: three bits per channel, as many col
 """
 
 import hashlib
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    pre_tokenizers,
+    trainers,
+)
 
 from ..files import FptError
 from ..tasks.datasets import Arrays, Dataset, load
@@ -30,17 +37,23 @@ from ..tasks.sources import (
 from .lines import END_ID, VOCABULARY
 
 VALID_TOKENS = 400_000
-HELD_OUT = 50  # every 50th document or image is held out of a corpus without a held-out file
-PASSAGE = 20_000  # characters: longer documents of such a corpus are cut at line ends
-TOKENIZER_SAMPLE = 24_000_000  # characters; more changes no merge that matters at 4,096 entries
-CHUNK = 1 << 20  # characters encoded at a time, so that a whole book needs little memory
+# Every 50th document or image is held out of a corpus without a held-out file.
+HELD_OUT = 50
+# Characters: longer documents of such a corpus are cut at line ends, or few large files would leave
+# nothing to hold out.
+PASSAGE = 20_000
+# Characters; more changes no merge that matters at 4,096 entries.
+TOKENIZER_SAMPLE = 24_000_000
+# Characters encoded at a time, so that a whole book needs little memory.
+CHUNK = 1 << 20
 TEXT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-IMAGES = "images-32x32.parquet"  # in the corpora folder; column `image` with the bytes of each
+# In the corpora folder; its column `image` has the bytes of each image.
+IMAGES = "images-32x32.parquet"
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A corpus as ids (uint16) for training and held out, and what is known of it."""
+    """A corpus as ids (uint16) for training and held out, with the properties of its source."""
 
     train: np.ndarray
     valid: np.ndarray
@@ -117,10 +130,13 @@ def split(text: Text) -> tuple[Iterator[str], Iterator[str]]:
     """Training and held-out documents, or passages of them."""
     if text.valid is not None:
         return documents(text.train), documents((text.valid,))
-    first, second = (enumerate(passages(text), start=1) for _ in range(2))
-    train = (passage for index, passage in first if index % HELD_OUT)
-    valid = (passage for index, passage in second if not index % HELD_OUT)
-    return train, valid
+
+    def chosen(held_out: bool) -> Iterator[str]:
+        for index, passage in enumerate(passages(text), start=1):
+            if (index % HELD_OUT == 0) is held_out:
+                yield passage
+
+    return chosen(held_out=False), chosen(held_out=True)
 
 
 def train_tokenizer(text: Text) -> Tokenizer:
@@ -149,31 +165,40 @@ def train_tokenizer(text: Text) -> Tokenizer:
 
 def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int) -> np.ndarray:
     """The documents one after the other, each ended by `END`, as uint16 ids; at most `limit`."""
-    parts, tokens = [np.zeros(0, np.uint16)], 0
+    documents = [np.zeros(0, np.uint16)]
+    tokens = 0
     for text in texts:
-        chunks = (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
-        ids = [token for chunk in chunks for token in tokenizer.encode(chunk).ids]
-        parts.append(np.array([*ids, END_ID], dtype=np.uint16))
-        tokens += len(parts[-1])
+        ids: list[int] = []
+        for start in range(0, len(text), CHUNK):
+            ids += tokenizer.encode(text[start : start + CHUNK]).ids
+        documents.append(np.array([*ids, END_ID], dtype=np.uint16))
+        tokens += len(ids) + 1
         if tokens >= limit:
             break
-    return np.concatenate(parts)[:limit]
+    return np.concatenate(documents)[:limit]
 
 
 def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
     """The first `tokens` training tokens of the text `name`, or all it has, prepared once."""
     source = text_named(name)
-    content = hashlib.sha256()  # of the files: they may be replaced
-    for part in (*source.train, *([source.valid] if source.valid else [])):
-        content.update(corpus_file(part).read_bytes())
+    # The content of the files is part of the key, because they may be replaced.
+    content = hashlib.sha256()
+    for file in filter(None, (*source.train, source.valid)):
+        content.update(corpus_file(file).read_bytes())
     key = f"corpora/{name}-{content.hexdigest()[:12]}-{source.vocabulary}"
 
     def build_tokenizer() -> Arrays:
-        return {"json": np.frombuffer(train_tokenizer(source).to_str(pretty=True).encode(), "u1")}
+        return {
+            "json": np.frombuffer(
+                train_tokenizer(source).to_str(pretty=True).encode(),
+                "u1",
+            )
+        }
 
     stored = load(Dataset(f"{key}-tokenizer", {}, build_tokenizer))["json"].numpy()
     tokenizer = Tokenizer.from_str(stored.tobytes().decode())
-    tokenizer.encode_special_tokens = True  # `END` inside a line is text: id 0 ends documents only
+    # `END` inside a line is text: id 0 ends documents only.
+    tokenizer.encode_special_tokens = True
 
     def build() -> Arrays:
         train, valid = split(source)
@@ -183,9 +208,14 @@ def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
         }
 
     arrays = load(Dataset(f"{key}-{tokens}-{valid_tokens}-v2", {}, build))
-    train, valid = arrays["train"].numpy(), arrays["valid"].numpy()
+    valid = arrays["valid"].numpy()
     text = tokenizer.decode(valid.tolist(), skip_special_tokens=True)
-    return Stream(train, valid, tokenizer, len(text.encode()))
+    return Stream(
+        arrays["train"].numpy(),
+        valid,
+        tokenizer,
+        len(text.encode()),
+    )
 
 
 # ------------------------------------------------------------------------------------------ images
@@ -209,11 +239,11 @@ def image_stream(tokens: int, valid_tokens: int) -> Stream:
     held_out = np.arange(len(column)) % HELD_OUT == HELD_OUT - 1
     height, width, _ = decode_image(column[0].as_py(), "RGB").shape
 
-    def ids(chosen: np.ndarray, wanted: int) -> np.ndarray:
-        rows = np.flatnonzero(chosen)[: -(-wanted // (height * width + 1))]
+    def ids(chosen: np.ndarray, limit: int) -> np.ndarray:
+        rows = np.flatnonzero(chosen)[: math.ceil(limit / (height * width + 1))]
         images = [decode_image(value, "RGB") for value in column.take(rows).to_pylist()]
         if any(image.shape != (height, width, 3) for image in images):
             raise FptError(f"{path} has images of different sizes; one size is expected.")
-        return pixel_ids(np.stack(images))[:wanted]
+        return pixel_ids(np.stack(images))[:limit]
 
     return Stream(ids(~held_out, tokens), ids(held_out, valid_tokens))

@@ -6,7 +6,6 @@ sections of a profile and by any number of processes. If a section asks for it, 
 parameters of a run are kept beside its record, in KEY.safetensors.
 """
 
-import hashlib
 import warnings
 from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -29,8 +28,18 @@ from .archive import (
     warn_that_two_differ,
     write_archive,
 )
-from .content import KEY, Record, Status, digest, parse, parse_metadata, to_content, to_file
-from .foreign import METADATA, content_of, metadata_in, records_in
+from .content import (
+    KEY,
+    Record,
+    Status,
+    copied,
+    digest,
+    parse,
+    parse_metadata,
+    to_content,
+    to_file,
+)
+from .foreign import METADATA, metadata_in, parameters_in, records_in, sha256
 
 __all__ = [
     "ARCHIVE",
@@ -47,7 +56,8 @@ __all__ = [
     "to_file",
 ]
 
-SHOWN = 5  # files that a merge names at most, of those that it could not take
+# A sentence names so many files at most, of those that cannot be taken or packed.
+MAX_NAMED = 5
 
 
 # Without a bound: of a cache that is smaller than a profile, each pass over all records would drop
@@ -101,14 +111,17 @@ class Store:
         """The record in the file of `key`, or None."""
         path = self.path(key)
         try:
-            seen = path.stat()
-            return _parsed(path, seen.st_size, seen.st_mtime_ns)
+            stat = path.stat()
+            return copied(_parsed(path, stat.st_size, stat.st_mtime_ns))
         except FileNotFoundError:
             return None
         except ValueError as error:
             in_archive = key in self.archive().lines
-            then = f"is read from {ARCHIVE}" if in_archive else "counts as missing"
-            set_aside(path, error, then)
+            set_aside(
+                path,
+                error,
+                f"is read from {ARCHIVE}" if in_archive else "counts as missing",
+            )
             return None
 
     def _archived(self, key: str) -> Record | None:
@@ -130,35 +143,39 @@ class Store:
         if record.parameters is None or not path.exists():
             return None
         content = path.read_bytes()
-        if _sha256(content) != record.parameters:
+        if sha256(content) != record.parameters:
             set_aside(path, "its digest is not the one in its record", "counts as missing")
             return None
         return content
 
     def read_all(self, keys: Iterable[str], keep: Container[str] = ()) -> dict[str, Record]:
         """The records that are here; those of `keep` only with their parameters."""
-        found = {key: record for key in keys if (record := self.read(key)) is not None}
-        return {
-            key: record
-            for key, record in found.items()
-            if key not in keep or self.parameters(record) is not None
-        }
+        records = {}
+        for key in keys:
+            record = self.read(key)
+            if record is None or (key in keep and self.parameters(record) is None):
+                continue
+            records[key] = record
+        return records
 
     def write(self, record: Record, parameters: bytes | None = None) -> Record:
         """Write the record, and before it the file of the parameters that it then names; returns
         what was written."""
-        named = None
+        name = None
         if parameters is not None:
-            named = _sha256(parameters)
+            name = sha256(parameters)
+            # First, so that no record is ever seen without the parameters that it names.
             write_atomic(self.parameters_path(record.key), parameters)
-        record = replace(record, parameters=named)
+        record = replace(record, parameters=name)
         write_atomic(self.path(record.key), to_file(to_content(record)))
         return record
 
     def digests(self, keys: Collection[str], keep: Container[str] = ()) -> dict[str, str | None]:
         """Content digest of each key's record, None if it is missing."""
-        found = self.read_all(keys, keep)
-        return {key: digest(to_content(found[key])) if key in found else None for key in keys}
+        digests: dict[str, str | None] = dict.fromkeys(keys)
+        for key, record in self.read_all(keys, keep).items():
+            digests[key] = digest(to_content(record))
+        return digests
 
     def pack(self) -> tuple[int, int]:
         """Put all records that have files into the archive and remove these files; returns how many
@@ -176,36 +193,46 @@ class Store:
                 raise FptError(f"Another process packs {self.folder}; call again when it is done.")
             archive = self.archive()
             archived = archive.records()
-            singles = {key: record for key in self.keys() if (record := self._single(key))}
+            singles = {}
+            for key in self.keys():
+                record = self._single(key)
+                if record is not None:
+                    singles[key] = record
             self._check_same(singles, archived)
             records = archived | singles
             lines = {key: to_file(to_content(records[key])) for key in sorted(records)}
-            path = self.folder / ARCHIVE
-            if archive.damages:  # a later reader may save more of it
-                aside = path.with_name(f"{ARCHIVE}.corrupt")
-                write_atomic(aside, path.read_bytes())
-                reasons = "; ".join(archive.damages)
-                warnings.warn(
-                    f"{ARCHIVE} was damaged ({reasons}); it was copied to {aside.name} and written "
-                    "anew with what could be read.",
-                    stacklevel=2,
-                )
+            if archive.damages:
+                self._keep_damaged(archive)
+            # As lists, because the order counts too.
             if archive.damages or list(archive.lines.items()) != list(lines.items()):
-                write_archive(path, lines)
-            packed = self.archive().records()  # from the disk, every digest compared
+                write_archive(self.folder / ARCHIVE, lines)
+            # Read from the disk, with every digest compared.
+            packed = self.archive().records()
             for key in singles:
                 # A file that has changed meanwhile is packed by the next call.
                 if self._single(key) == packed.get(key):
                     self.path(key).unlink(missing_ok=True)
             return len(singles), len(packed)
 
+    def _keep_damaged(self, archive: Archive) -> None:
+        """Keep a copy of the damaged archive, of which a later reader may save more."""
+        path = self.folder / ARCHIVE
+        aside = path.with_name(f"{ARCHIVE}.corrupt")
+        write_atomic(aside, path.read_bytes())
+        warnings.warn(
+            f"{ARCHIVE} was damaged ({'; '.join(archive.damages)}); it was copied to {aside.name} "
+            "and written anew with what could be read.",
+            stacklevel=3,
+        )
+
     def _check_same(self, singles: dict[str, Record], archived: dict[str, Record]) -> None:
         """FptError if a file and the archive hold different results of one run."""
         both = sorted(singles.keys() & archived.keys())
         different = [key for key in both if differ(singles[key], archived[key])]
         if different:
+            named = ", ".join(different[:MAX_NAMED])
             raise FptError(
-                f"In {self.folder}, the files of {', '.join(different[:SHOWN])} ({len(different)} "
+                f"In {self.folder}, the files of {named} ({len(different)} "
                 f"in all) hold other results than {ARCHIVE}. To keep those of the archive, remove "
                 f"the files. To keep the files, move {ARCHIVE} to a folder of its own and call "
                 "fpt merge with that folder. Then pack again."
@@ -221,14 +248,16 @@ class Store:
         takes the place of one without. What is damaged, or cannot be the result of a run, is left
         out with one warning. FptError if there is nothing that can be taken.
         """
-        refused: dict[str, object] = {}  # why, by file
+        # The reasons by file.
+        refused: dict[str, object] = {}
         taken = [
             *self._merge_metadata(folder, refused),
             *self._merge_records(folder, refused),
         ]
         reasons = [f"{name} is damaged ({reason})" for name, reason in refused.items()]
-        more = [f"and {len(refused) - SHOWN} more"] if len(refused) > SHOWN else []
-        listed = " ".join("; ".join([*reasons[:SHOWN], *more]).split())
+        if len(reasons) > MAX_NAMED:
+            reasons[MAX_NAMED:] = [f"and {len(reasons) - MAX_NAMED} more"]
+        listed = " ".join("; ".join(reasons).split())
         if not taken and refused:
             raise FptError(f"There are no records in {folder} that can be taken: {listed}.")
         if not taken:
@@ -252,24 +281,14 @@ class Store:
         """Take over records with their parameters; yields for each whole record whether it was
         taken, and adds the files that are not whole to `refused`."""
         for record in records_in(folder, refused):
-            here, parameters = self.read(record.key), None
-            if record.parameters is not None and (here is None or self.parameters(here) is None):
-                beside = folder / f"{record.key}.safetensors"
-                try:
-                    parameters = content_of(beside) if beside.exists() else None
-                    if parameters is not None and _sha256(parameters) != record.parameters:
-                        raise ValueError("its digest is not the one in its record")
-                except ValueError as error:
-                    refused[beside.name] = error
-                    parameters = None
-            wanted = here is None or parameters is not None
-            if wanted:
+            own = self.read(record.key)
+            parameters = None
+            if own is None or self.parameters(own) is None:
+                parameters = parameters_in(folder, record, refused)
+            is_taken = own is None or parameters is not None
+            if is_taken:
                 self.write(record, parameters)
-            yield wanted
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+            yield is_taken
 
 
 def store(profile: str) -> Store:

@@ -9,14 +9,16 @@ import os
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 
 from ..files import write_atomic
-from .content import Record, parse
+from .content import Record, copied, parse
 
 ARCHIVE = "records.jsonl.xz"
-LONGEST = 2**24  # bytes of a line; a record has 3 to 22 kB, so no foreign file fills the memory
+# Bytes of a line; a record has 3 to 22 kB, so no foreign file fills the memory.
+LONGEST = 2**24
 # How `to_file` ends a record. So the keys of an archive are known before any line is parsed.
 LAST_FIELDS = re.compile(rb'"key":"([0-9a-f]{16})","digest":"[0-9a-f]{64}"\}\n')
 LENGTH_OF_LAST = len(b'"key":"","digest":""}\n') + 16 + 64
@@ -50,19 +52,17 @@ class Archive:
                 del self.lines[key]
                 self.damages.append(f"in the record {key}, {error}")
                 raise
-        return self._records.get(key)
+        record = self._records.get(key)
+        return None if record is None else copied(record)
 
     def records(self) -> dict[str, Record]:
         """All whole records by key, in the order of the file."""
-        whole = {}
+        records = {}
         for key in tuple(self.lines):
-            try:
-                record = self.read(key)
-            except ValueError:
-                continue  # `damages` has it
-            if record is not None:
-                whole[key] = record
-        return whole
+            with suppress(ValueError):
+                # `damages` says which line cannot be read.
+                records[key] = self.read(key)
+        return {key: record for key, record in records.items() if record is not None}
 
 
 def differ(single: Record, archived: Record) -> bool:
@@ -85,14 +85,16 @@ def open_archive(path: Path) -> Archive:
     damages: list[str] = []
     nameless = 0
     try:
-        if not path.is_file():  # to read a pipe would wait for ever
+        if not path.is_file():
+            # Nothing else is read: a pipe would never end.
             raise OSError("it is no file")
         with lzma.open(path) as file:
             for line in iter(partial(file.readline, LONGEST), b""):
                 last = LAST_FIELDS.fullmatch(line[-LENGTH_OF_LAST:])
                 if last is None:
                     nameless += 1
-                else:  # of two lines with one key the first counts, as in a merge
+                else:
+                    # Of two lines with one key the first counts, as in a merge.
                     lines.setdefault(last[1].decode(), line)
     except (lzma.LZMAError, EOFError, OSError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
@@ -119,10 +121,10 @@ def _opened(path: Path, size: int, changed: int) -> Archive:
 def read_archive(path: Path) -> Archive:
     """The archive in a file of this machine; one without records if there is no such file."""
     try:
-        seen = path.stat()
+        stat = path.stat()
     except FileNotFoundError:
         return Archive({}, [])
-    return _opened(path, seen.st_size, seen.st_mtime_ns)
+    return _opened(path, stat.st_size, stat.st_mtime_ns)
 
 
 def write_archive(path: Path, lines: Mapping[str, bytes]) -> None:
@@ -132,6 +134,7 @@ def write_archive(path: Path, lines: Mapping[str, bytes]) -> None:
     write_atomic(path, lzma.compress(content, check=lzma.CHECK_CRC64, filters=COMPRESSION))
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(folder)  # the new name: without it, a power failure could undo the renaming alone
+        # The new name too: else a power failure could undo the renaming alone.
+        os.fsync(folder)
     finally:
         os.close(folder)

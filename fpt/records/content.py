@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from types import UnionType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -18,17 +18,23 @@ from ..spec import RunSpec, canonical, from_dict
 
 Status = Literal["done", "diverged"]
 
-KEY = re.compile("[0-9a-f]{16}")  # of a run: the stem of its file
+# The key of a run, which is the stem of its file.
+KEY = re.compile("[0-9a-f]{16}")
 SHA256 = re.compile("[0-9a-f]{64}")
-LARGEST = 1e300  # a number beyond it is no measurement, and overflows where it is summed
+# A number beyond it is no measurement, and overflows where it is summed.
+LARGEST = 1e300
 # What tables, pages and estimates of cost read of every record. A diverged run has it all too.
 METRICS = ("test_accuracy", "valid_accuracy", "best_step", "steps")
 COST = ("seconds", "tokens", "flops", "peak_bytes")
 ENVIRONMENT = ("device", "kind")
 POINT = ("step", "valid_accuracy")
-SHARES = ("accuracy", "clipped")  # how the names of numbers in [0, 1] end
-COUNTS = ("step", "steps", "items")  # whole numbers
-AMOUNTS = ("loss", "gradient", "norm", "penalty")  # numbers that are not negative
+# The range of a number follows from how its name ends.
+# In [0, 1].
+SHARES = ("accuracy", "clipped")
+# Integers that are not negative.
+COUNTS = ("step", "steps", "items")
+# Not negative.
+AMOUNTS = ("loss", "gradient", "norm", "penalty")
 
 
 @dataclass(frozen=True)
@@ -56,16 +62,31 @@ class Record:
         return self.spec.key
 
 
+def copied(record: Record) -> Record:
+    """The record with values of its own: who reads a cached record may change what was read, and
+    the next reader still gets what the file says."""
+    return replace(
+        record,
+        metrics=dict(record.metrics),
+        curve=[dict(point) for point in record.curve],
+        cost=dict(record.cost),
+        environment=dict(record.environment),
+        pack=list(record.pack),
+        notes=list(record.notes),
+    )
+
+
 def digest(content: Mapping[str, Any]) -> str:
     """SHA-256 of the content of a file without its own `digest`."""
-    named = {name: value for name, value in content.items() if name != "digest"}
-    return hashlib.sha256(canonical(named).encode()).hexdigest()
+    rest = {name: value for name, value in content.items() if name != "digest"}
+    return hashlib.sha256(canonical(rest).encode()).hexdigest()
 
 
 def to_content(record: Record) -> dict[str, Any]:
     """A record as JSON values, with its key and its digest."""
     content = vars(record) | {"spec": record.spec.to_dict(), "key": record.key}
-    if record.parameters is None:  # the field came later: records without it stay what they were
+    if record.parameters is None:
+        # The field came later: records without it stay what they were.
         del content["parameters"]
     return content | {"digest": digest(content)}
 
@@ -75,8 +96,8 @@ def to_file(content: Mapping[str, Any]) -> bytes:
     points = content["curve"]
     names = dict.fromkeys(name for point in points for name in point)
     columns = {name: [point.get(name) for point in points] for name in names}
-    whole = {**content, "curve": columns}
-    return json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n"
+    text = json.dumps({**content, "curve": columns}, separators=(",", ":"), allow_nan=False)
+    return text.encode() + b"\n"
 
 
 def parse(content: bytes, key: str) -> Record:
@@ -84,22 +105,27 @@ def parse(content: bytes, key: str) -> Record:
     another record, or if its values cannot be those of a run."""
     try:
         values = json.loads(content)
-        columns = values["curve"]
-        points = zip(*columns.values(), strict=True)
-        rows = [zip(columns, point, strict=True) for point in points]
-        values["curve"] = [{k: value for k, value in row if value is not None} for row in rows]
+        values["curve"] = points_of(values["curve"])
         if values.pop("digest") != digest(values):
             raise ValueError("its digest does not fit its content")
-        stated = values.pop("key")
-        record = Record(**values | {"spec": from_dict(values["spec"])})
+        stated_key = values.pop("key")
+        values["spec"] = from_dict(values["spec"])
+        record = Record(**values)
         check_spec_types(record.spec)
-        own = record.key
+        own_key = record.key
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"its fields are not those of a record ({error})") from error
-    if not key == stated == own:
-        raise ValueError(f"it is the record of {stated!r}")
+    if not key == stated_key == own_key:
+        raise ValueError(f"it is the record of {stated_key!r}")
     check_record(record)
     return record
+
+
+def points_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The points of a curve that a file holds by column; null is a value that a point lacks."""
+    rows = zip(*columns.values(), strict=True)
+    points = [dict(zip(columns, row, strict=True)) for row in rows]
+    return [{name: value for name, value in point.items() if value is not None} for point in points]
 
 
 # ----------------------------------------------------------------------------------------- values
@@ -131,12 +157,11 @@ def check_record(record: Record) -> None:
     if record.metrics["best_step"] > record.metrics["steps"]:
         raise ValueError("its best step comes after its last one")
     check_numbers("cost", record.cost, COST, least=0)
-    before = 0.0
     for point in record.curve:
         check_numbers("curve", point, POINT)
-        if point["step"] < before:
-            raise ValueError("the steps of its curve do not rise")
-        before = point["step"]
+    steps = [point["step"] for point in record.curve]
+    if steps != sorted(steps):
+        raise ValueError("the steps of its curve do not rise")
     check_names_of("environment", record.environment, ENVIRONMENT)
     check_texts("environment", [record.environment[name] for name in ENVIRONMENT])
     for name, value in record.environment.items():
@@ -177,7 +202,8 @@ def check_names_of(where: str, values: object, needed: Iterable[str]) -> None:
     """ValueError unless `values` are values by name, all of those `needed` among them."""
     if not isinstance(values, dict):
         raise ValueError(f"its {where} are not values by name")
-    if absent := [name for name in needed if name not in values]:
+    absent = [name for name in needed if name not in values]
+    if absent:
         raise ValueError(f"its {where} lack {', '.join(absent)}")
 
 
@@ -187,8 +213,11 @@ def allowed(name: str) -> tuple[tuple[type, ...], float, float]:
     check_texts("numbers", [name])
     if name.endswith(SHARES):
         return (int, float), 0, 1
-    kinds = (int,) if name.endswith(COUNTS) else (int, float)
-    return kinds, 0 if name.endswith((*COUNTS, *AMOUNTS)) else -LARGEST, LARGEST
+    if name.endswith(COUNTS):
+        return (int,), 0, LARGEST
+    if name.endswith(AMOUNTS):
+        return (int, float), 0, LARGEST
+    return (int, float), -LARGEST, LARGEST
 
 
 def check_numbers(
@@ -213,5 +242,6 @@ def check_texts(where: str, values: object) -> None:
             raise ValueError(f"its {where} hold {value!r} instead of a text")
         try:
             value.encode()
-        except UnicodeEncodeError as error:  # half of a surrogate pair, which no file can hold
+        except UnicodeEncodeError as error:
+            # It has half of a surrogate pair, which no file can hold.
             raise ValueError(f"its {where} hold a text that is no Unicode") from error

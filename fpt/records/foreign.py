@@ -3,6 +3,7 @@
 Files that are not whole are added to `refused`, the reason by file, and the others are read on.
 """
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,15 @@ from ..files import NAME, FptError
 from .archive import ARCHIVE, differ, open_archive, warn_that_two_differ
 from .content import KEY, Record, parse, parse_metadata
 
-METADATA = "bodies"  # subfolder of the records: pretraining metadata of backbones
+# The subfolder of records that holds the pretraining metadata of backbones.
+METADATA = "bodies"
 
 
 def _names(folder: Path) -> Iterator[str]:
     """The names in a folder, in their order; none if it is no folder. FptError if it cannot be
     listed."""
     try:
-        yield from sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ()
+        yield from (sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ())
     except OSError as error:
         raise FptError(f"Cannot read {folder}: {error.strerror}.") from error
 
@@ -26,7 +28,8 @@ def _names(folder: Path) -> Iterator[str]:
 def content_of(path: Path) -> bytes:
     """The bytes of a file that another machine made; ValueError if it cannot be read."""
     try:
-        if path.is_file():  # to read a pipe would wait for ever
+        if path.is_file():
+            # Nothing else is read: a pipe would never end.
             return path.read_bytes()
     except OSError as error:
         raise ValueError(f"it cannot be read: {error.strerror}") from error
@@ -43,7 +46,8 @@ def records_in(folder: Path, refused: dict[str, object]) -> Iterator[Record]:
         try:
             record = parse(content_of(path), path.stem)
         except ValueError as error:
-            if path.exists():  # else it was packed after the folder was listed
+            if path.exists():
+                # If it is gone, it was packed after the folder was listed.
                 refused[path.name] = error
             continue
         single[record.key] = record
@@ -59,6 +63,26 @@ def records_in(folder: Path, refused: dict[str, object]) -> Iterator[Record]:
             warn_that_two_differ(folder / f"{key}.json")
     if archive.damages:
         refused[ARCHIVE] = "; ".join(archive.damages)
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def parameters_in(folder: Path, record: Record, refused: dict[str, object]) -> bytes | None:
+    """The file of the parameters that a record of the folder names; None if it names none, or if
+    the file is missing or added to `refused`."""
+    path = folder / f"{record.key}.safetensors"
+    if record.parameters is None or not path.exists():
+        return None
+    try:
+        content = content_of(path)
+        if sha256(content) != record.parameters:
+            raise ValueError("its digest is not the one in its record")
+    except ValueError as error:
+        refused[path.name] = error
+        return None
+    return content
 
 
 def metadata_in(folder: Path, refused: dict[str, object]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -3,9 +3,18 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..files import check_free, check_names, import_modules
-from .base import Batch, Example, Task
+import yaml
+
+from ..files import (
+    FptError,
+    ProjectLoader,
+    check_free,
+    check_names,
+    import_modules,
+)
+from .base import Batch, Example, FiniteTask, Task
 from .bits import bit_memory, bit_xor
+from .datasets import data_note
 from .images import cifar10, cifar10_lra, digits, mnist
 from .listops import listops
 from .own import own_task
@@ -24,7 +33,14 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "english": english,
     "glue": glue,
 }
-TASKS = tuple(REGISTRY)  # those of this package
+# The tasks of this package, without those that a reader registers.
+TASKS = tuple(REGISTRY)
+SHORT_LISTOPS = {
+    "max_length": 64,
+    "train": 8000,
+    "valid": 1000,
+    "test": 2000,
+}
 
 
 def register_task(name: str, factory: Callable[..., Task]) -> None:
@@ -36,18 +52,44 @@ def register_task(name: str, factory: Callable[..., Task]) -> None:
 
 def get_task(name: str, **options: Any) -> Task:
     """The task `name` with its options; reads no data. FptError for a wrong name or option."""
-    if name not in list(REGISTRY):  # which may be any value of params.yaml
+    # A list, because params.yaml may give a value that cannot be hashed.
+    if name not in list(REGISTRY):
         import_modules()
     check_names("task", [name], REGISTRY)
     return REGISTRY[name](**options)
 
 
 def shown_tasks(names: Iterable[str] = TASKS) -> dict[str, Task]:
-    """The tasks by name as the first notebook draws them: of ListOps, a short variant."""
-    short = {"listops": {"max_length": 64, "train": 8000, "valid": 1000, "test": 2000}}
-    return {name: get_task(name, **short.get(name, {})) for name in names}
+    """The tasks by name as the first notebook draws them: ListOps in a short variant."""
+    return {name: get_task(name, **SHORT_LISTOPS if name == "listops" else {}) for name in names}
+
+
+def parse_task(text: str) -> Task:
+    """The task that `name` or `name:option=value,...` describes on the command line, each value in
+    YAML. FptError for other text, and as `get_task`."""
+    name, _, listed = text.partition(":")
+    try:
+        pairs = [pair.split("=") for pair in listed.split(",") if pair]
+        options = {key: yaml.load(value, ProjectLoader) for key, value in pairs}
+        if len(options) < len(pairs):
+            raise ValueError("an option stands twice")
+    except (ValueError, yaml.YAMLError) as error:
+        raise FptError(
+            f"{text!r} is not of the form TASK or TASK:option=value,option=value, each once."
+        ) from error
+    return get_task(name, **options)
+
+
+def prepare(task: Task) -> str:
+    """Fetch, decode or generate, and verify the data of `task`; returns a line that describes them.
+    FptError if a source cannot be reached."""
+    data = task.dataset.key if isinstance(task, FiniteTask) else "generated on the fly"
+    note = data_note(task)
+    line = f"{task.name}: {data}, {task.digest()[:12]}"
+    return f"{line} ({note})" if note else line
 
 
 __all__ = [
-    "TASKS", "Batch", "Example", "Task", "get_task", "own_task", "register_task", "shown_tasks"
+    "TASKS", "Batch", "Example", "Task", "get_task", "own_task", "parse_task", "prepare",
+    "register_task", "shown_tasks",
 ]  # fmt: skip

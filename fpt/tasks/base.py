@@ -15,7 +15,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..files import FptError, check_names
-from .datasets import Dataset, dataset_digest, load, prepared_path, read_manifest
+from .datasets import (
+    Dataset,
+    dataset_digest,
+    load,
+    prepared_path,
+    read_manifest,
+)
 from .rng import generator
 
 Device = torch.device | str
@@ -66,7 +72,11 @@ class Task(ABC):
     @property
     def identity(self) -> dict[str, Any]:
         """What is learned, as JSON: name, options, and where the data come from. Reads no data."""
-        return {"name": self.name, "options": self.options, "data": self.source()}
+        return {
+            "name": self.name,
+            "options": self.options,
+            "data": self.source(),
+        }
 
     @abstractmethod
     def source(self) -> dict[str, Any]:
@@ -77,11 +87,18 @@ class Task(ABC):
         """Where the data come from: "the hub", "a corpus", or None if they are generated or part of
         an installed package."""
         source = self.source()
-        return "the hub" if "revision" in source else "a corpus" if "corpus" in source else None
+        if "revision" in source:
+            return "the hub"
+        return "a corpus" if "corpus" in source else None
 
     @abstractmethod
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size.
         `augment` transforms its images if the task is `augmented`."""
@@ -91,7 +108,11 @@ class Task(ABC):
         """The examples `rows` (K, B), int64 on the CPU, of `split` as a batch on `device`."""
 
     def eval_batches(
-        self, split: str, size: int, device: Device, count: int = 0
+        self,
+        split: str,
+        size: int,
+        device: Device,
+        count: int = 0,
     ) -> Iterator[Batch]:
         """The examples `subset(split, count)` once, in a fixed order, K = 1; the last batch may be
         short."""
@@ -100,24 +121,21 @@ class Task(ABC):
 
     def subset(self, split: str, count: int) -> Tensor:
         """(count,) int64, ascending: the examples of `split` that are evaluated; all of them if
-        `count` is 0 or the split is not larger. FptError if there is no such split.
-
-        The subset is the same for every run: the first examples if they are stored in random order;
-        otherwise one random example from each of `count` equal parts of the split, so that every
-        class has its share even if the examples are sorted by label.
-        """
+        `count` is 0 or the split is not larger. FptError if there is no such split."""
         if split not in self.sizes:
             raise FptError(
                 f"task {self.name!r} has no split {split!r}; its splits are "
                 f"{', '.join(self.sizes)}."
             )
-        whole = self.sizes[split]
-        if not 0 < count < whole:
-            return torch.arange(whole)
+        size = self.sizes[split]
+        if not 0 < count < size:
+            return torch.arange(size)
         if split in self.random_order:
             return torch.arange(count)
-        borders = torch.arange(count + 1) * whole // count
-        draw = generator("cpu", "subset", self.name, split, whole, count)
+        # One random example from each of `count` equal parts of the split, the same for every run:
+        # if the examples are sorted by label, every class still has its share.
+        borders = torch.arange(count + 1) * size // count
+        draw = generator("cpu", "subset", self.name, split, size, count)
         within = torch.rand(count, generator=draw, dtype=torch.float64) * borders.diff()
         return borders[:-1] + within.long()
 
@@ -136,8 +154,8 @@ class Task(ABC):
     def losses(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The cross-entropy of every answer in nats, (K, B, R), from logits (K, B, R, classes) and
         targets (K, B, R)."""
-        each = F.cross_entropy(logits.flatten(0, 2).float(), targets.flatten(), reduction="none")
-        return each.view(targets.shape)
+        flat = logits.flatten(0, 2).float()
+        return F.cross_entropy(flat, targets.flatten(), reduction="none").view(targets.shape)
 
     def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Whether every answer is right, (K, B, R) float."""
@@ -156,10 +174,19 @@ class FiniteTask(Task):
     dataset: Dataset
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         """Training batch number `step` (from 0) of the runs `seeds`, each in its own order."""
-        return self.examples("train", order(self.sizes["train"], seeds, step, size), device)
+        return self.examples(
+            "train",
+            order(self.sizes["train"], seeds, step, size),
+            device,
+        )
 
     def source(self) -> dict[str, Any]:
         """Source, revision and preparation version of the data set, as JSON."""
@@ -172,6 +199,7 @@ class FiniteTask(Task):
     def floors(self) -> dict[str, float]:
         """The trivial baselines in the manifest, if it has them for as many training examples; else
         they are measured. FptError if that needs data that would have to be fetched."""
+        # The manifest has baselines of all training examples, not of a part of them.
         entry = read_manifest().get(self.dataset.key, {})
         recorded = entry.get("floors", {}).get(self.name)
         if recorded and entry["examples"]["train"] == self.sizes["train"]:
@@ -195,30 +223,41 @@ class FiniteTask(Task):
     def measure_floors(self) -> dict[str, float]:
         """Test accuracy of the trivial baselines that need no iterative fit: `majority` always
         answers the most frequent training label."""
-        best = torch.bincount(self.labels("train"), minlength=self.classes).argmax()
-        return {"majority": (self.labels("test") == best).double().mean().item()}
+        majority = torch.bincount(self.labels("train"), minlength=self.classes).argmax()
+        return {"majority": (self.labels("test") == majority).double().mean().item()}
 
 
-def resolve(name: str, given: Mapping[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of task `name`: those `given`, and the defaults of all others.
+def resolve(
+    name: str,
+    options: Mapping[str, Any],
+    allowed: Mapping[str, Any],
+) -> dict[str, Any]:
+    """The `options` of task `name`, with the defaults of those that are left out.
 
     `allowed` has each option's default, which is a whole number, or a tuple of all its values, the
     default first; None is a number that follows from other options. FptError for an unknown name or
     a wrong value.
     """
-    check_names(f"option of task {name!r}", given, allowed)
-    for key, value in given.items():
-        what, default = f"option {key!r} of task {name!r} must be", allowed[key]
-        if isinstance(default, tuple):
-            if value not in default or type(value) is not type(default[0]):
-                names = ", ".join(map(repr, default))
-                raise FptError(f"{what} one of {names}, not {value!r}.")
-        elif type(value) is not int or not 1 <= value <= LARGEST_OPTION:
-            raise FptError(f"{what} a whole number from 1 to {LARGEST_OPTION}, not {value!r}.")
-    defaults = {key: it[0] if isinstance(it, tuple) else it for key, it in allowed.items()}
-    return {**defaults, **given}
+    check_names(f"option of task {name!r}", options, allowed)
+    defaults = {}
+    for key, default in allowed.items():
+        choices = default if isinstance(default, tuple) else None
+        defaults[key] = choices[0] if choices else default
+        if key not in options:
+            continue
+        value = options[key]
+        if choices:
+            valid = value in choices and type(value) is type(choices[0])
+            expected = f"one of {', '.join(map(repr, choices))}"
+        else:
+            valid = type(value) is int and 1 <= value <= LARGEST_OPTION
+            expected = f"a whole number from 1 to {LARGEST_OPTION}"
+        if not valid:
+            raise FptError(f"option {key!r} of task {name!r} must be {expected}, not {value!r}.")
+    return {**defaults, **options}
 
 
+# All seeds of a pack ask again at each step of an epoch.
 @lru_cache(maxsize=128)
 def permutation(count: int, seed: int, epoch: int) -> Tensor:
     """(count,) int64: the order of `epoch` in the run `seed`, drawn on the CPU."""
@@ -229,10 +268,10 @@ def order(count: int, seeds: Sequence[int], step: int, size: int) -> Tensor:
     """(K, size) int64: the examples of training batch `step`; one epoch follows another without a
     gap."""
     start = step * size
-    first, last = start // count, (start + size - 1) // count
-
-    def one(seed: int) -> Tensor:
-        epochs = [permutation(count, seed, epoch) for epoch in range(first, last + 1)]
-        return torch.cat(epochs)[start - first * count :][:size]
-
-    return torch.stack([one(seed) for seed in seeds])
+    first_epoch = start // count
+    last_epoch = (start + size - 1) // count
+    rows = []
+    for seed in seeds:
+        epochs = [permutation(count, seed, epoch) for epoch in range(first_epoch, last_epoch + 1)]
+        rows.append(torch.cat(epochs)[start - first_epoch * count :][:size])
+    return torch.stack(rows)

@@ -21,7 +21,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
-from ..files import DATA, PREPARED, lock, read_json, set_aside, write_atomic
+from ..files import (
+    DATA,
+    PREPARED,
+    lock,
+    read_json,
+    set_aside,
+    write_atomic,
+)
 from .sources import Repository
 
 Arrays = dict[str, np.ndarray]
@@ -31,23 +38,35 @@ Arrays = dict[str, np.ndarray]
 class Dataset:
     """How a set of arrays is identified and made."""
 
-    key: str  # names the prepared file and the manifest's entry; ends with a version or a digest
-    source: dict[str, Any] = field(compare=False)  # identity as JSON, part of the key of every run
-    build: Callable[[], Arrays] = field(compare=False)  # decodes or generates, deterministically
+    # Names the prepared file and the manifest's entry; ends with a version or a digest.
+    key: str
+    # The identity as JSON, which is part of the key of every run.
+    source: dict[str, Any] = field(compare=False)
+    # Decodes or generates the arrays, deterministically.
+    build: Callable[[], Arrays] = field(compare=False)
 
 
 def hub_dataset(
-    name: str, preparation: int, repository: Repository, build: Callable[[], Arrays], **more: Any
+    name: str,
+    preparation: int,
+    repository: Repository,
+    build: Callable[[], Arrays],
+    **more: Any,
 ) -> Dataset:
     """The data set `name` that `build` decodes from files of `repository`; `preparation` is the
     version of that code, and `more` also belongs to the identity."""
-    source = {"source": repository.name, "revision": repository.revision}
-    return Dataset(f"{name}-v{preparation}", {**source, "preparation": preparation, **more}, build)
+    source = {
+        "source": repository.name,
+        "revision": repository.revision,
+        "preparation": preparation,
+        **more,
+    }
+    return Dataset(f"{name}-v{preparation}", source, build)
 
 
 def arrays_digest(arrays: Mapping[str, Any]) -> str:
     """SHA-256 over names, types, shapes and bytes, in the order of the names; of arrays, or of what
-    makes one block after another (`fpt.tasks.prepared.Padded`)."""
+    makes one block after another (`fpt.tasks.sequences.Padded`)."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = arrays[name]
@@ -71,6 +90,7 @@ def dataset_digest(dataset: Dataset) -> str:
     return _loaded(dataset, prepared_path(dataset))[1]
 
 
+# Kept for the process: every batch of every run asks for them.
 @cache
 def _on_device(dataset: Dataset, path: Path, device: str) -> dict[str, Tensor]:
     tensors, _ = _loaded(dataset, path)
@@ -81,13 +101,20 @@ def _on_device(dataset: Dataset, path: Path, device: str) -> dict[str, Tensor]:
 def _loaded(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
     """Verified arrays and digest; what is missing or damaged is prepared first. Reading takes no
     lock, so a whole file may lie on a read-only disk."""
-    if (found := read_arrays(path)) is not None:
-        return found
+    prepared = read_arrays(path)
+    if prepared is not None:
+        return prepared
     with lock(path.with_suffix(".lock"), wait=True):
-        if (found := read_arrays(path)) is not None:  # another process has prepared it meanwhile
-            return found
+        prepared = read_arrays(path)
+        if prepared is not None:
+            # Another process has prepared it meanwhile.
+            return prepared
         if path.exists():
-            set_aside(path, "its digest does not fit", "is prepared again")
+            set_aside(
+                path,
+                "its digest does not fit",
+                "is prepared again",
+            )
         arrays = {name: np.ascontiguousarray(array) for name, array in dataset.build().items()}
         digest = write_arrays(path, arrays)
     return {name: torch.tensor(array) for name, array in arrays.items()}, digest
@@ -101,7 +128,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
     return digest
 
 
-def read_arrays(path: Path) -> tuple[dict[str, Tensor], str] | None:
+def read_arrays(
+    path: Path,
+) -> tuple[dict[str, Tensor], str] | None:
     """What `write_arrays` wrote, and the digest; None if it is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -120,16 +149,18 @@ def read_manifest() -> dict[str, Any]:
 
 
 def data_note(task: object) -> str | None:
-    """What a record of `task` must say of its data; None if they are those of the manifest, or
-    generated while training. Prepares the data if needed."""
+    """A record's note if the data of `task` are not those of the manifest; None if they are, or if
+    they are generated while training. Prepares the data if needed."""
     dataset = getattr(task, "dataset", None)
     if dataset is None:
         return None
     digest = dataset_digest(dataset)
     expected = read_manifest().get(dataset.key, {}).get("digest", dataset.source.get("digest"))
-    if expected is None:
-        return f"data set {dataset.key} (digest {digest[:12]}) is not in data/manifest.json"
     if expected == digest:
         return None
-    found = f"data set {dataset.key} has digest {digest[:12]}"
-    return f"{found}, not {expected[:12]} as in data/manifest.json"
+    if expected is None:
+        return f"data set {dataset.key} (digest {digest[:12]}) is not in data/manifest.json"
+    return (
+        f"data set {dataset.key} has digest {digest[:12]}, not {expected[:12]} as in "
+        "data/manifest.json"
+    )

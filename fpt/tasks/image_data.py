@@ -14,43 +14,59 @@ PREPARATION = 1
 MNIST_SIZES = {"train": 55_000, "valid": 5_000, "test": 10_000}
 CIFAR_SIZES = {"train": 45_000, "valid": 5_000, "test": 10_000}
 DIGITS_SIZES = {"train": 4388, "valid": 200, "test": 500}
-DIGITS_FIELD = 10  # pixels a side
+# Pixels a side, so that a digit of 8 has nine places.
+DIGITS_FIELD = 10
 
 
-def split_rows(name: str, count: int, *parts: int) -> list[np.ndarray]:
-    """`count` rows cut into fixed random parts of the given sizes, the first taking the rest.
-
-    The permutation is keyed by the data set's name; each part is in ascending order.
-    """
+def split_rows(name: str, count: int, *sizes: int) -> list[np.ndarray]:
+    """`count` rows cut into fixed random parts: the first takes what those of `sizes` leave. The
+    permutation is keyed by the data set's name; each part is in ascending order."""
     # Argsort of raw 64-bit draws: the raw stream is the one NumPy promises never to change.
     draws = np.random.PCG64(fold(name, "split")).random_raw(count)
     shuffled = np.argsort(draws, kind="stable")
-    borders = np.cumsum([count - sum(parts), *parts])[:-1]
-    return [np.sort(part) for part in np.split(shuffled, borders)]
+    borders = np.cumsum([count - sum(sizes), *sizes])[:-1]
+    return [np.sort(rows) for rows in np.split(shuffled, borders)]
 
 
 def _from_hub(
-    name: str, folder: str, column: str, sizes: dict[str, int], repo: str, commit: str
+    name: str,
+    folder: str,
+    column: str,
+    sizes: dict[str, int],
+    repo: str,
+    commit: str,
 ) -> Dataset:
     """The data set of the PNG images in `column` of the parquet files of a repository. Some random
     training examples of the repository are the validation set."""
     files = {split: f"{folder}/{split}-00000-of-00001.parquet" for split in ("train", "test")}
     repository = Repository(repo, commit, files)
 
+    def read(split: str) -> tuple[np.ndarray, np.ndarray]:
+        encoded, labels = repository.columns(split, column, "label")
+        images = np.stack([decode_image(value) for value in encoded])
+        return images.reshape(*images.shape[:3], -1), np.array(labels, np.uint8)
+
     def build() -> Arrays:
-        arrays: Arrays = {}
-        for split in files:
-            encoded, labels = repository.columns(split, column, "label")
-            images = np.stack([decode_image(value) for value in encoded])
-            arrays[f"{split}_images"] = images.reshape(*images.shape[:3], -1)
-            arrays[f"{split}_labels"] = np.array(labels, np.uint8)
-        train_rows, valid_rows = split_rows(name, len(arrays["train_labels"]), sizes["valid"])
-        for part in ("images", "labels"):
-            whole = arrays[f"train_{part}"]
-            arrays |= {f"train_{part}": whole[train_rows], f"valid_{part}": whole[valid_rows]}
-        return arrays
+        images, labels = read("train")
+        train, valid = split_rows(name, len(labels), sizes["valid"])
+        splits = {
+            "train": (images[train], labels[train]),
+            "valid": (images[valid], labels[valid]),
+            "test": read("test"),
+        }
+        return _named(splits)
 
     return hub_dataset(name, PREPARATION, repository, build)
+
+
+def _named(
+    splits: dict[str, tuple[np.ndarray, np.ndarray]],
+) -> Arrays:
+    arrays: Arrays = {}
+    for split, (images, labels) in splits.items():
+        arrays[f"{split}_images"] = images
+        arrays[f"{split}_labels"] = labels
+    return arrays
 
 
 def _digits() -> Arrays:
@@ -59,18 +75,24 @@ def _digits() -> Arrays:
     from sklearn.datasets import load_digits
 
     bundle = load_digits()
-    images, labels = bundle.images.astype(np.uint8), bundle.target.astype(np.uint8)
+    digits = bundle.images.astype(np.uint8)
+    labels = bundle.target.astype(np.uint8)
     rng = numpy_generator("digits", "places")
-    arrays: Arrays = {}
-    parts = split_rows("digits", len(labels), DIGITS_SIZES["valid"], DIGITS_SIZES["test"])
+    parts = split_rows(
+        "digits",
+        len(labels),
+        DIGITS_SIZES["valid"],
+        DIGITS_SIZES["test"],
+    )
+    splits = {}
     for split, rows in zip(DIGITS_SIZES, parts, strict=True):
         rows = np.repeat(rows, 4) if split == "train" else rows
-        fields = np.zeros((len(rows), DIGITS_FIELD, DIGITS_FIELD, 1), np.uint8)
+        images = np.zeros((len(rows), DIGITS_FIELD, DIGITS_FIELD, 1), np.uint8)
         places = rng.integers(0, DIGITS_FIELD - 8 + 1, (len(rows), 2))
-        for field, image, (top, left) in zip(fields, images[rows], places, strict=True):
-            field[top : top + 8, left : left + 8, 0] = image
-        arrays |= {f"{split}_images": fields, f"{split}_labels": labels[rows]}
-    return arrays
+        for image, digit, (top, left) in zip(images, digits[rows], places, strict=True):
+            image[top : top + 8, left : left + 8, 0] = digit
+        splits[split] = (images, labels[rows])
+    return _named(splits)
 
 
 MNIST_DATA = _from_hub(
@@ -82,5 +104,7 @@ CIFAR_DATA = _from_hub(
     "uoft-cs/cifar10", "0b2714987fa478483af9968de7c934580d0bb9a2",
 )  # fmt: skip
 DIGITS_DATA = Dataset(
-    "digits-v2", {"source": "sklearn.datasets.load_digits", "preparation": 2}, _digits
+    "digits-v2",
+    {"source": "sklearn.datasets.load_digits", "preparation": 2},
+    _digits,
 )

@@ -11,19 +11,41 @@ from functools import lru_cache
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..files import FptError
-from . import image_data as data
-from .base import Batch, Device, Example, FiniteTask, Kind, order, resolve
+from .base import (
+    Batch,
+    Device,
+    Example,
+    FiniteTask,
+    Kind,
+    order,
+    resolve,
+)
 from .datasets import Dataset, load
+from .image_data import (
+    CIFAR_DATA,
+    CIFAR_SIZES,
+    DIGITS_DATA,
+    DIGITS_SIZES,
+    MNIST_DATA,
+    MNIST_SIZES,
+)
 from .rng import generator
 
 CIFAR_CLASSES = (
     "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
 )  # fmt: skip
-SHUFFLED = ("train", "valid")  # test sets keep the order in which they are published
-GREY = (0.2989, 0.587, 0.114)  # ITU-R 601, the weights of the released code's library
+# Test sets keep the order in which they are published.
+SHUFFLED = ("train", "valid")
+# ITU-R 601, the weights of the released code's library.
+GREY = (0.2989, 0.587, 0.114)
+# Pixels on each side that a crop may leave the image.
+CROP_PADDING = 4
+# Degrees, in both directions.
+MAX_ROTATION = 20.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -39,12 +61,18 @@ class ImageTask(FiniteTask):
     levels: int = 255  # the pixel value that means 1
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
-    names: tuple[str, ...] = tuple(map(str, range(10)))
+    names: tuple[str, ...] = tuple("0123456789")
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
-        images, labels = self.chosen("train", order(self.sizes["train"], seeds, step, size), device)
+        rows = order(self.sizes["train"], seeds, step, size)
+        images, labels = self.chosen("train", rows, device)
         if augment and self.augmented:
             images = transform(images, draw_transforms(seeds, step, size, device))
         return Batch(self.tokens(images), labels[..., None])
@@ -55,7 +83,8 @@ class ImageTask(FiniteTask):
 
     def chosen(self, split: str, rows: Tensor, device: Device) -> tuple[Tensor, Tensor]:
         """The images, uint8, and labels, int64, of the examples `rows` of those that are used."""
-        rows = self.part[rows] if split == "train" else rows
+        if split == "train":
+            rows = self.part[rows]
         rows = rows.to(device, non_blocking=True)
         arrays = load(self.dataset, device)
         return arrays[f"{split}_images"][rows], arrays[f"{split}_labels"][rows].long()
@@ -69,17 +98,20 @@ class ImageTask(FiniteTask):
     def pixels(self, images: Tensor) -> Tensor:
         """(..., H, W, C) uint8 -> float32 in [0, 1], with one channel if the task is grey."""
         values = images.float() / self.levels
-        if not self.grey:
-            return values
-        return (values * _constant(GREY, values.device)).sum(-1, keepdim=True)
+        if self.grey:
+            return (values * _constant(GREY, values.device)).sum(-1, keepdim=True)
+        return values
 
     def tokens(self, images: Tensor) -> Tensor:
         """(..., H, W, C) uint8 -> (..., T, patch * patch * C) float32, normalised."""
         values = self.pixels(images)
-        values = (values - _constant(self.mean, values.device)) / _constant(self.std, values.device)
-        values = torch.nn.functional.pad(values, (0, 0) + (self.pad,) * 4)
-        height, width = (side // self.patch for side in values.shape[-3:-1])
-        values = values.unflatten(-3, (height, self.patch)).unflatten(-2, (width, self.patch))
+        mean = _constant(self.mean, values.device)
+        std = _constant(self.std, values.device)
+        values = F.pad((values - mean) / std, (0, 0) + (self.pad,) * 4)
+        height, width = values.shape[-3:-1]
+        values = values.unflatten(-3, (height // self.patch, self.patch))
+        values = values.unflatten(-2, (width // self.patch, self.patch))
+        # (..., patches down, row, patches across, column, C): the places of patches come first.
         return values.transpose(-4, -3).flatten(-3).flatten(-3, -2)
 
     def labels(self, split: str) -> Tensor:
@@ -87,12 +119,15 @@ class ImageTask(FiniteTask):
 
     def example(self, split: str, index: int) -> Example:
         image, label = self.chosen(split, torch.tensor(index), "cpu")
-        return Example(answer=self.names[int(label)], image=self.pixels(image))
+        return Example(
+            answer=self.names[int(label)],
+            image=self.pixels(image),
+        )
 
 
+# On the device once: a copy per batch would wait for the device.
 @lru_cache(maxsize=64)
 def _constant(values: tuple[float, ...], device: Device) -> Tensor:
-    """`values` on `device`, copied there once: a copy per batch would wait for the device."""
     return torch.tensor(values, device=device)
 
 
@@ -102,15 +137,11 @@ def _part(name: str, used: int, available: int) -> Tensor:
     return shuffled[:used].sort()[0]
 
 
-PADDING = 4
-DEGREES = 20.0
-
-
 def draw_transforms(seeds: Sequence[int], step: int, size: int, device: Device) -> Tensor:
     """(K, size, 4) uniform in [0, 1): row, column, flip, angle; keyed by run, so K runs packed get
     the numbers that each gets alone."""
-    keyed = (generator(device, seed, "augment", step) for seed in seeds)
-    return torch.stack([torch.rand(size, 4, generator=g, device=device) for g in keyed])
+    draws = (generator(device, seed, "augment", step) for seed in seeds)
+    return torch.stack([torch.rand(size, 4, generator=g, device=device) for g in draws])
 
 
 def transform(images: Tensor, numbers: Tensor) -> Tensor:
@@ -121,69 +152,113 @@ def transform(images: Tensor, numbers: Tensor) -> Tensor:
     into one gather: an output pixel looks up the pixel nearest to its source; 0 outside, at the
     rotation (outside the crop) and at the crop (outside the image) alike.
     """
-    height, width = images.shape[-3:-1]
-    shift = (numbers[..., :2] * (2 * PADDING + 1)).floor().long() - PADDING
-    flip = numbers[..., 2] < 0.5
-    angle = (numbers[..., 3] * 2 - 1) * math.radians(DEGREES)
+    height, width, channels = images.shape[-3:]
+    row_draw, column_draw, flip_draw, angle_draw = numbers[..., None, None].unbind(-3)
+    down = (row_draw * (2 * CROP_PADDING + 1)).floor().long() - CROP_PADDING
+    right = (column_draw * (2 * CROP_PADDING + 1)).floor().long() - CROP_PADDING
+    angle = (angle_draw * 2 - 1) * math.radians(MAX_ROTATION)
 
+    def is_inside(x: Tensor, y: Tensor) -> Tensor:
+        return (x >= 0) & (x < width) & (y >= 0) & (y < height)
+
+    # Backwards from the output: each place is rotated about the centre, flipped, then shifted.
     row = torch.arange(height, device=images.device)[:, None] - (height - 1) / 2
     column = torch.arange(width, device=images.device) - (width - 1) / 2
-    cos, sin = angle.cos()[..., None, None], angle.sin()[..., None, None]
-    x = (cos * column - sin * row + (width - 1) / 2).round().long()
-    y = (sin * column + cos * row + (height - 1) / 2).round().long()
-    inside = (x >= 0) & (x < width) & (y >= 0) & (y < height)
+    x = (angle.cos() * column - angle.sin() * row + (width - 1) / 2).round().long()
+    y = (angle.sin() * column + angle.cos() * row + (height - 1) / 2).round().long()
+    inside = is_inside(x, y)
+    x = torch.where(flip_draw < 0.5, width - 1 - x, x) + right
+    y = y + down
+    inside &= is_inside(x, y)
 
-    x = torch.where(flip[..., None, None], width - 1 - x, x) + shift[..., 1, None, None]
-    y = y + shift[..., 0, None, None]
-    inside &= (x >= 0) & (x < width) & (y >= 0) & (y < height)
     source = (y.clamp(0, height - 1) * width + x.clamp(0, width - 1)).flatten(-2)[..., None]
-    pixels = images.flatten(-3, -2).gather(-2, source.expand(*source.shape[:-1], images.shape[-1]))
+    pixels = images.flatten(-3, -2).gather(-2, source.expand(*source.shape[:-1], channels))
     return pixels.view(images.shape) * inside[..., None]
 
 
 def _image_task(
-    name: str, options: dict[str, Any], dataset: Dataset, sizes: Mapping[str, int], **form: Any
+    name: str,
+    options: Mapping[str, Any],
+    dataset: Dataset,
+    sizes: Mapping[str, int],
+    **form: Any,
 ) -> ImageTask:
     """The task `name` on a data set of these sizes, of whose training examples the option `train`
     says how many are used."""
-    train, available = options["train"], sizes["train"]
-    if train > available:
-        raise FptError(f"option 'train' of task {name!r} must be at most {available}, not {train}.")
-    form |= {"sizes": {**sizes, "train": train}, "available": available}
-    return ImageTask(name=name, options=options, dataset=dataset, **form)
+    used = options["train"]
+    available = sizes["train"]
+    if used > available:
+        raise FptError(f"option 'train' of task {name!r} must be at most {available}, not {used}.")
+    return ImageTask(
+        name=name,
+        options=dict(options),
+        dataset=dataset,
+        sizes={**sizes, "train": used},
+        available=available,
+        **form,
+    )
 
 
-def mnist(**given: Any) -> ImageTask:
+def mnist(**options: Any) -> ImageTask:
     """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
-    options = resolve("mnist", given, {"size": (32, 28), "train": data.MNIST_SIZES["train"]})
-    length, pad = (64, 2) if options["size"] == 32 else (49, 0)
-    form = {"dim": 16, "length": length, "patch": 4, "pad": pad, "random_order": SHUFFLED}
-    return _image_task("mnist", options, data.MNIST_DATA, data.MNIST_SIZES, **form)
+    options = resolve(
+        "mnist",
+        options,
+        {"size": (32, 28), "train": MNIST_SIZES["train"]},
+    )
+    return _image_task(
+        "mnist",
+        options,
+        MNIST_DATA,
+        MNIST_SIZES,
+        dim=16,
+        patch=4,
+        length=(options["size"] // 4) ** 2,
+        pad=(options["size"] - 28) // 2,
+        random_order=SHUFFLED,
+    )
 
 
-def _cifar(name: str, given: Mapping[str, Any], **form: Any) -> ImageTask:
-    options = resolve(name, given, {"train": data.CIFAR_SIZES["train"]})
-    form |= {"augmented": True, "random_order": SHUFFLED, "names": CIFAR_CLASSES}
-    return _image_task(name, options, data.CIFAR_DATA, data.CIFAR_SIZES, **form)
+def _cifar(name: str, options: Mapping[str, Any], **form: Any) -> ImageTask:
+    return _image_task(
+        name,
+        resolve(name, options, {"train": CIFAR_SIZES["train"]}),
+        CIFAR_DATA,
+        CIFAR_SIZES,
+        augmented=True,
+        random_order=SHUFFLED,
+        names=CIFAR_CLASSES,
+        **form,
+    )
 
 
-def cifar10(**given: Any) -> ImageTask:
+def cifar10(**options: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as in the released code."""
-    mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-    return _cifar("cifar10", given, dim=48, length=64, patch=4, mean=mean, std=std)
+    mean = (0.4914, 0.4822, 0.4465)
+    std = (0.2023, 0.1994, 0.2010)
+    return _cifar(
+        "cifar10",
+        options,
+        dim=48,
+        length=64,
+        patch=4,
+        mean=mean,
+        std=std,
+    )
 
 
-def cifar10_lra(**given: Any) -> ImageTask:
+def cifar10_lra(**options: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
     half = (0.5,)
-    return _cifar("cifar10-lra", given, dim=1, length=1024, patch=1, mean=half, std=half, grey=True)
+    form = {"dim": 1, "length": 1024, "patch": 1, "grey": True}
+    return _cifar("cifar10-lra", options, mean=half, std=half, **form)
 
 
-def digits(**given: Any) -> ImageTask:
+def digits(**options: Any) -> ImageTask:
     """scikit-learn's 8x8 handwritten digits, each somewhere on a 10x10 field: 4 tokens of 5x5.
 
     It stands in for MNIST on a machine without a network, and is not MNIST.
     """
-    options = resolve("digits", given, {"train": data.DIGITS_SIZES["train"]})
+    options = resolve("digits", options, {"train": DIGITS_SIZES["train"]})
     form = {"dim": 25, "length": 4, "patch": 5, "levels": 16}
-    return _image_task("digits", options, data.DIGITS_DATA, data.DIGITS_SIZES, **form)
+    return _image_task("digits", options, DIGITS_DATA, DIGITS_SIZES, **form)

@@ -27,9 +27,12 @@ PREPARATION = 1
 RELEASED_LENGTH = 512
 SPLITS = ("train", "valid", "test")
 SYMBOLS = ("pad", *"0123456789", "MIN", "MAX", "MED", "SM", "]")
-DIGIT, OPERATOR, CLOSE = 1, 11, 15  # token of the digit 0, of MIN, of the closing bracket
-ROOTS = 20_000  # trees drawn at a time
-IN_VAIN = 200  # the search ends after so many draws in a row without a new tree
+# The tokens of the digit 0, of MIN, and of the closing bracket.
+DIGIT, OPERATOR, CLOSE = 1, 11, 15
+# Trees that are drawn at a time.
+ROOTS = 20_000
+# The search ends after so many in a row without a new tree.
+MAX_DRAWS_IN_VAIN = 200
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -39,7 +42,7 @@ class ListOps(SequenceTask):
     def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """`depth d`: accuracy on expressions with d nested operators."""
         assert batch.groups is not None
-        correct = (logits.argmax(-1) == batch.targets).float()
+        correct = self.correct(logits, batch.targets)
         return {
             f"depth {depth}": correct.where(batch.groups[..., None] == depth, torch.nan)
             for depth in range(1, self.options["max_depth"])
@@ -48,11 +51,14 @@ class ListOps(SequenceTask):
     def measure_floors(self) -> dict[str, float]:
         """Adds `root operator`: the most frequent training label for each first token."""
         arrays = load(self.dataset)
-        roots = {s: arrays[f"{s}_tokens"][arrays[f"{s}_starts"][:-1]].long() for s in SPLITS}
-        joint = roots["train"] * self.classes + self.labels("train")
-        counts = torch.bincount(joint, minlength=len(SYMBOLS) * self.classes)
-        best = counts.view(-1, self.classes).argmax(1)
-        correct = best[roots["test"]] == self.labels("test")
+
+        def roots(split: str) -> Tensor:
+            return arrays[f"{split}_tokens"][arrays[f"{split}_starts"][:-1]].long()
+
+        pairs = roots("train") * self.classes + self.labels("train")
+        counts = torch.bincount(pairs, minlength=len(SYMBOLS) * self.classes)
+        answers = counts.view(-1, self.classes).argmax(1)
+        correct = answers[roots("test")] == self.labels("test")
         return super().measure_floors() | {"root operator": correct.double().mean().item()}
 
     def example(self, split: str, index: int) -> Example:
@@ -61,26 +67,45 @@ class ListOps(SequenceTask):
         return Example(answer=str(label), text=" ".join(words))
 
 
-def listops(**given: Any) -> ListOps:
+def listops(**options: Any) -> ListOps:
     """Options: variant ("intended" or "released"); max_depth, max_args; the length window
     min_length < tokens <= max_length, brackets included; sizes of the splits.
 
     Defaults are Long Range Arena's (501 to 1999 tokens), for the intended variant at most 1024.
     """
-    sizes = {"train": 96_000, "valid": 2_000, "test": 10_000}
-    window = {"max_depth": 10, "max_args": 10, "min_length": None, "max_length": None}
-    variants = {"variant": ("intended", "released")}
-    options = resolve("listops", given, {**variants, **window, **sizes})
+    defaults = {
+        "variant": ("intended", "released"),
+        "max_depth": 10,
+        "max_args": 10,
+        "min_length": None,
+        "max_length": None,
+        "train": 96_000,
+        "valid": 2_000,
+        "test": 10_000,
+    }
+    options = resolve("listops", options, defaults)
     released = options["variant"] == "released"
-    high = options["max_length"] = options["max_length"] or (1999 if released else 1024)
-    low = options["min_length"] = options["min_length"] or min(500, high // 2)
+    high = options["max_length"] or (1999 if released else 1024)
+    low = options["min_length"] or min(500, high // 2)
+    options |= {"min_length": low, "max_length": high}
     if options["max_args"] < 2 or options["max_depth"] < 2 or not 3 <= low < high:
         raise FptError(
             f"task 'listops' needs max_depth and max_args of at least 2 and 3 <= min_length < "
             f"max_length, not {options}."
         )
-    values = [low, high, *(options[name] for name in ("max_depth", "max_args", *SPLITS))]
-    key = "-".join(["listops", options["variant"], *map(str, values), f"v{PREPARATION}"])
+    values = [
+        low,
+        high,
+        *(options[name] for name in ("max_depth", "max_args", *SPLITS)),
+    ]
+    key = "-".join(
+        [
+            "listops",
+            options["variant"],
+            *map(str, values),
+            f"v{PREPARATION}",
+        ]
+    )
     return ListOps(
         name="listops",
         options=options,
@@ -98,21 +123,33 @@ def listops(**given: Any) -> ListOps:
 
 
 def _build(options: dict[str, Any], rng: np.random.Generator) -> Arrays:
-    count, window = sum(options[s] for s in SPLITS), (options["min_length"], options["max_length"])
-    depth, args = options["max_depth"], options["max_args"]
-    sequences, values, depths = generate(rng, count, depth, args, window)
+    # All splits at once, because no expression may be in two of them.
+    sequences, values, depths = generate(
+        rng,
+        count=sum(options[split] for split in SPLITS),
+        max_depth=options["max_depth"],
+        max_args=options["max_args"],
+        window=(options["min_length"], options["max_length"]),
+    )
     if options["variant"] == "released":
+        # The released tokeniser splits at white space and drops what it does not know.
         sequences = [tokens[tokens != CLOSE][:RELEASED_LENGTH] for tokens in sequences]
     arrays: Arrays = {}
-    ends = np.cumsum([options[split] for split in SPLITS]).tolist()
-    for split, first, end in zip(SPLITS, [0, *ends], ends, strict=False):
-        arrays |= end_to_end(split, sequences[first:end], values[first:end])
-        arrays[f"{split}_depths"] = depths[first:end]
+    first = 0
+    for split in SPLITS:
+        rows = slice(first, first + options[split])
+        arrays |= end_to_end(split, sequences[rows], values[rows])
+        arrays[f"{split}_depths"] = depths[rows]
+        first = rows.stop
     return arrays
 
 
 def generate(
-    rng: np.random.Generator, count: int, max_depth: int, max_args: int, window: tuple[int, int]
+    rng: np.random.Generator,
+    count: int,
+    max_depth: int,
+    max_args: int,
+    window: tuple[int, int],
 ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """`count` or more different expressions with window[0] < tokens <= window[1], closing brackets
     included: their tokens (uint8), their values (N,) and their depths (N,), uint8.
@@ -120,23 +157,28 @@ def generate(
     FptError if there are not so many, or too few to be found by chance.
     """
     min_length, max_length = window
-    found: dict[bytes, tuple[int, int]] = {}  # tokens -> value and depth
-    in_vain = 0
-    while len(found) < count:
-        before = len(found)
+    # By tokens, the value and the depth.
+    expressions: dict[bytes, tuple[int, int]] = {}
+    draws_in_vain = 0
+    while len(expressions) < count:
+        before = len(expressions)
         levels, sizes = _grow(rng, max_depth, max_args, max_length)
         for root in np.flatnonzero((sizes > min_length) & (sizes <= max_length)).tolist():
             tokens, value, depth = _expression(levels, root)
-            found.setdefault(tokens, (value, depth))
-        in_vain = in_vain + 1 if len(found) == before else 0
-        if in_vain == IN_VAIN:
+            expressions.setdefault(tokens, (value, depth))
+        draws_in_vain = draws_in_vain + 1 if len(expressions) == before else 0
+        if draws_in_vain == MAX_DRAWS_IN_VAIN:
             raise FptError(
-                f"Only {len(found)} of {count} different ListOps expressions with {min_length} < "
-                f"tokens <= {max_length} were found; widen that window, allow more depth or "
-                "arguments, or ask for fewer examples."
+                f"Only {len(expressions)} of {count} different ListOps expressions with "
+                f"{min_length} < tokens <= {max_length} were found; widen that window, allow more "
+                "depth or arguments, or ask for fewer examples."
             )
-    values, depths = np.array(list(found.values()), np.uint8).T
-    return [np.frombuffer(tokens, np.uint8) for tokens in found], values, depths
+    values, depths = np.array(list(expressions.values()), np.uint8).T
+    return (
+        [np.frombuffer(tokens, np.uint8) for tokens in expressions],
+        values,
+        depths,
+    )
 
 
 class _Level(NamedTuple):
@@ -149,21 +191,36 @@ class _Level(NamedTuple):
 
 
 def _grow(
-    rng: np.random.Generator, max_depth: int, max_args: int, max_length: int
+    rng: np.random.Generator,
+    max_depth: int,
+    max_args: int,
+    max_length: int,
 ) -> tuple[list[_Level], np.ndarray]:
     """The levels of `ROOTS` random trees and their token counts; too long a tree stops growing."""
-    tree = np.arange(ROOTS)  # of each node of the level
-    sizes, levels = np.zeros(ROOTS, dtype=np.int64), []
+    # The tree of each node of the level.
+    tree = np.arange(ROOTS)
+    sizes = np.zeros(ROOTS, dtype=np.int64)
+    levels = []
     for depth in range(1, max_depth + 1):
         count = len(tree)
-        inner = rng.integers(0, 4, count) == 0 if depth < max_depth else np.zeros(count, bool)
-        operator = np.where(inner, rng.integers(0, 4, count), -1)
+        is_operator = np.zeros(count, bool)
+        if depth < max_depth:
+            is_operator = rng.integers(0, 4, count) == 0
+        operator = np.where(is_operator, rng.integers(0, 4, count), -1)
         digit = rng.integers(0, 10, count)
-        args = np.where(inner, rng.integers(2, max_args + 1, count), 0)
-        sizes += np.bincount(tree, 1 + inner, ROOTS).astype(np.int64)
+        args = np.where(is_operator, rng.integers(2, max_args + 1, count), 0)
+        # An operator is two tokens, one that opens and one that closes.
+        sizes += np.bincount(tree, 1 + is_operator, ROOTS).astype(np.int64)
         args[sizes[tree] > max_length] = 0
-        nodes = (operator, digit, args, args.cumsum() - args)
-        levels.append(_Level(*(values.tolist() for values in nodes)))
+        first = args.cumsum() - args
+        levels.append(
+            _Level(
+                operator.tolist(),
+                digit.tolist(),
+                args.tolist(),
+                first.tolist(),
+            )
+        )
         tree = np.repeat(tree, args)
         if not len(tree):
             break
@@ -172,15 +229,20 @@ def _grow(
 
 def _expression(levels: list[_Level], node: int) -> tuple[bytes, int, int]:
     """Tokens, value and depth of the expression at `node` of the first of `levels`."""
-    level = levels[0]
-    operator, first = level.operator[node], level.first[node]
+    level, *below = levels
+    operator = level.operator[node]
     if operator < 0:
-        return bytes([DIGIT + level.digit[node]]), level.digit[node], 0
-    below = levels[1:]
-    arguments = [_expression(below, first + place) for place in range(level.args[node])]
+        digit = level.digit[node]
+        return bytes([DIGIT + digit]), digit, 0
+    first = level.first[node]
+    arguments = [_expression(below, place) for place in range(first, first + level.args[node])]
     tokens, values, depths = zip(*arguments, strict=True)
-    whole = bytes([OPERATOR + operator]) + b"".join(tokens) + bytes([CLOSE])
-    return whole, apply(operator, sorted(values)), 1 + max(depths)
+    expression = bytes([OPERATOR + operator]) + b"".join(tokens) + bytes([CLOSE])
+    return (
+        expression,
+        apply(operator, sorted(values)),
+        1 + max(depths),
+    )
 
 
 def apply(operator: int, values: list[int]) -> int:

@@ -44,7 +44,8 @@ class ProteinTask(SequenceTask):
         return Example(answer=f"fold {label}", text=residues)
 
 
-TOKEN_OF = np.full(256, UNKNOWN, np.uint8)  # by the code of a letter
+# Tokens by the code of a letter.
+TOKEN_OF = np.full(256, UNKNOWN, np.uint8)
 TOKEN_OF[[ord(letter) for letter in VOCABULARY[5:]]] = np.arange(5, 30)
 
 
@@ -60,22 +61,29 @@ def _build() -> Arrays:
         residues, folds = REPOSITORY.columns(split, "primary", "fold_label")
         labels = np.array(folds, np.int16)
         arrays |= end_to_end(split, [encode(text) for text in residues], labels)
-        arrays[f"{split}_cut"] = np.array([len(it) > POSITIONS - 2 for it in residues], np.uint8)
+        is_cut = [len(text) > POSITIONS - 2 for text in residues]
+        arrays[f"{split}_cut"] = np.array(is_cut, np.uint8)
     return arrays
 
 
-def homology(**given: Any) -> ProteinTask:
+def homology(**options: Any) -> ProteinTask:
     """Option padding: "masked" (the last real token, <sep>, is read) or "released" (nothing is
     masked and the last of 1024 positions is read; the released loader pads to the longest protein
     of a batch instead). Test is TAPE's fold holdout."""
-    options = resolve("homology", given, {"padding": ("masked", "released")})
+    options = resolve("homology", options, {"padding": ("masked", "released")})
     return ProteinTask(
         name="homology",
         options=options,
         dim=len(VOCABULARY),
         length=POSITIONS,
         classes=FOLDS,
-        sizes={"train": 12_312, "valid": 736, "test": 718, "superfamily": 1_214, "family": 1_207},
+        sizes={
+            "train": 12_312,
+            "valid": 736,
+            "test": 718,
+            "superfamily": 1_214,
+            "family": 1_207,
+        },
         masked=options["padding"] == "masked",
         dataset=hub_dataset("homology", PREPARATION, REPOSITORY, _build),
     )

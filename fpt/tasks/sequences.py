@@ -1,19 +1,138 @@
-"""Token sequences of different lengths, stored end to end, cut out and padded per batch; among
-them texts as sequences of their UTF-8 bytes."""
+"""Sequences of different lengths: stored end to end, cut out and padded per batch."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..files import FptError
-from .base import Batch, Device, Example, FiniteTask, Kind
+from .base import Batch, Device, FiniteTask, Kind
 from .datasets import Arrays, load
 
-PAD = 0
-SYMBOLS = 256  # of a text: its bytes; none is 0, which pads and separates the texts of a pair
+# Numbers that are converted at a time, 8 MB in float64.
+PART = 2**20
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Prepared sequences: float32 vectors or whole numbers, symbols, in the smallest type.
+
+    `values` is (N, T, D) or (N, T) if all have one length; otherwise (sum of T, D) or (sum of T,),
+    end to end, and sequence i is `values[starts[i] : starts[i + 1]]`.
+    """
+
+    values: np.ndarray
+    starts: np.ndarray | None = None  # (N + 1,) int64
+
+    def __len__(self) -> int:
+        return len(self.values) if self.starts is None else len(self.starts) - 1
+
+    def __getitem__(self, rows: slice) -> "Sequences":
+        """Neighbouring sequences, in the same memory."""
+        if self.starts is None:
+            return Sequences(self.values[rows])
+        starts = self.starts[rows.start : rows.stop + 1]
+        return Sequences(
+            self.values[starts[0] : starts[-1]],
+            starts - starts[0],
+        )
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(N,) int64."""
+        if self.starts is None:
+            return np.full(len(self), self.values.shape[1])
+        return np.diff(self.starts)
+
+    @property
+    def kind(self) -> Kind:
+        return "vector" if self.values.dtype == np.float32 else "token"
+
+    def with_unknown(self, symbols: np.ndarray, unknown: int) -> "Sequences":
+        """Symbols that are not among `symbols` as the symbol `unknown`."""
+        values = self.values.astype(np.int32) if unknown > 255 else self.values
+        return Sequences(
+            np.where(np.isin(values, symbols), values, unknown),
+            self.starts,
+        )
+
+    def tensors(self) -> tuple[Tensor, Tensor | None]:
+        """`values` and `starts`, in the same memory."""
+        starts = None if self.starts is None else torch.from_numpy(self.starts)
+        return torch.from_numpy(self.values), starts
+
+
+def batch(
+    values: Tensor,
+    starts: Tensor | None,
+    rows: Tensor,
+    targets: Tensor,
+) -> Batch:
+    """The sequences `rows` (K, B) of `Sequences.tensors`, with targets (K, B, R), on the device of
+    `values`. If lengths differ, they are padded by 0 to the longest of these, and the last token of
+    each is read. `starts` and `rows` are on the CPU, so that nothing waits for a device."""
+    device = values.device
+    if starts is None:
+        inputs = values[rows.to(device, non_blocking=True)]
+        return Batch(
+            inputs if inputs.is_floating_point() else inputs.long(),
+            targets,
+        )
+    lengths = starts[rows + 1] - starts[rows]
+    position = torch.arange(int(lengths.max()), device=device)
+    # One copy for both, because each copy to a GPU costs as much as a small kernel.
+    first, lengths = torch.stack([starts[rows], lengths]).to(device, non_blocking=True).unbind()
+    real = position < lengths[..., None]
+    inputs = values[(first[..., None] + position).where(real, 0)]
+    if inputs.is_floating_point():
+        inputs = inputs.masked_fill(~real[..., None], 0)
+    else:
+        inputs = inputs.long().masked_fill(~real, 0)
+    return Batch(inputs, targets, last=lengths - 1, mask=real)
+
+
+@dataclass(frozen=True)
+class Padded:
+    """Sequences as one array, padded by 0 to `length`: (N, T, D) float32 or (N, T) int64.
+
+    A task is identified by the digest of this array, however its sequences are stored. The array is
+    made in parts, because one long sequence may make it many times larger than its sequences.
+    """
+
+    sequences: Sequences
+    length: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32 if self.sequences.kind == "vector" else np.int64)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        of_token = self.sequences.values.shape[2 if self.sequences.starts is None else 1 :]
+        return len(self.sequences), self.length, *of_token
+
+    def parts(self) -> Iterator[np.ndarray]:
+        """Blocks of complete sequences, (n, T, ...)."""
+        count, *of_sequence = self.shape
+        size = max(1, PART // int(np.prod(of_sequence)))
+        lengths = self.sequences.lengths
+        tokens = self.sequences.values.reshape(lengths.sum(), *of_sequence[1:])
+        ends = lengths.cumsum()
+        for first in range(0, count, size):
+            block = np.zeros(
+                (min(size, count - first), *of_sequence),
+                self.dtype,
+            )
+            for row, padded in enumerate(block, first):
+                padded[: lengths[row]] = tokens[ends[row] - lengths[row] : ends[row]]
+            yield block
+
+    def array(self) -> np.ndarray:
+        return np.concatenate(list(self.parts()))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -30,7 +149,11 @@ class SequenceTask(FiniteTask):
     masked: bool = True
 
     def eval_batches(
-        self, split: str, size: int, device: Device, count: int = 0
+        self,
+        split: str,
+        size: int,
+        device: Device,
+        count: int = 0,
     ) -> Iterator[Batch]:
         """Shortest sequences first, so that little is padded."""
         chosen = self.subset(split, count)
@@ -39,24 +162,19 @@ class SequenceTask(FiniteTask):
             yield self.examples(split, rows[None], device)
 
     def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
-        # Lengths are looked up on the CPU, so that nothing waits for the device.
-        starts, arrays = load(self.dataset)[f"{split}_starts"], load(self.dataset, device)
-        first, lengths = starts[rows], starts[rows + 1] - starts[rows]
-        width = int(lengths.max()) if self.masked else self.length
-        plan = torch.stack([rows, first, lengths]).to(device, non_blocking=True)
-        rows, first, lengths = plan.unbind()
-
-        position = torch.arange(width, device=device)
-        real = position < lengths[..., None]
-        tokens = arrays[f"{split}_tokens"]
-        index = (first[..., None] + position).clamp(max=len(tokens) - 1)
-        inputs = tokens[index].long().masked_fill(~real, PAD)
-        targets = arrays[f"{split}_labels"][rows].long()[..., None]
-        depths = arrays.get(f"{split}_depths")
-        groups = None if depths is None else depths[rows].long()
+        # On the CPU, so that `batch` does not wait for a device to know its width.
+        starts = load(self.dataset)[f"{split}_starts"]
+        arrays = load(self.dataset, device)
+        rows_there = rows.to(device, non_blocking=True)
+        targets = arrays[f"{split}_labels"][rows_there].long()[..., None]
+        examples = batch(arrays[f"{split}_tokens"], starts, rows, targets)
         if not self.masked:
-            return Batch(inputs, targets, groups=groups)
-        return Batch(inputs, targets, last=lengths - 1, mask=real, groups=groups)
+            padding = self.length - examples.inputs.shape[-1]
+            examples = Batch(F.pad(examples.inputs, (0, padding)), targets)
+        depths = arrays.get(f"{split}_depths")
+        if depths is None:
+            return examples
+        return replace(examples, groups=depths[rows_there].long())
 
     def sequence(self, split: str, index: int) -> tuple[list[int], int]:
         """Tokens without padding and label of one example."""
@@ -65,7 +183,11 @@ class SequenceTask(FiniteTask):
         return arrays[f"{split}_tokens"][start:end].tolist(), int(arrays[f"{split}_labels"][index])
 
 
-def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) -> Arrays:
+def end_to_end(
+    split: str,
+    sequences: Sequence[np.ndarray],
+    labels: np.ndarray,
+) -> Arrays:
     """The arrays of one split from its sequences (tokens from 0 to 255) and labels. FptError for
     other tokens."""
     lengths = np.array([0, *map(len, sequences)], dtype=np.int64)
@@ -80,31 +202,3 @@ def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) 
         f"{split}_starts": lengths.cumsum(),
         f"{split}_labels": labels,
     }
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class TextTask(SequenceTask):
-    """Texts, or pairs of texts, as sequences of their bytes."""
-
-    dim: int = SYMBOLS
-    names: tuple[str, ...]  # of the classes
-
-    def example(self, split: str, index: int) -> Example:
-        tokens, label = self.sequence(split, index)
-        texts = [text.decode("utf-8", "replace") for text in bytes(tokens).split(b"\0")]
-        return Example(answer=self.names[label], text=" | ".join(texts))
-
-
-def encode(length: int, text: str, other: str | None = None) -> np.ndarray:
-    """The bytes of `text`, or of `text`, byte 0 and `other`: uint8, 1 to `length` of them. Of two
-    texts that are too long together, each is cut to half, or to what the other leaves."""
-    first = _bytes(text)
-    if other is None:
-        return np.frombuffer(first[:length], np.uint8)
-    second, left = _bytes(other), length - 1
-    first = first[: max(left // 2, left - len(second))]
-    return np.frombuffer(first + b"\0" + second[: left - len(first)], np.uint8)
-
-
-def _bytes(text: str) -> bytes:
-    return text.replace("\0", " ").encode() or b" "

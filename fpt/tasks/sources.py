@@ -31,8 +31,10 @@ from ..files import DATA, FptError, lock, read_json, write_json
 LOCKED = "locked"
 COMMIT = re.compile("[0-9a-f]{40}")
 END = "<|endoftext|>"
-ENGLISH = tuple(f"english-train-{part}.txt" for part in range(4))  # books of Project Gutenberg
-ENGLISH_HELD_OUT = "english-valid.txt"  # books by authors who are not in `ENGLISH`
+# Books of Project Gutenberg.
+ENGLISH = tuple(f"english-train-{part}.txt" for part in range(4))
+# Books by authors who are not in `ENGLISH`.
+ENGLISH_HELD_OUT = "english-valid.txt"
 
 Kind = Literal["model", "dataset"]
 
@@ -48,27 +50,45 @@ class Repository:
     def columns(self, split: str, *names: str) -> list[list[Any]]:
         """The values of each of the columns `names` in the file of one split. FptError as `fetch`
         and `read_table`."""
-        table = read_table(fetch(self.name, self.files[split], self.revision, "dataset"), *names)
+        table = read_table(
+            fetch(
+                self.name,
+                self.files[split],
+                self.revision,
+                "dataset",
+            ),
+            *names,
+        )
         return [table[name].to_pylist() for name in names]
 
 
-def fetch(repo: str, file: str, revision: str, kind: Kind = "model", remember: bool = True) -> Path:
+def fetch(
+    repo: str,
+    file: str,
+    revision: str,
+    kind: Kind = "model",
+    remember: bool = True,
+) -> Path:
     """The local path of one file of the repository `repo`, downloaded if the hub's cache lacks it;
     `remember` adds what the lock file does not have yet to it.
 
     FptError if neither the cache nor the network has it, or if its SHA-256 is not the one in the
     lock file.
     """
-    name = f"{'datasets/' if kind == 'dataset' else ''}{repo}@{revision}"
+    name = f"{repo}@{revision}"
+    if kind == "dataset":
+        name = f"datasets/{name}"
     entry = read_lock().get(name, {"commit": "", "sha256": {}})
-    asked = entry["commit"] or ("main" if revision == LOCKED else revision)
-    path = _downloaded(repo, file, asked, kind)
+    commit = entry["commit"] or ("main" if revision == LOCKED else revision)
+    path = _downloaded(repo, file, commit, kind)
     digest = file_digest(path)
     if file not in entry["sha256"]:
         if not remember:
+            # An estimator compares digests itself, and writes nothing into a project.
             return path
-        # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
-        commit = asked if COMMIT.fullmatch(asked) else path.parents[file.count("/")].name
+        if not COMMIT.fullmatch(commit):
+            # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
+            commit = path.parents[file.count("/")].name
         entry = _add_to_lock(name, file, commit, digest)
     if entry["sha256"][file] != digest:
         raise FptError(
@@ -91,10 +111,11 @@ def read_lock() -> dict[str, Any]:
 def _add_to_lock(name: str, file: str, commit: str, digest: str) -> dict[str, Any]:
     """The entry `name` with `file` in it, which another process may have added meanwhile."""
     with lock(DATA / "hub.lock", wait=True):
-        found = read_lock()
-        entry = found.get(name, {"commit": commit, "sha256": {}})
-        entry["sha256"] = dict(sorted(({file: digest} | entry["sha256"]).items()))
-        write_json(lock_path(), dict(sorted({**found, name: entry}.items())))
+        entries = read_lock()
+        entry = entries.setdefault(name, {"commit": commit, "sha256": {}})
+        entry["sha256"].setdefault(file, digest)
+        entry["sha256"] = dict(sorted(entry["sha256"].items()))
+        write_json(lock_path(), dict(sorted(entries.items())))
     return entry
 
 
@@ -106,7 +127,8 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
         return Path(hf_hub_download(repo, file, repo_type=kind, revision=revision))
     except RemoteEntryNotFoundError as error:
         raise FptError(f"{repo} has no file {file} at revision {revision}.") from error
-    except Exception as error:  # whatever the client raised, the remedy is the same
+    except Exception as error:
+        # Whatever the client raised, the remedy is the same.
         raise FptError(
             f"{file} of {repo} (revision {revision}) is neither in the Hugging Face cache nor "
             f"downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE unset, or "
@@ -116,12 +138,18 @@ def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, computed again if the file changes."""
-    version = path.stat()
+    stat = path.stat()
     # The time of the last change of the file's entry too: a copy may keep the time of its original.
-    times = version.st_mtime_ns, version.st_ctime_ns
-    return _digest(path.absolute(), version.st_ino, version.st_size, *times)
+    version = (
+        stat.st_ino,
+        stat.st_size,
+        stat.st_mtime_ns,
+        stat.st_ctime_ns,
+    )
+    return _digest(path.absolute(), *version)
 
 
+# Each run of a sweep asks for the digest of weights that may be a gigabyte.
 @lru_cache(maxsize=64)
 def _digest(path: Path, *version: int) -> str:
     with path.open("rb") as file:
@@ -173,10 +201,15 @@ def corpus_file(name: str) -> Path:
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a text file, packed or not; FptError if it is damaged or not UTF-8."""
+    open_text = lzma.open if path.suffix == ".xz" else open
     try:
-        with (lzma.open if path.suffix == ".xz" else open)(path, "rt", encoding="utf-8") as file:
+        with open_text(path, "rt", encoding="utf-8") as file:
             yield from file
-    except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+    except (
+        lzma.LZMAError,
+        EOFError,
+        UnicodeDecodeError,
+    ) as error:
         raise FptError(
             f"The corpus file {path} is no whole text in UTF-8 ({error}); put it there again."
         ) from error

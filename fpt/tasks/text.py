@@ -21,14 +21,62 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from .base import Batch, Device, Example, FiniteTask, Kind, resolve
+from .base import (
+    Batch,
+    Device,
+    Example,
+    FiniteTask,
+    Kind,
+    resolve,
+)
 from .datasets import Arrays, Dataset, hub_dataset, load
 from .rng import numpy_generator
-from .sequences import SYMBOLS, TextTask, encode, end_to_end
-from .sources import ENGLISH, ENGLISH_HELD_OUT, Repository, documents
+from .sequences import SequenceTask, end_to_end
+from .sources import (
+    ENGLISH,
+    ENGLISH_HELD_OUT,
+    Repository,
+    documents,
+)
 
 PREPARATION = 1
-GLUE_LENGTH = 512  # bytes of a text or of both texts of a pair; longer ones are cut
+# A text is its bytes; none is 0, which pads and separates the texts of a pair.
+SYMBOLS = 256
+# Bytes of a text or of both texts of a pair; longer ones are cut.
+GLUE_LENGTH = 512
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class TextTask(SequenceTask):
+    """Texts, or pairs of texts, as sequences of their bytes."""
+
+    dim: int = SYMBOLS
+    names: tuple[str, ...]  # of the classes
+
+    def example(self, split: str, index: int) -> Example:
+        tokens, label = self.sequence(split, index)
+        texts = [text.decode("utf-8", "replace") for text in bytes(tokens).split(b"\0")]
+        return Example(answer=self.names[label], text=" | ".join(texts))
+
+
+def encode(length: int, text: str, second: str | None = None) -> np.ndarray:
+    """The bytes of `text`, or of `text`, byte 0 and `second`: uint8, 1 to `length` of them. Of two
+    texts that are too long together, each is cut to half, or to what the other leaves."""
+    content = _bytes(text)
+    if second is None:
+        return np.frombuffer(content[:length], np.uint8)
+    second_content = _bytes(second)
+    # Byte 0 separates the two.
+    left = length - 1
+    content = content[: max(left // 2, left - len(second_content))]
+    return np.frombuffer(
+        content + b"\0" + second_content[: left - len(content)],
+        np.uint8,
+    )
+
+
+def _bytes(text: str) -> bytes:
+    return text.replace("\0", " ").encode() or b" "
 
 
 class Subset(NamedTuple):
@@ -41,17 +89,37 @@ class Subset(NamedTuple):
 
 
 SUBSETS: Mapping[str, Subset] = {
-    "sst2": Subset(("sentence",), ("negative", "positive"), (66_349, 1_000, 872)),
-    "cola": Subset(("sentence",), ("unacceptable", "acceptable"), (8_051, 500, 1_043)),
-    "mrpc": Subset(("sentence1", "sentence2"), ("different", "equivalent"), (3_368, 300, 408)),
-    "rte": Subset(("sentence1", "sentence2"), ("entailment", "no entailment"), (2_290, 200, 277)),
+    "sst2": Subset(
+        ("sentence",),
+        ("negative", "positive"),
+        (66_349, 1_000, 872),
+    ),
+    "cola": Subset(
+        ("sentence",),
+        ("unacceptable", "acceptable"),
+        (8_051, 500, 1_043),
+    ),
+    "mrpc": Subset(
+        ("sentence1", "sentence2"),
+        ("different", "equivalent"),
+        (3_368, 300, 408),
+    ),
+    "rte": Subset(
+        ("sentence1", "sentence2"),
+        ("entailment", "no entailment"),
+        (2_290, 200, 277),
+    ),
 }
 
 
 def _glue_data(name: str) -> Dataset:
     subset = SUBSETS[name]
     files = {split: f"{name}/{split}-00000-of-00001.parquet" for split in ("train", "validation")}
-    repository = Repository("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c", files)
+    repository = Repository(
+        "nyu-mll/glue",
+        "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
+        files,
+    )
 
     def read(split: str) -> tuple[list[np.ndarray], np.ndarray]:
         *columns, labels = repository.columns(split, *subset.columns, "label")
@@ -60,19 +128,30 @@ def _glue_data(name: str) -> Dataset:
 
     def build() -> Arrays:
         texts, labels = read("train")
+        # GLUE's authors keep the test labels.
         arrays = end_to_end("test", *read("validation"))
-        order, count = numpy_generator("glue", name).permutation(len(labels)), subset.sizes[1]
-        for split, rows in {"train": order[count:], "valid": order[:count]}.items():
+        order = numpy_generator("glue", name).permutation(len(labels))
+        count = subset.sizes[1]
+        for split, rows in {
+            "train": order[count:],
+            "valid": order[:count],
+        }.items():
             arrays |= end_to_end(split, [texts[row] for row in rows], labels[rows])
         return arrays
 
-    return hub_dataset(f"glue-{name}", PREPARATION, repository, build, subset=name)
+    return hub_dataset(
+        f"glue-{name}",
+        PREPARATION,
+        repository,
+        build,
+        subset=name,
+    )
 
 
-def glue(**given: Any) -> TextTask:
+def glue(**options: Any) -> TextTask:
     """Option subset: "sst2" (sentiment), "cola" (grammar), "mrpc" (paraphrase) or "rte"
     (inference), fetched from the hub on first use."""
-    options = resolve("glue", given, {"subset": tuple(SUBSETS)})
+    options = resolve("glue", options, {"subset": tuple(SUBSETS)})
     subset = SUBSETS[options["subset"]]
     return TextTask(
         name="glue",
@@ -80,13 +159,24 @@ def glue(**given: Any) -> TextTask:
         length=GLUE_LENGTH,
         classes=len(subset.names),
         names=subset.names,
-        sizes=dict(zip(("train", "valid", "test"), subset.sizes, strict=True)),
+        sizes=dict(
+            zip(
+                ("train", "valid", "test"),
+                subset.sizes,
+                strict=True,
+            )
+        ),
         dataset=_glue_data(options["subset"]),
     )
 
 
-ENGLISH_LENGTH = 128  # bytes that are read; the next byte is predicted after each
-ENGLISH_FILES = {"train": ENGLISH[2:3], "valid": ENGLISH[3:], "test": (ENGLISH_HELD_OUT,)}
+# Bytes that are read; the next byte is predicted after each.
+ENGLISH_LENGTH = 128
+ENGLISH_FILES = {
+    "train": ENGLISH[2:3],
+    "valid": ENGLISH[3:],
+    "test": (ENGLISH_HELD_OUT,),
+}
 ENGLISH_PASSAGES = {"train": 40_000, "valid": 1000, "test": 2000}
 
 
@@ -104,48 +194,62 @@ class NextByteTask(FiniteTask):
 
     def measure_floors(self) -> dict[str, float]:
         """Answering the most frequent byte, or the one that most often follows the byte before."""
-        train, test = (load(self.dataset)[f"{split}_text"].long() for split in ("train", "test"))
-        before, after = test[:, :-1], test[:, 1:]
-        numbers = (train[:, :-1] * SYMBOLS + train[:, 1:]).flatten()
-        pairs = torch.bincount(numbers, minlength=SYMBOLS**2).view(SYMBOLS, SYMBOLS)
+        arrays = load(self.dataset)
+        train = arrays["train_text"].long()
+        test = arrays["test_text"].long()
+        pairs = (train[:, :-1] * SYMBOLS + train[:, 1:]).flatten()
+        counts = torch.bincount(pairs, minlength=SYMBOLS**2).view(SYMBOLS, SYMBOLS)
+        guesses = {
+            "majority": counts.sum(0).argmax(),
+            "byte before": counts.argmax(1)[test[:, :-1]],
+        }
         return {
-            "majority": (after == pairs.sum(0).argmax()).double().mean().item(),
-            "byte before": (after == pairs.argmax(1)[before]).double().mean().item(),
+            name: (test[:, 1:] == guess).double().mean().item() for name, guess in guesses.items()
         }
 
     def example(self, split: str, index: int) -> Example:
         text = bytes(load(self.dataset)[f"{split}_text"][index].tolist())
         answer = text[-1:].decode("latin-1")
-        return Example(answer=answer, text=text[:-1].decode("utf-8", "replace"))
+        return Example(
+            answer=answer,
+            text=text[:-1].decode("utf-8", "replace"),
+        )
 
 
 def _english() -> Arrays:
     arrays: Arrays = {}
+    size = ENGLISH_LENGTH + 1
     for split, files in ENGLISH_FILES.items():
-        found: list[bytes] = []
-        wanted, size = ENGLISH_PASSAGES[split], ENGLISH_LENGTH + 1
+        count = ENGLISH_PASSAGES[split]
+        passages: list[bytes] = []
         for book in documents(files):
+            # The line breaks of print would be the easiest bytes to predict.
             text = " ".join(book.split()).encode()
-            found += [text[i : i + size] for i in range(0, len(text) - size + 1, size)]
-            if len(found) >= 4 * wanted:  # enough to draw from
+            passages += [text[i : i + size] for i in range(0, len(text) - size + 1, size)]
+            if len(passages) >= 4 * count:
+                # That is enough to draw from.
                 break
-        if len(found) < wanted:
+        if len(passages) < count:
             raise FptError(
-                f"There are {len(found)} passages of {size} bytes in {', '.join(files)} and "
-                f"{wanted} are needed: this is not the English corpus."
+                f"There are {len(passages)} passages of {size} bytes in {', '.join(files)} and "
+                f"{count} are needed: this is not the English corpus."
             )
-        rows = numpy_generator("english", split).permutation(len(found))[:wanted]
-        drawn = np.frombuffer(b"".join(found[row] for row in rows), np.uint8)
+        rows = numpy_generator("english", split).permutation(len(passages))[:count]
+        drawn = np.frombuffer(b"".join(passages[row] for row in rows), np.uint8)
         arrays[f"{split}_text"] = drawn.reshape(-1, size)
     return arrays
 
 
-def english(**given: Any) -> NextByteTask:
+def english(**options: Any) -> NextByteTask:
     """The next byte of English at each of 128 positions. Needs the English corpus."""
-    source = {"source": "Project Gutenberg", "corpus": "english", "preparation": PREPARATION}
+    source = {
+        "source": "Project Gutenberg",
+        "corpus": "english",
+        "preparation": PREPARATION,
+    }
     return NextByteTask(
         name="english",
-        options=resolve("english", given, {}),
+        options=resolve("english", options, {}),
         length=ENGLISH_LENGTH,
         reads=ENGLISH_LENGTH,
         sizes=dict(ENGLISH_PASSAGES),

@@ -21,10 +21,10 @@ from ..backbones import Backbone
 from ..backbones.weights import digest, files, local_folder
 from ..files import FptError, read_json, write_atomic, write_json
 from ..spec import RunSpec, canonical, from_dict
-from ..tasks.arrays import InputError
 from ..tasks.datasets import Dataset
-from ..tasks.examples import Data, ExamplesTask
-from ..tasks.prepared import Sequences, batch
+from ..tasks.own.arrays import InputError
+from ..tasks.own.examples import Data, ExamplesTask
+from ..tasks.sequences import Sequences, batch
 from . import device as devices
 from .evaluation import EVAL_TOKENS
 from .loop import Loop

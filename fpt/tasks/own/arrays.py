@@ -1,5 +1,5 @@
-"""What users bring, as NumPy arrays of numbers, symbols or labels: lists, tables with nullable
-columns, masked arrays, tensors. What is missing is refused, never read as a number."""
+"""Lists, tables with nullable columns, masked arrays and tensors as NumPy arrays of numbers,
+symbols or labels. A missing value is refused, never read as a number."""
 
 from typing import Any
 
@@ -8,11 +8,12 @@ import pandas as pd
 import torch
 from scipy import sparse
 
-from ..files import FptError
+from ...files import FptError
 
 LARGEST = float(np.finfo(np.float32).max)
 TEXT = "X holds text; give each text as the list of its bytes, `list(text.encode())`."
-REFUSED = {  # by the kind of a NumPy type, what to do instead
+# By the kind of a NumPy type, what to give instead.
+REFUSED = {
     "c": "Complex data not supported: {} should hold two real numbers for each complex one.",
     "M": "{} holds dates; give them as numbers, such as days since the first.",
     "m": "{} holds durations; give them as numbers, such as seconds.",
@@ -40,14 +41,18 @@ def array(name: str, data: Any) -> np.ndarray:
     """
     if isinstance(data, torch.Tensor):
         data = data.detach().cpu()
-        if data.dtype == torch.bfloat16:  # which NumPy does not have
+        if data.dtype == torch.bfloat16:
+            # NumPy has no such type.
             data = data.float()
     if sparse.issparse(data):
         raise InputError(f"Sparse {name} is not supported; give {name}.toarray().")
     if isinstance(data, np.ma.MaskedArray):
         check_present(name, np.ma.getmaskarray(data))
         data = data.data
-    if isinstance(data, pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+    if isinstance(
+        data,
+        pd.DataFrame | pd.Series | pd.Index | pd.api.extensions.ExtensionArray,
+    ):
         check_present(name, np.asarray(pd.isna(data)))
         data = data.to_numpy()
     if isinstance(data, list | tuple):
@@ -63,7 +68,8 @@ def array(name: str, data: Any) -> np.ndarray:
             f"Reshape your data: {name} should be an array or a list, found {type(data).__name__}."
         )
     if values.dtype.kind == "T" or (values.dtype.kind in "US" and isinstance(data, list)):
-        values = np.asarray(data, object)  # a list may hold NaN or numbers too
+        # A list may hold NaN or numbers too.
+        values = np.asarray(data, object)
     return plain(name, values) if values.dtype == object else values
 
 
@@ -91,7 +97,8 @@ def check_present(name: str, missing: np.ndarray) -> None:
 def plain(name: str, values: np.ndarray) -> np.ndarray:
     """An array of objects as the array of numbers or texts that it holds."""
     if values.ndim == 1 and any(np.iterable(value) and not is_text(value) for value in values):
-        return values  # sequences, each of which is read on its own
+        # These are sequences, each of which is read on its own.
+        return values
     check_present(name, pd.isna(values))
     natural = np.array(values.tolist())
     if natural.dtype.kind in "US" and not all(map(is_text, values.flat)):
@@ -115,15 +122,17 @@ def check_numbers(name: str, values: np.ndarray) -> None:
     kind = values.dtype.kind
     if kind in "US" and name == "X":
         raise InputError(TEXT)
+    if kind in REFUSED:
+        raise InputError(REFUSED[kind].format(name))
     if kind not in "biuf":
-        other = "{} should hold numbers, and its values are of type " + f"{values.dtype}."
-        raise InputError(REFUSED.get(kind, other).format(name))
+        raise InputError(f"{name} should hold numbers, and its values are of type {values.dtype}.")
 
 
 def check_finite(name: str, values: np.ndarray, first: int = 0) -> None:
     """InputError for NaN, infinity, and numbers beyond float32, in which networks compute. Row 0 of
     `values` (n, ...) is of example `first`."""
-    sound = np.abs(values) <= LARGEST  # no NaN is
+    # False for NaN too, of which no comparison is true.
+    sound = np.abs(values) <= LARGEST
     if not sound.all():
         row = first + int((~sound).reshape(len(sound), -1).any(1).argmax())
         raise InputError(

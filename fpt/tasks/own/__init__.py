@@ -6,13 +6,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..files import FptError
+from ...files import FptError
+from ..rng import numpy_generator
 from .arrays import labels
-from .examples import Data, ExamplesTask, check_paired, examples_task
-from .inputs import inputs
-from .rng import numpy_generator
+from .examples import (
+    Data,
+    ExamplesTask,
+    check_paired,
+    examples_task,
+)
+from .inputs import read_inputs
 
-SHARES = {"valid": 0.15, "test": 0.15}
+# Of the examples, for validation; as many are the test.
+SHARE_HELD_OUT = 0.15
 
 
 def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
@@ -27,11 +33,12 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
     """
     if isinstance(y, str):
         X, y = _columns(name, X, y)
-    read, y = inputs(X), labels(y)
+    sequences = read_inputs(X)
+    y = labels(y)
     classes, codes = np.unique(y, return_inverse=True)
     codes = codes.reshape(len(y), -1)
-    check_paired(read, codes)
-    count = len(read)
+    check_paired(sequences, codes)
+    count = len(sequences)
     if count < 10 or len(classes) < 2:
         raise FptError(f"The task {name!r} needs two classes and ten examples at least.")
     if len(classes) > codes.size / 2:
@@ -40,23 +47,37 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
             "labels of classes that come again: cut numbers into classes, or predict them by "
             "FrozenTransformerRegressor."
         )
+    # Drawn, because a table may be sorted by label; keyed by the count, so it is always the same.
     order = numpy_generator("own task", count).permutation(count)
-    first, second = round(SHARES["test"] * count), round(sum(SHARES.values()) * count)
-    rows = {"train": order[second:], "valid": order[first:second], "test": order[:first]}
-    moments = read.moments(rows["train"]) if read.kind == "vector" else None
-    splits: dict[str, Data] = {
-        split: (read.prepared(at, moments), codes[at]) for split, at in rows.items()
+    first = round(SHARE_HELD_OUT * count)
+    second = round(2 * SHARE_HELD_OUT * count)
+    rows = {
+        "train": order[second:],
+        "valid": order[first:second],
+        "test": order[:first],
     }
-    return examples_task(splits, len(classes), read.limits["dim"], name)
+    moments = sequences.moments(rows["train"]) if sequences.kind == "vector" else None
+    splits: dict[str, Data] = {
+        split: (
+            sequences.prepared(chosen, moments),
+            codes[chosen],
+        )
+        for split, chosen in rows.items()
+    }
+    return examples_task(splits, len(classes), sequences.limits["dim"], name)
 
 
 def _columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
     """Inputs and labels of a table."""
     try:
-        read = pd.read_csv(table) if isinstance(table, str | Path) else table
-        frame = read.to_pandas() if hasattr(read, "to_pandas") else pd.DataFrame(read)
-        labels, frame = frame[label], frame.drop(columns=label)
+        if isinstance(table, str | Path):
+            table = pd.read_csv(table)
+        frame = table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)
+        labels = frame[label]
+        frame = frame.drop(columns=label)
     except (OSError, ValueError, KeyError) as error:
         raise FptError(f"The data of task {name!r} cannot be read ({error}).") from error
-    whole = frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O"
-    return (list(frame.iloc[:, 0]) if whole else frame), labels
+    if frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O":
+        # A single column of objects holds sequences.
+        return list(frame.iloc[:, 0]), labels
+    return frame, labels

@@ -11,12 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import LARGEST, InputError, RaggedError, array, check_finite, check_numbers
-from .base import Kind
-from .prepared import PART, Sequences
+from ..base import Kind
+from ..sequences import PART, Sequences
+from .arrays import (
+    LARGEST,
+    InputError,
+    RaggedError,
+    array,
+    check_finite,
+    check_numbers,
+)
 
-MOST_SYMBOLS = 10**6  # each has a row in the input net
-Moments = tuple[np.ndarray, np.ndarray]  # mean and deviation of each of the D numbers
+# Each symbol has a row in the input net.
+MOST_SYMBOLS = 10**6
+# Mean and deviation of each of the D numbers.
+Moments = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -33,76 +42,88 @@ class Inputs:
     @cached_property
     def lengths(self) -> np.ndarray:
         """(N,) int64."""
-        if isinstance(self.values, np.ndarray):
-            return np.full(len(self.values), self.values.shape[1])
         return np.array([len(sequence) for sequence in self.values])
 
     @cached_property
     def limits(self) -> dict[str, Any]:
         """Their kind, the width of a token or one more than the largest symbol, and the least and
         longest length."""
-        ends = {"shortest": int(self.lengths.min()), "length": int(self.lengths.max())}
         if self.kind == "vector":
             dim = self.values[0].shape[1]
         else:
             dim = 1 + max(int(tokens.max()) for _, tokens in self.parts())
-        return {"kind": self.kind, "dim": dim, **ends}
+        shortest = int(self.lengths.min())
+        longest = int(self.lengths.max())
+        return {
+            "kind": self.kind,
+            "dim": dim,
+            "shortest": shortest,
+            "length": longest,
+        }
 
     def parts(self, rows: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """The tokens of the sequences `rows` (all if None) end to end, some at a time: the place in
+        """The tokens of the sequences `rows` (all if None) end to end, part by part: the place in
         `rows` of the first sequence, and (n, D) float64 vectors or (n,) symbols."""
-        rows = np.arange(len(self)) if rows is None else rows
+        if rows is None:
+            rows = np.arange(len(self))
         width = self.values[0].shape[1] if self.kind == "vector" else 1
         size = max(1, PART // (width * int(self.lengths.max())))
         for first in range(0, len(rows), size):
-            chosen = rows[first : first + size]
-            if isinstance(self.values, np.ndarray):
-                block = self.values[chosen].reshape(-1, *self.values.shape[2:])
-            else:
-                block = np.concatenate([self.values[row] for row in chosen])
-            yield first, block.astype(float) if self.kind == "vector" else block
+            tokens = np.concatenate([self.values[row] for row in rows[first : first + size]])
+            yield (
+                first,
+                tokens.astype(float) if self.kind == "vector" else tokens,
+            )
 
     def symbols(self, rows: np.ndarray) -> np.ndarray:
         """The different symbols in the sequences `rows`, ascending, int64."""
-        seen = np.concatenate([np.unique(tokens) for _, tokens in self.parts(rows)])
-        return np.unique(seen).astype(np.int64)  # torch takes uint8 for a mask
+        parts = [np.unique(tokens) for _, tokens in self.parts(rows)]
+        # torch takes uint8 for a mask.
+        return np.unique(np.concatenate(parts)).astype(np.int64)
 
     def moments(self, rows: np.ndarray) -> Moments:
         """The mean and standard deviation (D,) of the numbers of a token in the sequences `rows`,
         in float64; a deviation within the rounding of the numbers is taken for 0, and 0 for 1."""
+        # Away from an origin among the numbers, no digits are lost to a large common offset.
         origin = self.values[rows[0]][0].astype(float)
         count = self.lengths[rows].sum()
-        # Away from an origin among the numbers, no digits are lost to a large common offset.
         mean = origin + sum((tokens - origin).sum(0) for _, tokens in self.parts(rows)) / count
         squares = sum(((tokens - mean) ** 2).sum(0) for _, tokens in self.parts(rows))
         scale = np.sqrt(squares / count)
-        kind = np.result_type(self.values[0])
-        rounding = np.finfo(kind).eps / 2 if kind.kind == "f" else 0.0
+        dtype = np.result_type(self.values[0])
+        rounding = np.finfo(dtype).eps / 2 if dtype.kind == "f" else 0.0
         return mean, np.where(scale > rounding * np.abs(mean), scale, 1.0)
 
-    def prepared(self, rows: np.ndarray | None = None, moments: Moments | None = None) -> Sequences:
+    def prepared(
+        self,
+        rows: np.ndarray | None = None,
+        moments: Moments | None = None,
+    ) -> Sequences:
         """The sequences `rows` (all if None): vectors minus the mean, divided by the deviation;
         symbols as they are."""
         lengths = self.lengths if rows is None else self.lengths[rows]
-        shape: tuple[int, ...] = (int(lengths.sum()),)
+        dim = self.limits["dim"]
         if self.kind == "vector":
-            values = np.empty((*shape, self.limits["dim"]), np.float32)
+            values = np.empty((lengths.sum(), dim), np.float32)
         else:
-            values = np.empty(shape, np.uint8 if self.limits["dim"] <= 256 else np.int32)
-        end = 0
-        with np.errstate(over="ignore"):  # infinity is noticed in the answers of the network
+            values = np.empty(
+                lengths.sum(),
+                np.uint8 if dim <= 256 else np.int32,
+            )
+        start = 0
+        with np.errstate(over="ignore"):
+            # Infinity is noticed in the answers of the network.
             for _, tokens in self.parts(rows):
-                first, end = end, end + len(tokens)
-                if moments is None:
-                    values[first:end] = tokens
-                else:
-                    values[first:end] = (tokens - moments[0]) / moments[1]
+                if moments is not None:
+                    tokens = (tokens - moments[0]) / moments[1]
+                values[start : start + len(tokens)] = tokens
+                start += len(tokens)
         if (lengths == lengths[0]).all():
             return Sequences(values.reshape(len(lengths), lengths[0], *values.shape[1:]))
         return Sequences(values, np.concatenate([[0], lengths.cumsum()]))
 
 
-def inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
+def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
     """`data` as sequences: an array of (N, T, D) numbers; of (N, T) integers, which are symbols;
     of (N, T) other numbers, which are tokens of one number; or a list or series of (T, D) or (T,)
     arrays, maybe of different lengths.
@@ -112,21 +133,29 @@ def inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
     values, and for numbers that are not finite.
     """
     values = _arrays(data)
-    rows = [values] if isinstance(values, np.ndarray) else values
-    whole = np.result_type(*{row.dtype for row in rows}).kind in "iu"
-    flat = values[0].ndim == 1
-    # What was fitted as numbers is not taken for symbols because all are whole here.
-    numbers = limits is not None and (limits["kind"], limits["dim"]) == ("vector", 1)
-    if flat and whole and not numbers:
-        read = Inputs(values, "token")
-        _check_symbols(read)
+    are_flat = values[0].ndim == 1
+    are_whole = np.result_type(*{row.dtype for row in values}).kind in "iu"
+    # What was fitted as numbers is not taken for symbols because all are whole in new data.
+    fitted_as_numbers = limits is not None and (
+        limits["kind"],
+        limits["dim"],
+    ) == ("vector", 1)
+    if are_flat and are_whole and not fitted_as_numbers:
+        sequences = Inputs(values, "token")
+        _check_symbols(sequences)
     else:
-        columns = [row[..., None] for row in rows] if flat else rows
-        read = Inputs(columns[0] if isinstance(values, np.ndarray) else columns, "vector")
-        _check_range(read)
+        if isinstance(values, list):
+            vectors = [row[..., None] if are_flat else row for row in values]
+            sequences = Inputs(vectors, "vector")
+        else:
+            sequences = Inputs(
+                values[..., None] if are_flat else values,
+                "vector",
+            )
+        _check_range(sequences)
     if limits is not None:
-        _check_same(limits, read.limits)
-    return read
+        _check_same(sequences.limits, limits)
+    return sequences
 
 
 def _arrays(data: Any) -> np.ndarray | list[np.ndarray]:
@@ -140,12 +169,11 @@ def _arrays(data: Any) -> np.ndarray | list[np.ndarray]:
     values = [array("X", sequence) for sequence in data]
     for value in values:
         check_numbers("X", value)
-    if len({value.shape for value in values}) < 2:
-        _check_shape((len(values), *(values[0].shape if values else (0,))))
-        return values
-    if any(
-        value.ndim not in (1, 2) or value.size == 0 or value.shape[1:] != values[0].shape[1:]
-        for value in values
+    shapes = {value.shape for value in values}
+    if len(shapes) < 2:
+        _check_shape((len(values), *(shapes.pop() if shapes else (0,))))
+    elif len({shape[1:] for shape in shapes}) > 1 or any(
+        len(shape) not in (1, 2) or 0 in shape for shape in shapes
     ):
         raise InputError(
             "Sequences of different lengths should be arrays (T, D) of one D, or (T,), none empty."
@@ -154,10 +182,11 @@ def _arrays(data: Any) -> np.ndarray | list[np.ndarray]:
 
 
 def _one_or_many(data: Any) -> np.ndarray | list[Any]:
-    """What is no list as an array, or as a list of sequences if it holds those."""
+    """`data`, which is no list, as an array, or as a list of sequences if it holds those."""
     try:
         values = array("X", data)
-    except RaggedError:  # an awkward array, for example
+    except RaggedError:
+        # NumPy cannot hold an awkward array, for example.
         return list(data)
     return list(values) if values.dtype == object and values.ndim == 1 else values
 
@@ -177,40 +206,45 @@ def _check_shape(shape: tuple[int, ...]) -> None:
         )
 
 
-def _check_symbols(read: Inputs) -> None:
-    for _, tokens in read.parts():
-        least, most = tokens.min(), tokens.max()
-        if least < 0 or most >= MOST_SYMBOLS:
+def _check_symbols(sequences: Inputs) -> None:
+    for _, tokens in sequences.parts():
+        least = tokens.min()
+        largest = tokens.max()
+        if least < 0 or largest >= MOST_SYMBOLS:
             raise InputError(
                 f"The symbols in X should be 0 or more and below {MOST_SYMBOLS}; found are {least} "
-                f"to {most}. If they are numbers, give them as floats."
+                f"to {largest}. If they are numbers, give them as floats."
             )
 
 
-def _check_range(read: Inputs) -> None:
-    for first, tokens in read.parts():
-        if not (np.abs(tokens) <= LARGEST).all():
-            for row in range(first, len(read)):
-                check_finite("X", read.values[row][None], row)
+def _check_range(sequences: Inputs) -> None:
+    for first, tokens in sequences.parts():
+        if (np.abs(tokens) <= LARGEST).all():
+            continue
+        # The sentence names the first example that is wrong.
+        for row in range(first, len(sequences)):
+            check_finite("X", sequences.values[row][None], row)
 
 
 def described(limits: Mapping[str, Any]) -> str:
-    """What `Inputs.limits` say, such as "sequences of 4 to 26 vectors of 12 numbers"."""
-    least, most = limits["shortest"], limits["length"]
-    count = f"{most}" if least == most else f"{least} to {most}"
+    """`Inputs.limits` in words, such as "sequences of 4 to 26 vectors of 12 numbers"."""
+    count = f"{limits['length']}"
+    if limits["shortest"] < limits["length"]:
+        count = f"{limits['shortest']} to {count}"
+    if limits["kind"] == "token":
+        return f"sequences of {count} symbols, whole numbers from 0 to {limits['dim'] - 1}"
     numbers = "1 number" if limits["dim"] == 1 else f"{limits['dim']} numbers"
-    symbols = f"symbols, whole numbers from 0 to {limits['dim'] - 1}"
-    return f"sequences of {count} " + (
-        f"vectors of {numbers}" if limits["kind"] == "vector" else symbols
-    )
+    return f"sequences of {count} vectors of {numbers}"
 
 
-def _check_same(limits: Mapping[str, Any], others: Mapping[str, Any]) -> None:
-    """InputError if sequences, of `Inputs.limits` `others`, are of another kind or width than those
-    of the fit. They may be longer, and have other symbols."""
-    wide = limits["kind"] == "vector" and limits["dim"] != others["dim"]
-    if wide or limits["kind"] != others["kind"]:
-        raise InputError(f"X has {described(others)}; the fit had {described(limits)}.")
+def _check_same(limits: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
+    """InputError for `Inputs.limits` of another kind or width than those of the fit. Sequences may
+    be longer, and have other symbols."""
+    is_same = limits["kind"] == fitted["kind"]
+    if limits["kind"] == "vector":
+        is_same &= limits["dim"] == fitted["dim"]
+    if not is_same:
+        raise InputError(f"X has {described(limits)}; the fit had {described(fitted)}.")
 
 
 def check_columns(estimator: Any, X: Any, read: Inputs, fitting: bool) -> None:
@@ -229,17 +263,22 @@ def check_columns(estimator: Any, X: Any, read: Inputs, fitting: bool) -> None:
     try:
         validate_data(estimator, X, reset=fitting, skip_check_array=True)
     except ValueError as error:
-        hint = " (give series that differ in length as a list, or as (N, T, 1))."
         reason = str(error)
-        several = "\n" in reason  # scikit-learn lists names of columns on lines of their own
-        raise InputError(reason if several else reason.rstrip(".") + hint) from error
+        if "\n" not in reason:
+            # scikit-learn lists names of columns on lines of their own.
+            hint = "(give series that differ in length as a list, or as (N, T, 1))"
+            reason = f"{reason.rstrip('.')} {hint}."
+        raise InputError(reason) from error
 
 
-def both(limits: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+def both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
     """The `Inputs.limits` of two sets of sequences of one kind."""
-    merged = {name: max(limits[name], others[name]) for name in ("dim", "length")}
-    shortest = min(limits["shortest"], others["shortest"])
-    return {"kind": limits["kind"], **merged, "shortest": shortest}
+    return {
+        "kind": first["kind"],
+        "dim": max(first["dim"], second["dim"]),
+        "length": max(first["length"], second["length"]),
+        "shortest": min(first["shortest"], second["shortest"]),
+    }
 
 
 def check_length(length: int, backbone: str, most: int) -> None:

@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..base import Batch, Device, Example, FiniteTask
+from ..datasets import Arrays, Dataset, arrays_digest
+from ..sequences import Padded, Sequences, batch
 from .arrays import InputError
-from .base import Batch, Device, Example, FiniteTask
-from .datasets import Arrays, Dataset, arrays_digest
 from .inputs import Inputs, Moments, both
-from .prepared import Padded, Sequences, batch
 
-Data = tuple[Sequences, np.ndarray]  # inputs and labels (N, R)
-
-
-Labelled = tuple[Inputs, np.ndarray]  # inputs as a user gave them, and labels (N, R)
+# Prepared inputs, and labels (N, R).
+Data = tuple[Sequences, np.ndarray]
+# Inputs as a user gave them, and labels (N, R).
+Labelled = tuple[Inputs, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -39,24 +39,29 @@ def divided(labelled: Labelled, validation: Labelled | float, seed: int) -> Divi
     if len(inputs) < 2:
         raise InputError("X has 1 sample, and a fit needs at least 2.")
     if isinstance(validation, tuple):
-        held, held_labels = validation
-        check_paired(held, held_labels)
+        held_inputs, held_labels = validation
+        check_paired(held_inputs, held_labels)
         if held_labels.shape[1] != labels.shape[1]:
             raise InputError(
                 f"y has {labels.shape[1]} answers each, but {held_labels.shape[1]} in validation."
             )
-        rows, held_rows = np.arange(len(inputs)), np.arange(len(held))
+        rows = np.arange(len(inputs))
+        held_rows = np.arange(len(held_inputs))
     else:
-        held, held_labels = labelled
+        held_inputs, held_labels = labelled
         rows, held_rows = hold_out(labels, validation, seed)
-    vectors = inputs.kind == "vector"
-    moments = inputs.moments(rows) if vectors else None
+    # Of training examples alone: held-out ones must not leak into what is computed from them.
+    moments = inputs.moments(rows) if inputs.kind == "vector" else None
+    symbols = inputs.symbols(rows) if inputs.kind == "token" else None
     return Division(
         train=(inputs.prepared(rows, moments), labels[rows]),
-        valid=(held.prepared(held_rows, moments), held_labels[held_rows]),
-        limits=both(inputs.limits, held.limits),
+        valid=(
+            held_inputs.prepared(held_rows, moments),
+            held_labels[held_rows],
+        ),
+        limits=both(inputs.limits, held_inputs.limits),
         moments=moments,
-        symbols=None if vectors else inputs.symbols(rows),
+        symbols=symbols,
     )
 
 
@@ -64,11 +69,11 @@ def check_paired(inputs: Inputs, labels: np.ndarray) -> None:
     """InputError if inputs and labels (N, R) do not belong together."""
     if len(inputs) != len(labels):
         raise InputError(f"X has {len(inputs)} examples and y has {len(labels)}.")
-    answers, limits = labels.shape[1], inputs.limits
-    if answers > 1 and {limits["shortest"], limits["length"]} != {answers}:
+    answers = labels.shape[1]
+    if answers > 1 and (inputs.lengths != answers).any():
         raise InputError(
-            f"y has {answers} answers for sequences of up to {limits['length']} tokens; it should "
-            "have one for each sequence, or one for each token of sequences of equal length."
+            f"y has {answers} answers for sequences of up to {inputs.lengths.max()} tokens; it "
+            "should have one for each sequence, or one for each token of sequences of equal length."
         )
 
 
@@ -77,22 +82,23 @@ def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.
     from sklearn.model_selection import train_test_split
 
     count = len(labels)
-    sound = isinstance(share, float | np.floating) and 0 < share < 1
-    held = max(1, round(share * count)) if sound else count
-    if held >= count:
+    is_share = isinstance(share, float | np.floating) and 0 < share < 1
+    held_count = max(1, round(share * count)) if is_share else count
+    if held_count >= count:
         raise InputError(
             f"A validation of {share!r:.30} of {count} examples cannot be held out; it is a share "
             "between 0 and 1, or a pair (X, y)."
         )
-    kinds, sizes = np.unique(labels[:, 0], return_counts=True)
-    enough = sizes.min() > 1 and min(held, count - held) >= len(kinds)
-    rows, held_out = train_test_split(
+    classes, sizes = np.unique(labels[:, 0], return_counts=True)
+    # scikit-learn refuses to stratify if a class cannot be in both parts.
+    enough = sizes.min() > 1 and min(held_count, count - held_count) >= len(classes)
+    rows, held_rows = train_test_split(
         np.arange(count),
-        test_size=held,
+        test_size=held_count,
         stratify=labels[:, 0] if enough and labels.shape[1] == 1 else None,
         random_state=seed,
     )
-    return rows, held_out
+    return rows, held_rows
 
 
 def class_weights(setting: Any, classes: np.ndarray, labels: np.ndarray) -> list[float] | None:
@@ -102,9 +108,13 @@ def class_weights(setting: Any, classes: np.ndarray, labels: np.ndarray) -> list
 
     if setting is None:
         return None
-    seen = np.unique(labels)
+    present = np.unique(labels)
     weights = np.ones(len(classes))
-    weights[seen] = compute_class_weight(setting, classes=classes[seen], y=classes[labels.ravel()])
+    weights[present] = compute_class_weight(
+        setting,
+        classes=classes[present],
+        y=classes[labels.ravel()],
+    )
     return [float(weight) for weight in weights]
 
 
@@ -118,35 +128,47 @@ class ExamplesTask(FiniteTask):
 
     splits: Mapping[str, Data] = field(default_factory=dict)
     weights: Tensor | None = None
-    held: dict[tuple[str, str], tuple[Tensor, Tensor | None, Tensor]] = field(default_factory=dict)
+    _placed: dict[tuple[str, str], tuple[Tensor, Tensor | None, Tensor]] = field(
+        default_factory=dict, init=False
+    )
 
     def tensors(self, split: str, device: Device = "cpu") -> tuple[Tensor, Tensor | None, Tensor]:
-        """`Sequences.tensors` of `split` and its labels (N, R); the starts stay on the CPU. Nothing
-        is written to a file."""
-        where = split, str(device)
-        if where not in self.held:
+        """`Sequences.tensors` of `split` and its labels (N, R), moved to the device once; the
+        starts stay on the CPU. Nothing is written to a file."""
+        place = split, str(device)
+        if place not in self._placed:
             sequences, labels = self.splits[split]
             values, starts = sequences.tensors()
-            self.held[where] = values.to(device), starts, torch.from_numpy(labels).to(device)
-        return self.held[where]
+            self._placed[place] = (
+                values.to(device),
+                starts,
+                torch.from_numpy(labels).to(device),
+            )
+        return self._placed[place]
 
     def digest(self) -> str:
-        found: str = self.dataset.source["digest"]
-        return found
+        return str(self.dataset.source["digest"])
 
     def labels(self, split: str) -> Tensor:
         return self.tensors(split)[2].flatten()
 
     def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
         values, starts, labels = self.tensors(split, device)
-        return batch(values, starts, rows, labels[rows.to(labels.device, non_blocking=True)])
+        return batch(
+            values,
+            starts,
+            rows,
+            labels[rows.to(labels.device, non_blocking=True)],
+        )
 
     def losses(self, logits: Tensor, targets: Tensor) -> Tensor:
         """The squared error of a regression; else the cross-entropy times the class's weight."""
         if self.classes == 1:
             return (logits[..., 0].float() - targets).square()
-        each = super().losses(logits, targets)
-        return each if self.weights is None else each * self.weights.to(each.device)[targets]
+        losses = super().losses(logits, targets)
+        if self.weights is None:
+            return losses
+        return losses * self.weights.to(losses.device)[targets]
 
     def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
         """1 minus the squared error of a regression: on average R², if the targets have variance 1;
@@ -156,9 +178,12 @@ class ExamplesTask(FiniteTask):
         return super().correct(logits, targets)
 
     def example(self, split: str, index: int) -> Example:
-        values, starts, labels = self.tensors(split)
-        tokens = values[index] if starts is None else values[starts[index] : starts[index + 1]]
-        return Example(answer=str(labels[index].tolist()), text=str(tokens.tolist()))
+        sequences, labels = self.splits[split]
+        tokens = sequences[index : index + 1].values
+        return Example(
+            answer=str(labels[index].tolist()),
+            text=str(tokens.tolist()),
+        )
 
 
 def examples_task(
@@ -175,7 +200,8 @@ def examples_task(
     longest = max(int(of_split.max()) for of_split in lengths.values())
     content: dict[str, np.ndarray | Padded] = {}
     for split, (sequences, labels) in splits.items():
-        content |= {f"{split}_inputs": Padded(sequences, longest), f"{split}_labels": labels}
+        content[f"{split}_inputs"] = Padded(sequences, longest)
+        content[f"{split}_labels"] = labels
     if any((of_split != longest).any() for of_split in lengths.values()):
         content |= {f"{split}_lengths": of_split for split, of_split in lengths.items()}
     if weights is not None:
@@ -185,14 +211,18 @@ def examples_task(
     def build() -> Arrays:
         """The arrays of the digest, as a prepared file has them."""
         return {
-            name: value.whole() if isinstance(value, Padded) else value
+            name: value.array() if isinstance(value, Padded) else value
             for name, value in content.items()
         }
 
     return ExamplesTask(
         name=name,
         options={},
-        dataset=Dataset(f"{name}-{digest[:16]}", {"source": "own", "digest": digest}, build),
+        dataset=Dataset(
+            f"{name}-{digest[:16]}",
+            {"source": "own", "digest": digest},
+            build,
+        ),
         kind=splits["train"][0].kind,
         dim=dim,
         length=longest,
