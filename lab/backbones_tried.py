@@ -17,9 +17,8 @@ import transformers
 from torch import Tensor
 
 from fpt.backbones import Backbone, backbone
-from fpt.backbones.generic import quiet
-from fpt.backbones.layers import is_norm
-from fpt.backbones.skeleton import class_of, hidden_states
+from fpt.backbones.base import is_norm
+from fpt.backbones.skeleton import class_of, hidden_states, quiet
 from fpt.files import ROOT, FptError, write_atomic
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import get_task
