@@ -222,7 +222,6 @@ def groups_without_gradient(model: Model, rows: PackedParameters) -> tuple[str, 
     """The trained groups whose gradients in a training step are all zero or not finite."""
     model.train()
     batch = TASK.train_batch([0], 0, 4, CPU)
-    model.draws.begin([0], 0, (4, TASK.length, model.width), "cpu")
     rows.differentiate(TASK.losses(model(batch), batch.targets).mean())
     moved = set()
     for part, columns in rows.parts():

@@ -21,7 +21,8 @@ from test_backbones import random_values
 from tiny import spec, task_of
 
 from fpt import FrozenTransformer
-from fpt.backbones import backbone, build, group_of, vit
+from fpt.backbones import backbone, build, group_of
+from fpt.backbones.encoders import vit_facts
 from fpt.backbones.generic import facts
 from fpt.backbones.initialisations import initial_state
 from fpt.backbones.skeleton import parameters_on_meta
@@ -394,5 +395,5 @@ def test_of_a_big_model_the_first_layers_of_each_kind_are_tried(
 
 
 def test_a_vit_whose_configuration_leaves_out_defaults_has_transformers_sizes() -> None:
-    known = vit.facts({"model_type": "vit", "hidden_size": 96})
+    known = vit_facts({"model_type": "vit", "hidden_size": 96})
     assert (known["layers"], known["width"], known["heads"]) == (12, 96, 12)

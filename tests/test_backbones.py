@@ -27,8 +27,8 @@ from transformers import (
 from transformers.models.t5.modeling_t5 import T5LayerNorm
 
 from fpt.backbones import BACKBONES, FAMILIES, Backbone, backbone, build, group_of
-from fpt.backbones.layers import Draws
-from fpt.backbones.pre_norm import Attention
+from fpt.backbones.dropout import Draws
+from fpt.backbones.gpt2 import Attention
 from fpt.files import FptError
 from fpt.spec import RunSpec
 from fpt.training.model import Model, assemble
@@ -320,8 +320,7 @@ def gradients(specs: Sequence[RunSpec], masked: bool) -> tuple[Tensor, list[dict
             mask=mask.expand(len(specs), -1, -1),
             targets=batch.targets[..., :1],
         )
-    model.draws.begin(seeds, 5, (8, 16, model.width), "cpu")
-    loss = task.losses(model(batch), batch.targets).mean((1, 2))
+    loss = task.losses(model(batch, step=5), batch.targets).mean((1, 2))
     loss.sum().backward()
     assert rows.grads is not None
     columns = columns_of(rows).items()
@@ -368,7 +367,7 @@ def test_every_place_of_dropout_draws_its_own_mask(
     kept = Draws.kept
     monkeypatch.setattr(Draws, "kept", lambda self, site: used.append(site) or kept(self, site))
     assert len(draws.sites) == {"bert": 5, "longformer": 5, "t5-encoder": 6}.get(family, 4)
-    draws.begin([0], 0, (2, 7, 16), "cpu")
+    draws.begin(0, (2, 7, 16), "cpu")
     x = torch.randn(2, 7, 16)
     first = made.train()(x)
     assert sorted(used) == list(range(len(draws.sites)))

@@ -10,7 +10,7 @@ from published_files import LAYERS, WIDTH, write_gguf
 from refusals import refusal
 from safetensors.torch import load_file
 
-from fpt.backbones.gguf_files import convert
+from fpt.backbones.generic import convert
 from fpt.files import read_json
 
 

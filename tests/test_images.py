@@ -11,6 +11,7 @@ from tiny import spec
 from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset
 from fpt.tasks.images import draw_transforms, transform
+from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
 
 AVAILABLE = {"mnist": 55_000, "cifar10": 45_000, "cifar10-lra": 45_000, "digits": 4388}
@@ -128,7 +129,7 @@ def test_a_run_trains_on_transformed_images_if_its_spec_says_so(few, tiny, augme
     loop.model.register_forward_pre_hook(lambda _, given: seen.append(given[0].inputs))
     loop.train_step()
     loop.train_step()
-    loop.evaluate("train", [0])
+    evaluate(loop.model, "train")
     first, second, scored = seen
     for step, inputs in enumerate((first, second)):
         assert torch.equal(inputs, few().train_batch([0], step, 8, "cpu", augment).inputs)

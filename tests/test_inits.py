@@ -12,7 +12,7 @@ from fpt.backbones import Backbone, build
 from fpt.backbones.initialisations import INITS, Part, initial_state, layer_of, part_of
 from fpt.backbones.weights import State
 from fpt.training.loop import Loop
-from fpt.training.model import backbone_identity
+from fpt.training.sweep import backbone_identity
 
 pytestmark = pytest.mark.usefixtures("tiny")
 SMALL = TINY[0]

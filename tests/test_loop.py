@@ -14,6 +14,7 @@ from tiny import clock_of_steps, measured_of, pretrained, spec, task_of
 from fpt.records import Record, Store, parse
 from fpt.spec import RunSpec
 from fpt.training import checkpoint
+from fpt.training.evaluation import evaluate
 from fpt.training.loop import TRAIN_ITEMS, Loop, reached
 from fpt.training.train import Job, train
 
@@ -79,9 +80,8 @@ def test_the_test_set_is_read_once_for_the_best_parameters(
     """A run whose accuracy falls again: stopped at its best step, it gives the same numbers. The
     last accuracy is known only if the last parameters are the best."""
     reads: list[str] = []
-    evaluate = Loop.evaluate
     monkeypatch.setattr(
-        Loop, "evaluate", lambda loop, *given: reads.append(given[0]) or evaluate(loop, *given)
+        "fpt.training.loop.evaluate", lambda *given: reads.append(given[1]) or evaluate(*given)
     )
     run = pretrained(lr=0.1, steps=14, eval_every=2, options={"n": 3})
     (progress,) = finished(run).progress
@@ -309,7 +309,7 @@ def of_another_version(path: Path) -> None:
     [
         (damaged, "is damaged"),
         (of_other_runs, r"\.safetensors is of other runs .*starts again"),
-        (of_another_version, "another version of this package; their pack starts"),
+        (of_another_version, "another version of this package; its pack starts"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_costs_time_only(

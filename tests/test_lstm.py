@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from fpt import FrozenTransformer
 from fpt.backbones import BACKBONES, Backbone, backbone, build, group_of
-from fpt.backbones.layers import Draws
-from fpt.backbones.lstm import GROUPS, LSTM, init_
+from fpt.backbones.dropout import Draws
+from fpt.backbones.baselines import LSTM, LSTM_GROUPS as GROUPS, lstm_init_ as init_
 
 CPU = torch.device("cpu")
 WIDTH, LENGTH, BATCH = 16, 7, 3
@@ -25,7 +25,6 @@ def make(
 ) -> LSTM:
     lstm = LSTM(Backbone("", family, layers, width, **form), Draws(), dropout)
     init_(lstm, torch.Generator().manual_seed(1))
-    lstm.draws.seeds = (0,)
     return lstm
 
 
@@ -81,7 +80,8 @@ def test_both_follow_their_equations(family: str) -> None:
     with torch.no_grad():
         for parameter in lstm.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw) / 3)
-    lstm.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), CPU)
+    lstm.draws.seeds = (5,)
+    lstm.draws.begin(4, (BATCH, LENGTH, WIDTH), CPU)
     drops = masks(lstm)
     assert len(drops) == (3 if released else 2)  # of the state, or between layers
     assert all((mask == 0).any() for mask in drops)
@@ -134,7 +134,6 @@ def test_every_parameter_is_filled_is_in_one_group_and_gets_a_gradient(family: s
         for parameter in lstm.parameters():
             parameter.fill_(torch.nan)
     init_(lstm, torch.Generator().manual_seed(1))
-    lstm.draws.seeds = (0,)
     assert lstm(inputs()).equal(make(family)(inputs()))
     lstm(inputs()).square().sum().backward()
     groups: dict[str, int] = {}
@@ -153,12 +152,14 @@ def test_every_parameter_is_filled_is_in_one_group_and_gets_a_gradient(family: s
 def test_a_run_gets_the_same_alone_and_in_a_pack(family: str, training: bool) -> None:
     lstm = make(family, dropout=0.2).train(training)
     x, shape = inputs(3 * BATCH), (BATCH, LENGTH, WIDTH)
-    lstm.draws.begin((7, 8, 9), 5, shape, CPU)
+    lstm.draws.seeds = (7, 8, 9)
+    lstm.draws.begin(5, shape, CPU)
     packed = lstm(x).split(BATCH)
     for rows, seed, together in zip(x.split(BATCH), (7, 8, 9), packed, strict=True):
-        lstm.draws.begin((seed,), 5, shape, CPU)
+        lstm.draws.seeds = (seed,)
+        lstm.draws.begin(5, shape, CPU)
         torch.testing.assert_close(lstm(rows), together, atol=1e-6, rtol=0)
-    lstm.draws.begin((9,), 6, shape, CPU)
+    lstm.draws.begin(6, shape, CPU)
     next_step = lstm(x[-BATCH:])
     assert torch.allclose(next_step, packed[-1], atol=1e-6) is not training
 

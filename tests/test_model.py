@@ -10,14 +10,14 @@ from torch import Tensor
 from transformers import GPT2LMHeadModel
 
 from fpt.backbones import BACKBONES, backbone, build, group_of
-from fpt.backbones.layers import round_frozen
 from fpt.files import FptError
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec
 from fpt.tasks import Batch, get_task
-from fpt.training.flops import parameter_counts
+from fpt.training.device import round_frozen
+from fpt.training.flops import packable, parameter_counts
 from fpt.training.loop import Loop
-from fpt.training.model import ORDERS, assemble, packable, shuffled
+from fpt.training.model import ORDERS, assemble, shuffled
 from fpt.training.packing import INPUT_GAIN
 
 CPU = torch.device("cpu")
@@ -113,7 +113,6 @@ def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny) -> 
             )
         batch = task_of(run).train_batch([0], 0, 8, CPU)
         model.train()
-        model.draws.begin([0], 0, (8, 6, 16), "cpu")
         logits = model(batch)
         logits.square().sum().backward()
         found.append((logits.detach(), rows.grads))
@@ -150,7 +149,6 @@ def test_shuffled_tokens_are_those_before_the_ones_that_are_read(kind: str) -> N
 def test_a_shuffled_run_reads_its_tokens_in_another_order(tiny) -> None:
     runs = [pretrained(options={"n": 8}, order=order, seed=3) for order in ORDERS]
     plain, other = (assemble([run], task_of(run), CPU)[0].eval() for run in runs)
-    other.draws.seeds = (3,)
     batch = eval_batch(16)
     moved = replace(batch, inputs=shuffled(batch.inputs, None, 8, (3,)))
     assert torch.equal(other(batch), plain(moved))
@@ -350,7 +348,7 @@ def test_dropout_falls_on_linear_input_nets_and_on_no_embedding(tiny) -> None:
     options = {"max_length": 30, "train": 60, "valid": 20, "test": 30}
     for run, dropped in ((spec(), True), (spec("listops", options), False)):
         model, _, _ = assemble([replace(run, dropout=0.5)], task_of(run), CPU)
-        model.draws.begin([0], 0, (2, task_of(run).length, model.width), CPU)
+        model.draws.begin(0, (2, task_of(run).length, model.width), CPU)
         x = torch.ones(2, task_of(run).length, model.width)
         assert bool((model.train().drop(x) == 0).any()) is dropped
 

@@ -73,10 +73,8 @@ def test_packed_gradients_are_single_gradients() -> None:
         for part in (rows, fixed):
             part.bind(part.values.double())
         batch = task.train_batch([run.seed for run in chosen], 5, 8, CPU)
-        shape = (*batch.inputs.shape[1:3], model.width)
         model.train()
-        model.draws.begin([run.seed for run in chosen], 5, shape, "cpu")
-        logits = model(replace(batch, inputs=batch.inputs.double()))
+        logits = model(replace(batch, inputs=batch.inputs.double()), step=5)
         rows.differentiate(task.losses(logits, batch.targets).flatten(1).mean(1).sum())
         assert rows.grads is not None
         columns = columns_of(rows).items()
@@ -151,9 +149,7 @@ def test_adam_and_clipping_are_pytorchs(clip: float) -> None:
         optimiser.zero_grad(set_to_none=False)
         batch = theirs.task.train_batch([run.seed], step, run.batch, CPU)
         theirs.model.train()
-        shape = (*batch.inputs.shape[1:3], theirs.model.width)
-        theirs.model.draws.begin([run.seed], step, shape, "cpu")
-        logits = theirs.model(batch)
+        logits = theirs.model(batch, step=step)
         theirs.task.losses(logits, batch.targets).flatten(1).mean(1).sum().backward()
         norm = nn.utils.clip_grad_norm_(parameters, run.clip)
         assert norms[step, 0].item() == pytest.approx(norm.item(), rel=1e-4)

@@ -155,10 +155,10 @@ def test_a_record_says_its_arithmetic_and_the_processor(llama: RunSpec, tmp_path
 def test_instructions_are_those_of_the_processor(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "_cpuinfo", lambda: f"processor : 0\n{text}\n")
+    monkeypatch.setattr(devices, "cpuinfo", lambda: f"processor : 0\n{text}\n")
     found = devices.environment(CPU, "bf16")["instructions"]
     assert found.split() == sorted(word for word in text.split() if word.endswith("bf16"))
-    monkeypatch.setattr(devices, "_cpuinfo", str)
+    monkeypatch.setattr(devices, "cpuinfo", str)
     assert devices.environment(CPU, "bf16")["instructions"] == "none"
 
 
@@ -241,7 +241,7 @@ def test_probes_and_evaluations_are_in_bf16_too(llama: RunSpec) -> None:
     for precision in ("auto", "fp32", "bf16"):
         model, _, _ = assemble([llama], task_of(llama), CPU)
         model.compute_in(precision, "cpu")
-        losses[precision] = evaluate(model, "valid", [0])[0]["loss"]
+        losses[precision] = evaluate(model, "valid")[0]["loss"]
     assert losses["auto"] == losses["fp32"] != losses["bf16"]
 
 

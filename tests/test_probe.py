@@ -88,7 +88,7 @@ def test_features_are_what_the_untrained_model_gives_its_output_net() -> None:
     run = probe_of(pretrained(task="bit-memory", options=MEMORY))
     task = task_of(run)
     model, _, _ = assemble([run], task, CPU)
-    features, targets = features_of(model, task.eval_batches("test", 7, CPU), run.seed)
+    features, targets = features_of(model, task.eval_batches("test", 7, CPU))
     assert features.shape == (60 * task.reads, 16)
     assert targets.shape == (60 * task.reads, 4)
     weight, bias = model.output.weight[0], model.output.bias[0]

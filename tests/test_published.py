@@ -26,10 +26,9 @@ from tiny import spec, task_of
 
 from fpt import FrozenTransformer
 from fpt.__main__ import main
-from fpt.backbones import BACKBONES, Backbone, auto, backbone, build, weights
-from fpt.backbones.choice import choose, choose_backbone
-from fpt.backbones.generic import facts
-from fpt.backbones.gguf_files import converted
+from fpt.backbones import BACKBONES, Backbone, backbone, build, weights
+from fpt.backbones.generic import converted, facts
+from fpt.backbones.names import choose, choose_backbone, split_layers
 from fpt.backbones.published import PUBLISHED, Published, comes_in_wheel, pinned
 from fpt.backbones.weights import files, local_folder, read_weights
 from fpt.files import NAME, read_json
@@ -128,7 +127,7 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 def hidden(architecture: Backbone, x: torch.Tensor) -> torch.Tensor:
     """The hidden states of the backbone with its weights."""
-    whole, _ = auto.split_layers(architecture.name)
+    whole, _ = split_layers(architecture.name)
     module = build(architecture)
     state = read_weights(architecture, module, whole)
     positions = state.pop("positions", None)
@@ -321,7 +320,7 @@ def test_a_killed_process_leaves_nothing_half(model: Published, tmp_path: Path) 
     code = (
         "import os, pathlib, signal, sys; sys.path[:0] = ['tests']\n"
         "pathlib.Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from fpt.backbones.gguf_files import converted\n"
+        "from fpt.backbones.generic import converted\n"
         f"converted(pathlib.Path({str(tmp_path / 'tiny.gguf')!r}), pathlib.Path(sys.argv[1]))\n"
     )
     folder = tmp_path / "made"

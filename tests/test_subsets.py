@@ -19,6 +19,7 @@ from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.sequences import SequenceTask, end_to_end
 from fpt.tasks.text import TextTask
+from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
 from fpt.training.semantics import semantics_of
 from fpt.training.settings import LONG_TEST_ITEMS
@@ -112,7 +113,7 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(
             loop.model.register_forward_pre_hook(
                 lambda _, given, shown=shown: shown.extend(given[0].inputs[0].tolist())
             )
-            scores = loop.evaluate(split, loop.alive, count)
+            scores = evaluate(loop.model, split, count)
             assert all(score["items"] == count for score in scores)
             examples[split] = sorted([t for t in tokens if t] for tokens in shown[:count])
         seen.append([tokens for split in examples.values() for tokens in split])

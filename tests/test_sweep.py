@@ -21,7 +21,7 @@ from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.training import sweep
 from fpt.training.loop import Loop
-from fpt.training.sweep import MAX_RUNS, MAX_TOKENS, packs, shard
+from fpt.training.sweep import MAX_RUNS_PER_PACK, MAX_TOKENS_PER_STEP, packs, shard
 from fpt.training.train import Job
 
 TESTS = Path(__file__).parent
@@ -103,12 +103,12 @@ def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once() -> None:
 
 
 def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:
-    many = [pretrained(seed=seed) for seed in range(2 * MAX_RUNS + 1)]
+    many = [pretrained(seed=seed) for seed in range(2 * MAX_RUNS_PER_PACK + 1)]
     assert sizes(many) == [5, 6, 6]  # of about equal size
     assert sorted(map(len, packs(many, max_runs=3))) == [2, 3, 3, 3, 3, 3]
-    heavy = [pretrained(seed=seed, batch=MAX_TOKENS // (4 * 3)) for seed in range(4)]
+    heavy = [pretrained(seed=seed, batch=MAX_TOKENS_PER_STEP // (4 * 3)) for seed in range(4)]
     assert sizes(heavy) == [2, 2]
-    assert sizes([replace(run, batch=MAX_TOKENS) for run in heavy]) == [1, 1, 1, 1]
+    assert sizes([replace(run, batch=MAX_TOKENS_PER_STEP) for run in heavy]) == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])

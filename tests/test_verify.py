@@ -71,7 +71,7 @@ def test_a_training_from_scratch_gives_it_too(part: Study, monkeypatch: pytest.M
     )
     check = retrained(first(part), part.store, CPU)
     assert packs == [[run.spec for run in part.runs]]
-    assert check.found == check.recorded
+    assert check.accuracy == check.recorded
     assert check.tolerance == 0.0
     part.store.path(part.keys[1]).unlink()
     alone = retrained(first(part), part.store, CPU)

