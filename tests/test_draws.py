@@ -10,20 +10,23 @@ import torch
 from tiny import TINY, WEIGHTS
 
 from fpt.backbones import build
-from fpt.backbones.initialisations import INITS, initial_state
 from fpt.backbones.dropout import Draws
+from fpt.backbones.initialisations import INITS, initial_state
 from fpt.tasks import get_task
 from fpt.tasks.bits import membership
 from fpt.tasks.images import ImageTask, draw_transforms
 from fpt.training.model import shuffled
 
 NAMES = ("gpt2.h.1.mlp.c_fc.weight", "gpt2.h.1.ln_2.bias", "positions")
-PRETRAINED, RANDOM = (-0.114746, -0.058838, -0.40625), (0.022461, 0.0, -0.007385)
+PRETRAINED = (-0.114746, -0.058838, -0.40625)
+RANDOM = (0.022461, 0.0, -0.007385)
 FIRST = {  # the first entry of each tensor, drawn with seed 1 for the backbone `tiny`
     "pretrained": PRETRAINED,
     "random": RANDOM,
+    "random-own": RANDOM,
     "random-scaled": RANDOM,
     "random-at-scale": (0.326172, *RANDOM[1:]),
+    "random-at-scale-norms": (0.326172, PRETRAINED[1], RANDOM[2]),
     "statistics-tensor": (-0.644531, -0.225586, 0.417969),
     "statistics-layer": (-0.652344, -0.211914, 0.417969),
     "statistics-global": (-0.640625, -0.172852, 0.417969),
@@ -48,8 +51,8 @@ def _prepared(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_backbones_start_from_the_same_values(init: str, tiny) -> None:
     weights = WEIGHTS if INITS[init].reads_weights else None
     state = initial_state(TINY[0], build(TINY[0]), init, weights, 1)
-    found = tuple(state[name].flatten()[0].item() for name in NAMES)
-    assert found == pytest.approx(FIRST[init], rel=0.01)
+    first = tuple(state[name].flatten()[0].item() for name in NAMES)
+    assert first == pytest.approx(FIRST[init], rel=0.01)
 
 
 def test_the_same_examples_are_used_and_evaluated() -> None:
