@@ -223,7 +223,7 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     losses: dict[str, list[float]] = {"plain": [], "packed": []}
     for _ in range(rounds):
         seen.clear()
-        packed._reset_sums()
+        packed.reset_sums()
         for name, part in parts.items():
             times[name].append(seconds_per_step(part, counts[name], device))
         losses["plain"].append(sum(seen) / len(seen))

@@ -101,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     other = "such as lr=0.01; such runs are no part of the report; repeatable"
     run.add_argument("--set", **many, type=setting, metavar="NAME=VALUE", help=other)
     run.add_argument("--dry-run", action="store_true", help="only list what is missing")
-    run.add_argument("--track", metavar="TRACKER", help="tensorboard or mlflow[:FOLDER]")
+    run.add_argument("--track", metavar="TRACKER", help="tensorboard[:FOLDER]")
     run.add_argument("--budget", type=seconds, default=math.inf, metavar="TIME", help=budget)
     run.add_argument("--shard", metavar="I/N", help="this part of the packs only")
     run.add_argument("--device", default="auto", choices=devices)

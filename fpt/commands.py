@@ -13,8 +13,7 @@ from .analysis.claims import LAB
 from .analysis.headlines import write_headlines
 from .analysis.status import left
 from .analysis.study import Study, section
-from .backbones.auto import split_layers
-from .backbones.choice import choose_backbone
+from .backbones.names import choose_backbone, split_layers
 from .backbones.published import entry_of
 from .backbones.weights import local_folder
 from .config import Run

@@ -16,10 +16,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, 
 from sklearn.utils.validation import check_is_fitted
 
 from .backbones import Backbone
-from .backbones.choice import choose
 from .backbones.initialisations import INITS
-from .backbones.isolation import usual_settings
+from .backbones.names import choose
 from .files import FptError, check_names
+from .isolation import usual_settings
 from .spec import RunSpec, canonical
 from .tasks.own import arrays, examples, inputs
 from .tasks.own.arrays import InputError

@@ -17,9 +17,8 @@ import transformers
 from torch import Tensor
 
 from fpt.backbones import Backbone, backbone
-from fpt.backbones.generic import quiet
-from fpt.backbones.layers import is_norm
-from fpt.backbones.skeleton import class_of, hidden_states
+from fpt.backbones.base import is_norm
+from fpt.backbones.skeleton import class_of, hidden_states, quiet
 from fpt.files import ROOT, FptError, write_atomic
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import get_task
@@ -223,7 +222,6 @@ def groups_without_gradient(model: Model, rows: PackedParameters) -> tuple[str, 
     """The trained groups whose gradients in a training step are all zero or not finite."""
     model.train()
     batch = TASK.train_batch([0], 0, 4, CPU)
-    model.draws.begin([0], 0, (4, TASK.length, model.width), "cpu")
     rows.differentiate(TASK.losses(model(batch), batch.targets).mean())
     moved = set()
     for part, columns in rows.parts():

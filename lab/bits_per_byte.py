@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file
 
 from fpt.backbones import backbone
-from fpt.backbones.auto import split_layers
+from fpt.backbones.names import split_layers
 from fpt.backbones.skeleton import class_of
 from fpt.backbones.weights import find
 from fpt.files import FptError

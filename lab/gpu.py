@@ -10,7 +10,7 @@ import transformers as hf
 
 from fpt import config
 from fpt.backbones import backbone
-from fpt.backbones.generic import network
+from fpt.backbones.skeleton import network
 from fpt.config import Run
 from fpt.files import ROOT, write_atomic
 from fpt.pretraining.ensure import plan_of

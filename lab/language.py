@@ -25,10 +25,13 @@ from fpt.__main__ import seconds
 from fpt.analysis.claim import KINDS, LAB, Kind
 from fpt.analysis.crossed import difference, two_sided
 from fpt.analysis.model_claims import ModelClaim, model_claims, planned_runs, runs_of
+from fpt.backbones.published import comes_in_wheel
 from fpt.backbones.weights import digest as weights_digest
 from fpt.backbones.weights import files as weights_files
+from fpt.backbones.weights import find, local_folder
 from fpt.config import Profile, Run
 from fpt.files import ROOT, FptError, read_yaml, write_atomic
+from fpt.pretraining.ensure import plan_of, pretrain
 from fpt.records import store
 from fpt.sections.registration import (
     LANGUAGE,
@@ -44,11 +47,11 @@ from fpt.training.loop import Loop
 from fpt.training.train import task_of
 
 from . import search
-from .plan import PRETRAINING, provided
 
 PAGE = ROOT / "docs" / "plan-language.md"
 FILE = Path(__file__).with_suffix(".yaml")
 ALPHA = 0.05
+PRETRAINING = 320.0  # core-seconds of a nano backbone on two million tokens, at most
 SIMULATIONS = 2000
 # How the spread of a control's runs may be made up, since the search has a draw for each seed and
 # cannot tell: the share of the variance that belongs to its draws. Power is the least of these.
@@ -134,13 +137,25 @@ def launch(part: str, budget: float) -> Iterator[str]:
                 return
 
 
+def provided(weights: str, budget: float) -> bool:
+    """Whether `weights` are here, or could be pretrained within `budget` seconds. Those of a wheel
+    are fetched when they are first read."""
+    if comes_in_wheel(weights):
+        return True
+    try:
+        find(weights)
+    except FptError:
+        return pretrain(plan_of(weights), local_folder() / weights, budget=budget, compiled=True)
+    return True
+
+
 def cost(run: Run) -> float:
     """Core-seconds of a run, by what a step and an evaluation of its model on its task took; of the
     replication's by what the lab's runs took, with its share of a backbone's pretraining."""
     spec = run.spec
     if spec.backbone not in plan()["costs"]:
         tasks = len(registration(LANGUAGE)["replication"]["tasks"])
-        pretraining = PRETRAINING["nano"] / tasks if spec.weights else 0.0
+        pretraining = PRETRAINING / tasks if spec.weights else 0.0
         return float(plan()["lab_costs"][run.task]) + pretraining
     costs: Mapping[str, Sequence[float]] = plan()["costs"][spec.backbone]
     of_step, of_evaluation = costs[run.task]

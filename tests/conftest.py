@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from fpt.records import Store
+
 
 @pytest.fixture
 def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -13,8 +15,8 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     from fpt.backbones import BACKBONES
 
-    for body in TINY:
-        monkeypatch.setitem(BACKBONES, body.name, body)
+    for architecture in TINY:
+        monkeypatch.setitem(BACKBONES, architecture.name, architecture)
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
     monkeypatch.setattr("fpt.training.train.CACHE", tmp_path / "cache")
     save_weights(tmp_path / "backbones")
@@ -34,6 +36,12 @@ def corpora(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A corpora folder without files, and the fixture `prepared`."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A store of the profile smoke, without records."""
+    return Store(tmp_path / "reports" / "smoke" / "records")
 
 
 @pytest.fixture

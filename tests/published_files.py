@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gguf.quants import dequantize, quantize
 
-from fpt.backbones.wheels import Wheel
+from fpt.backbones.published import Wheel
 
 LAYERS, WIDTH, INNER, HEADS, WORDS = 2, 64, 96, 2, 11
 QUANTISED = gguf.GGMLQuantizationType.Q4_1

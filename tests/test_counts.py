@@ -8,8 +8,8 @@ from made import make_study
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
-from fpt.backbones import SIZES, backbone, build
-from fpt.backbones.layers import matrices
+from fpt.backbones import backbone, build
+from fpt.backbones.base import SIZES, matrices
 from fpt.training.flops import as_costly, forward_flops, matrix_parameters, planned_flops
 from fpt.training.train import task_of
 

@@ -16,7 +16,7 @@ from transformers import LlamaConfig, LlamaModel
 
 from fpt import FptError, FrozenTransformer
 from fpt.backbones import backbone
-from fpt.backbones.choice import choose, choose_backbone
+from fpt.backbones.names import choose, choose_backbone
 from fpt.backbones.published import PUBLISHED
 
 X = np.random.default_rng(0).normal(size=(24, 5, 2))
@@ -129,7 +129,7 @@ WHEEL = "smollm2-135m-instruct-q4_1"
 
 
 @pytest.mark.parametrize(
-    ("name", "other"),
+    ("name", "spelling"),
     [
         ("nano", "builtin:nano"),
         ("nano@2", "builtin:nano@2"),
@@ -140,24 +140,20 @@ WHEEL = "smollm2-135m-instruct-q4_1"
         (WHEEL, f"builtin:{WHEEL}"),
     ],
 )
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_name_with_two_meanings_is_asked_about(
-    name: str, other: str, whole: bool, put: Any
-) -> None:
+def test_a_name_with_two_meanings_is_asked_about(name: str, spelling: str, put: Any) -> None:
     before = choose(name, None)
     folder = put(name)
-    if not whole:
-        (folder / "config.json").unlink()
-    check_said(refusal(lambda: choose(name, None)), [repr(name), repr(f"./{name}"), repr(other)])
-    assert choose(other, None) == before
     for explicit in (f"./{name}", str(folder), Path(name)):
-        if whole:
-            assert choose_backbone(explicit).name.startswith("folder:")
-        else:
-            check_said(
-                refusal(lambda explicit=explicit: choose_backbone(explicit)), ["config.json"]
-            )
-    assert backbone(other.removeprefix("builtin:")) == before[0]  # a run's name has one meaning
+        assert choose_backbone(explicit).name.startswith("folder:")
+    for _ in range(2):  # the second time without its configuration
+        said = refusal(lambda: choose(name, None))
+        check_said(said, [repr(name), repr(f"./{name}"), repr(spelling)])
+        assert choose(spelling, None) == before
+        assert backbone(spelling.removeprefix("builtin:")) == before[0]  # of a run: one meaning
+        (folder / "config.json").unlink(missing_ok=True)
+    for explicit in (f"./{name}", str(folder), Path(name)):
+        said = refusal(lambda explicit=explicit: choose_backbone(explicit))
+        check_said(said, ["config.json"])
 
 
 def test_a_folder_here_and_one_of_the_pipeline_are_asked_about(put: Any, tmp_path: Path) -> None:

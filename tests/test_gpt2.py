@@ -4,69 +4,57 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import TINY, WEIGHTS, spec, task_of
-from torch import Tensor
+from tiny import CLOSE, TINY, assembled, pretrained
 from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES, Backbone
-from fpt.training.model import Model, assemble
+from fpt.training.model import Model
 
-CPU = torch.device("cpu")
-BOTH = replace(TINY[0], name="tiny-bidirectional", bidirectional=True)
+BIDIRECTIONAL = replace(TINY[0], name="tiny-bidirectional", bidirectional=True)
 LENGTH = 9
 
 
 @pytest.fixture(autouse=True)
-def _registered(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BACKBONES, BOTH.name, BOTH)
+def theirs(tiny, monkeypatch: pytest.MonkeyPatch) -> GPT2Model:
+    monkeypatch.setitem(BACKBONES, BIDIRECTIONAL.name, BIDIRECTIONAL)
+    return GPT2Model.from_pretrained(tiny / "backbones" / "tiny-weights").eval()
 
 
-def model_of(which: Backbone) -> Model:
-    run = spec(backbone=which.name, init="pretrained", weights=WEIGHTS, dropout=0.0)
-    return assemble([run], task_of(run), CPU)[0].eval()
+def model_of(architecture: Backbone) -> Model:
+    return assembled(pretrained(backbone=architecture.name))[0].eval()
 
 
-def vectors() -> Tensor:
+def vectors() -> torch.Tensor:
     return torch.randn(4, LENGTH, 16, generator=torch.Generator().manual_seed(1))
 
 
 @torch.no_grad()
-def test_hidden_states_are_those_of_transformers_with_the_mask_lifted(tiny) -> None:
-    theirs = GPT2Model.from_pretrained(tiny / "backbones" / WEIGHTS).eval()
-    made, x = model_of(BOTH).backbone, vectors()
-    table = theirs.wpe.weight[:LENGTH]
-    lengths = torch.tensor([LENGTH, 1, 4, 8])
-    mask = torch.arange(LENGTH) < lengths[:, None]
+def test_hidden_states_are_those_of_transformers_with_the_mask_lifted(theirs: GPT2Model) -> None:
+    backbone = model_of(BIDIRECTIONAL).backbone
+    x = vectors() + theirs.wpe.weight[:LENGTH]
+    mask = torch.arange(LENGTH) < torch.tensor([LENGTH, 1, 4, 8])[:, None]
     for real in (torch.ones_like(mask), mask):
         # A mask with a row per query is taken as it is: nothing causal is added to it.
-        seen = real[:, None, None].expand(-1, -1, LENGTH, -1)
-        expected = theirs(inputs_embeds=x, attention_mask=seen).last_hidden_state
-        causal = theirs(inputs_embeds=x, attention_mask=real.long()).last_hidden_state
-        assert (expected - causal)[real].abs().max() > 0.1
-        found = made(x + table, real)
-        torch.testing.assert_close(found[real], expected[real], rtol=1e-5, atol=1e-5)
+        visible = real[:, None, None].expand(-1, -1, LENGTH, -1)
+        expected = theirs(inputs_embeds=vectors(), attention_mask=visible).last_hidden_state
+        torch.testing.assert_close(backbone(x, real)[real], expected[real], **CLOSE)
         read = real.sum(1, keepdim=True) - 1
-        torch.testing.assert_close(
-            made(x + table, real, read),
-            expected[torch.arange(4)[:, None], read],
-            rtol=1e-5,
-            atol=1e-5,
-        )
-    torch.testing.assert_close(made(x), made(x, torch.ones_like(mask)), rtol=1e-5, atol=1e-5)
+        expected = expected[torch.arange(4)[:, None], read]
+        torch.testing.assert_close(backbone(x, real, read), expected, **CLOSE)
+    torch.testing.assert_close(backbone(x), backbone(x, torch.ones_like(mask)), **CLOSE)
 
 
 @torch.no_grad()
 def test_the_first_token_hears_the_last_only_without_the_mask() -> None:
-    x = vectors()
-    other = x.clone()
-    other[:, -1] += torch.linspace(-1, 1, 16)
-    for which, hears in ((TINY[0], False), (BOTH, True)):
-        made = model_of(which).backbone
-        moved = (made(x)[:, 0] - made(other)[:, 0]).abs().max()
-        assert bool(moved > 1e-3) is hears is not which.causal
+    changed = vectors()
+    changed[:, -1] += torch.linspace(-1, 1, 16)
+    for architecture in (TINY[0], BIDIRECTIONAL):
+        backbone = model_of(architecture).backbone
+        moved = (backbone(vectors())[:, 0] - backbone(changed)[:, 0]).abs().max()
+        assert bool(moved > 1e-3) is not architecture.causal
 
 
 def test_causality_of_every_backbone() -> None:
-    causal = {each.family for each in BACKBONES.values() if each.causal}
+    causal = {architecture.family for architecture in BACKBONES.values() if architecture.causal}
     controls = {"last-token", "mean-token", "gpt2-unfused"}
     assert causal == {"gpt2", "lstm", "lstm-released"} | controls

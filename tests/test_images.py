@@ -11,6 +11,7 @@ from tiny import spec
 from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset
 from fpt.tasks.images import draw_transforms, transform
+from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
 
 AVAILABLE = {"mnist": 55_000, "cifar10": 45_000, "cifar10-lra": 45_000, "digits": 4388}
@@ -127,7 +128,7 @@ def test_a_run_trains_on_transformed_images_if_its_spec_says_so(few, tiny, augme
     loop.model.register_forward_pre_hook(lambda _, arguments: batches.append(arguments[0].inputs))
     loop.train_step()
     loop.train_step()
-    loop.evaluate("train", [0])
+    evaluate(loop.model, "train")
     for step in range(2):
         assert torch.equal(batches[step], few().train_batch([0], step, 8, "cpu", augment).inputs)
     (batch,) = few().eval_batches("train", 60, "cpu")

@@ -60,7 +60,7 @@ def numbers(estimator: Any) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def expected(folders: Path) -> dict[str, np.ndarray]:
-    return {name: numbers(it) for name, it in estimators(folders).items()}
+    return {name: numbers(estimator) for name, estimator in estimators(folders).items()}
 
 
 @contextmanager
@@ -128,10 +128,10 @@ def test_a_setting_of_the_program_neither_counts_nor_changes(
     for name, estimator in estimators(folders).items():
         with SETTINGS[setting]():
             before = state_of_the_program()
-            found = numbers(estimator)
+            predictions = numbers(estimator)
             after = state_of_the_program()
         assert after == before, name
-        assert np.array_equal(found, expected[name]), name
+        assert np.array_equal(predictions, expected[name]), name
 
 
 def test_a_failure_leaves_the_settings_too(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,18 +175,10 @@ def test_threads_fit_and_predict_as_alone(folders: Path, expected: dict[str, np.
         return numbers(estimator)
 
     with ThreadPoolExecutor(len(all_of_them)) as pool:
-        found = list(pool.map(run, (estimator for _, estimator in all_of_them)))
+        predictions = list(pool.map(run, (estimator for _, estimator in all_of_them)))
     assert state_of_the_program() == before
-    for (name, _), values in zip(all_of_them, found, strict=True):
+    for (name, _), values in zip(all_of_them, predictions, strict=True):
         assert np.array_equal(values, expected[name]), name
-
-
-def test_one_fitted_estimator_serves_several_threads(folders: Path) -> None:
-    fitted = FrozenTransformer(str(folders / "llama"), steps=2).fit(X, Y)
-    alone = fitted.predict_proba(X)
-    with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(fitted.predict_proba, [X] * 4):
-            assert np.array_equal(found, alone)
 
 
 ELSEWHERE = """

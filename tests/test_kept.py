@@ -10,7 +10,7 @@ import torch
 import yaml
 from made import SETTINGS
 from safetensors.torch import load
-from tiny import TINY, WEIGHTS, clock_of_steps, measured_of, pretrained, spec, task_of
+from tiny import CPU, TINY, WEIGHTS, clock_of_steps, measured_of, pretrained, spec, task_of
 
 from fpt import config
 from fpt.analysis.study import Study
@@ -22,12 +22,7 @@ from fpt.training import sweep
 from fpt.training.model import Model, trained_model
 from fpt.training.train import Job, train
 
-CPU = torch.device("cpu")
-
-
-@pytest.fixture
-def store(tiny: Path) -> Store:
-    return Store(tiny / "reports" / "smoke" / "records")
+pytestmark = pytest.mark.usefixtures("tiny")
 
 
 def kept(specs: list[RunSpec], store: Store, **options) -> list[Record]:
@@ -36,15 +31,12 @@ def kept(specs: list[RunSpec], store: Store, **options) -> list[Record]:
 
 
 def scores(model: Model, run: RunSpec) -> tuple[float, float]:
-    """Test accuracy and loss."""
-    right, loss, count = 0.0, 0.0, 0
-    for batch in task_of(run).eval_batches("test", 1000, CPU):
-        with torch.no_grad():
-            logits = model(batch)
-        right += (logits.argmax(-1) == batch.targets).double().sum().item()
-        loss += task_of(run).losses(logits, batch.targets).mean().item() * batch.targets.numel()
-        count += batch.targets.numel()
-    return right / count, loss / count
+    """Test accuracy and loss, of all examples at once."""
+    (batch,) = task_of(run).eval_batches("test", 1000, CPU)
+    with torch.no_grad():
+        logits = model(batch)
+    right = (logits.argmax(-1) == batch.targets).double().mean().item()
+    return right, task_of(run).losses(logits, batch.targets).mean().item()
 
 
 # ----------------------------------------------------------------------------------- what is kept
@@ -69,9 +61,10 @@ def test_a_kept_model_is_the_one_that_was_tested(store: Store) -> None:
         # The names of files that were kept earlier.
         norms = "layernorm" in record.spec.trainable
         assert ("body.gpt2.ln_f.weight" in tensors) == norms
-        found = scores(trained_model(record, store), record.spec)
-        expected = [record.metrics[f"test_{name}"] for name in ("accuracy", "loss")]
-        assert found == pytest.approx(tuple(expected), rel=1e-5)
+        expected = (record.metrics["test_accuracy"], record.metrics["test_loss"])
+        assert scores(trained_model(record, store), record.spec) == pytest.approx(
+            expected, rel=1e-5
+        )
 
 
 def test_a_random_initial_state_belongs_to_the_run_and_the_example(
@@ -86,40 +79,36 @@ def test_a_random_initial_state_belongs_to_the_run_and_the_example(
     assert loss == pytest.approx(record.metrics["test_loss"], rel=1e-5)
 
 
-def test_only_what_is_asked_for_is_kept(store: Store) -> None:
-    specs = [pretrained(), pretrained(seed=1)]
-    first, second = train(specs, Job(store, {specs[1].key}, "cpu"))
-    assert "parameters" not in to_content(first)
-    assert [path.stem for path in store.folder.glob("*.safetensors")] == [second.key]
-    with pytest.raises(FptError, match=rf"parameters of run {first.key} .*`keep: true`"):
-        trained_model(first, store)
-
-
 def test_a_pack_that_was_stopped_keeps_the_same(
     store: Store, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One run leaves after six steps; the pack is stopped after nine, by a clock of steps."""
     specs = [pretrained(lr=1e-9, patience=1), pretrained(seed=1)]
-    whole = Store(tiny / "whole" / "records")
-    assert [record.metrics["steps"] for record in kept(specs, whole)] == [6, 12]
+    uninterrupted = Store(tiny / "uninterrupted" / "records")
+    assert [record.metrics["steps"] for record in kept(specs, uninterrupted)] == [6, 12]
     clock = clock_of_steps(monkeypatch)
     assert kept(specs, store, deadline=8.5) == []
     assert clock == [9.0]
     assert len(kept(specs, store)) == 2
     assert clock == [12.0]
     for run in specs:
-        ours, theirs = (it.parameters_path(run.key).read_bytes() for it in (store, whole))
-        assert ours == theirs
+        path = store.parameters_path(run.key)
+        assert path.read_bytes() == uninterrupted.parameters_path(run.key).read_bytes()
 
 
 # ------------------------------------------------------------------------------ what is missing
 
 
 def test_a_record_without_the_parameters_asked_for_is_missing(store: Store) -> None:
-    run, keep = pretrained(), {pretrained().key}
+    """And a run that is trained without `keep` has none."""
+    run = pretrained()
+    keep = {run.key}
     assert sweep.run([run], store, device="cpu", workers=1) == 1
     before = store.read(run.key)
     assert before is not None
+    assert "parameters" not in to_content(before)
+    with pytest.raises(FptError, match=rf"parameters of run {run.key} .*`keep: true`"):
+        trained_model(before, store)
     assert store.read_all([run.key], keep) == {}
     assert store.digests([run.key], keep) == {run.key: None}
     assert sweep.run([run], store, keep=keep, device="cpu", workers=1) == 1
@@ -129,16 +118,15 @@ def test_a_record_without_the_parameters_asked_for_is_missing(store: Store) -> N
     assert sweep.run([run], store, device="cpu", workers=1) == 0  # and it serves where none asks
 
 
-@pytest.mark.parametrize("how", ["truncated", "another's"])
-def test_damaged_parameters_are_moved_aside_and_trained_again(store: Store, how: str) -> None:
-    run, other = pretrained(), pretrained(seed=1)
-    (record, _) = kept([run, other], store)
+@pytest.mark.parametrize("truncated", [True, False])
+def test_damaged_parameters_are_moved_aside_and_trained_again(
+    store: Store, truncated: bool
+) -> None:
+    """Half a file, or that of another run."""
+    run, mate = pretrained(), pretrained(seed=1)
+    (record, _) = kept([run, mate], store)
     path = store.parameters_path(run.key)
-    whole = path.read_bytes()
-    damaged = {
-        "truncated": whole[:-1],
-        "another's": store.parameters_path(other.key).read_bytes(),
-    }[how]
+    damaged = path.read_bytes()[:-1] if truncated else store.parameters_path(mate.key).read_bytes()
     path.write_bytes(damaged)
     with pytest.warns(UserWarning, match=rf"{path.name} is damaged .*moved to {path.name}.corr"):
         assert store.read_all([run.key], keep={run.key}) == {}
@@ -146,16 +134,16 @@ def test_damaged_parameters_are_moved_aside_and_trained_again(store: Store, how:
     assert not path.exists()
     assert store.read(run.key) == record  # for whom needs no parameters
     assert store.read_all([run.key], keep={run.key}) == {}  # without another warning
-    assert len(kept([run, other], store)) == 1
+    assert len(kept([run, mate], store)) == 1
     assert store.read_all([run.key], keep={run.key}).keys() == {run.key}
 
 
 def test_a_model_needs_the_weights_that_its_run_saw(store: Store, tiny: Path) -> None:
     (record,) = kept([pretrained()], store)
     path = tiny / "backbones" / WEIGHTS / "model.safetensors"
-    other = replace(record, environment=record.environment | {"weights_digest": "0" * 64})
+    changed = replace(record, environment=record.environment | {"weights_digest": "0" * 64})
     with pytest.raises(FptError, match=rf"'{WEIGHTS}' .*are not those that run {record.key}"):
-        trained_model(other, store)
+        trained_model(changed, store)
     path.unlink()
     with pytest.raises(FptError, match=rf"weights '{WEIGHTS}' are in none of"):
         trained_model(record, store)

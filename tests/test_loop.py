@@ -8,32 +8,30 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from tiny import clock_of_steps, measured_of, pretrained, spec, task_of
+from tiny import FULL, clock_of_steps, loop_of, measured_of, pretrained, spec
 
-from fpt.records import Record, Store, parse
+from fpt.records import Record, Store
 from fpt.spec import RunSpec
 from fpt.training import checkpoint
+from fpt.training.checkpoint import Progress
+from fpt.training.evaluation import evaluate
 from fpt.training.loop import TRAIN_ITEMS, Loop, reached
 from fpt.training.train import Job, train
 
-CPU = torch.device("cpu")
 TESTS = Path(__file__).parent
 GOLDEN = TESTS / "golden_trace.json"
 LSTM = {"trainable": ("input", "layernorm", "output", "recurrent")}
-FULL = ("attention", "feedforward", "input", "layernorm", "output", "positions")
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
-def finished(*specs: RunSpec) -> Loop:
-    loop = Loop(specs, task_of(specs[0]), CPU)
+def finished(*specs: RunSpec) -> list[Progress]:
+    loop = loop_of(*specs)
     assert loop.run()
-    return loop
+    return loop.progress
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "reports" / "smoke" / "records")
+def accuracies_of(progress: Progress) -> list[float]:
+    return [point["valid_accuracy"] for point in progress.curve]
 
 
 def trained(specs: list[RunSpec], store: Store, **options) -> list[Record]:
@@ -41,36 +39,30 @@ def trained(specs: list[RunSpec], store: Store, **options) -> list[Record]:
 
 
 @pytest.fixture
-def whole(tmp_path: Path) -> list[Record]:
+def uninterrupted(tmp_path: Path) -> list[Record]:
     """The records of `PACK`, trained without a stop."""
-    return trained(PACK, Store(tmp_path / "whole" / "records"))
+    return trained(PACK, Store(tmp_path / "uninterrupted" / "records"))
 
 
 # ---------------------------------------------------------------------------------------- learning
 
 
-def test_bit_xor_is_learned() -> None:
-    """Strings of two bits, by a frozen backbone, an unfrozen one and an LSTM."""
-    common = {"steps": 150, "eval_every": 25, "batch": 16, "dropout": 0.0}
-    runs = [
-        pretrained(lr=0.03, **common),
-        spec(trainable=FULL, lr=0.003, **common),
-        spec(backbone="lstm-tiny", lr=0.01, **LSTM, **common),
-    ]
-    for run in runs:
-        (progress,) = finished(run).progress
-        assert progress.metrics["test_accuracy"] >= 0.99, run.backbone
-        assert progress.curve[0]["valid_accuracy"] < 0.99
-        assert progress.metrics["test_items"] == 16
-
-
-@pytest.mark.parametrize(("steps", "every"), [(12, 3), (10, 4), (3, 7)])
-def test_a_curve_has_a_point_per_evaluation_and_one_at_the_end(steps: int, every: int) -> None:
-    (progress,) = finished(spec(steps=steps, eval_every=every)).progress
-    expected = sorted({*range(every, steps + 1, every), steps})
-    assert [point["step"] for point in progress.curve] == expected
-    assert progress.metrics["steps"] == steps
-    assert all(0 <= point["clipped"] <= 1 for point in progress.curve)
+@pytest.mark.parametrize(
+    "run",
+    [
+        pretrained(lr=0.03),
+        spec(trainable=FULL, lr=0.003),
+        spec(backbone="lstm-tiny", lr=0.01, **LSTM),
+    ],
+    ids=["frozen", "full", "lstm"],
+)
+def test_bit_xor_is_learned(run: RunSpec) -> None:
+    run = replace(run, steps=160, eval_every=25, batch=16, dropout=0.0)
+    (progress,) = finished(run)
+    assert [point["step"] for point in progress.curve] == [25, 50, 75, 100, 125, 150, 160]
+    assert progress.metrics["test_accuracy"] >= 0.99
+    assert progress.curve[0]["valid_accuracy"] < 0.99
+    assert progress.metrics["test_items"] == 16
 
 
 def test_the_test_set_is_read_once_for_the_best_parameters(
@@ -79,36 +71,32 @@ def test_the_test_set_is_read_once_for_the_best_parameters(
     """A run whose accuracy falls again: stopped at its best step, it gives the same numbers. The
     last accuracy is known only if the last parameters are the best."""
     reads: list[str] = []
-    evaluate = Loop.evaluate
     monkeypatch.setattr(
-        Loop, "evaluate", lambda loop, *given: reads.append(given[0]) or evaluate(loop, *given)
+        "fpt.training.loop.evaluate", lambda *args: reads.append(args[1]) or evaluate(*args)
     )
     run = pretrained(lr=0.1, steps=14, eval_every=2, options={"n": 3})
-    (progress,) = finished(run).progress
-    accuracies = [point["valid_accuracy"] for point in progress.curve]
-    best = max(accuracies)
-    assert progress.metrics["valid_accuracy"] == best
-    assert progress.metrics["best_step"] == 2 * (accuracies.index(best) + 1)  # the first of equals
-    assert progress.metrics["best_step"] < 14
-    # All inputs of bit-xor n=3 are in both sets.
-    assert progress.metrics["test_accuracy"] == best
-    assert accuracies[-1] != best
-    assert "last_test_accuracy" not in progress.metrics
+    (progress,) = finished(run)
     assert reads == ["valid"] * 7 + ["test"]
-    (stopped,) = finished(replace(run, steps=int(progress.metrics["best_step"]))).progress
+    accuracies = accuracies_of(progress)
+    best = max(accuracies)
+    metrics = progress.metrics
+    assert metrics["best_step"] == 2 * (accuracies.index(best) + 1) < 14  # the first of equals
+    # All inputs of bit-xor n=3 are in both sets.
+    assert metrics["valid_accuracy"] == metrics["test_accuracy"] == best != accuracies[-1]
+    assert "last_test_accuracy" not in metrics
+    (stopped,) = finished(replace(run, steps=int(metrics["best_step"])))
     assert stopped.metrics["last_test_accuracy"] == best
-    assert stopped.metrics["test_loss"] == progress.metrics["test_loss"]
+    assert stopped.metrics["test_loss"] == metrics["test_loss"]
 
 
 def test_early_stopping_counts_evaluations_without_a_better_accuracy() -> None:
     run = spec(lr=0.3, steps=300, eval_every=2, patience=3, options={"n": 3})
-    (progress,) = finished(run).progress
-    accuracies = [point["valid_accuracy"] for point in progress.curve]
+    (progress,) = finished(run)
+    accuracies = accuracies_of(progress)
     assert progress.status == "done"
-    assert progress.metrics["steps"] < 300
-    assert progress.metrics["steps"] == progress.metrics["best_step"] + 3 * 2
+    assert progress.metrics["steps"] == progress.metrics["best_step"] + 3 * 2 < 300
     assert max(accuracies[-3:]) <= max(accuracies[:-3])
-    (without,) = finished(replace(run, patience=0, steps=20)).progress
+    (without,) = finished(replace(run, patience=0, steps=20))
     assert without.curve[: len(progress.curve)] == progress.curve[: len(without.curve)]
 
 
@@ -117,31 +105,19 @@ def test_a_run_ends_two_evaluations_after_its_threshold() -> None:
     assert reached([0.5, 0.9, 0.8, 0.9, 0.95, 0.7], 0.9) == 3
     assert reached([0.5, 0.9], 0.9) is None
     run = pretrained(lr=0.03, steps=400, eval_every=5, dropout=0.0)
-    (whole,) = finished(run).progress
-    (stopped,) = finished(replace(run, threshold=0.9)).progress
+    (without,) = finished(run)
+    (stopped,) = finished(replace(run, threshold=0.9))
     assert stopped.status == "done"
-    first = reached([point["valid_accuracy"] for point in whole.curve], 0.9)
-    assert first is not None
-    assert stopped.metrics["steps"] == 5 * (first + 3) < 400
-    assert stopped.curve == whole.curve[: first + 3]
-
-
-def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch, store: Store) -> None:
-    """ListOps has depths that a small test set does not hold: no NaN may reach a record."""
-    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
-    options = {"max_length": 30, "train": 60, "valid": 20, "test": 30}
-    run = spec("listops", options, steps=3)
-    (record,) = trained([run], store)
-    depths = {name for name in record.metrics if "depth" in name}
-    assert 0 < len(depths) < 9
-    assert all(math.isfinite(value) for value in record.metrics.values())
+    count = reached(accuracies_of(without), 0.9) + 3  # type: ignore[operator]
+    assert stopped.metrics["steps"] == 5 * count < 400
+    assert stopped.curve == without.curve[:count]
 
 
 def test_each_score_is_measured_on_its_own_part_of_its_own_set() -> None:
     """Twenty training examples are learned by heart, and say little about the other digits."""
     few = {"steps": 30, "batch": 20, "eval_every": 15, "lr": 0.1, "dropout": 0.0}
     run = spec("digits", {"train": 20}, eval_items=30, test_items=40, **few)
-    (progress,) = finished(run).progress
+    (progress,) = finished(run)
     metrics = progress.metrics
     assert (metrics["train_items"], metrics["test_items"]) == (20, 40)
     assert metrics["train_accuracy"] == 1
@@ -149,20 +125,20 @@ def test_each_score_is_measured_on_its_own_part_of_its_own_set() -> None:
         assert accuracy < 0.8
         assert accuracy * items == pytest.approx(round(accuracy * items), abs=1e-6)
     # Of many training examples a part is scored.
-    (progress,) = finished(spec("digits", {}, steps=1)).progress
+    (progress,) = finished(spec("digits", {}, steps=1))
     assert progress.metrics["train_items"] == TRAIN_ITEMS
 
 
 def test_a_point_of_the_curve_sums_up_the_steps_since_the_one_before() -> None:
     """Against a curve with a point per step; the evaluations change nothing."""
     run = spec(options={"n": 3}, lr=0.03, clip=1.5)
-    (each,) = finished(replace(run, eval_every=1)).progress
-    (some,) = finished(run).progress
-    clipped = [point["clipped"] for point in each.curve]
-    assert clipped == [float(point["gradient_norm"] > run.clip) for point in each.curve]
+    (fine,) = finished(replace(run, eval_every=1))
+    (coarse,) = finished(run)
+    clipped = [point["clipped"] for point in fine.curve]
+    assert clipped == [float(point["gradient_norm"] > run.clip) for point in fine.curve]
     assert 0 < sum(clipped) < len(clipped)
-    for index, point in enumerate(some.curve):
-        steps = each.curve[3 * index : 3 * index + 3]
+    for index, point in enumerate(coarse.curve):
+        steps = fine.curve[3 * index : 3 * index + 3]
         for name in ("train_loss", "gradient_norm", "clipped"):
             mean = sum(step[name] for step in steps) / 3
             assert point[name] == pytest.approx(mean, rel=1e-5), name
@@ -172,13 +148,22 @@ def test_the_runs_of_a_pack_share_its_time(monkeypatch: pytest.MonkeyPatch) -> N
     """Each step takes a second, and two of a processor; the second run leaves before the first."""
     clock = clock_of_steps(monkeypatch)
     monkeypatch.setattr("fpt.training.loop.time.process_time", lambda: 2 * clock[0])
-    stays, leaves = finished(*PACK).progress
-    together, whole = leaves.metrics["steps"], stays.metrics["steps"]
-    assert together < whole == clock[0]
+    stays, leaves = finished(*PACK)
+    together = leaves.metrics["steps"]
+    assert together < clock[0]
     assert leaves.seconds == pytest.approx(together / 2)
-    assert stays.seconds == pytest.approx(whole - together / 2)
+    assert stays.seconds == pytest.approx(clock[0] - together / 2)
     for progress in (stays, leaves):
         assert progress.process_seconds == pytest.approx(2 * progress.seconds)
+
+
+def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch) -> None:
+    """ListOps has depths that a small test set does not hold: no NaN may reach a record."""
+    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
+    options = {"max_length": 30, "train": 60, "valid": 20, "test": 30}
+    (progress,) = finished(spec("listops", options, steps=3))
+    assert 0 < sum("depth" in name for name in progress.metrics) < 9
+    assert all(map(math.isfinite, progress.metrics.values()))
 
 
 # -------------------------------------------------------------------------------------- divergence
@@ -191,9 +176,6 @@ def test_divergence_is_a_status_with_finite_values(store: Store) -> None:
     for record in records:
         content = store.path(record.key).read_bytes()
         json.loads(content, parse_constant=pytest.fail)  # JSON has no NaN or Infinity
-        assert parse(content, record.key) == record
-        values = [*record.metrics.values(), *(v for point in record.curve for v in point.values())]
-        assert all(math.isfinite(value) for value in values)
         assert record.metrics["test_items"] == 16
         assert record.cost["tokens"] == record.metrics["steps"] * 8 * 4  # what it cost, not planned
     assert records[0].metrics["steps"] == 3  # it ended where that was seen
@@ -204,8 +186,8 @@ def test_divergence_is_a_status_with_finite_values(store: Store) -> None:
 # ------------------------------------------------------------------------------- stopping, resuming
 
 
-def same(one: list[Record], other: list[Record]) -> None:
-    assert [measured_of(record) for record in one] == [measured_of(record) for record in other]
+def same(records: list[Record], expected: list[Record]) -> None:
+    assert list(map(measured_of, records)) == list(map(measured_of, expected))
 
 
 PACK = [
@@ -223,20 +205,20 @@ def test_stopped_after_every_step_it_ends_as_if_never_stopped(
     specs: list[RunSpec], store: Store, tmp_path: Path
 ) -> None:
     """A deadline in the past: each call makes one step and a checkpoint."""
-    whole = trained(specs, Store(tmp_path / "whole" / "records"))
+    uninterrupted = trained(specs, Store(tmp_path / "uninterrupted" / "records"))
     calls = 0
     while not (records := trained(specs, store, deadline=0.0)):
         calls += 1
         assert store.keys() == set()
         assert calls < 20
-    assert calls == max(record.metrics["steps"] for record in whole) - 1
-    same(records, whole)
+    assert calls == max(record.metrics["steps"] for record in uninterrupted) - 1
+    same(records, uninterrupted)
     assert list((tmp_path / "cache" / "checkpoints").iterdir()) == []
     assert trained(specs, store) == []  # recorded: nothing is trained again
 
 
 def test_killed_between_two_records_the_rest_is_written_as_it_was(
-    store: Store, whole: list[Record], monkeypatch
+    store: Store, uninterrupted: list[Record], monkeypatch
 ) -> None:
     """From the checkpoint of the pack, without another step."""
     write = Store.write
@@ -254,11 +236,11 @@ def test_killed_between_two_records_the_rest_is_written_as_it_was(
     monkeypatch.setattr(Loop, "train_step", lambda self: pytest.fail("trained again"))
     (rest,) = trained(PACK, store)
     assert rest.pack == [run.key for run in PACK]
-    same([record for run in PACK if (record := store.read(run.key))], whole)
+    same([record for run in PACK if (record := store.read(run.key))], uninterrupted)
 
 
 def test_a_killed_run_loses_no_more_than_the_time_between_two_checkpoints(
-    store: Store, whole: list[Record], monkeypatch: pytest.MonkeyPatch
+    store: Store, uninterrupted: list[Record], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A checkpoint every three steps, and the process dies in the eleventh of twelve."""
     clock = clock_of_steps(monkeypatch)
@@ -275,19 +257,19 @@ def test_a_killed_run_loses_no_more_than_the_time_between_two_checkpoints(
         with pytest.raises(KeyboardInterrupt):
             trained(PACK, store)
     clock[0] = 0.0
-    same(trained(PACK, store), whole)
+    same(trained(PACK, store), uninterrupted)
     assert clock[0] == 3
 
 
 def test_a_run_that_was_left_to_another_process_joins_its_pack_again(
-    store: Store, whole: list[Record]
+    store: Store, uninterrupted: list[Record]
 ) -> None:
     """It has no part in the checkpoint of the others, so the pack begins anew with it."""
     with Job(store).lock(PACK[1].key):
         assert trained(PACK, store, deadline=0.0) == []
     with pytest.warns(UserWarning, match="of other runs"):
         records = trained(PACK, store)
-    same(records, whole)
+    same(records, uninterrupted)
 
 
 def damaged(path: Path) -> None:
@@ -309,18 +291,22 @@ def of_another_version(path: Path) -> None:
     [
         (damaged, "is damaged"),
         (of_other_runs, r"\.safetensors is of other runs .*starts again"),
-        (of_another_version, "another version of this package; their pack starts"),
+        (of_another_version, "another version of this package; its pack starts"),
     ],
 )
 def test_a_checkpoint_that_does_not_fit_costs_time_only(
-    change: Callable[[Path], None], said: str, store: Store, whole: list[Record], tmp_path: Path
+    change: Callable[[Path], None],
+    said: str,
+    store: Store,
+    uninterrupted: list[Record],
+    tmp_path: Path,
 ) -> None:
     assert trained(PACK, store, deadline=0.0) == []
     (path,) = (tmp_path / "cache" / "checkpoints").iterdir()
     change(path)
     with pytest.warns(UserWarning, match=said):
         records = trained(PACK, store)
-    same(records, whole)
+    same(records, uninterrupted)
 
 
 # -------------------------------------------------------------------------------------- the record
@@ -328,12 +314,11 @@ def test_a_checkpoint_that_does_not_fit_costs_time_only(
 
 def test_what_a_record_says(store: Store) -> None:
     specs = [pretrained(seed=0), pretrained(seed=1)]
-    records = trained(specs, store)
-    for run, record in zip(specs, records, strict=True):
+    matrices = 2 * (16 * 48 + 16 * 16 + 2 * 16 * 64)
+    for run, record in zip(specs, trained(specs, store), strict=True):
         assert record.spec == run
         assert record.pack == [member.key for member in specs]
         assert record.cost["tokens"] == 12 * 8 * 4
-        matrices = 2 * (16 * 48 + 16 * 16 + 2 * 16 * 64)
         assert record.cost["flops"] == 4 * matrices * record.cost["tokens"]
         assert record.cost["seconds"] > 0
         assert record.cost["process_seconds"] > 0
@@ -343,12 +328,11 @@ def test_what_a_record_says(store: Store) -> None:
         assert len(record.environment["weights_digest"]) == 64
         assert len(record.environment["data_digest"]) == 64
         assert store.read(run.key) == record
-    (full,) = trained([spec(trainable=FULL)], store)
-    assert full.cost["flops"] == 6 * matrices * full.cost["tokens"]
-    # No gradient passes the backbone if the output net alone is trained.
-    (output,) = trained([spec(trainable=("output",))], store)
-    assert output.cost["flops"] == 2 * matrices * output.cost["tokens"]
-    assert "weights_digest" not in full.environment
+    # The gradients of weights cost as much again; none passes the backbone to the output net.
+    for trainable, factor in ((FULL, 6), (("output",), 2)):
+        (record,) = trained([spec(trainable=trainable)], store)
+        assert record.cost["flops"] == factor * matrices * record.cost["tokens"]
+        assert "weights_digest" not in record.environment
 
 
 # ------------------------------------------------------------------------------------ golden trace
@@ -364,13 +348,13 @@ ARMS = {
 
 def first_losses(run: RunSpec) -> list[float]:
     """Training losses of five steps."""
-    loop = Loop([run], task_of(run), CPU)
-    seen = []
+    loop = loop_of(run)
+    losses = []
     for _ in range(5):
         before = loop.sums[0, 0].item()
         loop.train_step()
-        seen.append(loop.sums[0, 0].item() - before)
-    return seen
+        losses.append(loop.sums[0, 0].item() - before)
+    return losses
 
 
 @pytest.mark.parametrize("arm", ARMS)

@@ -6,17 +6,19 @@ import re
 import numpy as np
 import pytest
 import torch
-from test_pack import loop_of, trace
-from tiny import columns_of, spec
+from test_pack import as_alone
+from tiny import CPU, columns_of, loop_of, spec
 from torch import Tensor, nn
 
 from fpt import FrozenTransformer
-from fpt.backbones import BACKBONES, Backbone, backbone, build, group_of
-from fpt.backbones.layers import Draws
-from fpt.backbones.lstm import GROUPS, LSTM, init_
+from fpt.backbones import BACKBONES, Backbone, backbone
+from fpt.backbones.baselines import LSTM, LSTM_GROUPS, lstm_init_
+from fpt.backbones.dropout import Draws
 
-CPU = torch.device("cpu")
-WIDTH, LENGTH, BATCH = 16, 7, 3
+WIDTH = 16
+LENGTH = 7
+BATCH = 3
+SHAPE = (BATCH, LENGTH, WIDTH)
 FAMILIES = pytest.mark.parametrize("family", ["lstm", "lstm-released"])
 
 
@@ -24,19 +26,12 @@ def make(
     family: str = "lstm", layers: int = 2, width: int = WIDTH, dropout: float = 0.0, **form: bool
 ) -> LSTM:
     lstm = LSTM(Backbone("", family, layers, width, **form), Draws(), dropout)
-    init_(lstm, torch.Generator().manual_seed(1))
-    lstm.draws.seeds = (0,)
+    lstm_init_(lstm, torch.Generator().manual_seed(1))
     return lstm
 
 
 def inputs(rows: int = BATCH) -> Tensor:
     return torch.randn(rows, LENGTH, WIDTH, generator=torch.Generator().manual_seed(2))
-
-
-def masks(lstm: LSTM) -> list[Tensor]:
-    """This step's factors of every site of dropout, (K, B, T, width)."""
-    draws = lstm.draws
-    return [draws.kept(site) / (1 - p) for site, p in enumerate(draws.sites)]
 
 
 def by_hand(lstm: LSTM, x: Tensor, drops: list[Tensor]) -> Tensor:
@@ -76,17 +71,19 @@ def by_hand(lstm: LSTM, x: Tensor, drops: list[Tensor]) -> Tensor:
 def test_both_follow_their_equations(family: str) -> None:
     """With dropout, and with gains and biases away from 1 and 0."""
     released = family == "lstm-released"
-    lstm = make("lstm-released" if released else "lstm", 3, dropout=0.3, residual=family[0] == "r")
+    residual = family == "residual"
+    lstm = make("lstm-released" if released else "lstm", 3, dropout=0.3, residual=residual)
     draw = torch.Generator().manual_seed(3)
     with torch.no_grad():
         for parameter in lstm.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw) / 3)
-    lstm.draws.begin((5,), 4, (BATCH, LENGTH, WIDTH), CPU)
-    drops = masks(lstm)
-    assert len(drops) == (3 if released else 2)  # of the state, or between layers
-    assert all((mask == 0).any() for mask in drops)
+    draws = lstm.draws
+    draws.begin(4, SHAPE, CPU)
+    masks = [draws.kept(site) / (1 - p) for site, p in enumerate(draws.sites)]
+    assert len(masks) == (3 if released else 2)  # of the state, or between layers
+    assert all((mask == 0).any() for mask in masks)
     x = inputs()
-    torch.testing.assert_close(lstm(x), by_hand(lstm, x, drops), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(lstm(x), by_hand(lstm, x, masks), atol=1e-5, rtol=1e-5)
 
 
 def test_without_norms_the_standard_one_is_the_lstm_of_torch() -> None:
@@ -126,40 +123,36 @@ def test_initial_values() -> None:
 
 @FAMILIES
 def test_every_parameter_is_filled_is_in_one_group_and_gets_a_gradient(family: str) -> None:
-    spec_ = Backbone("", family, 2, WIDTH)
     with torch.device("meta"):
-        lstm = LSTM(spec_, Draws(), 0.0)
+        lstm = LSTM(Backbone("", family, 2, WIDTH), Draws(), 0.0)
     lstm.to_empty(device="cpu")
     with torch.no_grad():
         for parameter in lstm.parameters():
             parameter.fill_(torch.nan)
-    init_(lstm, torch.Generator().manual_seed(1))
-    lstm.draws.seeds = (0,)
+    lstm_init_(lstm, torch.Generator().manual_seed(1))
     assert lstm(inputs()).equal(make(family)(inputs()))
     lstm(inputs()).square().sum().backward()
-    groups: dict[str, int] = {}
     for name, parameter in lstm.named_parameters():
-        (group,) = (group for pattern, group in GROUPS if re.search(pattern, name))
-        groups[group] = groups.get(group, 0) + parameter.numel()
-        assert parameter.grad is not None, name
+        (group,) = (group for pattern, group in LSTM_GROUPS if re.search(pattern, name))
+        assert (group == "layernorm") is ("norm" in name)
         assert 0 < parameter.grad.abs().max() < math.inf, name
-    # per layer: three norms of 4w, 4w and w; two matrices of 4w * w; three biases, or two, of 4w
-    recurrent = 2 * (8 * WIDTH**2 + 4 * WIDTH * (2 if lstm.released else 3))
-    assert groups == {"layernorm": 2 * 18 * WIDTH, "recurrent": recurrent}
 
 
 @FAMILIES
 @pytest.mark.parametrize("training", [True, False])
 def test_a_run_gets_the_same_alone_and_in_a_pack(family: str, training: bool) -> None:
     lstm = make(family, dropout=0.2).train(training)
-    x, shape = inputs(3 * BATCH), (BATCH, LENGTH, WIDTH)
-    lstm.draws.begin((7, 8, 9), 5, shape, CPU)
-    packed = lstm(x).split(BATCH)
+    x = inputs(3 * BATCH)
+
+    def hidden(x: Tensor, *seeds: int, step: int = 5) -> Tensor:
+        lstm.draws.seeds = seeds
+        lstm.draws.begin(step, SHAPE, CPU)
+        return lstm(x)
+
+    packed = hidden(x, 7, 8, 9).split(BATCH)
     for rows, seed, together in zip(x.split(BATCH), (7, 8, 9), packed, strict=True):
-        lstm.draws.begin((seed,), 5, shape, CPU)
-        torch.testing.assert_close(lstm(rows), together, atol=1e-6, rtol=0)
-    lstm.draws.begin((9,), 6, shape, CPU)
-    next_step = lstm(x[-BATCH:])
+        torch.testing.assert_close(hidden(rows, seed), together, atol=1e-6, rtol=0)
+    next_step = hidden(x[-BATCH:], 9, step=6)
     assert torch.allclose(next_step, packed[-1], atol=1e-6) is not training
 
 
@@ -167,40 +160,28 @@ def test_the_initial_state_of_an_example_depends_on_its_run_and_not_on_pack_or_b
     """Examples 60 to 69 of a split, in one batch and in two, alone and beside another run."""
     lstm = make("lstm-released").eval()
     x = torch.randn(10, LENGTH, WIDTH)
-    lstm.draws.seeds, lstm.draws.first = (4,), 60
-    alone = lstm(x)
-    parts = []
-    for first, rows in ((60, x[:3]), (63, x[3:])):
+
+    def hidden(x: Tensor, first: int, *seeds: int) -> Tensor:
+        lstm.draws.seeds = seeds
         lstm.draws.first = first
-        parts.append(lstm(rows))
-    torch.testing.assert_close(torch.cat(parts), alone)
-    lstm.draws.seeds, lstm.draws.first = (3, 4), 60
-    other, same = lstm(x.repeat(2, 1, 1)).split(10)
+        return lstm(x)
+
+    alone = hidden(x, 60, 4)
+    torch.testing.assert_close(torch.cat([hidden(x[:3], 60, 4), hidden(x[3:], 63, 4)]), alone)
+    mate, same = hidden(x.repeat(2, 1, 1), 60, 3, 4).split(10)
     torch.testing.assert_close(same, alone)
-    assert not torch.allclose(other, alone, atol=1e-4)
+    assert not torch.allclose(mate, alone, atol=1e-4)
 
 
-def test_what_is_predicted_of_an_example_does_not_depend_on_the_batch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By a fitted estimator too, however many examples it reads at a time."""
-    X, y = np.random.default_rng(0).normal(size=(30, 4, 2)), np.arange(30) % 2
-    made = FrozenTransformer("lstm-released-pico", init="random", steps=2).fit(X, y)
-    whole = made.predict_proba(X)
+def test_a_prediction_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a fitted estimator too, however many examples it reads at a time."""
+    X = np.random.default_rng(0).normal(size=(30, 4, 2))
+    model = FrozenTransformer("lstm-released-pico", init="random", steps=2).fit(
+        X, np.arange(30) % 2
+    )
+    expected = model.predict_proba(X)
     monkeypatch.setattr("fpt.training.fitted.EVAL_TOKENS", 28)  # seven examples
-    np.testing.assert_allclose(made.predict_proba(X), whole, rtol=1e-4)
-
-
-@FAMILIES
-def test_what_follows_does_not_change_what_was_read(family: str) -> None:
-    """Why a padding mask is not needed."""
-    lstm, x = make(family).eval(), inputs()
-    other = x.clone()
-    other[:, -2:] = 5.0
-    mask = torch.arange(LENGTH).expand(BATCH, -1) < LENGTH - 2
-    before, after = lstm(x), lstm(other, mask)
-    torch.testing.assert_close(before[:, :-2], after[:, :-2], atol=1e-6, rtol=0)
-    assert not torch.allclose(before[:, -1], after[:, -1], atol=1e-6)
+    np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-4)
 
 
 # ------------------------------------------------------- made more like a transformer
@@ -226,8 +207,6 @@ def test_a_table_of_positions_is_trained_per_run(monkeypatch: pytest.MonkeyPatch
     with_table = Backbone("lstm-with-positions", "lstm", 2, WIDTH, positions=64, residual=True)
     monkeypatch.setitem(BACKBONES, with_table.name, with_table)
     assert with_table.groups == ("output", "layernorm", "input", "positions", "recurrent")
-    names = [name for name, _ in build(with_table).named_parameters()]
-    assert {group_of(with_table, name) for name in names} == {"layernorm", "recurrent"}
     common = {"backbone": with_table.name, "trainable": ("input", "output", "positions"), "seed": 3}
     specs = [spec(lr=0.01, **common), spec(lr=0.03, **common)]
     loop = loop_of(*specs)
@@ -236,9 +215,7 @@ def test_a_table_of_positions_is_trained_per_run(monkeypatch: pytest.MonkeyPatch
     assert start[0].equal(start[1])
     assert start.shape[1] == 4 * WIDTH  # the four tokens of the task
     assert 0.015 < start.std() < 0.025
-    loss, _, values = trace(loop, 4)
+    loop.train_step()
     for row, run in enumerate(specs):
-        assert (values[row, columns] - start[row]).abs().max() > run.lr / 10
-        alone, _, single = trace(loop_of(run), 4)
-        torch.testing.assert_close(loss[:, row], alone[:, 0], rtol=1e-4, atol=1e-6)
-        torch.testing.assert_close(values[row], single[0], rtol=0, atol=3e-2 * run.lr)
+        assert (loop.rows.values[row, columns] - start[row]).abs().max() > run.lr / 10
+    as_alone(specs)

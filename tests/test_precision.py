@@ -15,24 +15,29 @@ import yaml
 from refusals import refusal
 from safetensors.torch import load
 from test_any_backbone import GROUPED, run_of
-from test_backbones import random_values
-from tiny import WEIGHTS, measured_of, pretrained, spec, task_of
+from tiny import (
+    CPU,
+    assembled,
+    loop_of,
+    measured_of,
+    pretrained,
+    random_values,
+    spec,
+    task_of,
+)
 
 from fpt import config
-from fpt.__main__ import main
 from fpt.records import Record, Store
 from fpt.spec import RunSpec, probe_of
 from fpt.training import device as devices
 from fpt.training import sweep, verify
 from fpt.training.evaluation import evaluate
-from fpt.training.loop import Loop
-from fpt.training.model import Model, assemble
-from fpt.training.packing import PackedRMSNorm, packed
+from fpt.training.model import Model
+from fpt.training.packing import PackedRMSNorm, scales_by_gain
 from fpt.training.probe import probe
 from fpt.training.train import Job, train
 from fpt.training.verify import retested, retrained
 
-CPU = torch.device("cpu")
 KINDS = ("llama", "qwen3", "gemma")  # the last one multiplies by 1 + gain
 
 
@@ -61,8 +66,9 @@ def llama(put: Callable[[str], str]) -> RunSpec:
 
 def loss_and_norm(run: RunSpec, precision: str, runs: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
     """Losses and gradient norms of the first step of a pack, by run."""
-    pack = [replace(run, lr=run.lr * (1 + index)) for index in range(runs)]
-    loop = Loop(pack, task_of(run), CPU, quiet=True, precision=precision)
+    loop = loop_of(
+        *(replace(run, lr=run.lr * (1 + row)) for row in range(runs)), precision=precision
+    )
     loop.train_step()
     return loop.sums[0], loop.sums[1]
 
@@ -74,17 +80,12 @@ def test_a_step_is_that_of_fp32_but_for_rounding(
 ) -> None:
     """On strings with zeros too, whose tokens are the bias of the input net alone."""
     run = run_of(put(kind))
-    (exact, exact_norm), (rounded, norm) = (
-        loss_and_norm(run, precision, runs) for precision in ("fp32", "bf16")
-    )
+    exact, exact_norm = loss_and_norm(run, "fp32", runs)
+    rounded, norm = loss_and_norm(run, "bf16", runs)
+    assert torch.equal(loss_and_norm(run, "auto", runs)[0], exact)  # usual on a CPU
     assert not torch.equal(exact, rounded)
     torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.02)
     torch.testing.assert_close(norm, exact_norm, rtol=0.05, atol=0.05)
-
-
-def test_what_is_usual_on_a_cpu_is_fp32(llama: RunSpec) -> None:
-    (usual, _), (exact, _) = (loss_and_norm(llama, precision) for precision in ("auto", "fp32"))
-    assert torch.equal(usual, exact)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,24 +93,25 @@ def test_norms_of_a_pack_are_transformers_but_for_one_rounding(
     kind: str, put: Callable[[str], str]
 ) -> None:
     run = run_of(put(kind))
-    model, _, _ = assemble([run, replace(run, lr=0.1)], task_of(run), CPU)
+    model, _, _ = assembled(run, replace(run, lr=0.1))
     norms = [part for part in model.backbone.modules() if isinstance(part, PackedRMSNorm)]
     assert {norm.scales_by_gain for norm in norms} == {kind != "gemma"}
     norm = norms[0]
     norm.weight = torch.nn.Parameter(1 + torch.rand(2, 16))  # for each run its own
     x = torch.randn(4, 5, 16).bfloat16()
     x[0, 0] = 0.0
-    x, exact = x.requires_grad_(), x.detach().float().requires_grad_()
+    exact = x.float().requires_grad_()
+    x.requires_grad_()
     direction = torch.randn(4, 5, 16)
     with torch.autocast("cpu", torch.bfloat16):
         y = norm(x)
-    wanted = norm(exact)
+    expected = norm(exact)
     if norm.scales_by_gain:
-        assert torch.equal(y, wanted.bfloat16())
-    torch.testing.assert_close(y.float(), wanted, rtol=0.02, atol=0.02)
-    found = torch.autograd.grad((y.float() * direction).sum(), (x, norm.weight))
-    expected = torch.autograd.grad((wanted * direction).sum(), (exact, norm.weight))
-    for ours, theirs in zip(found, expected, strict=True):
+        assert torch.equal(y, expected.bfloat16())
+    torch.testing.assert_close(y.float(), expected, rtol=0.02, atol=0.02)
+    gradients = torch.autograd.grad((y.float() * direction).sum(), (x, norm.weight))
+    exact_gradients = torch.autograd.grad((expected * direction).sum(), (exact, norm.weight))
+    for ours, theirs in zip(gradients, exact_gradients, strict=True):
         torch.testing.assert_close(ours.float(), theirs, rtol=0.02, atol=0.02 * float(theirs.std()))
 
 
@@ -118,15 +120,10 @@ def test_a_norm_is_told_by_what_it_computes() -> None:
     from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
     from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-    for gain in (0.0, 1.0):
-        norms = LlamaRMSNorm(8), GemmaRMSNorm(8)
-        for norm in norms:
+    for norm in (LlamaRMSNorm(8), GemmaRMSNorm(8)):
+        for gain in (0.0, 1.0):
             torch.nn.init.constant_(norm.weight, gain)
-        of_llama, of_gemma = (packed(norm) for norm in norms)
-        assert isinstance(of_llama, PackedRMSNorm)
-        assert isinstance(of_gemma, PackedRMSNorm)
-        assert of_llama.scales_by_gain
-        assert not of_gemma.scales_by_gain
+            assert scales_by_gain(norm, 1e-6) is isinstance(norm, LlamaRMSNorm)
 
 
 # --------------------------------------------------------------------------------------- records
@@ -155,10 +152,10 @@ def test_a_record_says_its_arithmetic_and_the_processor(llama: RunSpec, tmp_path
 def test_instructions_are_those_of_the_processor(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(devices, "_cpuinfo", lambda: f"processor : 0\n{text}\n")
-    found = devices.environment(CPU, "bf16")["instructions"]
-    assert found.split() == sorted(word for word in text.split() if word.endswith("bf16"))
-    monkeypatch.setattr(devices, "_cpuinfo", str)
+    monkeypatch.setattr(devices, "cpuinfo", lambda: f"processor : 0\n{text}\n")
+    instructions = devices.environment(CPU, "bf16")["instructions"]
+    assert instructions.split() == sorted(word for word in text.split() if word.endswith("bf16"))
+    monkeypatch.setattr(devices, "cpuinfo", str)
     assert devices.environment(CPU, "bf16")["instructions"] == "none"
 
 
@@ -210,51 +207,43 @@ def test_records_are_verified_in_their_own_arithmetic(
 
 
 def test_runs_of_two_arithmetics_are_not_mixed(llama: RunSpec, tmp_path: Path) -> None:
-    store, other = Store(tmp_path / "a" / "records"), replace(llama, seed=1)
-    options = {"workers": 1, "cache": tmp_path / "cache"}
-    assert sweep.run([llama], store, precision="bf16", **options) == 1
-    for precision in ("auto", "fp32"):
-        mixed = partial(sweep.run, [llama, other], store, precision=precision, **options)
-        refusal(mixed)
+    """But records of a GPU count beside those of a CPU, each in the precision that is usual."""
+    store = Store(tmp_path / "a" / "records")
+    runs = [llama, replace(llama, seed=1)]
+    train_in = partial(sweep.run, store=store, workers=1, cache=tmp_path / "cache")
+    assert train_in([llama], precision="bf16") == 1
+    for precision in ("auto", "fp32", "bf32"):
+        refusal(lambda precision=precision: train_in(runs, precision=precision))
     assert store.keys() == {llama.key}
-    assert sweep.run([llama, other], store, precision="bf16", **options) == 1
-    made = store.read(other.key)
-    assert made is not None
-    assert made.environment["precision"] == "bf16 autocast"
-
-
-def test_records_of_a_gpu_count_beside_those_of_a_cpu(llama: RunSpec, tmp_path: Path) -> None:
-    """Each in the precision that is usual there."""
-    store, other = Store(tmp_path / "a" / "records"), replace(llama, seed=1)
-    (record,) = trained([llama], Store(tmp_path / "b" / "records"), "bf16")
+    assert train_in(runs, precision="bf16") == 1
+    record = store.read(llama.key)
     store.write(replace(record, environment=record.environment | {"kind": "cuda"}))
-    options = {"workers": 1, "cache": tmp_path / "cache"}
-    assert sweep.run([llama, other], store, precision="auto", **options) == 1
+    store.path(runs[1].key).unlink()
+    assert train_in(runs, precision="auto") == 1
+    assert store.read(runs[1].key).environment["precision"] == "fp32"
 
 
 def test_probes_and_evaluations_are_in_bf16_too(llama: RunSpec) -> None:
     run = probe_of(replace(llama, data=spec().data))  # strings of two bits
-    exact, rounded = (probe(run, task_of(run), CPU, precision) for precision in ("fp32", "bf16"))
-    assert exact.curve[0]["train_loss"] != rounded.curve[0]["train_loss"]
-    assert rounded.curve[0]["train_loss"] == pytest.approx(exact.curve[0]["train_loss"], abs=0.05)
+    exact, rounded = (
+        probe(run, task_of(run), CPU, precision).curve[0]["train_loss"]
+        for precision in ("fp32", "bf16")
+    )
+    assert exact != rounded == pytest.approx(exact, abs=0.05)
     losses = {}
     for precision in ("auto", "fp32", "bf16"):
-        model, _, _ = assemble([llama], task_of(llama), CPU)
+        model, _, _ = assembled(llama)
         model.compute_in(precision, "cpu")
-        losses[precision] = evaluate(model, "valid", [0])[0]["loss"]
+        losses[precision] = evaluate(model, "valid")[0]["loss"]
     assert losses["auto"] == losses["fp32"] != losses["bf16"]
 
 
 @pytest.mark.parametrize("runs", [1, 2])
 def test_backbones_of_our_own_train_in_bf16(runs: int, tiny: None) -> None:
-    for run in (
-        pretrained(weights=WEIGHTS),
-        spec(backbone="lstm-tiny", trainable=("input", "output")),
-    ):
-        (exact, _), (rounded, _) = (
-            loss_and_norm(replace(run, dropout=0.0), precision, runs)
-            for precision in ("fp32", "bf16")
-        )
+    lstm = spec(backbone="lstm-tiny", trainable=("input", "output"), dropout=0.0)
+    for run in (pretrained(dropout=0.0), lstm):
+        exact, _ = loss_and_norm(run, "fp32", runs)
+        rounded, _ = loss_and_norm(run, "bf16", runs)
         torch.testing.assert_close(rounded, exact, rtol=0.03, atol=0.03)
 
 
@@ -274,13 +263,3 @@ def test_a_profile_chooses_for_all_its_runs(tmp_path: Path) -> None:
         chosen["smoke"]["precision"] = wrong
         path.write_text(json.dumps(chosen))
         refusal(lambda: config.load("smoke", path))
-
-
-def test_an_unknown_precision_is_refused(
-    llama: RunSpec, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    refusal(lambda: trained([llama], Store(tmp_path / "a" / "records"), "bf32"))
-    with pytest.raises(SystemExit) as ended:
-        main(["run", "transfer", "--precision", "bf32"])
-    assert ended.value.code == 2
-    assert "bf16" in capsys.readouterr().err

@@ -3,20 +3,21 @@
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from tiny import TINY, pretrained, spec, task_of
+from tiny import CPU, TINY, assembled, pretrained, spec, task_of
 from torch import Tensor
 
 from fpt.records import Store
 from fpt.spec import PROBE, from_dict, probe_of
 from fpt.tasks import get_task
 from fpt.training import sweep
+from fpt.training.checkpoint import Progress
 from fpt.training.flops import planned_flops
-from fpt.training.model import assemble
 from fpt.training.probe import (
     GRADIENT,
     Head,
@@ -28,7 +29,6 @@ from fpt.training.probe import (
 )
 from fpt.training.train import Job, train
 
-CPU = torch.device("cpu")
 MEMORY = {"n": 8, "patterns": 2, "patch": 4, "valid": 50, "test": 60}
 pytestmark = pytest.mark.usefixtures("tiny")
 
@@ -87,8 +87,8 @@ def test_a_constant_feature_is_no_feature() -> None:
 def test_features_are_what_the_untrained_model_gives_its_output_net() -> None:
     run = probe_of(pretrained(task="bit-memory", options=MEMORY))
     task = task_of(run)
-    model, _, _ = assemble([run], task, CPU)
-    features, targets = features_of(model, task.eval_batches("test", 7, CPU), run.seed)
+    model, _, _ = assembled(run)
+    features, targets = features_of(model, task.eval_batches("test", 7, CPU))
     assert features.shape == (60 * task.reads, 16)
     assert targets.shape == (60 * task.reads, 4)
     weight, bias = model.output.weight[0], model.output.bias[0]
@@ -112,69 +112,64 @@ def test_the_training_set_is_clean_and_whole() -> None:
 
 
 def test_a_probe_of_one_backbone_is_one_run() -> None:
-    one = probe_of(pretrained(lr=0.1, steps=7, batch=2, patience=3, trainable=("input",)))
-    other = probe_of(pretrained(lr=0.2, steps=9, dropout=0.3))
-    assert one == other
-    assert one.key not in (pretrained().key, pretrained(trainable=("output",)).key)
-    assert from_dict(one.to_dict()) == one
+    run = probe_of(pretrained(lr=0.1, steps=7, batch=2, patience=3, trainable=("input",)))
+    assert run == probe_of(pretrained(lr=0.2, steps=9, dropout=0.3))
+    assert run.key not in (pretrained().key, pretrained(trainable=("output",)).key)
+    assert from_dict(run.to_dict()) == run
     old = {k: v for k, v in pretrained().to_dict().items() if k != "procedure"}
     assert from_dict(old) == pretrained()  # records that were made before there were probes
 
 
+def fitted(task: str, options: dict[str, int], **changes: Any) -> Progress:
+    run = probe_of(pretrained(task=task, options=options, **changes))
+    return probe(run, task_of(run), CPU)
+
+
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 def test_probe_finds_what_the_features_hold(init: str) -> None:
-    run = probe_of(pretrained(task="digits", options={}, init=init))
-    began, began_process = time.perf_counter(), time.process_time()
-    found = probe(run, task_of(run), CPU)
-    assert 0 < found.seconds <= time.perf_counter() - began
-    assert 0 < found.process_seconds <= time.process_time() - began_process
-    assert [point["penalty"] for point in found.curve] == [0.1, 1e-3]
-    assert found.curve[0]["train_loss"] > found.curve[1]["train_loss"]
-    best = max(found.curve, key=lambda p: (p["valid_accuracy"], -p["valid_loss"]))
+    began = time.perf_counter()
+    progress = fitted("digits", {}, init=init)
+    assert 0 < progress.seconds <= time.perf_counter() - began
+    assert progress.process_seconds > 0
+    assert [point["penalty"] for point in progress.curve] == [0.1, 1e-3]
+    assert progress.curve[0]["train_loss"] > progress.curve[1]["train_loss"]
+    best = max(progress.curve, key=lambda p: (p["valid_accuracy"], -p["valid_loss"]))
+    metrics = progress.metrics
     for name in ("valid_accuracy", "penalty", "gradient"):
-        assert found.metrics[name] == best[name]
-    assert found.metrics["gradient"] <= GRADIENT
-    assert found.metrics["test_items"] == 500
-    assert found.metrics["test_accuracy"] > 0.2
-    assert found.metrics["test_loss"] < np.log(10)
-    assert found.cost["tokens"] == (4388 + 200 + 500) * 4
-    assert 0 < found.cost["cached_epoch_seconds"] < found.cost["first_epoch_seconds"]
-    again = probe(run, task_of(run), CPU)
-    assert again.metrics == found.metrics
-    assert again.curve == found.curve
+        assert metrics[name] == best[name]
+    assert metrics["gradient"] <= GRADIENT
+    assert metrics["test_items"] == 500
+    assert metrics["test_accuracy"] > 0.2
+    assert metrics["test_loss"] < np.log(10)
+    assert progress.cost["tokens"] == (4388 + 200 + 500) * 4
+    assert 0 < progress.cost["cached_epoch_seconds"] < progress.cost["first_epoch_seconds"]
+    again = fitted("digits", {}, init=init)
+    assert (again.metrics, again.curve) == (metrics, progress.curve)
 
 
 def test_the_penalty_is_chosen_on_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty training examples, which the weakest penalty fits best."""
     monkeypatch.setattr("fpt.training.probe.PENALTIES", (0.1, 1e-2, 1e-3))
-    run = probe_of(pretrained(task="digits", options={"train": 60}))
-    found = probe(run, task_of(run), CPU)
-    valid, train = (
-        [point[name] for point in found.curve] for name in ("valid_accuracy", "train_accuracy")
-    )
+    progress = fitted("digits", {"train": 60})
+    valid = [point["valid_accuracy"] for point in progress.curve]
+    train = [point["train_accuracy"] for point in progress.curve]
     assert train == sorted(train)
-    assert found.metrics["valid_accuracy"] == max(valid) > valid[-1]
-    assert found.metrics["train_accuracy"] == train[valid.index(max(valid))] < train[-1]
+    assert progress.metrics["valid_accuracy"] == max(valid) > valid[-1]
+    assert progress.metrics["train_accuracy"] == train[valid.index(max(valid))] < train[-1]
 
 
-def test_the_chosen_head_is_the_one_that_is_tested(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a hopeless last penalty the test score is that of the first."""
-    run = probe_of(pretrained(task="digits", options={}))
-    alone = {}
+def test_the_chosen_head_is_tested_by_the_scores_of_the_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With a hopeless last penalty the test scores are those of the first."""
+    scores = []
     for penalties in ((1e-2,), (1e-2, 1e6)):
         monkeypatch.setattr("fpt.training.probe.PENALTIES", penalties)
-        alone[penalties] = probe(run, task_of(run), CPU).metrics
-    first, both = alone.values()
-    assert both["penalty"] == 1e-2
-    assert both["test_accuracy"] == first["test_accuracy"]
-    assert both["test_loss"] == first["test_loss"]
-
-
-def test_scores_of_the_task_are_in_the_metrics() -> None:
-    run = probe_of(pretrained(task="bit-memory", options=MEMORY))
-    metrics = probe(run, task_of(run), CPU).metrics
-    assert 0.7 < metrics["test_accuracy"] < 1
-    assert 0.3 < metrics["test_masked"] < metrics["test_accuracy"]
+        metrics = fitted("bit-memory", MEMORY).metrics
+        assert metrics["penalty"] == 1e-2
+        scores.append({name: value for name, value in metrics.items() if "test_" in name})
+    assert scores[0] == scores[1]
+    assert 0.3 < scores[0]["test_masked"] < scores[0]["test_accuracy"] < 1
 
 
 def test_probes_are_trained_one_by_one(tmp_path: Path) -> None:
@@ -182,8 +177,7 @@ def test_probes_are_trained_one_by_one(tmp_path: Path) -> None:
     store = Store(tmp_path / "records")
     plain = [pretrained(seed=seed) for seed in (0, 1)]
     probes = [probe_of(run) for run in (*plain, pretrained(task="digits", options={}))]
-    found = sweep.packs([*plain, *probes])
-    assert sorted(map(len, found)) == [1, 1, 1, 2]
+    assert sorted(map(len, sweep.packs([*plain, *probes]))) == [1, 1, 1, 2]
     (record,) = train(probes[:1], Job(store, deadline=0.0))  # one fits into any time
     assert sweep.run(probes, store, device="cpu", workers=1, budget=0.0) == 0
     assert sweep.run(probes, store, device="cpu", workers=1) == 2

@@ -21,22 +21,19 @@ import transformers
 from published_files import HEADS, INNER, LAYERS, WIDTH, WORDS, only_index, write_gguf, write_wheel
 from refusals import check_said, refusal
 from safetensors.torch import load_file, save
-from test_backbones import random_values
-from tiny import spec, task_of
+from tiny import assembled, random_values, spec
 
 from fpt import FrozenTransformer
 from fpt.__main__ import main
-from fpt.backbones import BACKBONES, Backbone, auto, backbone, build, weights
-from fpt.backbones.choice import choose, choose_backbone
-from fpt.backbones.generic import facts
-from fpt.backbones.gguf_files import converted
+from fpt.backbones import BACKBONES, Backbone, backbone, build, weights
+from fpt.backbones.generic import converted, facts
+from fpt.backbones.names import choose, choose_backbone, split_layers
 from fpt.backbones.published import PUBLISHED, Published, comes_in_wheel, pinned
 from fpt.backbones.weights import files, local_folder, read_weights
 from fpt.files import NAME, read_json
 from fpt.pretraining.ensure import ensure_weights
 from fpt.sections.arms import FROZEN
 from fpt.spec import canonical
-from fpt.training.model import assemble
 from fpt.training.settings import check_spec
 from lab import published_page
 
@@ -128,9 +125,9 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 def hidden(architecture: Backbone, x: torch.Tensor) -> torch.Tensor:
     """The hidden states of the backbone with its weights."""
-    whole, _ = auto.split_layers(architecture.name)
+    identity, _ = split_layers(architecture.name)
     module = build(architecture)
-    state = read_weights(architecture, module, whole)
+    state = read_weights(architecture, module, identity)
     positions = state.pop("positions", None)
     module.load_state_dict(state, assign=True, strict=False)
     with torch.no_grad():
@@ -158,9 +155,9 @@ def test_the_first_layers_give_the_hidden_states_of_transformers(
     assert short == backbone(f"{identity}@2") == choose_backbone(f"{tmp_path / name}@2")
     assert short.name == f"{identity}@2"
     x = torch.randn(2, 7, short.width, generator=torch.Generator().manual_seed(0))
-    whole = theirs(inputs_embeds=x).last_hidden_state
+    of_all_layers = theirs(inputs_embeds=x).last_hidden_state
     expected = cut(theirs, 2)(inputs_embeds=x).last_hidden_state
-    assert not torch.allclose(whole, expected, atol=1e-2)
+    assert not torch.allclose(of_all_layers, expected, atol=1e-2)
     torch.testing.assert_close(hidden(short, x), expected, rtol=1e-4, atol=1e-5)
 
 
@@ -170,14 +167,15 @@ def test_the_first_layers_give_the_hidden_states_of_transformers(
      "answerdotai/ModernBERT-base", "smollm2-135m-instruct-q4_1", "minilm-l6-v2"],
 )  # fmt: skip
 def test_the_first_layers_of_a_published_model_have_its_weights(name: str) -> None:
-    whole, identity = choose(name, None)
-    short, same = choose(f"{name}@2", None)
-    assert (short.name, short.layers) == (f"{whole.name}@2", 2)
-    assert same == identity
-    assert replace(whole, name=short.name, layers=2, config=short.config) == short
-    names = [each for each, _ in build(short).named_parameters()]
-    assert len(names) < len([*build(whole).named_parameters()])
-    assert {each for each, _ in build(whole).named_parameters()} >= set(names)
+    deep, identity = choose(name, None)
+    short, identity_of_short = choose(f"{name}@2", None)
+    assert (short.name, short.layers) == (f"{deep.name}@2", 2)
+    assert identity_of_short == identity
+    assert replace(deep, name=short.name, layers=2, config=short.config) == short
+    names, deep_names = (
+        dict(build(architecture).named_parameters()).keys() for architecture in (short, deep)
+    )
+    assert names < deep_names
 
 
 @pytest.mark.parametrize("layers", ["0", "4", "x", "-1", "01", "1.0", "", "2@1"])
@@ -204,15 +202,6 @@ def test_a_folder_whose_name_looks_like_first_layers_is_that_folder(
     put("llama", "mine@2")
     assert choose_backbone("./mine@2").layers == backbone("mine@2").layers == 3
     assert choose_backbone("./mine@2@1").layers == 1
-
-
-def test_an_estimator_takes_the_first_layers(put: Any, tmp_path: Path) -> None:
-    put("llama")
-    made = FrozenTransformer(f"{tmp_path / 'my-llama'}@1", steps=2).fit(X, Y)
-    assert made.fitted_.spec.weights == backbone("my-llama").name
-    made.save(tmp_path / "saved")
-    again = FrozenTransformer.load(tmp_path / "saved")
-    assert np.array_equal(again.predict_proba(X), made.predict_proba(X))
 
 
 # ------------------------------------------------------------------------- weights from a wheel
@@ -273,16 +262,13 @@ def test_the_hidden_states_are_those_of_the_gguf_file(model: Published, tmp_path
     for parameter in theirs.eval().parameters():  # not the rotary frequencies
         parameter.data = parameter.data.bfloat16().float()
     x = torch.randn(2, 7, WIDTH, generator=torch.Generator().manual_seed(0))
-    for name in (model.name, str(tmp_path / "tiny.gguf")):
+    for layers in ("", "@1"):
         with torch.no_grad():
-            expected = theirs(inputs_embeds=x).last_hidden_state
-        architecture = choose_backbone(name)
-        torch.testing.assert_close(hidden(architecture, x), expected, rtol=1e-4, atol=1e-5)
-    with torch.no_grad():
-        expected = cut(theirs, 1)(inputs_embeds=x).last_hidden_state
-    for name in (model.name, str(tmp_path / "tiny.gguf")):
-        short = choose_backbone(f"{name}@1")
-        torch.testing.assert_close(hidden(short, x), expected, rtol=1e-4, atol=1e-5)
+            reference = cut(theirs, 1) if layers else theirs
+            expected = reference(inputs_embeds=x).last_hidden_state
+        for name in (model.name, str(tmp_path / "tiny.gguf")):
+            architecture = choose_backbone(f"{name}{layers}")
+            torch.testing.assert_close(hidden(architecture, x), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_gguf_file_is_converted_once_and_known_by_its_content(
@@ -321,7 +307,7 @@ def test_a_killed_process_leaves_nothing_half(model: Published, tmp_path: Path) 
     code = (
         "import os, pathlib, signal, sys; sys.path[:0] = ['tests']\n"
         "pathlib.Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from fpt.backbones.gguf_files import converted\n"
+        "from fpt.backbones.generic import converted\n"
         f"converted(pathlib.Path({str(tmp_path / 'tiny.gguf')!r}), pathlib.Path(sys.argv[1]))\n"
     )
     folder = tmp_path / "made"
@@ -345,7 +331,7 @@ def test_a_run_reads_them(model: Published) -> None:
     trained = tuple(sorted({*FROZEN} & {*backbone(model.name).groups}))
     run = spec(backbone=f"{model.name}@1", init="pretrained", weights=model.name, trainable=trained)
     check_spec("run", run)
-    module, _, _ = assemble([run], task_of(run), "cpu")
+    module, _, _ = assembled(run)
     stored = load_file(local_folder() / model.name / "model.safetensors")
     read = dict(module.backbone.named_parameters())["model.layers.0.mlp.up_proj.weight"]
     assert torch.equal(read, stored["layers.0.mlp.up_proj.weight"].float())

@@ -1,6 +1,7 @@
 """One validator of what a run may be: by every door, what cannot be meant is one sentence, and
 nothing is trained."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def test_a_change_that_cannot_be_meant(study: Study, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "how", [how for how, (it, _) in WRONG.items() if config.SETTINGS.keys() > it.keys()]
+    "how", [how for how, (settings, _) in WRONG.items() if config.SETTINGS.keys() > settings.keys()]
 )
 def test_the_same_of_a_section(
     study: Study, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -168,8 +169,6 @@ def test_weights_of_a_folder_that_is_here_may_have_any_name(
 
 
 def test_runs_that_were_changed_by_hand_are_checked_too(study: Study) -> None:
-    from dataclasses import replace
-
     run = study.runs[0]
     wrong = replace(study, runs=(replace(run, spec=replace(run.spec, batch=0)),))
     check_said(

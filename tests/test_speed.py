@@ -14,7 +14,8 @@ from plain import PlainRun
 from throughput import Case, specs_of
 from transformers import LlamaConfig, LlamaModel
 
-from fpt.backbones.layers import Draws, Dropout, GeluOnCPU
+from fpt.backbones.dropout import Draws, Dropout
+from fpt.backbones.gpt2 import GeluOnCPU
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.tasks.rng import fold
@@ -38,9 +39,9 @@ def test_gelu_is_the_kernels_and_its_gradient_is_its_own() -> None:
 def test_masks_are_the_words_of_a_keyed_generator() -> None:
     """Site by site what comparing each 16-bit number with the probability says, in whatever order
     the sites are used."""
-    draws = Draws()
+    draws = Draws([3, 4])
     draws.sites += [0.1, 0.5, 0.0]
-    draws.begin([3, 4], 7, (1, 5, 8), "cpu")
+    draws.begin(7, (1, 5, 8), "cpu")
     masks = {site: draws.kept(site) for site in (1, 0, 2)}
     for row, seed in enumerate((3, 4)):
         noise = np.random.Generator(np.random.SFC64(fold(seed, "dropout", 7)))
@@ -52,9 +53,9 @@ def test_masks_are_the_words_of_a_keyed_generator() -> None:
 
 
 def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass() -> None:
-    draws = Draws()
+    draws = Draws([3, 4])
     drop = Dropout(0.25, draws)
-    draws.begin([3, 4], 7, (2, 5, 8), "cpu")
+    draws.begin(7, (2, 5, 8), "cpu")
     x, y = (torch.randn(4, 5, 8, dtype=torch.double, requires_grad=True) for _ in range(2))
     scaled = drop.kept(x, None) / 0.75
     torch.testing.assert_close(drop(x), x * scaled, rtol=1e-7, atol=0)
@@ -71,7 +72,7 @@ def both_losses(spec: RunSpec, steps: int) -> tuple[list[float], list[float]]:
     theirs, ours = [], []
     for _ in range(steps):
         theirs.append(plain.step())
-        loop._reset_sums()
+        loop.reset_sums()
         loop.train_step()
         ours.append(float(loop.sums[0, 0]))
     return theirs, ours

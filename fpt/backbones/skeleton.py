@@ -8,7 +8,8 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
+from io import StringIO
 from threading import get_ident
 from typing import Any
 
@@ -17,9 +18,9 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from ..files import FptError
+from ..isolation import drawn_from, one_at_a_time
 from ..spec import canonical
-from .isolation import drawn_from, one_at_a_time
-from .layers import is_norm
+from .base import is_norm
 
 FIRST_LAYERS = "first_layers"  # a setting of ours: how many layers of the model there are
 TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
@@ -52,7 +53,7 @@ def unfit(config: str, reason: str) -> FptError:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of transformers says, in one line that is short enough for a sentence."""
+    """The message of an error in one line that is short enough for a sentence."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text[:200].rstrip(" .:")
 
@@ -72,7 +73,8 @@ def network(config: str, layers: int = 0) -> Any:
     if it does not fit."""
     settings = json.loads(config)
     # No cast makes the original weights of packed integers or scaled 8-bit floats.
-    if quantization := settings.get("quantization_config"):
+    quantization = settings.get("quantization_config")
+    if quantization:
         method = quantization.get("quant_method", "a method that it does not name")
         raise unfit(config, f"it is quantised by {method}: take the model that was quantised")
     try:
@@ -82,7 +84,8 @@ def network(config: str, layers: int = 0) -> Any:
         raise unfit(config, reason) from error
     except Exception as error:  # whatever transformers raised of the configuration
         raise unfit(config, first_line(error)) from error
-    if reason := misfit_of_class(model_class):
+    reason = misfit_of_class(model_class)
+    if reason:
         raise unfit(config, reason)
     if layers:
         shorten(parsed, layers)
@@ -92,7 +95,8 @@ def network(config: str, layers: int = 0) -> Any:
     except Exception as error:  # whatever transformers raised of the configuration
         raise unfit(config, first_line(error)) from error
     for part in model.modules():
-        if reason := misfit_of_part(part):
+        reason = misfit_of_part(part)
+        if reason:
             raise unfit(config, reason)
     return model
 
@@ -104,18 +108,43 @@ def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
     there is none."""
     from transformers import CONFIG_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
 
-    # transformers reads the whole configuration, whose settings fit together, and is then cut.
-    whole = {name: value for name, value in settings.items() if name != FIRST_LAYERS}
-    config = CONFIG_MAPPING[whole["model_type"]].from_dict({**whole, "use_cache": False})
-    if FIRST_LAYERS in settings:
-        shorten(config, settings[FIRST_LAYERS])
-    encoder = type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING
-    known: Any = MODEL_FOR_TEXT_ENCODING_MAPPING if encoder else MODEL_MAPPING
-    classes = known[type(config)]
+    # transformers reads a configuration of all layers, whose settings fit together; then it is cut.
+    settings = {**settings, "use_cache": False}
+    first_layers = settings.pop(FIRST_LAYERS, None)
+    config = CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
+    if first_layers is not None:
+        shorten(config, first_layers)
+    mapping: Any = MODEL_MAPPING
+    if type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING:
+        mapping = MODEL_FOR_TEXT_ENCODING_MAPPING
+    classes = mapping[type(config)]
     if not isinstance(classes, tuple | list):
         return config, classes
-    named = [each for each in classes if each.__name__ in (config.architectures or ())]
+    # Of several classes of a type, AutoModel takes the one that the checkpoint names.
+    named = [kind for kind in classes if kind.__name__ in (config.architectures or ())]
     return config, (named or classes)[0]
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """transformers reports no head that a checkpoint has besides, and shows no progress.
+
+    Its settings are the process's, so one thread at a time changes them. The bar of GGUF files
+    heeds none of them: it goes to the standard error stream.
+    """
+    from transformers.utils import logging
+
+    with one_at_a_time(), redirect_stderr(StringIO()):
+        verbosity = logging.get_verbosity()
+        had_progress_bar = logging.is_progress_bar_enabled()
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        try:
+            yield
+        finally:
+            logging.set_verbosity(verbosity)
+            if had_progress_bar:
+                logging.enable_progress_bar()
 
 
 def depth_of(config: str) -> int:
@@ -145,10 +174,10 @@ def shorten(config: Any, layers: int) -> None:
 
 def misfit_of_class(model_class: Any) -> str:
     """Why models of the class do not take token vectors; empty if they do."""
-    takes = inspect.signature(model_class.forward).parameters
-    if "inputs_embeds" not in takes:
+    arguments = inspect.signature(model_class.forward).parameters
+    if "inputs_embeds" not in arguments:
         return "it takes no token vectors"
-    return "it has an encoder and a decoder" if "decoder_inputs_embeds" in takes else ""
+    return "it has an encoder and a decoder" if "decoder_inputs_embeds" in arguments else ""
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..files import FptError
-from .layers import is_norm
+from .base import is_norm
 from .skeleton import (
     bare,
     first_line,
@@ -65,9 +65,11 @@ def tried(config: str) -> Trial:
 
 def layers_of_each_kind(config: Any) -> int:
     """How many of the first layers, two or more, have every value of each setting per layer."""
-    lists = [[str(value) for value in values] for values in per_layer(config).values()]
-    needed = [1 + max(map(values.index, values)) for values in lists]
-    return min(max([2, *needed]), config.num_hidden_layers)
+    needed = 2
+    for values in per_layer(config).values():
+        texts = [str(value) for value in values]
+        needed = max(needed, 1 + max(map(texts.index, texts)))
+    return min(needed, config.num_hidden_layers)
 
 
 def trial(model: Any) -> Trial:
@@ -84,30 +86,34 @@ def trial(model: Any) -> Trial:
     x = torch.randn(len(lengths), longest, width, generator=draw, dtype=torch.float32)
 
     causal = is_causal(model, x)
-    seen = None if causal else mask  # as in training
+    used_mask = None if causal else mask  # as in training
     with torch.no_grad():
-        whole = hidden_states(model, x, seen)
+        of_transformers = hidden_states(model, x, used_mask)
     if path:
         x = x + model.get_submodule(path).weight[first:][:longest]
     bare(model)
     outside = parameters_outside(model)
-    hidden, together = with_norm_inputs(model, x.requires_grad_(), seen)
+    hidden, norms_of_both = with_norm_inputs(model, x.requires_grad_(), used_mask)
     check_hidden(hidden, mask)
-    compare(hidden[mask], whole[mask], "its positions are not added to the token vectors")
+    reason = "its positions are not added to the token vectors"
+    check_equal(hidden[mask], of_transformers[mask], reason)
     unused = check_gradients(hidden[mask], x, outside)
     with torch.no_grad():
-        alone, single = with_norm_inputs(model, x[:1], None)
-        short = hidden_states(model, x[1:, : lengths[1]], None)
-        compare(alone[0], hidden[0], "another sequence of the batch changes its hidden states")
-        compare(short[0], hidden[1, : lengths[1]], "padding changes its hidden states")
-        time_major = check_norms(together, single)
+        first_alone, norms_of_first = with_norm_inputs(model, x[:1], None)
+        reason = "another sequence of the batch changes its hidden states"
+        check_equal(first_alone[0], hidden[0], reason)
+        second_alone = hidden_states(model, x[1:, : lengths[1]], None)
+        reason = "padding changes its hidden states"
+        check_equal(second_alone[0], hidden[1, : lengths[1]], reason)
+        time_major = check_norms(norms_of_both, norms_of_first)
     return Trial(causal, time_major, hidden.shape[-1], unused)
 
 
 def fill_cheaply(model: Any) -> None:
     """Give every parameter random values, the same in each layer: gains and biases near 1, matrices
     that keep the size of a vector."""
-    draw, values = torch.Generator().manual_seed(0), dict[str, Tensor]()
+    draw = torch.Generator().manual_seed(0)
+    values: dict[str, Tensor] = {}
     for path, part in model.named_modules():
         for name, parameter in part.named_parameters(recurse=False):
             shape = parameter.shape
@@ -126,8 +132,8 @@ def is_causal(model: Any, x: Tensor) -> bool:
     """Whether the last token has no influence on those before it."""
     changed = x[:1].clone()
     changed[:, -1] = x[1:2, -1]
-    one, other = hidden_states(model, torch.cat([x[:1], changed]), None)
-    return bool((one - other)[:-1].abs().max() < TOLERANCE * one.std())
+    before, after = hidden_states(model, torch.cat([x[:1], changed]), None)
+    return bool((before - after)[:-1].abs().max() < TOLERANCE * before.std())
 
 
 def parameters_outside(model: Any) -> dict[str, nn.Parameter]:
@@ -142,7 +148,7 @@ def parameters_outside(model: Any) -> dict[str, nn.Parameter]:
 
 
 def with_norm_inputs(model: Any, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Calls]:
-    """The hidden states, and what the norms that have parameters were given."""
+    """The hidden states, and the inputs of the norms that have parameters."""
     calls: Calls = []
 
     def remember(norm: nn.Module, inputs: tuple[Any, ...]) -> None:
@@ -165,10 +171,16 @@ def check_hidden(hidden: Tensor, mask: Tensor) -> None:
         raise Misfit("its hidden states are not finite")
 
 
-def compare(one: Tensor, other: Tensor, reason: str) -> None:
+def are_equal(tensor: Tensor, expected: Tensor) -> bool:
+    """Whether both are equal but for rounding; not if one holds what is no number."""
+    if tensor.shape != expected.shape:
+        return False
+    return bool((tensor - expected).abs().max() <= TOLERANCE * expected.std())
+
+
+def check_equal(tensor: Tensor, expected: Tensor, reason: str) -> None:
     """Misfit for `reason` unless both are equal but for rounding."""
-    apart = (one - other).abs().max()
-    if not apart <= TOLERANCE * other.std():  # not a number is apart too
+    if not are_equal(tensor, expected):
         raise Misfit(reason)
 
 
@@ -176,21 +188,23 @@ def check_gradients(hidden: Tensor, x: Tensor, outside: dict[str, nn.Parameter])
     """The names in `outside` that have no influence on `hidden`. Misfit if the gradient by `x` is
     not finite, that of padding included: it would reach what is trained."""
     total = hidden.square().sum()
-    of_x, *others = torch.autograd.grad(total, [x, *outside.values()], allow_unused=True)
+    of_x, *gradients = torch.autograd.grad(total, [x, *outside.values()], allow_unused=True)
     if of_x is None or not of_x.isfinite().all():
         raise Misfit("its gradients are not finite")
-    return frozenset(name for name, it in zip(outside, others, strict=True) if it is None)
+    return frozenset(
+        name for name, gradient in zip(outside, gradients, strict=True) if gradient is None
+    )
 
 
-def check_norms(together: Calls, single: Calls) -> bool:
-    """Whether norms see (T, N, width) rather than (N, T, ..., width), by what they are given for
-    two sequences and for the first of them. Misfit unless each norm can have gains per run: runs
-    are chunks of the batch, so a norm has to see the batch in order."""
+def check_norms(of_both: Calls, of_first: Calls) -> bool:
+    """Whether norms see (T, N, width) rather than (N, T, ..., width), by their inputs for two
+    sequences and for the first of them. Misfit unless each norm can have gains per run: runs are
+    chunks of the batch, so a norm has to see the batch in order."""
     orders = set()
-    for (norm, pair), (_, first) in zip(together, single, strict=True):
-        if same(pair.flatten()[: first.numel()], first.flatten()):
+    for (norm, pair), (_, first) in zip(of_both, of_first, strict=True):
+        if are_equal(pair.flatten()[: first.numel()], first.flatten()):
             orders.add("batch first")
-        elif isinstance(norm, nn.LayerNorm) and pair.dim() == 3 and same(pair[:, :1], first):
+        elif isinstance(norm, nn.LayerNorm) and pair.dim() == 3 and are_equal(pair[:, :1], first):
             orders.add("time first")
         else:
             raise Misfit(f"{type(norm).__name__} mixes the sequences of a batch")
@@ -201,18 +215,12 @@ def check_norms(together: Calls, single: Calls) -> bool:
     return orders == {"time first"}
 
 
-def same(one: Tensor, other: Tensor) -> bool:
-    """Whether two inputs of a norm are equal but for rounding."""
-    if one.shape != other.shape:
-        return False
-    return bool((one - other).abs().max() <= TOLERANCE * other.std())
-
-
 def check_gains_per_run(norm: Any, pair: Tensor) -> None:
     """Misfit unless a norm of transformers takes its gain with an axis of runs in front."""
-    gain, width = norm.weight, norm.weight.shape[-1]
+    gain = norm.weight
+    width = gain.shape[-1]
     expected = norm(pair)
     norm.weight = nn.Parameter(gain.expand(2, 1, width), requires_grad=False)
     per_run = norm(pair.reshape(2, -1, width)).view(expected.shape)
     norm.weight = gain
-    compare(per_run, expected, f"{type(norm).__name__} takes no gains per run")
+    check_equal(per_run, expected, f"{type(norm).__name__} takes no gains per run")

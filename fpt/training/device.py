@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
+from ..backbones.base import matrices
 from ..files import FptError, check_names
 
 AUTO = "auto"  # fp32 on a CPU, bf16 on CUDA
@@ -52,6 +54,15 @@ def autocast(device: torch.device, precision: str = AUTO) -> torch.autocast:
     return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
 
+def round_frozen(module: nn.Module) -> None:
+    """Store the frozen matrices and their biases in bfloat16. Autocast caches its casts of trained
+    parameters only, so it would round frozen ones again at every use; the numbers are the same."""
+    for path, _, _ in matrices(module):
+        for parameter in module.get_submodule(path.removesuffix(".weight")).parameters():
+            if not parameter.requires_grad:
+                parameter.data = parameter.data.bfloat16()
+
+
 @cache
 def keep_memory() -> None:
     """Ask glibc, if it is the C library, to keep freed memory for the next tensors.
@@ -64,7 +75,8 @@ def keep_memory() -> None:
         return
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        trim_threshold, mmap_threshold = -1, -3  # names of malloc.h
+        trim_threshold = -1  # both as in malloc.h
+        mmap_threshold = -3
         mallopt(trim_threshold, 2**31 - 1)
         mallopt(mmap_threshold, 2**25)  # the largest that it takes
 
@@ -73,9 +85,11 @@ def environment(device: torch.device, precision: str = AUTO) -> dict[str, Any]:
     """Hardware, precision and versions, for a record; for bf16 on a CPU, also the processor's
     instructions for it, since without them it is emulated and rounds otherwise."""
     cuda = device.type == "cuda"
-    instructions = {} if cuda or not in_bf16("cpu", precision) else {"instructions": _for_bf16()}
+    instructions = {}
+    if not cuda and in_bf16("cpu", precision):
+        instructions["instructions"] = bf16_instructions()
     return {
-        "device": torch.cuda.get_device_name(device) if cuda else _processor(),
+        "device": torch.cuda.get_device_name(device) if cuda else processor(),
         "kind": device.type,
         "precision": arithmetic(device.type, precision),
         **instructions,
@@ -86,21 +100,22 @@ def environment(device: torch.device, precision: str = AUTO) -> dict[str, Any]:
     }
 
 
-def _cpuinfo() -> str:
+def cpuinfo() -> str:
     path = Path("/proc/cpuinfo")
     return path.read_text() if path.exists() else ""
 
 
-def _for_bf16() -> str:
+def bf16_instructions() -> str:
     """The processor's instructions for products in bf16, such as "amx_bf16 avx512_bf16"."""
-    flags = re.search(r"^(?:flags|Features)\s*: (.+)$", _cpuinfo(), re.M)
+    flags = re.search(r"^(?:flags|Features)\s*: (.+)$", cpuinfo(), re.M)
     names = sorted(name for name in (flags[1].split() if flags else ()) if "bf16" in name)
     return " ".join(names) or "none"
 
 
-def _processor() -> str:
-    named = re.search(r"^model name\s*: (.+)$", _cpuinfo(), re.M)
-    return f"{named[1].strip() if named else platform.machine()} CPU"
+def processor() -> str:
+    """The name of the processor, for a record."""
+    model_name = re.search(r"^model name\s*: (.+)$", cpuinfo(), re.M)
+    return f"{model_name[1].strip() if model_name else platform.machine()} CPU"
 
 
 # Parts of the errors that torch raises if a device has no memory for a tensor: one for CUDA, and

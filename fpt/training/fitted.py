@@ -86,8 +86,8 @@ class Fitted:
                 part = inputs[first : first + size]
                 values, starts = part.tensors()
                 rows = torch.arange(len(part))[None]
-                model.draws.first = first
-                logits = model(batch(values.to(where), starts, rows, rows[..., None]))
+                examples = batch(values.to(where), starts, rows, rows[..., None])
+                logits = model(examples, first=first)
                 answers.append(logits[0].float().cpu())
         whole = torch.cat(answers)
         if not whole.isfinite().all():

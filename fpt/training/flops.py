@@ -4,39 +4,46 @@ import math
 from functools import cache
 
 from ..backbones import Backbone, backbone, build, group_of
-from ..backbones.layers import matrices
+from ..backbones.base import matrices
 from ..spec import RunSpec
 from ..tasks import Task
-from .model import check_length, nets, packable
+from .model import check_length, nets
 
 
-def parameter_counts(spec: Backbone, task: Task) -> dict[str, int]:
+def parameter_counts(architecture: Backbone, task: Task) -> dict[str, int]:
     """Parameters by group, on the rows of the position table that `task` uses.
 
     The released code marks all 1,024 position rows as trainable; those beyond the sequence never
     get a gradient, so they are not counted here.
     """
-    check_length(spec, task)
-    counts = dict.fromkeys(spec.groups, 0)
-    for group, net in nets(task, spec).items():
+    check_length(architecture, task)
+    counts = dict.fromkeys(architecture.groups, 0)
+    for group, net in nets(task, architecture).items():
         counts[group] = sum(map(math.prod, net.shapes.values()))
-    if spec.positions:
-        counts["positions"] = task.length * spec.width
-    for name, parameter in build(spec).named_parameters():
-        counts[group_of(spec, name)] += parameter.numel()
+    if architecture.positions:
+        counts["positions"] = task.length * architecture.width
+    for name, parameter in build(architecture).named_parameters():
+        counts[group_of(architecture, name)] += parameter.numel()
     return counts
 
 
 @cache
-def matrix_parameters(spec: Backbone) -> int:
+def matrix_parameters(architecture: Backbone) -> int:
     """Parameters of the backbone's matrices, which every token is multiplied by.
 
     Left out are biases, norms, positions, BERT's token type, T5's relative bias and the Linformer's
     mixing over positions.
     """
-    if spec.family == "gpt2":  # as it is built, but without transformers, whose import takes long
-        return 12 * spec.layers * spec.width**2
-    return sum(weight.numel() for _, weight, _ in matrices(build(spec)))
+    if (
+        architecture.family == "gpt2"
+    ):  # as it is built, but without transformers, whose import takes long
+        return 12 * architecture.layers * architecture.width**2
+    return sum(weight.numel() for _, weight, _ in matrices(build(architecture)))
+
+
+def packable(spec: RunSpec) -> bool:
+    """Whether the run leaves its backbone frozen, so that others can share it."""
+    return set(spec.trainable) <= {"input", "output", "layernorm", "positions"}
 
 
 def flops_per_token(spec: RunSpec) -> int:
@@ -45,7 +52,9 @@ def flops_per_token(spec: RunSpec) -> int:
     The forward pass costs 2 P for P parameters, the gradient by the input another 2 P if anything
     before the output net is trained, and that by the weights another 2 P if the backbone is."""
     trained = set(spec.trainable)
-    passes = 1 if trained == {"output"} else 2 if packable(spec) else 3
+    passes = 3
+    if packable(spec):
+        passes = 1 if trained == {"output"} else 2
     return 2 * passes * matrix_parameters(backbone(spec.backbone))
 
 
@@ -61,7 +70,7 @@ def planned_flops(spec: RunSpec, task: Task) -> int:
     return flops_per_token(spec) * examples * task.length
 
 
-def forward_flops(spec: Backbone, length: int) -> int:
+def forward_flops(architecture: Backbone, length: int) -> int:
     """FLOPs of the backbone's forward pass per token, in a sequence of `length` tokens.
 
     Two FLOPs per multiply-add, matrix products only: 2 for each of `matrix_parameters`, and in each
@@ -71,15 +80,15 @@ def forward_flops(spec: Backbone, length: int) -> int:
     the positions that are read need a last layer is not counted.
     """
     attention = 0
-    if spec.heads:
-        keys = spec.rank or length
-        attention = spec.layers * 4 * spec.width * (keys + spec.rank)
-    return 2 * matrix_parameters(spec) + attention
+    if architecture.heads:
+        keys = architecture.rank or length
+        attention = architecture.layers * 4 * architecture.width * (keys + architecture.rank)
+    return 2 * matrix_parameters(architecture) + attention
 
 
-def as_costly(deep: Backbone, other: Backbone, length: int) -> Backbone:
-    """The first layers of `deep`, as many as take the FLOPs per token nearest to those of `other`,
-    in sequences of `length` tokens."""
+def as_costly(deep: Backbone, reference: Backbone, length: int) -> Backbone:
+    """The first layers of `deep`, as many as take the FLOPs per token nearest to those of
+    `reference`, in sequences of `length` tokens."""
     layer = forward_flops(deep, length) / deep.layers
-    layers = round(forward_flops(other, length) / layer)
+    layers = round(forward_flops(reference, length) / layer)
     return deep if layers >= deep.layers else backbone(f"{deep.name}@{max(1, layers)}")

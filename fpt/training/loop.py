@@ -29,7 +29,7 @@ from .trackers import Tracker, pack_bar
 
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
-AFTER_THRESHOLD = 2  # evaluations that a run goes on for
+EVALUATIONS_AFTER_THRESHOLD = 2
 SUMS = ("train_loss", "gradient_norm", "clipped")  # per run, since the last evaluation
 COUNTS = ("alive", "step", "summed")  # of a loop, as a checkpoint has them
 
@@ -55,40 +55,60 @@ class Loop:
         architecture: Backbone | None = None,  # of all runs; None: that of their name
         precision: str = AUTO,  # one of `fpt.training.device.PRECISIONS`
     ) -> None:
+        self.specs = list(specs)
+        self.task = task
+        self.device = device
+        self.path = path
+        self.titles = titles
+        self.tracker = tracker
         self.quiet = quiet
-        self.specs, self.task, self.device, self.path = list(specs), task, device, path
-        self.titles, self.tracker = titles, tracker
-        first = specs[0]
-        self.batch, self.steps, self.every = first.batch, first.steps, first.eval_every
+        self.batch = specs[0].batch
+        self.steps = specs[0].steps
+        self.every = specs[0].eval_every
         self.model, self.rows, self.frozen = assemble(specs, task, device, architecture)
         self.model.compute_in(precision, device.type)
         self.arithmetic = arithmetic(device.type, precision)
-        self.alive = list(range(len(specs)))
-        values = self.rows.values
-        moments = {"first": torch.zeros_like(values), "second": torch.zeros_like(values)}
-        self._hold(
-            {"values": values, "frozen": self.frozen.values, "best": values.clone(), **moments}
-        )
-        self.selected: dict[int, Tensor] = {}  # rows of the runs that have left, on the CPU
         self.progress = [Progress() for _ in specs]
+        self.selected: dict[int, Tensor] = {}  # rows of the runs that have left, on the CPU
+        self.alive = list(range(len(specs)))
         self.step = 0
-        self._reset_sums()
+        values = self.rows.values
+        state = {
+            "values": values,
+            "frozen": self.frozen.values,
+            "best": values.clone(),
+            "first": torch.zeros_like(values),
+            "second": torch.zeros_like(values),
+        }
+        self.hold(state)
+        self.reset_sums()
 
-    def _hold(self, state: Mapping[str, Tensor]) -> None:
+    def hold(self, state: Mapping[str, Tensor]) -> None:
         """Go on with this state of training, one row per run that is alive: trained and frozen
         values, the trained values at the best validation so far, and Adam's two moments."""
-        specs = [self.specs[index] for index in self.alive]
         self.state = state
-        self.rows.bind(state["values"])
-        self.frozen.bind(state["frozen"])
-        lr = torch.tensor([[spec.lr] for spec in specs], dtype=torch.float32, device=self.device)
-        clip = torch.tensor(
-            [[spec.clip] for spec in specs], dtype=torch.float32, device=self.device
+        self.bind(self.alive, state["values"], state["frozen"])
+        specs = [self.specs[index] for index in self.alive]
+        self.adam = Adam(
+            self.rows,
+            self.column([spec.lr for spec in specs]),
+            self.column([spec.clip for spec in specs]),
+            self.rows.mask([spec.trainable for spec in specs]),
+            state["first"],
+            state["second"],
         )
-        mask = self.rows.mask([spec.trainable for spec in specs])
-        self.adam = Adam(self.rows, lr, clip, mask, state["first"], state["second"])
 
-    def _reset_sums(self) -> None:
+    def bind(self, indices: Sequence[int], values: Tensor, frozen: Tensor) -> None:
+        """Let the model be that of the runs `indices`, with these trained and frozen values."""
+        self.model.seeds = [self.specs[index].seed for index in indices]
+        self.rows.bind(values)
+        self.frozen.bind(frozen)
+
+    def column(self, settings: Sequence[float]) -> Tensor:
+        """A setting of the runs, (K, 1)."""
+        return torch.tensor(settings, dtype=torch.float32, device=self.device)[:, None]
+
+    def reset_sums(self) -> None:
         """Begin to add up `SUMS` anew."""
         self.sums = torch.zeros(len(SUMS), len(self.alive), dtype=torch.float32, device=self.device)
         self.summed = 0
@@ -101,21 +121,24 @@ class Loop:
         others = f", last of {len(self.specs)}" if len(self.specs) > 1 else ""
         with pack_bar(self.steps, self.titles[-1] + others, self.step, self.quiet) as bar:
             now = saved = time.monotonic()
-            process = time.process_time()
+            process_now = time.process_time()
             while self.alive:
-                indices = self.alive
-                sharing = [self.progress[index] for index in indices]
+                before = now
+                process_before = process_now
+                members = self.alive
                 self.train_step()
                 bar.update()
                 if self.step % self.every == 0 or self.step == self.steps:
                     self.validate()
                     self.finish_runs()
-                    self.report(indices, bar)
-                before, now = now, time.monotonic()
-                process_before, process = process, time.process_time()
-                for progress in sharing:
-                    progress.seconds += (now - before) / len(sharing)
-                    progress.process_seconds += (process - process_before) / len(sharing)
+                    self.report(members, bar)
+                now = time.monotonic()
+                process_now = time.process_time()
+                # A step takes the time of all runs that were in it, those that left it included.
+                for index in members:
+                    progress = self.progress[index]
+                    progress.seconds += (now - before) / len(members)
+                    progress.process_seconds += (process_now - process_before) / len(members)
                 late = now > deadline
                 if not self.alive or late or now - saved > CHECKPOINT_SECONDS:
                     self.save()
@@ -125,19 +148,16 @@ class Loop:
         return True
 
     def train_step(self) -> None:
-        seeds = [self.specs[i].seed for i in self.alive]
+        """One update of every run that is alive."""
         augment = self.specs[0].augment
+        seeds = self.model.seeds
         batch = self.task.train_batch(seeds, self.step, self.batch, self.device, augment)
         if not self.model.training:  # to say so to every module takes as long as a block
             self.model.train()
-        # Masks as long as the task allows, however far this batch is padded: that depends on the
-        # neighbours in the pack.
-        shape = (self.batch, self.task.length, self.model.width)
-        self.model.draws.begin(seeds, self.step, shape, self.device)
         with autocast(self.device, self.model.precision):
-            logits = self.model(batch)
+            logits = self.model(batch, step=self.step)
         loss = self.task.losses(logits, batch.targets).flatten(1).mean(1)
-        self.rows.differentiate(loss.sum())
+        self.rows.differentiate(loss.sum())  # rows never meet, so each gets its own gradient
         self.step += 1
         norms = self.adam.step(self.step)
         clipped = norms > self.adam.clip[:, 0]
@@ -146,73 +166,76 @@ class Loop:
 
     # -------------------------------------------------------------------------------- evaluation
 
-    def evaluate(
-        self, split: str, indices: Sequence[int], at_most: int = 0
-    ) -> list[dict[str, float]]:
-        """`fpt.training.evaluation.evaluate` of the runs `indices`, whose rows are bound."""
-        seeds = [self.specs[index].seed for index in indices]
-        return evaluate(self.model, split, seeds, at_most)
-
     def validate(self) -> None:
         """Add a point to every learning curve, from the validation set."""
-        seen = self.evaluate("valid", self.alive, self.specs[0].eval_items)
+        validated = evaluate(self.model, "valid", self.specs[0].eval_items)
         means = (self.sums / max(1, self.summed)).T.tolist()
         for row, index in enumerate(self.alive):
-            progress, accuracy = self.progress[index], seen[row]["accuracy"]
-            point = dict(zip(SUMS, means[row], strict=True)) | {"step": self.step}
-            point |= {"valid_loss": seen[row]["loss"], "valid_accuracy": accuracy}
+            progress = self.progress[index]
+            accuracy = validated[row]["accuracy"]
+            point = dict(zip(SUMS, means[row], strict=True))
+            point["step"] = self.step
+            point["valid_loss"] = validated[row]["loss"]
+            point["valid_accuracy"] = accuracy
+            # A record holds finite numbers alone, so the curve ends before the first that is not.
             if not all(map(math.isfinite, point.values())):
                 progress.status = "diverged"
                 continue
             progress.curve.append(point)
             progress.waited += 1
-            if accuracy > progress.best_accuracy:
-                progress.best_accuracy, progress.best_step = accuracy, self.step
+            if accuracy > progress.best_accuracy:  # of equals, the first
+                progress.best_accuracy = accuracy
+                progress.best_step = self.step
                 progress.waited = 0
                 self.state["best"][row] = self.rows.values[row]
-        self._reset_sums()
+        self.reset_sums()
+
+    def ends(self, index: int) -> bool:
+        """Whether a run ends here."""
+        spec = self.specs[index]
+        progress = self.progress[index]
+        if progress.status == "diverged" or self.step >= self.steps:
+            return True
+        if 0 < spec.patience <= progress.waited:
+            return True
+        if not spec.threshold:
+            return False
+        accuracies = [point["valid_accuracy"] for point in progress.curve]
+        first = reached(accuracies, spec.threshold)
+        return first is not None and len(accuracies) > first + EVALUATIONS_AFTER_THRESHOLD
 
     def finish_runs(self) -> None:
         """Test the runs that end here and let the others go on without them."""
-        indices = [index for index in self.alive if self._ends(index)]
-        if not indices:
+        ending = [index for index in self.alive if self.ends(index)]
+        if not ending:
             return
-        leave = torch.tensor([index in indices for index in self.alive], device=self.device)
-        state = self.state
-        last, best = state["values"][leave], state["best"][leave]
-        self.rows.bind(best)
-        self.frozen.bind(state["frozen"][leave])
-        last_is_best = (last == best).all(1).tolist()
-        tested = self.evaluate("test", indices, self.specs[0].test_items)
-        seen = []
+        leave = torch.tensor([index in ending for index in self.alive], device=self.device)
+        last = self.state["values"][leave]
+        best = self.state["best"][leave]
+        self.bind(ending, best, self.state["frozen"][leave])
+        # The test set is read here and nowhere else, once, after validation has chosen.
+        tested = evaluate(self.model, "test", self.specs[0].test_items)
+        trained: list[dict[str, float]] = []
         if self.task.sizes["train"]:  # if it is endless, its examples are like those of the test
-            seen = self.evaluate("train", indices, TRAIN_ITEMS)
-        for row, index in enumerate(indices):
+            trained = evaluate(self.model, "train", TRAIN_ITEMS)
+        for row, index in enumerate(ending):
             progress = self.progress[index]
-            self.selected[index] = best[row].to("cpu", copy=True)
-            if progress.status == "running":
-                progress.status = "done"
             metrics = {f"test_{name}": value for name, value in tested[row].items()}
-            if seen:
-                metrics |= {f"train_{name}": seen[row][name] for name in ("accuracy", "items")}
-            if last_is_best[row]:
+            if trained:
+                metrics["train_accuracy"] = trained[row]["accuracy"]
+                metrics["train_items"] = trained[row]["items"]
+            if torch.equal(last[row], best[row]):
                 metrics["last_test_accuracy"] = tested[row]["accuracy"]
             metrics["valid_accuracy"] = max(0.0, progress.best_accuracy)
-            progress.metrics = metrics | {"best_step": progress.best_step, "steps": self.step}
-        self.alive = [index for index in self.alive if index not in indices]
-        self._hold({name: tensor[~leave] for name, tensor in state.items()})
-        self._reset_sums()
-
-    def _ends(self, index: int) -> bool:
-        progress, spec = self.progress[index], self.specs[index]
-        accuracies = [point["valid_accuracy"] for point in progress.curve]
-        first = reached(accuracies, spec.threshold) if spec.threshold else None
-        return (
-            progress.status == "diverged"
-            or self.step >= self.steps
-            or 0 < spec.patience <= progress.waited
-            or (first is not None and len(accuracies) > first + AFTER_THRESHOLD)
-        )
+            metrics["best_step"] = progress.best_step
+            metrics["steps"] = self.step
+            progress.metrics = metrics
+            if progress.status == "running":
+                progress.status = "done"
+            self.selected[index] = best[row].to("cpu", copy=True)
+        self.alive = [index for index in self.alive if index not in ending]
+        self.hold({name: tensor[~leave] for name, tensor in self.state.items()})
+        self.reset_sums()
 
     def report(self, indices: Sequence[int], bar: Any) -> None:
         """Show the last evaluation of some runs: to the tracker, and the last run's in the bar."""
@@ -227,6 +250,7 @@ class Loop:
     # -------------------------------------------------------------------------------- checkpoint
 
     def save(self) -> None:
+        """Write the checkpoint. It needs no generator state: draws are keyed by run and step."""
         if self.path is None:
             return
         left = {f"selected.{index}": row for index, row in self.selected.items()}
@@ -240,32 +264,34 @@ class Loop:
 
     def resume(self) -> None:
         """Go on from the checkpoint of this very pack, if there is one; warns of another's."""
-        if self.path is None or (found := checkpoint.read(self.path)) is None:
+        saved = checkpoint.read(self.path) if self.path else None
+        if saved is None:
             return
-        tensors, history = found
-        runs = [spec.key for spec in self.specs]
-        if history.get("keys") != runs or not self.state.keys() < tensors.keys():
-            warnings.warn(
-                f"The checkpoint {self.path} is of other runs than those that are trained here, or "
-                "of another version of this package; their pack starts again.",
-                stacklevel=2,
-            )
-            return
+        tensors, history = saved
+        keys = [spec.key for spec in self.specs]
         # A checkpoint that does not say so was written when each kind of device had but one.
         before = history.get("arithmetic", arithmetic(self.device.type))
-        if before != self.arithmetic:
-            warnings.warn(
-                f"The checkpoint {self.path} was trained in {before}, and here it is "
-                f"{self.arithmetic}; its pack starts again.",
-                stacklevel=2,
+        if history.get("keys") != keys or not self.state.keys() < tensors.keys():
+            reason = (
+                "is of other runs than those that are trained here, or of another version of this "
+                "package"
             )
+        elif before != self.arithmetic:
+            # Rounding is no treatment: a run is trained in one arithmetic from end to end.
+            reason = f"was trained in {before}, and here it is {self.arithmetic}"
+        else:
+            self.restore(tensors, history)
             return
+        warnings.warn(f"The checkpoint {self.path} {reason}; its pack starts again.", stacklevel=2)
+
+    def restore(self, tensors: dict[str, Tensor], history: Mapping[str, Any]) -> None:
+        """Take over what `save` wrote."""
         for name in COUNTS:
             setattr(self, name, history[name])
         self.progress = [Progress(**values) for values in history["progress"]]
-        ended = set(range(len(runs))) - set(self.alive)
+        ended = set(range(len(self.specs))) - set(self.alive)
         self.selected = {index: tensors.pop(f"selected.{index}") for index in ended}
         # Copied even on a CPU: as aligned in memory as they were before.
         tensors = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
         self.sums = tensors.pop("sums")
-        self._hold(tensors)
+        self.hold(tensors)

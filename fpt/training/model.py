@@ -12,62 +12,84 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
+from ..backbones.base import State, is_norm
+from ..backbones.dropout import Draws, Dropout
 from ..backbones.generic import GenericBackbone
-from ..backbones.initialisations import INITS, initial_state
-from ..backbones.layers import Draws, Dropout, is_norm, round_frozen
-from ..backbones.weights import State, digest, files, find
+from ..backbones.initialisations import initial_state
+from ..backbones.weights import digest, files, find
 from ..files import FptError, check_names
 from ..records import Record, Store
 from ..spec import RunSpec
 from ..tasks import Batch, Task, get_task
 from ..tasks.base import Device
 from ..tasks.rng import generator
-from .device import AUTO, in_bf16
+from .device import AUTO, in_bf16, round_frozen
 from .packing import PackedEmbedding, PackedLinear, PackedParameters, ParameterSlice, packed
 
 ORDERS = ("given", "shuffled")  # of the tokens
 INPUT_INITS = ("orthogonal", "default", "normal")  # of the input net
 
 
-def nets(task: Task, spec: Backbone) -> dict[str, PackedLinear | PackedEmbedding]:
+def nets(task: Task, architecture: Backbone) -> dict[str, PackedLinear | PackedEmbedding]:
     """The input net of a task (an embedding of symbols, or a linear map of vectors) and its output
     net (one linear layer on each position read), by their trainable group."""
+    width = architecture.width
     input_net: PackedLinear | PackedEmbedding
     if task.kind == "token":
-        input_net = PackedEmbedding(task.dim, spec.width)
+        input_net = PackedEmbedding(task.dim, width)
     else:
-        input_net = PackedLinear(task.dim, spec.width, drawn_bias=spec.meets_bare_tokens)
-    output = PackedLinear(spec.outputs or spec.width, task.answers * task.classes)
-    return {"input": input_net, "output": output}
+        input_net = PackedLinear(task.dim, width, drawn_bias=architecture.meets_bare_tokens)
+    output_net = PackedLinear(architecture.outputs or width, task.answers * task.classes)
+    return {"input": input_net, "output": output_net}
 
 
-def check_length(spec: Backbone, task: Task) -> None:
+def check_length(architecture: Backbone, task: Task) -> None:
     """FptError if the sequences of `task` are longer than the backbone's table of positions."""
-    if spec.positions and task.length > spec.positions:
+    if architecture.positions and task.length > architecture.positions:
         raise FptError(
-            f"Task {task.name!r} has sequences of {task.length} tokens, and backbone {spec.name!r} "
-            f"takes at most {spec.positions}; shorten them."
+            f"Task {task.name!r} has sequences of {task.length} tokens, and backbone "
+            f"{architecture.name!r} takes at most {architecture.positions}; shorten them."
         )
 
 
 class Model(nn.Module):
-    """K runs of one task on one backbone. Parameters are bound by `PackedParameters`."""
+    """K runs of one task on one backbone. Parameters are bound by `PackedParameters`.
 
-    def __init__(self, spec: Backbone, task: Task, dropout: float, order: str = "given") -> None:
+    `seeds` are those of the runs whose parameters are bound, row by row. They key all its draws.
+    """
+
+    def __init__(
+        self,
+        architecture: Backbone,
+        task: Task,
+        dropout: float,
+        order: str = "given",
+        seeds: Sequence[int] = (0,),
+    ) -> None:
         super().__init__()
         check_names("order of the tokens", [order], ORDERS)
-        check_length(spec, task)
-        self.task, self.draws, self.order = task, Draws(), order
-        self.width = spec.width
-        self.nets = nets(task, spec)
+        check_length(architecture, task)
+        self.task = task
+        self.order = order
+        self.width = architecture.width
+        self.draws = Draws(seeds)
+        self.nets = nets(task, architecture)
         self.input = self.nets["input"]
         # The released code drops values of its linear input nets, none of its embeddings.
         self.drop = nn.Identity() if task.kind == "token" else Dropout(dropout, self.draws)
-        self.backbone = build(spec, self.draws, dropout)
+        self.backbone = build(architecture, self.draws, dropout)
         self.output = self.nets["output"]
         self.precision = AUTO
         self.positions: Tensor | None
         self.register_parameter("positions", None)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return self.draws.seeds
+
+    @seeds.setter
+    def seeds(self, seeds: Sequence[int]) -> None:
+        self.draws.seeds = tuple(seeds)
 
     def compute_in(self, precision: str, kind: str) -> None:
         """Prepare the model, assembled on a device of this kind, for `autocast` in a precision."""
@@ -78,18 +100,29 @@ class Model(nn.Module):
             if kind == "cpu" and isinstance(self.backbone, GenericBackbone):
                 self.backbone.model.set_attn_implementation("eager")
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Logits (K, B, R, classes) of a training batch, or of one evaluation batch for all K."""
-        logits = self.output(self.features(batch))
+    def forward(self, batch: Batch, step: int = 0, first: int = 0) -> Tensor:
+        """Logits (K, B, R, classes) of a training batch, or of one evaluation batch for all K.
+
+        Random draws are keyed by the runs' seeds and, in training, by the number of the `step`; in
+        evaluation by that of the batch's `first` example in its split.
+        """
+        logits = self.output(self.features(batch, step, first))
         return logits.reshape(*logits.shape[:2], -1, self.task.classes)
 
-    def features(self, batch: Batch) -> Tensor:
-        """What the output net is given, (K, B, positions read, width)."""
+    def features(self, batch: Batch, step: int = 0, first: int = 0) -> Tensor:
+        """The inputs of the output net, (K, B, positions read, width); arguments as `forward`."""
         runs = len(self.output.weight)
         inputs = batch.inputs.expand(runs, *batch.inputs.shape[1:])
         size, length = inputs.shape[1:3]
+        if self.training:
+            # Masks as long as the task allows, however far this batch is padded: that depends on
+            # the neighbours in the pack.
+            shape = (size, self.task.length, self.width)
+            self.draws.begin(step, shape, inputs.device)
+        else:
+            self.draws.first = first
         if self.order == "shuffled":
-            inputs = shuffled(inputs, batch.last, self.task.reads, self.draws.seeds)
+            inputs = shuffled(inputs, batch.last, self.task.reads, self.seeds)
         x = self.drop(self.input(inputs).flatten(0, 1))
         if self.positions is not None:
             x = (x.view(runs, size, length, -1) + self.positions[:, None, :length]).flatten(0, 1)
@@ -98,8 +131,8 @@ class Model(nn.Module):
             x = x.bfloat16()
         mask = None if batch.mask is None else batch.mask.expand(runs, -1, -1).flatten(0, 1)
         if batch.last is None:
-            first = length - self.task.reads
-            read = torch.arange(first, length, device=x.device).expand(len(x), -1)
+            places = torch.arange(length - self.task.reads, length, device=x.device)
+            read = places.expand(len(x), -1)
         else:
             read = batch.last.expand(runs, -1).reshape(-1, 1)
         return self.backbone(x, mask, read).unflatten(0, (runs, size))
@@ -119,50 +152,61 @@ def assemble(
     weights that are missing.
     """
     first = specs[0]
-    backend = architecture or backbone(first.backbone)
+    architecture = architecture or backbone(first.backbone)
     trained = set().union(*(spec.trainable for spec in specs))
-    check_names(f"trainable group of {backend.name}", sorted(trained), backend.trainable)
+    group = f"trainable group of {architecture.name}"
+    check_names(group, sorted(trained), architecture.trainable)
     check_names("initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS)
-    model = Model(backend, task, first.dropout, first.order)
-    state = initial_state(backend, model.backbone, first.init, first.weights, first.backbone_seed)
+
+    seeds = [spec.seed for spec in specs]
+    model = Model(architecture, task, first.dropout, first.order, seeds)
     slices = [
         ParameterSlice(net, name, shape, group, f"{group}.{name}")
         for group, net in model.nets.items()
         for name, shape in net.shapes.items()
     ]
+    state = initial_state(
+        architecture, model.backbone, first.init, first.weights, first.backbone_seed
+    )
     initial: State = {}
-    if backend.positions:
-        shape = (task.length, backend.width)
+    if architecture.positions:
+        shape = (task.length, architecture.width)
         slices.append(ParameterSlice(model, "positions", shape, "positions", "positions"))
         initial["positions"] = state.pop("positions")[: task.length]
     model.backbone.load_state_dict(state, assign=True, strict=False)  # buffers have their values
     model.backbone.requires_grad_(False)
-    slices += backbone_slices(model.backbone, backend, trained)
+    slices += backbone_slices(model.backbone, architecture, trained)
     initial |= {f"backbone.{name}": value for name, value in state.items()}
     model.to(device)
-    rows = []
-    for chosen in (True, False):
-        parts = [part for part in slices if (part.group in trained) == chosen]
-        values = torch.stack([initial_row(parts, spec, initial) for spec in specs])
-        rows.append(PackedParameters(parts, chosen))
-        rows[-1].bind(values.to(device))
-    return model, rows[0], rows[1]
+
+    def packed_rows(trainable: bool) -> PackedParameters:
+        parts = [part for part in slices if (part.group in trained) == trainable]
+        rows = PackedParameters(parts, trainable)
+        rows.bind(torch.stack([initial_row(parts, spec, initial) for spec in specs]).to(device))
+        return rows
+
+    return model, packed_rows(True), packed_rows(False)
 
 
-def backbone_slices(module: nn.Module, spec: Backbone, trained: set[str]) -> list[ParameterSlice]:
+def backbone_slices(
+    module: nn.Module, architecture: Backbone, trained: set[str]
+) -> list[ParameterSlice]:
     """The backbone's trained parameters; its trained norms become norms with per-run parameters."""
     slices = []
-    for path, inner in list(module.named_modules()):
-        parameters = list(inner.named_parameters(recurse=False))
-        kind = "layernorm" in trained and is_norm(inner) and len(parameters) > 0
-        owner = packed(inner) if kind else inner
+    for path, layer in list(module.named_modules()):
+        parameters = list(layer.named_parameters(recurse=False))
+        becomes_packed = "layernorm" in trained and is_norm(layer) and len(parameters) > 0
+        owner = packed(layer) if becomes_packed else layer
         for name, parameter in parameters:
-            full, shape = f"{path}.{name}", tuple(parameter.shape)
-            group = trained_group(spec, full, trained)
+            full_name = f"{path}.{name}"
+            group = trained_group(architecture, full_name, trained)
             if group is not None:
-                part = ParameterSlice(owner, name, shape, group, f"backbone.{full}", kind)
-                slices.append(part)
-        if kind:
+                shape = tuple(parameter.shape)
+                stored_name = f"backbone.{full_name}"
+                slices.append(
+                    ParameterSlice(owner, name, shape, group, stored_name, becomes_packed)
+                )
+        if becomes_packed:
             module.set_submodule(path, owner)
     return slices
 
@@ -188,7 +232,8 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
     FptError if the parameters were not kept, or if the weights of the backbone are missing or not
     those that the run saw.
     """
-    spec, content = record.spec, store.parameters(record)
+    spec = record.spec
+    content = store.parameters(record)
     if content is None:
         raise FptError(
             f"The parameters of run {spec.key} are not in {store.folder}: merge them, keep them "
@@ -209,13 +254,13 @@ def with_parameters(
     `PackedParameters.stored` made; `architecture` as in `assemble`. The sequences of `task` may be
     longer than those of the run."""
     model, rows, _ = assemble([spec], task, device, architecture)
-    kept, values = load(content), rows.values.clone()
+    kept = load(content)
+    values = rows.values.clone()
     for part, columns in rows.parts():
         trained = kept[part.stored].flatten()
         # Positions after those of the training sequences keep their initial values.
         values[0, columns][: len(trained)] = trained
     rows.bind(values)
-    model.draws.seeds = (spec.seed,)
     return model.eval()
 
 
@@ -227,17 +272,6 @@ def check_weights(record: Record) -> None:
             f"The weights {weights!r} in {find(weights)} are not those that run {record.key} was "
             "trained on; fetch those, or train it again."
         )
-
-
-def packable(spec: RunSpec) -> bool:
-    """Whether the run leaves its backbone frozen, so that others can share it."""
-    return set(spec.trainable) <= {"input", "output", "layernorm", "positions"}
-
-
-def backbone_identity(spec: RunSpec) -> tuple[object, ...]:
-    """What two runs must share to stand on one backbone."""
-    seed = spec.backbone_seed if INITS[spec.init].depends_on_seed else None
-    return (spec.backbone, spec.init, spec.weights, seed, spec.dropout, spec.order)
 
 
 @lru_cache(maxsize=128)

@@ -94,7 +94,8 @@ class PackedLayerNorm(Packed):
     def __init__(self, norm: nn.LayerNorm) -> None:
         shape = tuple(norm.normalized_shape)
         super().__init__(**{name: shape for name, _ in norm.named_parameters()})
-        self.shape, self.eps = shape, norm.eps
+        self.shape = shape
+        self.eps = norm.eps
         self.time_major = getattr(norm, "time_major", False)
         if norm.bias is None:  # ModernBERT's
             self.register_buffer("bias", torch.zeros(1, *shape, dtype=torch.float32))
@@ -122,7 +123,7 @@ class PackedRMSNorm(Packed):
     def __init__(self, norm: nn.Module) -> None:
         super().__init__(weight=tuple(norm.get_parameter("weight").shape))
         self.eps = float(getattr(norm, "variance_epsilon", getattr(norm, "eps", 0.0)))
-        self.scales_by_gain = _scales_by_gain(norm, self.eps)
+        self.scales_by_gain = scales_by_gain(norm, self.eps)
         del norm.weight
         self.norm = norm
 
@@ -166,7 +167,7 @@ class RootMeanSquareInBf16(torch.autograd.Function):
 
 
 @torch.no_grad()
-def _scales_by_gain(norm: nn.Module, eps: float) -> bool:
+def scales_by_gain(norm: nn.Module, eps: float) -> bool:
     """Whether a norm is the formula of `RootMeanSquareInBf16`, by what it computes: Gemma's is not,
     it multiplies by 1 + gain. Of small vectors too, where `eps` counts."""
     gain = norm.get_parameter("weight").detach().float()
@@ -204,7 +205,8 @@ class PackedParameters:
     """Parameters of K runs as rows of `values` (K, P), bound into modules as views of it."""
 
     def __init__(self, slices: Sequence[ParameterSlice], trained: bool) -> None:
-        self.slices, self.trained = tuple(slices), trained
+        self.slices = tuple(slices)
+        self.trained = trained
         self.values = torch.empty(0, 0, dtype=torch.float32)
         self.grads: Tensor | None = None
 
@@ -240,8 +242,12 @@ class PackedParameters:
 
     def stored(self, row: Tensor, trainable: Collection[str]) -> bytes:
         """A safetensors file of a run's `row` (P,): float32 tensors of the groups `trainable`."""
-        kept = [it for it in self.parts() if it[0].group in trainable]
-        return save({part.stored: row[columns].view(part.shape).clone() for part, columns in kept})
+        tensors = {
+            part.stored: row[columns].view(part.shape).clone()
+            for part, columns in self.parts()
+            if part.group in trainable
+        }
+        return save(tensors)
 
     def mask(self, trainable: Sequence[Collection[str]]) -> Tensor | None:
         """(K, P), 0 where a run does not train a column that a pack mate trains, by the groups
@@ -274,7 +280,8 @@ class Adam:
     @torch.no_grad()
     def step(self, count: int) -> Tensor:
         """Update number `count` (from 1) with the gradients in the rows; returns norms (K,)."""
-        of_first, of_second = (1 - beta**count for beta in (self.beta1, self.beta2))
+        bias_of_first = 1 - self.beta1**count
+        bias_of_second = 1 - self.beta2**count
         grads = self.rows.grads
         assert grads is not None, "these rows are not trained"
         if self.mask is not None:
@@ -283,8 +290,8 @@ class Adam:
         grads.mul_((self.clip / (norms + 1e-6)).clamp(max=1.0))
         self.first.lerp_(grads, 1 - self.beta1)
         self.second.mul_(self.beta2).addcmul_(grads, grads, value=1 - self.beta2)
-        denominator = (self.second / of_second).sqrt_().add_(self.eps)
-        update = (self.first * (self.lr / of_first)).div_(denominator)
+        denominator = (self.second / bias_of_second).sqrt_().add_(self.eps)
+        update = (self.first * (self.lr / bias_of_first)).div_(denominator)
         self.rows.values.sub_(update)
         grads.zero_()
         return norms[:, 0]

@@ -130,12 +130,12 @@ def training_batches(task: Task, spec: RunSpec, size: int, device: torch.device)
 
 
 @torch.no_grad()
-def features_of(model: Model, batches: Iterable[Batch], seed: int) -> tuple[Tensor, Tensor]:
+def features_of(model: Model, batches: Iterable[Batch]) -> tuple[Tensor, Tensor]:
     """Features that the model of one run hands to its output net, (N, width) float32 for N examples
     times the positions read, and their targets, (N, answers) int64."""
     model.eval()
-    model.draws.seeds = (seed,)
-    features, targets = list[Tensor](), list[Tensor]()
+    features: list[Tensor] = []
+    targets: list[Tensor] = []
     for batch in batches:
         with autocast(model.output.weight.device, model.precision):
             features.append(model.features(batch).float().flatten(0, 2))
@@ -154,14 +154,15 @@ def probe(spec: RunSpec, task: Task, device: torch.device, precision: str = AUTO
     """
     keep_memory()
     progress = Progress(status="done")
-    began, began_process = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
+    began_process = time.process_time()
     model, _, _ = assemble([spec], task, device)
     model.compute_in(precision, device.type)
     size = max(1, EVAL_TOKENS // task.length)
     # Validation first: it reads the data and warms up.
-    valid, valid_targets = features_of(model, task.eval_batches("valid", size, device), spec.seed)
+    valid, valid_targets = features_of(model, task.eval_batches("valid", size, device))
     start = now(device)
-    features, targets = features_of(model, training_batches(task, spec, size, device), spec.seed)
+    features, targets = features_of(model, training_batches(task, spec, size, device))
     extraction = now(device) - start
     head = Head(features, task.answers * task.classes)
     standardised = head.standardise(features)
@@ -170,15 +171,16 @@ def probe(spec: RunSpec, task: Task, device: torch.device, precision: str = AUTO
     fits = []
     for penalty in PENALTIES:  # from the strongest, each from where the last one ended
         steps, more, gradient = fit(head, standardised, targets, penalty, spec.steps)
-        iterations, passes = iterations + steps, passes + more
+        iterations += steps
+        passes += more
         point = {"step": iterations, "penalty": penalty, "gradient": gradient}
         point |= score("train", head.logits(standardised), targets)
         point |= score("valid", head(valid), valid_targets)
         progress.curve.append(point)
         fits.append(((point["valid_accuracy"], -point["valid_loss"]), point, copy.deepcopy(head)))
     pass_seconds = (now(device) - start) / passes
-    _, chosen, model.output = max(fits, key=lambda it: it[0])  # type: ignore[assignment]
-    (tested,) = evaluate(model, "test", [spec.seed], spec.test_items)
+    _, chosen, model.output = max(fits, key=lambda fit: fit[0])  # type: ignore[assignment]
+    (tested,) = evaluate(model, "test", spec.test_items)
     progress.metrics = {f"test_{name}": value for name, value in tested.items()}
     for name in ("train_accuracy", "valid_accuracy", "penalty", "gradient"):
         progress.metrics[name] = chosen[name]

@@ -18,7 +18,7 @@ from ..files import CACHE, FptError
 from ..records import Record, Store
 from .train import Job, Pack, pack_id, train_pack
 
-RETRIES = 5  # of a pack, after its worker was lost
+RETRIES_AFTER_LOST_WORKER = 5
 Contents = list[tuple[Record, bytes | None]]  # records with their kept parameters
 
 
@@ -26,14 +26,14 @@ def train_on_cluster(
     todo: Sequence[Pack], job: Job, address: str, workers: int | None, gpus: float
 ) -> Iterator[tuple[Pack, int | FptError]]:
     """Yield packs as they end on the cluster, with the number of records written to the job's
-    store, or what stopped a pack.
+    store, or the error that stopped a pack.
 
     `address` is that of a Ray cluster, or "local" for one of our own on this machine, for `workers`
     packs side by side. `gpus` is the part of a GPU that a pack on CUDA takes. The job's device is
     one of the machines that train; this one needs none. Leaves out packs that another sweep on this
     store is training.
     """
-    ray = _start(address, workers)
+    ray = start(address, workers)
     deadline = time.time() + job.deadline - time.monotonic()  # the clock that machines share
     try:
         with ExitStack() as locks:
@@ -41,22 +41,25 @@ def train_on_cluster(
             if device == "auto":
                 device = "cuda" if ray.cluster_resources().get("GPU", 0) else "cpu"
             need = {"num_gpus": gpus} if device == "cuda" else {"num_cpus": 1}
-            remote = ray.remote(max_retries=RETRIES, **need)(train_remotely)
-            remote_job, running = replace(job, device=device), {}
+            remote = ray.remote(max_retries=RETRIES_AFTER_LOST_WORKER, **need)(train_remotely)
+            remote_job = replace(job, device=device)
+            running = {}
             for pack in todo:
+                # The workers' locks are on their own disks; this one keeps another sweep away.
                 if locks.enter_context(job.lock(f"{pack_id(pack)}.ray")):
-                    task = remote.remote(pack, remote_job, _contents(pack, job), deadline)
+                    task = remote.remote(pack, remote_job, contents(pack, job), deadline)
                     running[task] = pack
             while running:
                 (ended, *_), _ = ray.wait(list(running), num_returns=1)
                 pack = running.pop(ended)
                 try:
-                    made, error = ray.get(ended)
+                    new, error = ray.get(ended)
                 except ray.exceptions.RayError as lost:
-                    made, error = [], FptError(f"A pack was lost on the cluster: {lost}")
-                for record, parameters in made:
+                    yield pack, FptError(f"A pack was lost on the cluster: {lost}")
+                    continue
+                for record, parameters in new:
                     job.store.write(record, parameters)
-                yield pack, error or len(made)
+                yield pack, error or len(new)
     finally:
         ray.shutdown()
 
@@ -64,8 +67,8 @@ def train_on_cluster(
 def train_remotely(
     pack: Pack, job: Job, recorded: Contents, deadline: float
 ) -> tuple[Contents, FptError | None]:
-    """Train a pack on this worker, apart from the runs that are `recorded`; the new records and
-    what stopped it."""
+    """Train a pack on this worker, without the runs that are `recorded`; the new records and the
+    error that stopped it."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / job.store.folder.parent.name / "records")
         for record, parameters in recorded:
@@ -73,16 +76,16 @@ def train_remotely(
         end = time.monotonic() + deadline - time.time()
         job = replace(job, store=store, deadline=end, cache=CACHE)
         result = train_pack(pack, job)
-        made = [each for each in _contents(pack, job) if each not in recorded]
-        return made, result if isinstance(result, FptError) else None
+        new = [content for content in contents(pack, job) if content not in recorded]
+        return new, result if isinstance(result, FptError) else None
 
 
-def _contents(pack: Pack, job: Job) -> Contents:
+def contents(pack: Pack, job: Job) -> Contents:
     """The pack's recorded runs."""
     return [(record, job.store.parameters(record)) for record in job.recorded(pack).values()]
 
 
-def _start(address: str, workers: int | None) -> Any:
+def start(address: str, workers: int | None) -> Any:
     """Ray, connected. FptError if it is not installed, or there is no cluster at the address."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:

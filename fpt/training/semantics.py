@@ -25,13 +25,12 @@ def semantics_of(spec: RunSpec) -> int:
         return 2
     if spec.procedure == "probe":  # it evaluates whole sets, without dropout
         return 1
-    parts = {"valid": spec.eval_items, "train": TRAIN_ITEMS}
-    headed = [
-        split
-        for split, count in parts.items()
-        if 0 < count < task.sizes[split] and split not in task.random_order
-    ]
-    return 2 if headed or (task.kind == "token" and spec.dropout) else 1
+    if task.kind == "token" and spec.dropout:
+        return 2
+    for split, count in {"valid": spec.eval_items, "train": TRAIN_ITEMS}.items():
+        if 0 < count < task.sizes[split] and split not in task.random_order:
+            return 2
+    return 1
 
 
 def starts_anew(spec: RunSpec, architecture: Backbone, task: Task) -> bool:

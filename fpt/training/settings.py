@@ -1,5 +1,5 @@
-"""What a run may be, wherever its settings come from: params.yaml, `--set`, a reader's own arm, or
-`Study.change`. Each check raises an FptError that names the place `where` and what is allowed.
+"""The checks of a run, wherever its settings come from: params.yaml, `--set`, a reader's own arm,
+or `Study.change`. Each raises an FptError that names the place `where` and the allowed values.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -31,18 +31,19 @@ SETTINGS: Mapping[str, Allowed] = {
     "dropout": (float, 0, 0.99),
     "augment": (bool, False, True),
 }
-# What of a set is evaluated is the same for all arms, so no arm and no block says it.
+# Evaluation subsets are shared by all arms, so arms and blocks may not set them.
 OF_ARMS = tuple(name for name in SETTINGS if name not in ("eval_items", "test_items"))
 LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
 LONG_TEST_ITEMS = 2000  # test examples of such a task at most
-SEED, FLAG = (int, 0, 2**63 - 1), (bool, False, True)
+SEED = (int, 0, 2**63 - 1)
+FLAG = (bool, False, True)
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "init": tuple(INITS),
     "input_init": INPUT_INITS,
     "procedure": ("sgd", "probe"),
     "order": ORDERS,
 }
-GROUPS = sorted({group for known in BACKBONES.values() for group in known.trainable})
+GROUPS = sorted({group for architecture in BACKBONES.values() for group in architecture.trainable})
 MOST_SEEDS = (int, 1, 1000)
 EXPECTED = {
     float: "a number such as 0.001 or 1.0e-3, from {} to {}",
@@ -72,59 +73,66 @@ def check_value(where: str, value: Any, allowed: Allowed) -> Any:
 
 
 def check_mapping(
-    where: str, given: Any, names: Iterable[str] | None = None, needed: Iterable[str] = ()
+    where: str, values: Any, names: Iterable[str] | None = None, needed: Iterable[str] = ()
 ) -> Mapping[str, Any]:
-    """`given`, which has all `needed` names, and none but `names` unless these are None."""
-    if not isinstance(given, Mapping):
-        raise FptError(f"{where}: expected settings by name, found {given!r}.")
+    """`values`, which have all `needed` names, and none but `names` unless these are None."""
+    if not isinstance(values, Mapping):
+        raise FptError(f"{where}: expected settings by name, found {values!r}.")
     if names is not None:
-        check_names(where, given, names)
-    if absent := [name for name in needed if name not in given]:
+        check_names(where, values, names)
+    absent = [name for name in needed if name not in values]
+    if absent:
         raise FptError(f"{where}: {', '.join(absent)} missing; it needs {', '.join(needed)}.")
-    return given
+    return values
 
 
 def check_settings(
-    where: str, given: Any, extra: Iterable[str] = (), names: Iterable[str] = tuple(SETTINGS)
+    where: str, values: Any, extra: Iterable[str] = (), names: Iterable[str] = tuple(SETTINGS)
 ) -> dict[str, Any]:
-    """`given`, whose settings `names` have their types; it may have the names `extra` too."""
-    return {
-        name: check_value(f"{where}.{name}", value, SETTINGS[name]) if name in SETTINGS else value
-        for name, value in check_mapping(where, given, (*names, *extra)).items()
-    }
+    """`values`, whose settings `names` have their types; they may have the names `extra` too."""
+    checked = dict(check_mapping(where, values, (*names, *extra)))
+    for name, allowed in SETTINGS.items():
+        if name in checked:
+            checked[name] = check_value(f"{where}.{name}", checked[name], allowed)
+    return checked
 
 
-def check_arm(where: str, given: Any, tasks: Iterable[str]) -> dict[str, Any]:
+def check_arm(where: str, values: Any, tasks: Iterable[str]) -> dict[str, Any]:
     """Settings of an arm, whose `lr` may be given by task."""
-    rates = check_mapping(where, given).get("lr")
+    rates = check_mapping(where, values).get("lr")
     if not isinstance(rates, Mapping):
-        return check_settings(where, given, names=OF_ARMS)
+        return check_settings(where, values, names=OF_ARMS)
     if not rates:
         raise FptError(f"{where}.lr: expected a rate, or rates by task, found {{}}.")
     check_names(f"{where}.lr", rates, tasks)
-    others = {name: it for name, it in given.items() if name != "lr"}
-    by_task = {it: check_value(f"{where}.lr.{it}", lr, SETTINGS["lr"]) for it, lr in rates.items()}
-    return {**check_settings(where, others, names=OF_ARMS), "lr": by_task}
+    settings = {name: value for name, value in values.items() if name != "lr"}
+    checked = check_settings(where, settings, names=OF_ARMS)
+    checked["lr"] = {
+        task: check_value(f"{where}.lr.{task}", rate, SETTINGS["lr"])
+        for task, rate in rates.items()
+    }
+    return checked
 
 
-def check_list(where: str, given: Any, names: Iterable[str] | None = None) -> list[Any]:
+def check_list(where: str, values: Any, names: Iterable[str] | None = None) -> list[Any]:
     """The values of a list, each different, and one of `names` unless these are None."""
-    if not isinstance(given, list | tuple) or not given:
-        raise FptError(f"{where}: expected a list such as [a, b], found {given!r}.")
+    if not isinstance(values, list | tuple) or not values:
+        raise FptError(f"{where}: expected a list such as [a, b], found {values!r}.")
     if names is not None:
-        check_names(where, given, names)
-    if twice := [value for value in given if given.count(value) > 1]:
-        raise FptError(f"{where}: {twice[0]!r} stands twice; name it once.")
-    return list(given)
+        check_names(where, values, names)
+    for value in values:
+        if values.count(value) > 1:
+            raise FptError(f"{where}: {value!r} stands twice; name it once.")
+    return list(values)
 
 
-def check_choices(where: str, given: Mapping[str, Any]) -> None:
-    """The names in `given` that a run or an arm chooses among: its initialisations, its procedure,
+def check_choices(where: str, values: Mapping[str, Any]) -> None:
+    """The names in `values` that a run or an arm chooses among: its initialisations, its procedure,
     the order of its tokens, and the groups that it trains (None: all)."""
     for name, allowed in CHOICES.items():
-        check_names(f"{where}.{name}", [given[name]], allowed)
-    if given["trainable"] is not None:
-        check_list(f"{where}.trainable", given["trainable"], GROUPS)
+        check_names(f"{where}.{name}", [values[name]], allowed)
+    if values["trainable"] is not None:
+        check_list(f"{where}.trainable", values["trainable"], GROUPS)
 
 
 def check_spec(where: str, spec: RunSpec) -> None:
@@ -132,24 +140,28 @@ def check_spec(where: str, spec: RunSpec) -> None:
     for name, allowed in {**SETTINGS, "seed": SEED}.items():
         check_value(f"{where}.{name}", getattr(spec, name), allowed)
     check_choices(where, vars(spec))
-    for name in ("data", "backbone", "weights"):
-        if not isinstance(getattr(spec, name), str) and (name, spec.weights) != ("weights", None):
-            raise FptError(f"{where}.{name}: expected a name, found {getattr(spec, name)!r}.")
+    names = {"data": spec.data, "backbone": spec.backbone, "weights": spec.weights}
+    for name, value in names.items():
+        if not isinstance(value, str) and not (name == "weights" and value is None):
+            raise FptError(f"{where}.{name}: expected a name, found {value!r}.")
     with placed(where):
-        task, architecture = _task(spec), backbone(spec.backbone)
+        task = task_of(spec)
+        architecture = backbone(spec.backbone)
         check_names(f"trainable group of {spec.backbone}", spec.trainable, architecture.trainable)
         check_length(architecture, task)
-        _check_weights(spec)
-        _check_draw(spec)
-        _check_evaluations(spec, task)
+        check_weights(spec)
+        check_draw(spec)
+        check_evaluations(spec, task)
         if spec.procedure == "probe" and spec != probe_of(spec):
             fixed = {name for name, value in PROBE.items() if getattr(spec, name) != value}
             raise FptError(f"a probe fixes {', '.join(sorted(fixed))}; change none of them.")
 
 
-def _task(spec: RunSpec) -> Task:
+def task_of(spec: RunSpec) -> Task:
+    """The task of a run. FptError if its data are no identity of a task."""
     try:
-        name, options = spec.task, spec.options
+        name = spec.task
+        options = spec.options
     except (ValueError, TypeError, KeyError) as error:
         raise FptError(
             f"data: expected the identity of a task as JSON, found {spec.data!r}."
@@ -157,7 +169,8 @@ def _task(spec: RunSpec) -> Task:
     return get_task(name, **options)
 
 
-def _check_weights(spec: RunSpec) -> None:
+def check_weights(spec: RunSpec) -> None:
+    """FptError unless weights are named if and only if they are read."""
     if INITS[spec.init].reads_weights == (spec.weights is None):
         reads = "needs" if spec.weights is None else "reads no"
         raise FptError(f"the initialisation {spec.init!r} {reads} weights, found {spec.weights!r}.")
@@ -165,7 +178,8 @@ def _check_weights(spec: RunSpec) -> None:
         check_identity(spec.weights)
 
 
-def _check_draw(spec: RunSpec) -> None:
+def check_draw(spec: RunSpec) -> None:
+    """FptError if a draw is named of an initialisation without one."""
     if spec.draw is None:
         return
     check_value("draw", spec.draw, SEED)
@@ -173,7 +187,8 @@ def _check_draw(spec: RunSpec) -> None:
         raise FptError(f"the initialisation {spec.init!r} draws nothing; leave `draw` out.")
 
 
-def _check_evaluations(spec: RunSpec, task: Task) -> None:
+def check_evaluations(spec: RunSpec, task: Task) -> None:
+    """FptError if a run ends before its first evaluation, or evaluates more than there is."""
     if spec.eval_every > spec.steps:
         raise FptError(
             f"eval_every is {spec.eval_every:,}, above the {spec.steps:,} steps, so that nothing "
@@ -196,20 +211,23 @@ def check_items(task: Task, settings: Mapping[str, Any]) -> None:
 def evaluated(task: Task, settings: Mapping[str, Any]) -> dict[str, int]:
     """How many examples of each set a run is evaluated on, 0 for all. A number in `defaults` is for
     sets of all sizes, so it is a bound."""
-    valid, test = task.sizes["valid"], task.sizes["test"]
-    most = LONG_TEST_ITEMS if task.length >= LONG else test
-    items = min(settings["test_items"] or test, most)
+    valid = task.sizes["valid"]
+    test = task.sizes["test"]
+    eval_items = settings["eval_items"]
+    test_items = settings["test_items"] or test
+    if task.length >= LONG:
+        test_items = min(test_items, LONG_TEST_ITEMS)
     return {
-        "eval_items": settings["eval_items"] if settings["eval_items"] <= valid else 0,
-        "test_items": items if items < test else 0,
+        "eval_items": eval_items if eval_items <= valid else 0,
+        "test_items": test_items if test_items < test else 0,
     }
 
 
 def check_roles(
-    where: str, given: Any, roles: Iterable[str], check: Callable[[str, str], object]
+    where: str, values: Any, roles: Iterable[str], check: Callable[[str, str], object]
 ) -> None:
     """Names by role; each role and its name must pass `check`."""
-    for role, name in check_mapping(where, given, sorted(roles)).items():
+    for role, name in check_mapping(where, values, sorted(roles)).items():
         if not isinstance(name, str):
             raise FptError(f"{where}.{role}: expected a name, found {name!r}.")
         with placed(f"{where}.{role}"):

@@ -18,22 +18,26 @@ from typing import Any
 
 import torch
 
+from ..backbones.initialisations import INITS
 from ..files import FptError
 from ..records import Record, Store
 from ..spec import RunSpec
 from . import device as devices
-from .model import backbone_identity, packable
+from .flops import packable
 from .ray_executor import train_on_cluster
 from .trackers import in_jupyter, progress_bar
 from .train import Job, Pack, task_of, train_pack
 
-MAX_RUNS = 8  # of one pack
-MAX_TOKENS = 1 << 16  # of one step of a pack; bounds the activations that are kept
-Apart = Mapping[str, object] | None
+MAX_RUNS_PER_PACK = 8
+MAX_TOKENS_PER_STEP = 1 << 16  # of a pack; bounds the activations that are kept
+Sections = Mapping[str, object] | None
 
 
 def packs(
-    specs: Iterable[RunSpec], max_runs: int = MAX_RUNS, apart: Apart = None, length: int = 0
+    specs: Iterable[RunSpec],
+    max_runs: int = MAX_RUNS_PER_PACK,
+    apart: Sections = None,
+    length: int = 0,
 ) -> list[Pack]:
     """`specs` in packs of about equal size: a deterministic function of the specs, their order,
     `max_runs` and `apart`, the same on every machine.
@@ -42,20 +46,28 @@ def packs(
     have a run: then its pack is the same if one section is trained or all of them at once.
     `length`: of the sequences, for a task that has no name.
     """
+    apart = apart or {}
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):
         evaluations = (spec.eval_every, spec.eval_items, spec.test_items)
         shape = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment)
-        together = packable(spec) and spec.procedure != "probe"
-        alone = () if together else (spec.key,)
-        group = (backbone_identity(spec), shape, alone, (apart or {}).get(spec.key))
+        # A run that trains its backbone shares it with no other; a probe is fitted by itself.
+        alone = spec.key if spec.procedure == "probe" or not packable(spec) else ""
+        group = (backbone_identity(spec), shape, alone, apart.get(spec.key))
         groups.setdefault(group, []).append(spec)
-    found = []
+    all_packs = []
     for members in groups.values():
-        most = max(1, min(max_runs, MAX_TOKENS // tokens_of_step(members[0], length)))
-        size = math.ceil(len(members) / math.ceil(len(members) / most))
-        found += [tuple(members[i : i + size]) for i in range(0, len(members), size)]
-    return found
+        most = max(1, min(max_runs, MAX_TOKENS_PER_STEP // tokens_of_step(members[0], length)))
+        count = math.ceil(len(members) / most)
+        size = math.ceil(len(members) / count)  # packs of about equal size end together
+        all_packs += [tuple(members[i : i + size]) for i in range(0, len(members), size)]
+    return all_packs
+
+
+def backbone_identity(spec: RunSpec) -> tuple[object, ...]:
+    """The values that two runs must share to stand on one backbone."""
+    seed = spec.backbone_seed if INITS[spec.init].depends_on_seed else None
+    return (spec.backbone, spec.init, spec.weights, seed, spec.dropout, spec.order)
 
 
 def tokens_of_step(spec: RunSpec, length: int = 0) -> int:
@@ -63,15 +75,15 @@ def tokens_of_step(spec: RunSpec, length: int = 0) -> int:
     return spec.batch * (length or task_of(spec).length)
 
 
-def shard(found: Sequence[Pack], part: str | None) -> list[Pack]:
+def shard(all_packs: Sequence[Pack], part: str | None) -> list[Pack]:
     """Part `I/N` of the packs, every N-th of them, so that N machines share a sweep."""
     if part is None:
-        return list(found)
-    written = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", part)
-    index, count = map(int, written.groups()) if written else (0, 0)
+        return list(all_packs)
+    match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", part)
+    index, count = map(int, match.groups()) if match else (0, 0)
     if not 1 <= index <= count:
         raise FptError(f"The shard {part!r} is not I/N with 1 <= I <= N, such as 2/8.")
-    return list(found[index - 1 :: count])
+    return list(all_packs[index - 1 :: count])
 
 
 def run(
@@ -81,8 +93,8 @@ def run(
     budget: float = math.inf,
     part: str | None = None,
     workers: int | None = None,
-    max_runs: int = MAX_RUNS,
-    apart: Apart = None,
+    max_runs: int = MAX_RUNS_PER_PACK,
+    apart: Sections = None,
     cluster: str | None = None,
     gpus: float = 1.0,
     **options: Any,
@@ -98,40 +110,42 @@ def run(
     weights are missing for example, does not stop the others; its FptError is raised after them.
     """
     job = Job(store, deadline=time.monotonic() + budget, **options)
-    found = shard(packs(specs, max_runs, apart), part)
-    wanted = [spec for pack in found for spec in pack]
-    recorded = job.recorded(wanted)
-    _check_one_arithmetic(recorded.values(), job.precision)
-    todo = [pack for pack in found if any(spec.key not in recorded for spec in pack)]
+    shard_packs = shard(packs(specs, max_runs, apart), part)
+    shard_specs = [spec for pack in shard_packs for spec in pack]
+    recorded = job.recorded(shard_specs)
+    check_one_arithmetic(recorded.values(), job.precision)
+    todo = [pack for pack in shard_packs if any(spec.key not in recorded for spec in pack)]
     if not todo:
         return 0
+    # The longest first, so that none of them is left over for one worker at the end.
     todo.sort(key=lambda pack: len(pack) * pack[0].steps * tokens_of_step(pack[0]), reverse=True)
     if cluster is None:
-        results = _train_here(todo, job, workers)
+        results = train_here(todo, job, workers)
     else:
         results = train_on_cluster(todo, job, cluster, workers, gpus)
-    made, errors = 0, list[FptError]()
+    count = 0
+    errors: list[FptError] = []
     with progress_bar(sum(map(len, todo)), "runs") as bar:
         for pack, result in results:
             if isinstance(result, FptError):
                 errors.append(result)
             else:
-                made += result
+                count += result
             bar.update(len(pack))
     if errors:
-        after = f" (Packs that failed: {len(errors)}; records made of the others: {made}.)"
+        after = f" (Packs that failed: {len(errors)}; records made of the others: {count}.)"
         raise FptError(f"{errors[0]}{after if len(todo) > 1 else ''}") from errors[0]
-    left = len(wanted) - len(job.recorded(wanted))
+    left = len(shard_specs) - len(job.recorded(shard_specs))
     if left and time.monotonic() <= job.deadline:
         warnings.warn(
             f"Another process is training {left} of the runs that are missing, so they are left to "
             "it; run again when it has ended.",
             stacklevel=2,
         )
-    return made
+    return count
 
 
-def _check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
+def check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
     """FptError if a run that is recorded would now be trained in another arithmetic on the kind of
     device that it was trained on: rounding is no treatment, so runs to compare share it."""
     for record in recorded:
@@ -145,7 +159,7 @@ def _check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
             )
 
 
-def _train_here(
+def train_here(
     todo: Sequence[Pack], job: Job, workers: int | None
 ) -> Iterator[tuple[Pack, int | FptError]]:
     """Yield packs as they end, trained in this process or in `workers` others."""
@@ -160,7 +174,7 @@ def _train_here(
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     threads = max(1, min(torch.get_num_threads(), cores // workers))
-    pool = ProcessPoolExecutor(workers, initializer=_begin, initargs=(os.getpid(), threads))
+    pool = ProcessPoolExecutor(workers, initializer=begin_worker, initargs=(os.getpid(), threads))
     running = {pool.submit(train_pack, pack, job): pack for pack in todo}
     try:
         for ended in as_completed(list(running)):
@@ -174,7 +188,7 @@ def _train_here(
         pool.shutdown(kill_workers=bool(running))
 
 
-def _begin(parent: int, threads: int) -> None:
+def begin_worker(parent: int, threads: int) -> None:
     """Prepare a worker: it exits when its parent dies, and leaves Ctrl-C to it."""
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

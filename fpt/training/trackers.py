@@ -1,4 +1,4 @@
-"""What shows a training while it runs: progress bars, and trackers such as TensorBoard.
+"""Progress bars, and trackers such as TensorBoard, which show a training while it runs.
 
 A tracker is a function, called in the process that trains a pack, for each member after each of its
 evaluations: with its spec, a title (its arm and task), and the point of its record's curve. The
@@ -45,47 +45,24 @@ def pack_bar(total: int, title: str, step: int, quiet: bool) -> Any:
 
 def tensorboard(folder: str, spec: RunSpec, title: str, point: Mapping[str, float]) -> None:
     """Event files in a subfolder of `folder` for each run."""
-    writer = _writer(Path(folder) / title / f"seed-{spec.seed}-{spec.key}")
+    writer = writer_of(Path(folder) / title / f"seed-{spec.seed}-{spec.key}")
     for name in point.keys() - {"step"}:
         writer.add_scalar(name, point[name], point["step"])
     writer.flush()
 
 
 @lru_cache
-def _writer(folder: Path) -> Any:
+def writer_of(folder: Path) -> Any:
     from torch.utils.tensorboard import SummaryWriter
 
     return SummaryWriter(folder)
 
 
-def mlflow(place: str, spec: RunSpec, title: str, point: Mapping[str, float]) -> None:
-    """Runs of the default experiment in a folder, or on a server `http://...`."""
-    client, run = _mlflow_run(place, spec, f"{title}, seed {spec.seed}")
-    for name in point.keys() - {"step"}:
-        client.log_metric(run, name, point[name], step=int(point["step"]))
-    if "end/steps" in point:
-        client.set_terminated(run)
-
-
-@lru_cache
-def _mlflow_run(place: str, spec: RunSpec, name: str) -> tuple[Any, str]:
-    os.environ["MLFLOW_ALLOW_FILE_STORE"] = os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
-    from mlflow import MlflowClient
-
-    client, tags = MlflowClient(place), {key: str(it) for key, it in spec.to_dict().items()}
-    found = client.search_runs(["0"], f"tags.key = '{spec.key}'")
-    run = found[0] if found else client.create_run("0", None, {"key": spec.key, **tags}, name)
-    return client, run.info.run_id
-
-
-TRACKERS = {"tensorboard": tensorboard, "mlflow": mlflow}
-
-
 def tracker(text: str) -> Tracker:
-    """The tracker of `tensorboard` or `mlflow:FOLDER`, by default in runs/NAME; FptError if its
-    package is not installed."""
-    name, _, place = text.partition(":")
-    check_names("tracker", [name], TRACKERS)
-    if find_spec(name) is None:
-        raise FptError(f"The tracker {name} is not installed: pip install 'fpt[{name}]'.")
-    return partial(TRACKERS[name], place or str(ROOT / "runs" / name))
+    """The tracker `tensorboard:FOLDER`, by default in runs/tensorboard; FptError if TensorBoard is
+    not installed."""
+    name, _, folder = text.partition(":")
+    check_names("tracker", [name], ["tensorboard"])
+    if find_spec("tensorboard") is None:
+        raise FptError("TensorBoard is not installed: pip install 'fpt[tensorboard]'.")
+    return partial(tensorboard, folder or str(ROOT / "runs" / "tensorboard"))

@@ -1,4 +1,4 @@
-"""train(pack, job) -> records: the loop or the probe, with locks, checkpoint and provenance."""
+"""A pack of runs to records: the loop or the probe, with locks, checkpoint and provenance."""
 
 import hashlib
 import math
@@ -68,60 +68,91 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
     recorded are not written again.
     """
     with ExitStack() as locks:
+        # One process trains a pack: two would write one checkpoint.
         if not locks.enter_context(job.lock(pack_id(pack))):
-            return []  # another process trains this very pack
+            return []
+        # A run may be in packs of several sections, so it has a lock of its own. What was recorded
+        # before we held the lock is seen after it, so that no run is trained twice.
         free = [spec for spec in pack if locks.enter_context(job.lock(spec.key))]
         recorded = job.recorded(free)
         missing = [spec for spec in free if spec.key not in recorded]
         if not missing:
             return []
-        device, task = devices.choose(job.device), task_of(missing[0])
-        if device.type == "cuda":
+        task = task_of(missing[0])
+        device = devices.choose(job.device)
+        if device.type == "cuda":  # or a record would state the peak of an earlier pack
             torch.cuda.reset_peak_memory_stats(device)
-        if missing[0].procedure == "probe":
+
+        if missing[0].procedure == "probe":  # a convex fit takes seconds: no checkpoint, no mates
             (spec,) = missing
             fitted = probe(spec, task, device, job.precision)
-            return [job.store.write(_record(spec, task, device, job.precision, pack, fitted))]
+            record = make_record(spec, task, device, job.precision, pack, fitted)
+            return [job.store.write(record)]
+
         path = job.cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
-        saved = checkpoint.read(path)
-        members = [spec for spec in pack if saved and spec.key in saved[1]["keys"]]
-        if not set(missing) <= set(members):
-            members = missing
-        devices.keep_memory()
-        titles = [job.titles.get(spec.key, spec.task) for spec in members]
-        try:
-            tracker, precision = job.tracker, job.precision
-            loop = Loop(members, task, device, path, titles, tracker, precision=precision)
-            if not loop.run(job.deadline):
-                return []
-        except RuntimeError as error:
-            if any(part in str(error) for part in devices.NO_MEMORY):
-                raise _too_large(members, error) from error
-            raise
+        members = members_of(pack, missing, path)
+        loop = run_loop(members, task, device, job, path)
+        if loop is None:
+            return []
         records = []
         for index, spec in enumerate(members):
-            if spec in missing:
-                progress, parameters = loop.progress[index], None
-                progress.cost["tokens"] = progress.metrics["steps"] * spec.batch * task.length
-                if spec.key in job.keep:
-                    parameters = loop.rows.stored(loop.selected[index], spec.trainable)
-                record = _record(spec, task, device, precision, members, progress)
-                records.append(job.store.write(record, parameters))
+            # A member that was recorded before the pack was stopped keeps its record.
+            if spec not in missing:
+                continue
+            progress = loop.progress[index]
+            progress.cost["tokens"] = progress.metrics["steps"] * spec.batch * task.length
+            record = make_record(spec, task, device, job.precision, members, progress)
+            keeps = spec.key in job.keep
+            row = loop.selected[index]
+            parameters = loop.rows.stored(row, spec.trainable) if keeps else None
+            records.append(job.store.write(record, parameters))
+        # Only now: killed between two records, the next process writes the rest from it.
         path.unlink(missing_ok=True)
         return records
 
 
-def _too_large(pack: Sequence[RunSpec], error: RuntimeError) -> FptError:
-    """What to do about a lack of memory."""
-    first, reason = pack[0], str(error).splitlines()[0].rstrip(".")
-    fewer = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
+def members_of(
+    pack: Sequence[RunSpec], missing: Sequence[RunSpec], path: Path
+) -> Sequence[RunSpec]:
+    """The runs to train: those of the checkpoint at `path`, if it has all that are missing, since
+    a run's rounding depends on its pack mates; else those that are missing."""
+    saved = checkpoint.read(path)
+    if saved is None:
+        return missing
+    _, history = saved
+    members = [spec for spec in pack if spec.key in history["keys"]]
+    return members if set(missing) <= set(members) else missing
+
+
+def run_loop(
+    members: Sequence[RunSpec], task: Task, device: torch.device, job: Job, path: Path
+) -> Loop | None:
+    """The loop after all its runs have ended; None if the deadline has passed before. FptError if
+    the device lacks memory."""
+    devices.keep_memory()
+    titles = [job.titles.get(spec.key, spec.task) for spec in members]
+    try:
+        loop = Loop(members, task, device, path, titles, job.tracker, precision=job.precision)
+        return loop if loop.run(job.deadline) else None
+    except RuntimeError as error:
+        # torch has one class for all its errors.
+        if any(part in str(error) for part in devices.NO_MEMORY):
+            raise too_large(members, error) from error
+        raise
+
+
+def too_large(pack: Sequence[RunSpec], error: RuntimeError) -> FptError:
+    """The sentence that says what to do about a lack of memory."""
+    first = pack[0]
+    reason = str(error).splitlines()[0].rstrip(".")
+    remedy = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
     return FptError(
         f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} sequences a "
-        f"step each) does not fit into the memory of the device; use {fewer} ({reason})."
+        f"step each) does not fit into the memory of the device; use {remedy} ({reason})."
     )
 
 
-def _record(
+def make_record(
     spec: RunSpec,
     task: Task,
     device: torch.device,
@@ -130,9 +161,12 @@ def _record(
     progress: Progress,
 ) -> Record:
     """The record of a run that has ended."""
-    seen, note = {"data_digest": task.digest()}, data_note(task)
+    environment = devices.environment(device, precision)
+    # A specification names data and weights; their digests say with which content it was trained.
+    environment["data_digest"] = task.digest()
     if spec.weights is not None:
-        seen["weights_digest"] = digest(files(spec.weights))
+        environment["weights_digest"] = digest(files(spec.weights))
+    note = data_note(task)
     return Record(
         spec=spec,
         status="diverged" if progress.status == "diverged" else "done",
@@ -145,15 +179,15 @@ def _record(
             "peak_bytes": devices.peak_memory(device),
             **progress.cost,
         },
-        environment=devices.environment(device, precision) | seen,
+        environment=environment,
         pack=[member.key for member in pack],
         notes=[note] if note else [],
     )
 
 
 def train_pack(pack: Pack, job: Job) -> int | FptError:
-    """Train a pack, unless the deadline has passed; the number of new records, or what stopped it:
-    a worker of a sweep returns an error, since other packs go on."""
+    """Train a pack, unless the deadline has passed; the number of new records, or the error that
+    stopped it: a worker of a sweep returns it, since other packs go on."""
     if time.monotonic() > job.deadline:
         return 0
     try:

@@ -27,11 +27,11 @@ SUMMED = 1e-9  # equal numbers, computed in another order
 
 @dataclass(frozen=True)
 class Check:
-    """The recorded test accuracy of a run, in [0, 1], against the one `found` again. They may
-    differ by `tolerance`, for `reason`."""
+    """The recorded test accuracy of a run, in [0, 1], against the one that was computed again. They
+    may differ by `tolerance`, for `reason`."""
 
     record: Record
-    found: float
+    accuracy: float
     how: str
     tolerance: float = 0.0
     reason: str = ""
@@ -42,12 +42,14 @@ class Check:
 
     @property
     def matches(self) -> bool:
-        return abs(self.found - self.recorded) <= self.tolerance + SUMMED
+        return abs(self.accuracy - self.recorded) <= self.tolerance + SUMMED
 
     def __str__(self) -> str:
-        word, spec = "matches" if self.matches else "DIFFERS", self.record.spec
+        spec = self.record.spec
+        word = "matches" if self.matches else "DIFFERS"
         name = f"{spec.task} on {spec.init} {spec.backbone}, seed {spec.seed} ({spec.key[:8]})"
-        line = f"  {word:11}  {name}: {100 * self.recorded:.2f}; {self.how} {100 * self.found:.2f}"
+        numbers = f"{100 * self.recorded:.2f}; {self.how} {100 * self.accuracy:.2f}"
+        line = f"  {word:11}  {name}: {numbers}"
         if self.reason:
             line += f"; up to {100 * self.tolerance:.2f} points allowed, since {self.reason}"
         return line
@@ -55,37 +57,42 @@ class Check:
 
 def retested(record: Record, store: Store, device: torch.device) -> Check:
     """Test the parameters kept with a record; FptError if that is not possible here."""
-    model, spec = trained_model(record, store, device), record.spec
+    model = trained_model(record, store, device)
     model.compute_in(precision_like(record.environment, device), device.type)
-    (found,) = evaluate(model, "test", [spec.seed], spec.test_items)
-    reason = elsewhere(record, device)
-    answers = int(found["items"]) * model.task.reads * model.task.answers
+    (scores,) = evaluate(model, "test", record.spec.test_items)
+    reason = differences_of_machines(record, device)
+    answers = int(scores["items"]) * model.task.reads * model.task.answers
     tolerance = max(1, math.isqrt(answers // CLOSE)) / answers if reason else 0.0
-    return Check(record, found["accuracy"], "the kept parameters give", tolerance, reason)
+    return Check(record, scores["accuracy"], "the kept parameters give", tolerance, reason)
 
 
 def retrained(record: Record, store: Store, device: torch.device) -> Check:
     """Train the run from scratch, with the members of its pack if all are recorded; FptError if its
     data or weights are not here."""
     check_weights(record)
+    reasons = [differences_of_machines(record, device)]
     mates = store.read_all(record.pack)
-    alone = len(mates) < len(record.pack)
-    specs = [record.spec] if alone else [mates[key].spec for key in record.pack]
+    specs = [mates[key].spec for key in record.pack if key in mates]
+    if len(specs) < len(record.pack):  # rounding depends on the shape of the products
+        specs = [record.spec]
+        reasons.append("it trained without its pack")
     with tempfile.TemporaryDirectory() as folder:
         fresh = Store(Path(folder) / "verify" / "records")
         precision = precision_like(record.environment, device)
         job = Job(fresh, device=device.type, precision=precision, cache=Path(folder))
-        made = train(specs, job)
-    found = next(it.metrics["test_accuracy"] for it in made if it.key == record.key)
-    reasons = [elsewhere(record, device), "it trained without its pack" if alone else ""]
+        records = {new.key: new for new in train(specs, job)}
+    accuracy = records[record.key].metrics["test_accuracy"]
     reason = "; ".join(filter(None, reasons))
     tolerance = TRAINED_ELSEWHERE if reason else 0.0
-    return Check(record, found, "training again gives", tolerance, reason)
+    return Check(record, accuracy, "training again gives", tolerance, reason)
 
 
-def elsewhere(record: Record, device: torch.device) -> str:
+def differences_of_machines(record: Record, device: torch.device) -> str:
     """How the machine of a record differs from this one; empty if it does not."""
-    there = record.environment
-    here = environment(device, precision_like(there, device))
-    names = [name for name in SAME if there.get(name) != here[name]]
-    return "; ".join(f"{name} was {there.get(name)}, here {here[name]}" for name in names)
+    recorded = record.environment
+    present = environment(device, precision_like(recorded, device))
+    return "; ".join(
+        f"{name} was {recorded.get(name)}, here {present[name]}"
+        for name in SAME
+        if recorded.get(name) != present[name]
+    )

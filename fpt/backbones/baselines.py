@@ -1,12 +1,19 @@
-"""Two LSTMs: the layer-norm LSTM of Ba et al. (2016), and the one of the released code.
+"""What the transformers are compared with: two LSTMs, and no transformer at all.
 
-The paper sets its transformers against an LSTM (Tables 1 and 3, sections 3.1 and 3.3). The LSTM of
-its released code [C: models/lstm.py] forgets within a few dozen steps whatever it reads
-(`fpt.analysis.memory` measures it), so the comparison needs a standard one beside it. Both map
-(N, T, width) to (N, T, width), where the N = K * B rows are the batches of K packed runs, one
-run after the other. Order is in the recurrence: only the backbones `lstm-positions-*`, made like a
-transformer, have a position table too. Both are causal and ignore the mask: padding follows the
-tokens and cannot reach them.
+**LSTMs**: the layer-norm LSTM of Ba et al. (2016), and the one of the released code. The paper sets
+its transformers against the latter (Tables 1 and 3, sections 3.1 and 3.3). It forgets within a few
+dozen steps whatever it reads, so the comparison needs a standard one beside it. Order is in the
+recurrence: only the backbones `lstm-positions-*`, made like a transformer, have a position table
+too.
+
+**No transformer**: input and output net alone, a control (Tan et al. 2024, arXiv:2406.16964). The
+output net reads the vector of the last token, or the mean of all tokens up to it. If several
+positions are read, each has its own mean: one over the whole sequence would give all of them the
+same answer.
+
+All map (N, T, width) to (N, T, width), where the N = K * B rows are the batches of K packed runs,
+one run after the other. All are causal and ignore the mask: padding follows the tokens and cannot
+reach them.
 """
 
 import math
@@ -15,10 +22,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .base import Backbone
-from .layers import Draws, Dropout, select_positions
+from .base import Backbone, select_positions
+from .dropout import Draws, Dropout
 
-GROUPS = (
+LSTM_GROUPS = (
     (r"\.(input|hidden|cell)_norm\.", "layernorm"),
     (r"\.from_(input|hidden)\.|\.\d+\.bias$", "recurrent"),
 )
@@ -32,7 +39,8 @@ class LSTMLayer(nn.Module):
 
     def __init__(self, width: int, released: bool, dropout: nn.Module | None) -> None:
         super().__init__()
-        self.released, self.dropout = released, dropout
+        self.released = released
+        self.dropout = dropout
         self.from_input = nn.Linear(width, 4 * width)
         self.from_hidden = nn.Linear(width, 4 * width)
         self.input_norm = nn.LayerNorm(4 * width)
@@ -61,8 +69,8 @@ class LSTMLayer(nn.Module):
         if self.bias is not None:
             driven = driven + self.bias
         outputs = []
-        for time, given in enumerate(driven.unbind(1)):
-            gates = given + self.hidden_norm(self.from_hidden(hidden))
+        for time, from_input in enumerate(driven.unbind(1)):
+            gates = from_input + self.hidden_norm(self.from_hidden(hidden))
             # Splits, not slices: their backward passes are one concatenation each.
             gates, new = gates.split((3 * cell.shape[1], cell.shape[1]), 1)
             keep, forget, out = gates.sigmoid().chunk(3, 1)
@@ -93,17 +101,19 @@ class LSTM(nn.Module):
     which makes an evaluation repeatable.
     """
 
-    def __init__(self, spec: Backbone, draws: Draws, dropout: float) -> None:
+    def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
         super().__init__()
-        self.width, self.draws, self.residual = spec.width, draws, spec.residual
-        self.released = spec.family == "lstm-released"
+        self.width = architecture.width
+        self.draws = draws
+        self.residual = architecture.residual
+        self.released = architecture.family == "lstm-released"
         self.layers = nn.ModuleList(
             LSTMLayer(
-                spec.width,
+                architecture.width,
                 self.released,
                 Dropout(dropout, draws) if self.released or depth else None,
             )
-            for depth in range(spec.layers)
+            for depth in range(architecture.layers)
         )
 
     def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
@@ -123,7 +133,7 @@ class LSTM(nn.Module):
 
 
 @torch.no_grad()
-def init_(module: Any, draw: torch.Generator) -> None:
+def lstm_init_(module: Any, draw: torch.Generator) -> None:
     """Fill every parameter of an LSTM, not yet packed, in place."""
     width = module.width
     for layer in module.layers:
@@ -135,9 +145,29 @@ def init_(module: Any, draw: torch.Generator) -> None:
             if module.released:
                 (n,) = norm.normalized_shape
                 bound = 1 / math.sqrt(n)
-                gain = math.sqrt((n - 1) / n) * bound  # see LSTMLayer
+                gain = math.sqrt((n - 1) / n) * bound  # the norm divides by the biased variance
                 norm.weight.uniform_(-gain, gain, generator=draw)
                 norm.bias.uniform_(-bound, bound, generator=draw)
         if layer.bias is not None:
             layer.bias.zero_()
             layer.bias[width : 2 * width] = 1.0
+
+
+class LastToken(nn.Module):
+    """The identity."""
+
+    def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+        """As every backbone's `forward` (`fpt.backbones`)."""
+        return select_positions(x, read)
+
+
+class MeanToken(LastToken):
+    """At each position the mean of the tokens so far. Padding follows them and has no effect."""
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+        """As every backbone's `forward` (`fpt.backbones`)."""
+        count = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
+        return select_positions(x.cumsum(1) / count[:, None], read)

@@ -1,0 +1,277 @@
+"""Which backbone a name means: a built-in or published one, one of the hub, a folder, a GGUF file.
+
+`hub:OWNER/REPO@REVISION` is one state of a repository, and `OWNER/REPO` the one that the list of
+published models pins (`fpt.backbones.published`). Of other repositories, config.json is fetched. A
+folder, as `save_pretrained` writes it, is given by its path, or by its name in `local_folder()`. It
+is identified by its content, as `folder:NAME@DIGEST`. A GGUF file is given by its path, and is
+converted into such a folder. The name of the backbone of a repository or folder is the identity of
+its weights too, and `@L` behind it means its first L layers, with the same weights.
+
+`backbone` gives a name the same meaning in every process, so that runs can be known by it. A person
+at work (`choose`) also writes the name of a folder beside the program. If the same word is the name
+of another backbone too, nothing is guessed: one sentence asks which of them is meant.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from ..files import NAME, SHIPPED, FptError, instead, read_json
+from . import generic
+from .base import AS_WIDE_AS_SMOLLM2, LOCAL, TABLE_7, Backbone
+from .encoders import vit_facts
+from .generic import GGUF, converted
+from .published import PUBLISHED, comes_in_wheel, entry_of, pinned
+from .skeleton import FIRST_LAYERS, depth_of, text_of
+from .weights import file_of, folder_of, identity_of, label_of, local_folder
+
+PUBLISHED_HERE = [model.backbone for model in PUBLISHED.values() if not model.config]
+BACKBONES: Mapping[str, Backbone] = {
+    architecture.name: architecture
+    for architecture in (*LOCAL, *PUBLISHED_HERE, *TABLE_7, *AS_WIDE_AS_SMOLLM2)
+}
+BY_REPOSITORY = {
+    architecture.hub: architecture.name
+    for architecture in reversed(PUBLISHED_HERE)
+    if architecture.hub
+}
+MODEL_FILES = (".safetensors", ".bin", ".index.json")  # endings beside config.json
+DIGEST = "[0-9a-f]{16}"
+# NAME@L. The first @ of a repository names its revision, and the last one of a folder's identity
+# its digest.
+WITH_LAYERS = re.compile(
+    f"(hub:[^@]*@[^@]*|folder:.*@{DIGEST}|(?!hub:|folder:).*)@(?!{DIGEST}$)([^@/]*)"
+)
+BUILT_IN = "builtin:"  # before a name that is not to be taken for a folder's
+EXPLICIT = (BUILT_IN, "hub:", "folder:")
+OWN_WEIGHTS = {"nano": "nano-english-0"}  # of built-in backbones, those that ship with the package
+
+
+def split_layers(name: str) -> tuple[str, str | None]:
+    """NAME and L of `NAME@L`; L is None if the name says none."""
+    match = WITH_LAYERS.fullmatch(name)
+    return (match[1], match[2]) if match else (name, None)
+
+
+def backbone(name: str) -> Backbone:
+    """The backbone `name`: built in, of the list of published models, a repository of the hub, a
+    folder or a GGUF file. `NAME@L` is the first L layers of any of them, with its weights. A name
+    means the same in every working directory, unless it is a relative path. FptError if there is
+    none, if its files cannot be read, or if its architecture does not fit."""
+    base, layers = split_layers(name)
+    architecture = known_backbone(base)
+    if architecture:
+        return first_layers(architecture, layers)
+    architecture = backbone_at(name) if is_path(name) else stored_backbone(name)
+    if architecture:
+        return architecture
+    names = dict.fromkeys([*BACKBONES, *PUBLISHED])
+    raise FptError(
+        f"There is no backbone or folder {name!r} with a config.json, and no such GGUF file; a "
+        f"repository is named as hub:OWNER/REPO@COMMIT{instead(base, names)}."
+    )
+
+
+def known_backbone(name: str) -> Backbone | None:
+    """The backbone that is built in or in the list as `name`; None if there is none."""
+    name = BY_REPOSITORY.get(name, name)
+    if name in BACKBONES:
+        return BACKBONES[name]
+    entry = entry_of(pinned(name))
+    return entry.backbone if entry else None
+
+
+def first_layers(architecture: Backbone, layers: str | None) -> Backbone:
+    """The backbone of the first `layers` layers; None: of all. FptError if it has not so many."""
+    if layers is None:
+        return architecture
+    generic_one = architecture.family == "generic"
+    # Layers may share their weights, as ALBERT's do: then a cut model has to be looked at again.
+    may_share = generic_one and entry_of(architecture.name) is None
+    depth = depth_of(architecture.config) if may_share else architecture.layers
+    if layers not in map(str, range(1, depth + 1)):
+        raise FptError(
+            f"There is no backbone '{architecture.name}@{layers}': {architecture.name} has {depth} "
+            f"layers, so write {architecture.name}@L with L from 1 to {depth}."
+        )
+    name = f"{architecture.name}@{layers}"
+    count = int(layers)
+    if not generic_one:
+        return replace(architecture, name=name, layers=count)
+    config = {**json.loads(architecture.config), FIRST_LAYERS: count}
+    if may_share:
+        return replace(described(name, config), folder=architecture.folder)
+    return replace(architecture, name=name, layers=count, config=text_of(config))
+
+
+def described(name: str, config: dict[str, Any]) -> Backbone:
+    """The backbone of a configuration of transformers."""
+    text = text_of(config)
+    facts = vit_facts(config) if config.get("model_type") == "vit" else generic.facts(text)
+    return Backbone(name, config=text, **facts)
+
+
+# ------------------------------------------------------------------------------- by their identity
+
+
+def stored_backbone(name: str) -> Backbone | None:
+    """The backbone that is called `name`, maybe NAME@L, on the hub or among the folders of this
+    project; None if there is none."""
+    base, layers = split_layers(name)
+    # The name of a folder may look like NAME@L, that of a repository may not.
+    if layers is None or not name.startswith("hub:"):
+        architecture = stored_model(name)
+        if architecture or layers is None:
+            return architecture
+    architecture = stored_model(base)
+    return first_layers(architecture, layers) if architecture else None
+
+
+def stored_model(name: str) -> Backbone | None:
+    """As `stored_backbone`, of all layers."""
+    if name.startswith("hub:"):
+        return described(name, read_json(file_of(name, "config.json")))
+    if not NAME.fullmatch(name.removeprefix("folder:")):
+        return None
+    folder = folder_of(name)
+    if not (folder / "config.json").is_file():
+        return None
+    identity = identity_of(folder)
+    if name.startswith("folder:") and identity != name:
+        raise FptError(
+            f"The folder {folder} holds another model than {name!r}: put that one back, or name "
+            "the folder, which then is another backbone."
+        )
+    return described(identity, read_json(folder / "config.json"))
+
+
+# ----------------------------------------------------------------------------------- by their path
+
+
+def is_path(name: str) -> bool:
+    """Whether `name` can only be a path, such as ./mine, ../mine, /data/mine or models/mine."""
+    if name.startswith("hub:"):
+        return False
+    has_separator = os.path.normcase("/") in os.path.normcase(name)
+    return name.startswith(".") or os.path.isabs(name) or has_separator
+
+
+def is_gguf(path: Path) -> bool:
+    return path.suffix.lower() == GGUF and path.is_file()
+
+
+def holds_model(path: Path) -> bool:
+    """Whether there is a GGUF file, or a folder with a configuration or with weights, maybe not
+    with both."""
+    try:
+        if is_gguf(path):
+            return True
+        names = os.listdir(path)
+    except (OSError, ValueError):  # not there, not readable, or no path at all
+        return False
+    return any(name == "config.json" or name.endswith(MODEL_FILES) for name in names)
+
+
+def model_at(path: str) -> tuple[Path, str | None] | None:
+    """The folder or GGUF file at `path`, or at NAME if the path is NAME@L, and L; None if there is
+    none."""
+    if holds_model(Path(path)):  # the name of a folder may look like NAME@L
+        return Path(path), None
+    base, layers = split_layers(path)
+    # Nothing before the @ is no name of the working directory.
+    return (Path(base), layers) if base and holds_model(Path(base)) else None
+
+
+def backbone_at(path: str) -> Backbone | None:
+    """The backbone in the folder or GGUF file at `path`, which may be NAME@L; None if there is
+    none."""
+    place = model_at(path)
+    if place is None:
+        return None
+    folder, layers = place
+    return first_layers(backbone_in(folder), layers)
+
+
+def backbone_in(path: Path) -> Backbone:
+    """The backbone that `save_pretrained` wrote into a folder, which it carries as an absolute path
+    wherever the program goes, or the one in a GGUF file, which is converted into a folder in
+    `local_folder()`. FptError if a file is missing or the architecture does not fit."""
+    folder = converted(path, local_folder()) if is_gguf(path) else path
+    folder = folder.resolve()
+    config = read_json(file_of(f"folder:{label_of(folder)}", "config.json", str(folder)))
+    return replace(described(identity_of(folder), config), folder=str(folder))
+
+
+# ------------------------------------------------------------------------------- as a person means
+
+
+def choose(name: object, weights: str | None) -> tuple[Backbone, str]:
+    """The backbone `name` and the identity of its weights: of `weights`, or else its own.
+
+    The backbone carries the absolute folder of weights that lie in one, so that it finds them
+    wherever the program goes. FptError if there is no such backbone, or if the name has several
+    meanings here; whether the weights are there is not looked at.
+    """
+    architecture = choose_backbone(name if isinstance(name, os.PathLike) else str(name))
+    base, _ = split_layers(architecture.name)  # the first layers have the weights of all
+    own = OWN_WEIGHTS.get(base) or pinned(architecture.hub or base)
+    identity = pinned(weights) if weights else own
+    if identity != base:
+        architecture = replace(architecture, folder=place_of(identity))
+    return architecture, identity
+
+
+def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
+    """As `backbone`, or the folder or GGUF file of this name, whose path may be relative. `./NAME`
+    is always the folder and `builtin:NAME` never. FptError as `choose`."""
+    if isinstance(name, os.PathLike):
+        return backbone_at(os.fspath(name)) or backbone_in(Path(name))
+    if name.startswith(EXPLICIT):
+        return backbone(name.removeprefix(BUILT_IN))
+    folders = folders_called(name)
+    meanings = [*folders, *spellings_of_known(name)]
+    if len(meanings) > 1:
+        # Whichever were taken, it might silently be the other model.
+        raise FptError(
+            f"{name!r} has several meanings here; write {' or '.join(map(repr, meanings))}."
+        )
+    return (backbone_at(folders[0]) if folders else None) or backbone(name)
+
+
+def spellings_of_known(name: str) -> list[str]:
+    """How to write `name` so that it is the built-in or published model; none if it is no such."""
+    base, layers = split_layers(name)
+    architecture = known_backbone(base)
+    if architecture is None:
+        return []
+    if not architecture.name.startswith("hub:"):
+        return [BUILT_IN + name]
+    return [architecture.name if layers is None else f"{architecture.name}@{layers}"]
+
+
+def folders_called(name: str) -> list[str]:
+    """The models `name` in the working directory and in `local_folder()`, by what to write for
+    each; one if both are the same folder. The folder in which the weights of a published model are
+    kept is no other model."""
+    here = model_at(name) if name else None
+    local = model_at(str(local_folder() / name)) if NAME.fullmatch(name) else None
+    same = here and local and here[0].samefile(local[0])
+    spellings = []
+    if here and not (same and comes_in_wheel(here[0].name)):
+        spellings.append(os.path.join(os.curdir, name))
+    if local and not same and not comes_in_wheel(local[0].name):
+        spellings.append(str(local_folder() / name))
+    return spellings
+
+
+def place_of(weights: str) -> str:
+    """The absolute folder of local weights; empty for those of the hub, of a wheel and of the
+    package, which every process finds by their identity, and for those that are not here."""
+    if weights.startswith("hub:") or comes_in_wheel(weights):
+        return ""
+    folder = folder_of(weights)
+    return str(folder.resolve()) if folder.is_dir() and folder.parent != SHIPPED else ""
