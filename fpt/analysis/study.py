@@ -19,14 +19,12 @@ from ..backbones import backbone
 from ..config import Profile, Run
 from ..files import CACHE, REPORTS, FptError, check_names, current_profile, write_json
 from ..pretraining import metadata
-from ..pretraining.ensure import plan_of
-from ..pretraining.on_task import TaskPretraining
+from ..pretraining.ensure import shares_data
 from ..records import Record, Store, store
 from ..sections import declared
 from ..sections.arms import arm
 from ..sections.comparison import Section
-from ..tasks import Task, get_task
-from ..tasks.base import FiniteTask
+from ..tasks import Task
 from ..training import device as devices
 from ..training import sweep
 from ..training.settings import SETTINGS, check_list, check_settings, check_spec
@@ -34,6 +32,7 @@ from ..training.train import Job, task_of, train
 from .steps import steps_to
 from .tuning import chosen_rates
 
+SEEN = ("device", "data_digest", "weights_digest")  # what a record says of its surroundings
 # The columns of every frame, with or without a record.
 OF_RUN = [
     *("arm", "task", "seed", "draw", "lr", "key", "search", "threshold", "status", "weights"),
@@ -105,12 +104,13 @@ class Study:
         return {
             (run.arm, run.task)
             for run in self.runs
-            if run.spec.weights and _shares_data(run.spec.weights, self.tasks[run.task])
+            if run.spec.weights and shares_data(run.spec.weights, self.tasks[run.task])
         }
 
     def part(self, tasks: Collection[str], arms: Collection[str] | None = None) -> "Study":
         """The study with the runs on `tasks` alone and, if `arms` are given, of these alone."""
-        runs = [run for run in self.runs if run.task in tasks and (arms is None or run.arm in arms)]
+        named = self.arms if arms is None else arms
+        runs = [run for run in self.runs if run.task in tasks and run.arm in named]
         return replace(self, runs=tuple(runs))
 
     def records(self) -> dict[str, Record]:
@@ -251,27 +251,13 @@ def _row(run: Run, record: Record | None) -> dict[str, Any]:
     if record is None:
         return row
     row |= {"status": record.status, **record.metrics, **record.cost}
-    for name in ("device", "data_digest", "weights_digest"):
-        row[name] = record.environment.get(name)
+    row |= {name: record.environment.get(name) for name in SEEN}
     if spec.threshold:
         steps = steps_to(record, spec.threshold)
         row |= {"score": np.log(steps.count), "censored": steps.censored}
     elif record.status == "done":
         row["score"] = 100 * record.metrics["test_accuracy"]
     return row
-
-
-def _shares_data(weights: str, task: Task) -> bool:
-    """Whether weights were made here from a task, or with the labels of its data."""
-    try:
-        plan = plan_of(weights)
-    except FptError:  # published weights
-        return False
-    if not isinstance(plan, TaskPretraining):
-        return False
-    source = get_task(plan.task)
-    both = isinstance(source, FiniteTask) and isinstance(task, FiniteTask)
-    return source.name == task.name or (both and source.dataset.key == task.dataset.key)  # type: ignore[attr-defined]
 
 
 def _check_digests(frame: pd.DataFrame) -> None:

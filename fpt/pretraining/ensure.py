@@ -21,6 +21,8 @@ from ..backbones.weights import (
     local_folder,
 )
 from ..files import DATA, SHIPPED, FptError, write_json
+from ..tasks import Task, get_task
+from ..tasks.base import FiniteTask
 from . import on_corpus, on_task
 from .corpora import NAMES, parse
 from .on_corpus import Pretraining
@@ -70,6 +72,19 @@ def plan_of(identity: str) -> Plan:
             f"with a backbone and a corpus or task ({', '.join((*NAMES, *SETTINGS))}), such as "
             "nano-english-0."
         ) from error
+
+
+def shares_data(weights: str, task: Task) -> bool:
+    """Whether weights were made here from a task, or with the labels of its data."""
+    try:
+        plan = plan_of(weights)
+    except FptError:  # published weights
+        return False
+    if not isinstance(plan, TaskPretraining):
+        return False
+    source = get_task(plan.task)
+    both = isinstance(source, FiniteTask) and isinstance(task, FiniteTask)
+    return source.name == task.name or (both and source.dataset.key == task.dataset.key)  # type: ignore[attr-defined]
 
 
 def check_name(weights: str) -> None:

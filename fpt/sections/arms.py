@@ -50,7 +50,7 @@ def _rows() -> Iterator[Arm]:
 
 
 ARMS: dict[str, Arm] = {row.name: row for row in _rows()}
-ROLES = frozenset(row.role for row in ARMS.values())  # of backbones
+ROLES = frozenset(row.backbone for row in ARMS.values())  # of backbones, beside depth-1 and so on
 SOURCES = frozenset(row.weights for row in ARMS.values())  # roles of weights
 
 
@@ -69,8 +69,8 @@ def arm(name: str) -> Arm:
         import_modules()  # the reader's own arms are registered there
     if name not in ARMS:
         near = get_close_matches(name, ARMS, n=3)
-        guess = f": did you mean {' or '.join(near)}?" if near else "."
-        raise FptError(f"{name!r} is no arm of fpt/sections/arms.yaml{guess}")
+        guess = f"did you mean {' or '.join(near)}" if near else "the table has them all"
+        raise FptError(f"{name!r} is no arm; {guess} (fpt/sections/arms.yaml).")
     return ARMS[name]
 
 
