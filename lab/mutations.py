@@ -83,7 +83,7 @@ MUTATIONS = {
         "pretrain",
     ),
     "a record is read under another key": Mutation(
-        "records/content.py", "if not key == stated_key == own_key", "if not stated_key == own_key", "records"
+        "records/content.py", "if not key == stated_key", "if not stated_key", "records"
     ),
     "Holm's adjustment is that of Bonferroni": Mutation(
         "analysis/claims.py", '"holm" if', '"bonferroni" if', "claims"
