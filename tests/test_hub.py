@@ -1,16 +1,14 @@
 """Files of the hub at one commit and with one content: a cache made here, and no network."""
 
 import json
-from collections.abc import Callable
 from hashlib import sha256
-from pathlib import Path
 
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from huggingface_hub.errors import RemoteEntryNotFoundError
-from refusals import check_said, refusal
+from refusals import check_said, refusal, refuses
 
 from fpt import config
 from fpt.__main__ import main
@@ -24,17 +22,19 @@ from fpt.tasks.datasets import hub_dataset
 
 FIRST, SECOND = "1" * 40, "2" * 40
 FILE = "data/train.parquet"
-Put = Callable[..., Path]
 
 
 @pytest.fixture
-def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
+def put(tmp_path, monkeypatch):
     """Writes a file of a repository at a commit into the cache and lets `main` be that commit."""
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    monkeypatch.setattr(
+        "huggingface_hub.constants.HF_HUB_CACHE",
+        str(tmp_path / "hub"),
+    )
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(hub, "DATA", tmp_path / "data")
 
-    def write(content: bytes, commit: str, repo: str = "datasets--o--r", file: str = FILE) -> Path:
+    def write(content, commit, repo="datasets--o--r", file=FILE):
         folder = tmp_path / "hub" / repo
         blob = folder / "blobs" / sha256(content).hexdigest()
         link = folder / "snapshots" / commit / file
@@ -49,14 +49,19 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Put:
     return write
 
 
-def locked() -> dict[str, object]:
+def locked():
     return json.loads(hub.lock_path().read_text())
 
 
-def test_the_first_use_is_locked_and_the_next_ones_are_compared(put: Put) -> None:
+def test_the_first_use_is_locked_and_the_next_ones_are_compared(
+    put,
+):
     path = put(b"first", FIRST)
     assert hub.fetch("o/r", FILE, hub.LOCKED, "dataset") == path
-    entry = {"commit": FIRST, "sha256": {FILE: sha256(b"first").hexdigest()}}
+    entry = {
+        "commit": FIRST,
+        "sha256": {FILE: sha256(b"first").hexdigest()},
+    }
     assert locked() == {"datasets/o/r@locked": entry}
 
     put(b"second", SECOND)  # `main` moves on
@@ -66,35 +71,42 @@ def test_the_first_use_is_locked_and_the_next_ones_are_compared(put: Put) -> Non
 
     put(b"other", FIRST)  # the same commit with another content
     digests = [sha256(content).hexdigest()[:12] for content in (b"first", b"other")]
-    said = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
-    check_said(said, [f"{FILE} of o/r at {FIRST[:12]}", *digests, "fetch it again", str(path)])
+    refuses(
+        lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"),
+        f"{FILE} of o/r at {FIRST[:12]}",
+        *digests,
+        "fetch it again",
+        str(path),
+    )
 
 
-def test_what_another_process_locked_meanwhile_counts(
-    put: Put, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_another_process_locked_meanwhile_counts(put, monkeypatch):
     path = put(b"ours", FIRST)
-    theirs = {"commit": FIRST, "sha256": {FILE: sha256(b"theirs").hexdigest()}}
+    theirs = {
+        "commit": FIRST,
+        "sha256": {FILE: sha256(b"theirs").hexdigest()},
+    }
     downloaded = hub._downloaded
 
-    def slow(*asked: str) -> Path:
+    def slow(*arguments):
         hub.write_json(hub.lock_path(), {"datasets/o/r@locked": theirs})
-        return downloaded(*asked)
+        return downloaded(*arguments)
 
     monkeypatch.setattr(hub, "_downloaded", slow)
-    check_said(refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset")), [str(path)])
+    refuses(
+        lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"),
+        str(path),
+    )
     assert locked() == {"datasets/o/r@locked": theirs}
 
 
-def test_the_lock_file_is_written_by_one_process_at_a_time(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_lock_file_is_written_by_one_process_at_a_time(put, tmp_path, monkeypatch):
     put(b"first", FIRST)
     free, write = [], hub.write_json
 
-    def watched(path: Path, content: object) -> None:
-        with lock(tmp_path / "data/hub.lock", wait=False) as mine:
-            free.append(mine)
+    def watched(path, content):
+        with lock(tmp_path / "data/hub.lock", wait=False) as is_mine:
+            free.append(is_mine)
         write(path, content)
 
     monkeypatch.setattr(hub, "write_json", watched)
@@ -102,7 +114,9 @@ def test_the_lock_file_is_written_by_one_process_at_a_time(
     assert free == [False]
 
 
-def test_other_files_are_asked_for_at_the_commit_of_the_first(put: Put) -> None:
+def test_other_files_are_asked_for_at_the_commit_of_the_first(
+    put,
+):
     put(b"a", FIRST, file="a")
     late = put(b"b", FIRST, file="b")
     hub.fetch("o/r", "a", hub.LOCKED, "dataset")
@@ -111,7 +125,7 @@ def test_other_files_are_asked_for_at_the_commit_of_the_first(put: Put) -> None:
     assert set(hub.read_lock()["datasets/o/r@locked"]["sha256"]) == {"a", "b"}
 
 
-def test_a_commit_is_asked_for_as_it_is_and_compared_too(put: Put) -> None:
+def test_a_commit_is_asked_for_as_it_is_and_compared_too(put):
     path = put(b"first", FIRST, "models--o--r", "model.safetensors")
     put(b"second", SECOND, "models--o--r", "model.safetensors")
     identity = f"hub:o/r@{FIRST}"
@@ -120,74 +134,91 @@ def test_a_commit_is_asked_for_as_it_is_and_compared_too(put: Put) -> None:
     assert files(identity, remember=True) == [path]
     assert set(hub.read_lock()) == {f"o/r@{FIRST}"}
     put(b"other", FIRST, "models--o--r", "model.safetensors")
-    check_said(refusal(lambda: find(identity)), ["model.safetensors of o/r"])
+    refuses(lambda: find(identity), "model.safetensors of o/r")
 
 
-def test_a_data_set_is_locked(put: Put, tmp_path: Path) -> None:
+def test_a_data_set_is_locked(put, tmp_path):
     source = hub.Repository("o/r", hub.LOCKED, {"train": FILE})
-    pq.write_table(pa.table({"text": ["a", "b"], "label": [0, 1]}), tmp_path / "table")
+    pq.write_table(
+        pa.table({"text": ["a", "b"], "label": [0, 1]}),
+        tmp_path / "table",
+    )
     put((tmp_path / "table").read_bytes(), FIRST)
-    assert source.columns("train", "label", "text") == [[0, 1], ["a", "b"]]
+    assert source.columns("train", "label", "text") == [
+        [0, 1],
+        ["a", "b"],
+    ]
     dataset = hub_dataset("mine", 1, source, dict)
     assert dataset.source["revision"] == "locked"  # the key of a run holds no commit
     put(b"other", FIRST)
-    check_said(refusal(lambda: source.columns("train", "text")), ["hub.lock.json"])
+    refuses(lambda: source.columns("train", "text"), "hub.lock.json")
 
 
-def test_english_is_built_from_a_mirror(
-    put: Put, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_english_is_built_from_a_mirror(put, tmp_path, monkeypatch, capsys):
     """Of two books in each file; a second build changes nothing, and other content is refused."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path / "corpora"))
-    commit, repo = english.PG19.revision, "datasets--emozilla--pg19"
+    commit, repo = (
+        english.PG19.revision,
+        "datasets--emozilla--pg19",
+    )
     for name, file in english.PG19.files.items():
-        pq.write_table(pa.table({"text": [f"{name}\n\nA book.\n", "Ünother"]}), tmp_path / "rows")
+        pq.write_table(
+            pa.table({"text": [f"{name}\n\nA book.\n", "Ünother"]}),
+            tmp_path / "rows",
+        )
         put((tmp_path / "rows").read_bytes(), commit, repo, file)
     assert main(["corpus", "english"]) == 0
-    told = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for name in english.PG19.files:
         content = (tmp_path / "corpora" / name).read_bytes()
         assert content.decode() == f"{name}\n\nA book.\n{hub.END}\nÜnother\n{hub.END}\n"
-        assert f"{tmp_path}/corpora/{name} {sha256(content).hexdigest()}" in told
+        assert f"{tmp_path}/corpora/{name} {sha256(content).hexdigest()}" in printed
     books = [*passages(text_named("english-valid"))]
-    assert books == ["english-valid.txt\n\nA book.\n", "Ünother\n"]
+    assert books == [
+        "english-valid.txt\n\nA book.\n",
+        "Ünother\n",
+    ]
     assert main(["corpus", "english"]) == 0
-    assert capsys.readouterr().out == told
+    assert capsys.readouterr().out == printed
     (tmp_path / "corpora" / name).unlink()
     put(b"other", commit, repo, file)
     assert main(["corpus", "english"]) == 2
     check_said(capsys.readouterr().err, ["hub.lock.json", file])
 
 
-def test_a_locked_commit_that_is_not_here(put: Put, tmp_path: Path) -> None:
+def test_a_locked_commit_that_is_not_here(put, tmp_path):
     put(b"first", FIRST)
     hub.fetch("o/r", FILE, hub.LOCKED, "dataset")
     (tmp_path / "hub/datasets--o--r/snapshots" / FIRST / FILE).unlink()
-    said = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
-    check_said(said, [f"{FILE} of o/r (revision {FIRST})", "HF_HUB_OFFLINE", "HF_HUB_CACHE"])
+    refuses(
+        lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"),
+        f"{FILE} of o/r (revision {FIRST})",
+        "HF_HUB_OFFLINE",
+        "HF_HUB_CACHE",
+    )
 
 
-def test_a_repository_without_the_file(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repository_without_the_file(put, monkeypatch):
     """Weights that are published as a pickle alone."""
 
-    def download(*asked: object, **where: object) -> str:
+    def download(*arguments, **options):
         response = httpx.Response(404, request=httpx.Request("GET", "https://hub"))
         raise RemoteEntryNotFoundError("404", response=response)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    said = refusal(lambda: find("hub:o/r@locked"))
-    assert said == "o/r has no file model.safetensors at revision main."
+    sentence = refusal(lambda: find("hub:o/r@locked"))
+    assert sentence == "o/r has no file model.safetensors at revision main."
     assert not hub.lock_path().exists()
 
 
-def test_every_revision_of_the_project_is_a_commit_or_locked() -> None:
+def test_every_revision_of_the_project_is_a_commit_or_locked():
     identities = {name for profile in PROFILES for name in config.load(profile).weights.values()}
     revisions = {name.partition("@")[2] for name in identities if name.startswith("hub:")}
     sources = [get_task(name).source() for name in TASKS]
     of_tasks = [source["revision"] for source in sources if "revision" in source]
     assert len(of_tasks) == 5
     revisions |= set(of_tasks)
-    assert {it for it in revisions if not hub.COMMIT.fullmatch(it)} == {hub.LOCKED}
+    assert {name for name in revisions if not hub.COMMIT.fullmatch(name)} == {hub.LOCKED}
     for name, entry in hub.read_lock().items():
         revision = name.partition("@")[2]
         assert entry["commit"] == revision or not hub.COMMIT.fullmatch(revision)

@@ -43,6 +43,8 @@ def test_every_cell_has_a_source_and_only_known_gaps_are_empty():
     for table in reader.tables().values():
         assert list(table.cells) == [(r, c) for r in table.rows for c in table.columns]
     assert all(printed.source for _, _, printed in cells())
+    sources = {cell("Forks", "fpt", task).source for task in ("bit-xor", "mnist")}
+    assert sources == {"F:alex-kj-chin", "F:panpiort8"}  # of single cells
     gaps = [name for name, _, printed in cells() if printed.value is None]
     assert {name: gaps.count(name) for name in gaps} == {"T12": 4, "LRA": 1, "Forks": 8}
 

@@ -79,6 +79,7 @@ def test_identity_and_sizes_need_no_data(name, monkeypatch):
         ("mnist", {"size": 30}, ["one of 32, 28, not 30"]),
         ("mnist", {"size": 28.0}, ["one of 32, 28, not 28.0"]),
         ("bit-xor", {"n": "5"}, ["must be a whole number from 1 to 2147483647, not '5'"]),
+        ("bit-xor", {"n": 0}, ["must be a whole number from 1 to", "not 0"]),
         ("bit-memory", {"patch": 30}, ["must divide n = 1000, not 30"]),
         ("listops", {"min_length": 40, "max_length": 40}, ["min_length"]),
         ("digits", {"train": 4389}, ["must be at most 4388, not 4389"]),
