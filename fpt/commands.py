@@ -26,8 +26,8 @@ from .tasks import TASKS, get_task, shown_tasks
 from .tasks.manifest import parse_task, prepare
 from .training import device as devices
 from .training.flops import parameter_counts
+from .training.kept import retested, retrained
 from .training.trackers import tracker
-from .training.verify import retested, retrained
 
 
 def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[Study]:

@@ -66,8 +66,8 @@ def test_the_first_use_is_locked_and_the_next_ones_are_compared(put: Put) -> Non
 
     put(b"other", FIRST)  # the same commit with another content
     digests = [sha256(content).hexdigest()[:12] for content in (b"first", b"other")]
-    said = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
-    check_said(said, [f"{FILE} of o/r at {FIRST[:12]}", *digests, "fetch it again", str(path)])
+    sentence = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
+    check_said(sentence, [f"{FILE} of o/r at {FIRST[:12]}", *digests, "fetch it again", str(path)])
 
 
 def test_what_another_process_locked_meanwhile_counts(
@@ -163,8 +163,8 @@ def test_a_locked_commit_that_is_not_here(put: Put, tmp_path: Path) -> None:
     put(b"first", FIRST)
     hub.fetch("o/r", FILE, hub.LOCKED, "dataset")
     (tmp_path / "hub/datasets--o--r/snapshots" / FIRST / FILE).unlink()
-    said = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
-    check_said(said, [f"{FILE} of o/r (revision {FIRST})", "HF_HUB_OFFLINE", "HF_HUB_CACHE"])
+    sentence = refusal(lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"))
+    check_said(sentence, [f"{FILE} of o/r (revision {FIRST})", "HF_HUB_OFFLINE", "HF_HUB_CACHE"])
 
 
 def test_a_repository_without_the_file(put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,8 +175,8 @@ def test_a_repository_without_the_file(put: Put, monkeypatch: pytest.MonkeyPatch
         raise RemoteEntryNotFoundError("404", response=response)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    said = refusal(lambda: find("hub:o/r@locked"))
-    assert said == "o/r has no file model.safetensors at revision main."
+    sentence = refusal(lambda: find("hub:o/r@locked"))
+    assert sentence == "o/r has no file model.safetensors at revision main."
     assert not hub.lock_path().exists()
 
 

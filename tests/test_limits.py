@@ -43,13 +43,13 @@ def test_a_write_that_fails_is_one_sentence_and_changes_nothing(
     path, reason = tmp_path / "file.json", os.strerror(FAULTS[call])
     write_json(path, 1)
 
-    def fail(*given: object) -> None:
+    def fail(*arguments: object) -> None:
         raise OSError(FAULTS[call], reason)
 
     monkeypatch.setattr(files.os, call, fail)
     with pytest.raises(FptError, match=rf"^Cannot write {path}: {reason}; nothing was changed"):
         write_json(path, 2)
-    assert {each.name: each.read_text() for each in tmp_path.iterdir() if each.is_file()} == {
+    assert {file.name: file.read_text() for file in tmp_path.iterdir() if file.is_file()} == {
         "file.json": "1\n"
     }
 

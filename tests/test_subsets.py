@@ -7,7 +7,6 @@ import pytest
 import torch
 from made import exploratory, make_study
 from tiny import spec, task_of
-from torch import Tensor
 
 from fpt import config
 from fpt.config import make_spec
@@ -16,59 +15,21 @@ from fpt.report import results_table
 from fpt.sections import declared
 from fpt.spec import RunSpec
 from fpt.tasks import get_task
-from fpt.tasks.datasets import Dataset, load
-from fpt.tasks.sequences import SequenceTask, end_to_end
+from fpt.tasks.datasets import Dataset
+from fpt.tasks.sequences import end_to_end
 from fpt.tasks.text import TextTask
-from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
-from fpt.training.semantics import semantics_of
-from fpt.training.settings import LONG_TEST_ITEMS
+from fpt.training.model import evaluate
+from fpt.training.settings import LONG_TEST_ITEMS, semantics_of
 
 CPU = torch.device("cpu")
 LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}
 COUNT = 400
 
 
-def bounds(values: Tensor, count: int) -> tuple[float, float]:
-    """Four standard errors around the mean of `values`, for the mean of `count` of them."""
-    error = values.std().item() * (1 / count - 1 / len(values)) ** 0.5
-    return values.mean().item() - 4 * error, values.mean().item() + 4 * error
-
-
-def within_chance(values: Tensor, rows: Tensor) -> bool:
-    low, high = bounds(values.double(), len(rows))
-    return low <= values[rows].double().mean().item() <= high
-
-
-def traits(task: SequenceTask, split: str) -> dict[str, Tensor]:
-    """Length, depth and class of each example of a split, (N,)."""
-    arrays, labels = load(task.dataset), task.labels(split)
-    found = {"length": arrays[f"{split}_starts"].diff()}
-    if f"{split}_depths" in arrays:
-        found["depth"] = arrays[f"{split}_depths"].long()
-    return found | {f"class {c}": (labels == c).long() for c in range(min(10, task.classes))}
-
-
 @pytest.fixture
 def prepared(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
-
-
-@pytest.mark.parametrize("split", ["train", "valid", "test"])
-def test_length_depth_and_classes_of_a_subset_are_those_of_the_whole(
-    prepared: None, split: str
-) -> None:
-    task = get_task("listops", **LISTOPS)
-    assert isinstance(task, SequenceTask)
-    found, rows = traits(task, split), task.subset(split, COUNT)
-    assert len(rows.unique()) == COUNT
-    for trait, values in found.items():
-        assert within_chance(values, rows), trait
-    shortest = found["length"].sort(stable=True).indices[:COUNT]
-    assert not within_chance(found["length"], shortest)  # the bounds tell them apart
-    digits = get_task("digits")
-    labels, rows = digits.labels(split), digits.subset(split, 150)
-    assert all(within_chance((labels == c).long(), rows) for c in range(10))
 
 
 def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared: None) -> None:
@@ -104,7 +65,7 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(
     other = replace(run, trainable=("output",), seed=1)
     seen: list[list[list[int]]] = []
     for specs, size in (([run], 32768), ([other], 640), ([run, other], 1000)):
-        monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", size)
+        monkeypatch.setattr("fpt.training.model.EVAL_TOKENS", size)
         task = task_of(run)
         loop = Loop(specs if len(specs) == 1 else [run, replace(run, lr=0.1)], task, CPU)
         examples: dict[str, list[list[int]]] = {}
@@ -167,10 +128,10 @@ def test_semantics_move_with_what_a_run_evaluates_drops_or_starts_from(
 
 def test_no_committed_record_is_of_a_superseded_meaning() -> None:
     store = Store(Path(__file__).parents[1] / "reports/lab/records")
-    found = store.read_all(store.keys()).values()
+    records = store.read_all(store.keys()).values()
     explored = exploratory()
-    assert len(found) == len(store.keys()) > 0 < len(explored)
-    specs = [record.spec for record in (*found, *explored)]
+    assert len(records) == len(store.keys()) > 0 < len(explored)
+    specs = [record.spec for record in (*records, *explored)]
     assert all(run.semantics == semantics_of(run) for run in specs)
 
 

@@ -13,7 +13,8 @@ from ..analysis.study import Study, section
 from ..files import REPORTS, FptError, write_atomic
 from ..sections.arms import label
 from ..tasks import Batch
-from ..training.model import Model, assemble, trained_model
+from ..training.kept import trained_model
+from ..training.model import Model, assemble
 from .escape import in_html, in_script
 
 EXAMPLES = 6
