@@ -25,8 +25,8 @@ from .spec import canonical
 from .tasks import TASKS, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
 from .training.flops import parameter_counts
+from .training.kept import retested, retrained
 from .training.trackers import tracker
-from .training.verify import retested, retrained
 
 
 def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[Study]:

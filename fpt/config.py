@@ -23,7 +23,6 @@ from .tasks import Task, get_task
 from .training.device import AUTO, PRECISIONS
 from .training.flops import as_costly
 from .training.model import check_length
-from .training.semantics import semantics_of
 from .training.settings import (
     FLAG,
     OF_ARMS,
@@ -38,6 +37,7 @@ from .training.settings import (
     check_value,
     evaluated,
     placed,
+    semantics_of,
 )
 
 OPTIONAL: dict[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out

@@ -46,7 +46,7 @@ class RunSpec:
     # nets around it; None: `seed`.
     draw: int | None = None
     threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none
-    # A change of what a spec means raises it for the specs concerned (`fpt.training.semantics`);
+    # A change of what a spec means raises it for the specs concerned (`fpt.training.settings`);
     # their older records are superseded.
     semantics: int = 1
 

@@ -5,24 +5,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 
-def until(there: Callable[[], bool], seconds: float = 300.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
     end = time.monotonic() + seconds
-    while not there():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
 
 
 def workers_of(process: int) -> list[int]:
     """Process ids of the workers of a sweep that live."""
-    found = []
+    workers = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
             if parent == process and b"popen_loky" in (path / "cmdline").read_bytes():
-                found.append(int(path.name))
+                workers.append(int(path.name))
         except OSError:
             continue
-    return found
+    return workers
 
 
 def lives(process: int) -> bool:

@@ -342,7 +342,7 @@ def test_eight_bit_floats_are_read_unless_their_scales_would_be_lost(
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "sentence"),
     [
         ({"quantization_config": {"quant_method": "fp8"}}, "fp8"),
         ({"hidden_act": "no-such-function"}, "no-such-function"),
@@ -351,11 +351,11 @@ def test_eight_bit_floats_are_read_unless_their_scales_would_be_lost(
     ],
 )
 def test_configurations_that_cannot_be_built_are_refused_at_once(
-    changes: dict[str, Any], said: str, apertus: str
+    changes: dict[str, Any], sentence: str, apertus: str
 ) -> None:
     path = Path(apertus) / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    check_said(refusal(lambda: backbone(apertus)), [said, "what fits is"])
+    check_said(refusal(lambda: backbone(apertus)), [sentence, "what fits is"])
 
 
 def test_the_program_around_changes_no_trial_and_keeps_its_random_state(apertus: str) -> None:

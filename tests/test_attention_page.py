@@ -16,7 +16,7 @@ from refusals import check_said, refusal
 from fpt.analysis.attention import maps
 from fpt.analysis.study import section
 from fpt.report import attention_page
-from fpt.training.model import trained_model
+from fpt.training.kept import trained_model
 
 PROJECT = Path(__file__).parent / "project"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome", "chrome"))), None)

@@ -87,15 +87,19 @@ def test_other_content_is_refused_and_the_same_one_is_found(
     kept = shutil.copytree(folder, tmp_path / "kept")
     weights = folder / "model.safetensors"
     times = weights.stat()
-    other = put("other", seed=1) / "model.safetensors"
-    weights.write_bytes(other.read_bytes())  # as a copy that keeps size and time does it
+    changed = put("changed", seed=1) / "model.safetensors"
+    weights.write_bytes(changed.read_bytes())  # as a copy that keeps size and time does it
     os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
-    said = "are not those that"
+    sentence = "are not those that"
     for estimator in (fitted, pickle.loads(pickle.dumps(fitted))):
-        check_said(refusal(lambda estimator=estimator: estimator.predict(X)), [str(folder), said])
+        check_said(
+            refusal(lambda estimator=estimator: estimator.predict(X)), [str(folder), sentence]
+        )
     shutil.rmtree(folder)
-    said = "any more"
-    check_said(refusal(lambda: fitted.predict(X)), [str(folder), said, str(tmp_path / "backbones")])
+    sentence = "any more"
+    check_said(
+        refusal(lambda: fitted.predict(X)), [str(folder), sentence, str(tmp_path / "backbones")]
+    )
     shutil.copytree(kept, tmp_path / "backbones/mine")
     assert np.array_equal(fitted.predict_proba(X), expected)
     shutil.move(tmp_path / "backbones/mine", folder)
@@ -146,14 +150,14 @@ def test_a_name_with_two_meanings_is_asked_about(name: str, spelling: str, put: 
     for explicit in (f"./{name}", str(folder), Path(name)):
         assert choose_backbone(explicit).name.startswith("folder:")
     for _ in range(2):  # the second time without its configuration
-        said = refusal(lambda: choose(name, None))
-        check_said(said, [repr(name), repr(f"./{name}"), repr(spelling)])
+        sentence = refusal(lambda: choose(name, None))
+        check_said(sentence, [repr(name), repr(f"./{name}"), repr(spelling)])
         assert choose(spelling, None) == before
         assert backbone(spelling.removeprefix("builtin:")) == before[0]  # of a run: one meaning
         (folder / "config.json").unlink(missing_ok=True)
     for explicit in (f"./{name}", str(folder), Path(name)):
-        said = refusal(lambda explicit=explicit: choose_backbone(explicit))
-        check_said(said, ["config.json"])
+        sentence = refusal(lambda explicit=explicit: choose_backbone(explicit))
+        check_said(sentence, ["config.json"])
 
 
 def test_a_folder_here_and_one_of_the_pipeline_are_asked_about(put: Any, tmp_path: Path) -> None:

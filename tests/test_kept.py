@@ -19,7 +19,8 @@ from fpt.files import FptError
 from fpt.records import Record, Store, to_content
 from fpt.spec import RunSpec
 from fpt.training import sweep
-from fpt.training.model import Model, trained_model
+from fpt.training.kept import trained_model
+from fpt.training.model import Model
 from fpt.training.train import Job, train
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -71,7 +72,7 @@ def test_a_random_initial_state_belongs_to_the_run_and_the_example(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That of the released LSTM is the same for its run's kept model, in batches of any size."""
-    monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", 60)  # ten examples at a time
+    monkeypatch.setattr("fpt.training.model.EVAL_TOKENS", 60)  # ten examples at a time
     trainable = ("input", "layernorm", "output", "recurrent")
     run = spec(options={"n": 3}, backbone="lstm-released-tiny", trainable=trainable, seed=2)
     (record,) = kept([run], store)
@@ -168,8 +169,10 @@ def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Study, Stud
     path.write_text(yaml.safe_dump({"profile": "smoke", "smoke": parameters}, sort_keys=False))
     monkeypatch.setattr("fpt.files.PARAMS", path)
     profile = config.load("smoke")
-    made = [Study(name, profile, tuple(expand(profile, name))) for name in profile.sections]
-    return made[0], made[1]
+    plain, keeping = (
+        Study(name, profile, tuple(expand(profile, name))) for name in profile.sections
+    )
+    return plain, keeping
 
 
 def test_sections_agree_on_what_is_missing(
@@ -184,9 +187,10 @@ def test_sections_agree_on_what_is_missing(
         capsys.readouterr()
         assert main(["status", "--profile", "smoke", "--json"]) == 0
         rows = json.loads(capsys.readouterr().out)["sections"]
-        found = [[row["missing"] for row in rows]]
-        found += [[len(part.missing()) for part in (plain, keeping)]]
-        return found
+        return [
+            [row["missing"] for row in rows],
+            [len(plain.missing()), len(keeping.missing())],
+        ]
 
     assert counts() == [[2, 2]] * 2
     assert plain.train(device="cpu", workers=1) == 2

@@ -14,8 +14,8 @@ from fpt.records import Record, Store
 from fpt.spec import RunSpec
 from fpt.training import checkpoint
 from fpt.training.checkpoint import Progress
-from fpt.training.evaluation import evaluate
 from fpt.training.loop import TRAIN_ITEMS, Loop, reached
+from fpt.training.model import evaluate
 from fpt.training.train import Job, train
 
 TESTS = Path(__file__).parent
@@ -287,7 +287,7 @@ def of_another_version(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "sentence"),
     [
         (damaged, "is damaged"),
         (of_other_runs, r"\.safetensors is of other runs .*starts again"),
@@ -296,7 +296,7 @@ def of_another_version(path: Path) -> None:
 )
 def test_a_checkpoint_that_does_not_fit_costs_time_only(
     change: Callable[[Path], None],
-    said: str,
+    sentence: str,
     store: Store,
     uninterrupted: list[Record],
     tmp_path: Path,
@@ -304,7 +304,7 @@ def test_a_checkpoint_that_does_not_fit_costs_time_only(
     assert trained(PACK, store, deadline=0.0) == []
     (path,) = (tmp_path / "cache" / "checkpoints").iterdir()
     change(path)
-    with pytest.warns(UserWarning, match=said):
+    with pytest.warns(UserWarning, match=sentence):
         records = trained(PACK, store)
     same(records, uninterrupted)
 

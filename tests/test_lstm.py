@@ -86,26 +86,6 @@ def test_both_follow_their_equations(family: str) -> None:
     torch.testing.assert_close(lstm(x), by_hand(lstm, x, masks), atol=1e-5, rtol=1e-5)
 
 
-def test_without_norms_the_standard_one_is_the_lstm_of_torch() -> None:
-    lstm = make()
-    reference = nn.LSTM(WIDTH, WIDTH, num_layers=2, batch_first=True)
-    keep, forget, out, new = torch.arange(4 * WIDTH).split(WIDTH)
-    order = torch.cat([keep, forget, new, out])  # torch orders its gates so
-    with torch.no_grad():
-        for depth, layer in enumerate(lstm.layers):
-            layer.input_norm = layer.hidden_norm = layer.cell_norm = nn.Identity()
-            theirs = {
-                "weight_ih": layer.from_input.weight,
-                "weight_hh": layer.from_hidden.weight,
-                "bias_ih": layer.from_input.bias + layer.bias,
-                "bias_hh": layer.from_hidden.bias,
-            }
-            for name, values in theirs.items():
-                getattr(reference, f"{name}_l{depth}").copy_(values[order])
-    x = inputs()
-    torch.testing.assert_close(lstm(x), reference(x)[0], atol=1e-5, rtol=0)
-
-
 def test_initial_values() -> None:
     standard, released = make(width=64), make("lstm-released", width=64)
     for layer in standard.layers:

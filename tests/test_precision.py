@@ -30,13 +30,12 @@ from fpt import config
 from fpt.records import Record, Store
 from fpt.spec import RunSpec, probe_of
 from fpt.training import device as devices
-from fpt.training import sweep, verify
-from fpt.training.evaluation import evaluate
-from fpt.training.model import Model
-from fpt.training.packing import PackedRMSNorm, scales_by_gain
+from fpt.training import kept, sweep
+from fpt.training.kept import retested, retrained
+from fpt.training.model import Model, evaluate
+from fpt.training.packing import PackedRMSNorm
 from fpt.training.probe import probe
 from fpt.training.train import Job, train
-from fpt.training.verify import retested, retrained
 
 KINDS = ("llama", "qwen3", "gemma")  # the last one multiplies by 1 + gain
 
@@ -115,17 +114,6 @@ def test_norms_of_a_pack_are_transformers_but_for_one_rounding(
         torch.testing.assert_close(ours.float(), theirs, rtol=0.02, atol=0.02 * float(theirs.std()))
 
 
-def test_a_norm_is_told_by_what_it_computes() -> None:
-    """Neither by its name nor by a gain under which two formulas agree."""
-    from transformers.models.gemma.modeling_gemma import GemmaRMSNorm
-    from transformers.models.llama.modeling_llama import LlamaRMSNorm
-
-    for norm in (LlamaRMSNorm(8), GemmaRMSNorm(8)):
-        for gain in (0.0, 1.0):
-            torch.nn.init.constant_(norm.weight, gain)
-            assert scales_by_gain(norm, 1e-6) is isinstance(norm, LlamaRMSNorm)
-
-
 # --------------------------------------------------------------------------------------- records
 
 
@@ -164,25 +152,24 @@ def test_a_pack_that_was_stopped_goes_on_to_the_bit(
     precision: str, llama: RunSpec, tmp_path: Path
 ) -> None:
     runs = [llama, replace(llama, lr=0.02)]
-    whole = trained(runs, Store(tmp_path / "a" / "records"), precision)
+    uninterrupted = trained(runs, Store(tmp_path / "a" / "records"), precision)
     store, parts = Store(tmp_path / "b" / "records"), list[Record]()
     assert trained(runs, store, precision, deadline=0.0) == []
     while not parts:  # each call makes one step
         parts = trained(runs, store, precision, deadline=0.0)
-    for one, other in zip(whole, parts, strict=True):
-        assert measured_of(one) == measured_of(other)
+    assert list(map(measured_of, parts)) == list(map(measured_of, uninterrupted))
 
 
 def test_a_checkpoint_of_another_arithmetic_is_not_gone_on_from(
     llama: RunSpec, tmp_path: Path
 ) -> None:
-    (whole,) = trained([llama], Store(tmp_path / "a" / "records"), "bf16")
+    (in_bf16,) = trained([llama], Store(tmp_path / "a" / "records"), "bf16")
     store = Store(tmp_path / "b" / "records")
     for _ in range(4):
         assert trained([llama], store, "fp32", deadline=0.0) == []
     with pytest.warns(UserWarning, match="starts again"):
         (record,) = trained([llama], store, "bf16")
-    assert measured_of(record) == measured_of(whole)
+    assert measured_of(record) == measured_of(in_bf16)
 
 
 def test_records_are_verified_in_their_own_arithmetic(
@@ -190,17 +177,17 @@ def test_records_are_verified_in_their_own_arithmetic(
 ) -> None:
     store = Store(tmp_path / "a" / "records")
     (record,) = trained([llama], store, "bf16", keep={llama.key})
-    seen = list[str]()
+    precisions: list[str] = []
 
-    def watched(model: Model, *given: Any) -> list[dict[str, float]]:
-        seen.append(model.precision)
-        return evaluate(model, *given)
+    def watched(model: Model, *arguments: Any) -> list[dict[str, float]]:
+        precisions.append(model.precision)
+        return evaluate(model, *arguments)
 
-    monkeypatch.setattr(verify, "evaluate", watched)
+    monkeypatch.setattr(kept, "evaluate", watched)
     for check in (retested(record, store, CPU), retrained(record, store, CPU)):
         assert check.matches
         assert check.reason == ""
-    assert seen == ["bf16"]
+    assert precisions == ["bf16"]
     content = store.parameters(record)
     assert content is not None
     assert {tensor.dtype for tensor in load(content).values()} == {torch.float32}

@@ -13,7 +13,7 @@ from tiny import CPU, TINY, assembled, pretrained, spec, task_of
 from torch import Tensor
 
 from fpt.records import Store
-from fpt.spec import PROBE, from_dict, probe_of
+from fpt.spec import PROBE, probe_of
 from fpt.tasks import get_task
 from fpt.training import sweep
 from fpt.training.checkpoint import Progress
@@ -109,15 +109,6 @@ def test_the_training_set_is_clean_and_whole() -> None:
     endless = probe_of(spec())
     counts = [b.inputs.shape[1] for b in training_batches(task_of(endless), endless, 90, CPU)]
     assert counts == [90, 90, 20]
-
-
-def test_a_probe_of_one_backbone_is_one_run() -> None:
-    run = probe_of(pretrained(lr=0.1, steps=7, batch=2, patience=3, trainable=("input",)))
-    assert run == probe_of(pretrained(lr=0.2, steps=9, dropout=0.3))
-    assert run.key not in (pretrained().key, pretrained(trainable=("output",)).key)
-    assert from_dict(run.to_dict()) == run
-    old = {k: v for k, v in pretrained().to_dict().items() if k != "procedure"}
-    assert from_dict(old) == pretrained()  # records that were made before there were probes
 
 
 def fitted(task: str, options: dict[str, int], **changes: Any) -> Progress:

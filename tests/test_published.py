@@ -53,7 +53,9 @@ def test_an_entry_is_whole(model: Published) -> None:
     if model.wheel:
         assert re.fullmatch("[0-9a-f]{64}", model.wheel.sha256)
         assert re.fullmatch("[0-9a-f]{64}", model.wheel.member_sha256)
-        assert model.note  # its numbers are not those of the repository, or its licence is not said
+        assert (
+            model.note
+        )  # its numbers are not those of the repository, or its licence is not stated
     if model.config:  # known without a download, and as transformers has it
         assert model.architecture == facts(canonical(model.config))
         assert backbone(model.name) == backbone(model.identity) == model.backbone
@@ -184,8 +186,8 @@ def test_a_wrong_number_of_layers_is_one_sentence(layers: str, put: Any, tmp_pat
     for name in (str(tmp_path / "my-llama"), "my-llama", backbone("my-llama").name, "lstm-nano"):
         refusal(lambda name=name: choose_backbone(f"{name}@{layers}"))
     refusal(lambda: choose_backbone("@2"))
-    said = refusal(lambda: backbone("minilm-l6-v2@7"))
-    check_said(said, ["6 layers", "from 1 to 6"])
+    sentence = refusal(lambda: backbone("minilm-l6-v2@7"))
+    check_said(sentence, ["6 layers", "from 1 to 6"])
 
 
 def test_groups_of_shared_layers_are_not_cut(put: Any, tmp_path: Path) -> None:
@@ -236,9 +238,9 @@ def test_an_estimator_fetches_what_it_reads_once(
     model: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     made = FrozenTransformer(f"{model.name}@1", steps=2).fit(X, Y)
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    check_said(said, [model.name, "tiny-weights 1.0", "MB", model.note])
+    sentence = capsys.readouterr().err
+    assert sentence.count("\n") == 1
+    check_said(sentence, [model.name, "tiny-weights 1.0", "MB", model.note])
     folder = local_folder() / model.name
     assert sorted(path.name for path in local_folder().iterdir()) == [model.name]
     metadata = read_json(folder / "pretraining.json")

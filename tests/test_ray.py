@@ -40,9 +40,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def measured(specs: list[RunSpec], store: Store) -> dict[str, object]:
-    found = store.read_all(run.key for run in specs)
-    assert len(found) == len(specs)
-    return {key: measured_of(record) for key, record in found.items()}
+    records = store.read_all(run.key for run in specs)
+    assert len(records) == len(specs)
+    return {key: measured_of(record) for key, record in records.items()}
 
 
 def in_one_process(specs: list[RunSpec], folder: Path) -> dict[str, object]:
@@ -53,14 +53,14 @@ def in_one_process(specs: list[RunSpec], folder: Path) -> dict[str, object]:
 
 def workers() -> list[int]:
     """Process ids of Ray's workers that train a pack now."""
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             if path.read_bytes().startswith(b"ray::train_remotely"):
-                found.append(int(path.parent.name))
+                processes.append(int(path.parent.name))
         except OSError:
             continue
-    return found
+    return processes
 
 
 def test_two_workers_give_the_records_of_one_process(folder: Path) -> None:
@@ -104,13 +104,13 @@ def test_a_pack_that_comes_after_the_time_is_not_begun(folder: Path) -> None:
 
 
 def test_what_does_not_start_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(*given: object, **options: object) -> None:
+    def late(*arguments: object, **options: object) -> None:
         raise Exception("The current node timed out during startup. Why?")  # as Ray does
 
     store = Store(folder / "ray" / "records")
     monkeypatch.setattr("ray.init", late)
-    said = refusal(partial(sweep.run, SHORT, store, device="cpu", cluster="there:1"))
-    check_said(said, ["Ray does not start at 'there:1' (The current node timed out"])
+    sentence = refusal(partial(sweep.run, SHORT, store, device="cpu", cluster="there:1"))
+    check_said(sentence, ["Ray does not start at 'there:1' (The current node timed out"])
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(FptError, match=r"pip install 'fpt\[ray\]'"):
         sweep.run(SHORT, store, device="cpu", cluster="local")

@@ -58,8 +58,8 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 @pytest.mark.parametrize("how", WRONG)
 def test_a_change_that_cannot_be_meant(study: Study, how: str) -> None:
-    settings, said = WRONG[how]
-    check_said(refusal(lambda: study.change("fpt", "bit-xor", **settings)), said)
+    settings, sentence = WRONG[how]
+    check_said(refusal(lambda: study.change("fpt", "bit-xor", **settings)), sentence)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_the_same_of_a_section(
 ) -> None:
     """As `fpt run transfer --set NAME=VALUE` asks for it."""
     monkeypatch.setattr("fpt.files.PARAMS", tmp_path / "params.yaml")
-    settings, said = WRONG[how]
-    check_said(refusal(lambda: fpt.section("transfer", "lab", **settings)), said)
+    settings, sentence = WRONG[how]
+    check_said(refusal(lambda: fpt.section("transfer", "lab", **settings)), sentence)
 
 
 CHOICES = (
@@ -87,9 +87,10 @@ CHOICES = (
 
 @pytest.mark.parametrize("how", CHOICES)
 def test_an_own_arm_that_cannot_be_meant(how: str) -> None:
-    settings, said = WRONG[how]
+    settings, sentence = WRONG[how]
     check_said(
-        refusal(lambda: fpt.register_arm(fpt.Arm("mine", "Mine", **settings))), ["'mine'", *said]
+        refusal(lambda: fpt.register_arm(fpt.Arm("mine", "Mine", **settings))),
+        ["'mine'", *sentence],
     )
     assert "mine" not in ARMS
 
@@ -99,8 +100,8 @@ def test_an_own_arm_whose_backbone_has_no_such_group(
 ) -> None:
     monkeypatch.setitem(ARMS, "mine", fpt.Arm("mine", "Mine", trainable=("recurrent",)))
     path = written(tmp_path, smoke__sections__transfer__0__arms=["mine"])
-    said = ["smoke.sections.transfer: mine on bit-xor: trainable group of nano: 'recurrent'"]
-    check_said(refusal(lambda: load("smoke", path)), said)
+    sentence = ["smoke.sections.transfer: mine on bit-xor: trainable group of nano: 'recurrent'"]
+    check_said(refusal(lambda: load("smoke", path)), sentence)
 
 
 WEIGHTS = {
@@ -134,16 +135,16 @@ PARAMS: dict[str, tuple[dict[str, Any], list[str]]] = {
         ["smoke.tasks.bit-xor: eval_items is 2,000", "1,024"],
     ),
     **{
-        weights: ({"smoke__weights__language": weights}, ["smoke.weights.language: ", said])
-        for weights, said in WEIGHTS.items()
+        weights: ({"smoke__weights__language": weights}, ["smoke.weights.language: ", sentence])
+        for weights, sentence in WEIGHTS.items()
     },
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("how", PARAMS)
 def test_parameters_that_cannot_be_meant(tmp_path: Path, how: str) -> None:
-    changes, said = PARAMS[how]
-    check_said(refusal(lambda: load("smoke", written(tmp_path, **changes))), said)
+    changes, sentence = PARAMS[how]
+    check_said(refusal(lambda: load("smoke", written(tmp_path, **changes))), sentence)
 
 
 def test_a_number_of_examples_in_defaults_is_a_bound(tmp_path: Path) -> None:

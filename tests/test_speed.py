@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import real_model
-import throughput
 import torch
 import torch.nn.functional as F
 from plain import PlainRun
@@ -94,15 +93,6 @@ def test_the_plain_loop_is_the_same_training(
     assert len(set(plain)) == 20
     plain, packed = both_losses(replace(spec, dropout=0.3), 300)
     assert np.mean(plain) == pytest.approx(np.mean(packed), abs=apart)
-
-
-def test_a_round_has_the_same_steps_of_both_loops(tiny, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = Case("3 runs", "bit-xor", {"n": 2}, "tiny", 4, 3, "cpu")
-    specs = [replace(spec, dropout=0.0) for spec in specs_of(small)]
-    monkeypatch.setattr(throughput, "specs_of", lambda case: specs)
-    losses = throughput.measure(small, 4, 0.01).losses
-    assert losses["plain"] == pytest.approx(losses["packed"], abs=1e-4)
-    assert len(set(losses["plain"])) == 4
 
 
 def test_the_benchmark_of_real_models_takes_any_folder(

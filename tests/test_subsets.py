@@ -17,10 +17,9 @@ from fpt.tasks import get_task
 from fpt.tasks.datasets import Dataset, load
 from fpt.tasks.sequences import end_to_end
 from fpt.tasks.text import TextTask
-from fpt.training.evaluation import evaluate
 from fpt.training.loop import Loop
-from fpt.training.semantics import semantics_of
-from fpt.training.settings import LONG_TEST_ITEMS
+from fpt.training.model import evaluate
+from fpt.training.settings import LONG_TEST_ITEMS, semantics_of
 
 CPU = torch.device("cpu")
 LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}

@@ -30,9 +30,9 @@ def test_a_tracker_sees_every_evaluation_and_the_end(store: Store) -> None:
     follow(store, listen)
     assert list(points) == ["fpt on bit-xor 0", "fpt on bit-xor 1"]
     records = store.read_all(run.key for run in SPECS).values()
-    for record, seen in zip(records, points.values(), strict=True):
+    for record, of_run in zip(records, points.values(), strict=True):
         ends = {f"end/{name}": value for name, value in record.metrics.items()}
-        assert seen == [*record.curve[:-1], record.curve[-1] | ends]
+        assert of_run == [*record.curve[:-1], record.curve[-1] | ends]
 
 
 def test_tensorboard_follows_worker_processes(store: Store, tmp_path: Path) -> None:

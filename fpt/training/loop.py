@@ -22,8 +22,7 @@ from ..tasks import Task
 from . import checkpoint
 from .checkpoint import Progress
 from .device import AUTO, arithmetic, autocast
-from .evaluation import evaluate
-from .model import assemble
+from .model import assemble, evaluate
 from .packing import Adam
 from .trackers import Tracker, pack_bar
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
-from safetensors.torch import load
 from torch import Tensor, nn
 
 from ..backbones import Backbone, backbone, build, trained_group
@@ -16,17 +15,16 @@ from ..backbones.base import State, is_norm
 from ..backbones.dropout import Draws, Dropout
 from ..backbones.generic import GenericBackbone
 from ..backbones.initialisations import initial_state
-from ..backbones.weights import digest, files, find
 from ..files import FptError, check_names
-from ..records import Record, Store
 from ..spec import RunSpec
-from ..tasks import Batch, Task, get_task
+from ..tasks import Batch, Task
 from ..tasks.base import Device
 from ..tasks.rng import generator
-from .device import AUTO, in_bf16, round_frozen
+from .device import AUTO, autocast, in_bf16, round_frozen
 from .packing import PackedEmbedding, PackedLinear, PackedParameters, ParameterSlice, packed
 
 ORDERS = ("given", "shuffled")  # of the tokens
+EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
 INPUT_INITS = ("orthogonal", "default", "normal")  # of the input net
 
 
@@ -226,54 +224,6 @@ def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State)
     return torch.cat(parts)
 
 
-def trained_model(record: Record, store: Store, device: torch.device | str = "cpu") -> Model:
-    """The run's model as it was selected on validation, in evaluation mode.
-
-    FptError if the parameters were not kept, or if the weights of the backbone are missing or not
-    those that the run saw.
-    """
-    spec = record.spec
-    content = store.parameters(record)
-    if content is None:
-        raise FptError(
-            f"The parameters of run {spec.key} are not in {store.folder}: merge them, keep them "
-            "(`keep: true` in params.yaml, then fpt run), or check it by fpt verify --retrain."
-        )
-    check_weights(record)
-    return with_parameters(spec, get_task(spec.task, **spec.options), content, device)
-
-
-def with_parameters(
-    spec: RunSpec,
-    task: Task,
-    content: bytes,
-    device: torch.device | str = "cpu",
-    architecture: Backbone | None = None,
-) -> Model:
-    """The model of a run in evaluation mode with the trained parameters in `content`, a file that
-    `PackedParameters.stored` made; `architecture` as in `assemble`. The sequences of `task` may be
-    longer than those of the run."""
-    model, rows, _ = assemble([spec], task, device, architecture)
-    kept = load(content)
-    values = rows.values.clone()
-    for part, columns in rows.parts():
-        trained = kept[part.stored].flatten()
-        # Positions after those of the training sequences keep their initial values.
-        values[0, columns][: len(trained)] = trained
-    rows.bind(values)
-    return model.eval()
-
-
-def check_weights(record: Record) -> None:
-    """FptError if the weights that a run read are missing here, or not those that it saw."""
-    weights = record.spec.weights
-    if weights and digest(files(weights)) != record.environment.get("weights_digest"):
-        raise FptError(
-            f"The weights {weights!r} in {find(weights)} are not those that run {record.key} was "
-            "trained on; fetch those, or train it again."
-        )
-
-
 @lru_cache(maxsize=128)
 def ranks(length: int, seed: int, device: Device) -> Tensor:
     """(length,) numbers in [0, 1), drawn on the CPU on every machine: places sorted by them."""
@@ -298,3 +248,36 @@ def shuffled(inputs: Tensor, last: Tensor | None, reads: int, seeds: Sequence[in
     if inputs.dim() == 4:
         index = index[..., None].expand(inputs.shape)
     return inputs.gather(2, index)
+
+
+@torch.no_grad()
+def evaluate(model: Model, split: str, at_most: int = 0) -> list[dict[str, float]]:
+    """One mapping per run of `model`: `accuracy` in [0, 1], `loss` in nats, the task's own scores
+    if they apply to any example, and `items`, the number of examples.
+
+    Evaluated are the fixed subset of `at_most` examples of `split` (`Task.subset`) or (0) all,
+    without dropout and augmentation.
+    """
+    task = model.task
+    runs = len(model.seeds)
+    device = model.output.weight.device
+    model.eval()
+    sums: dict[str, Tensor] = {}  # (2, K): of the values, and of the answers that they apply to
+    items = 0
+    size = max(1, EVAL_TOKENS // (runs * task.length))
+    for batch in task.eval_batches(split, size, device, at_most):
+        with autocast(device, model.precision):
+            logits = model(batch, first=items).float()
+        targets = batch.targets.expand(runs, -1, -1)
+        always = {
+            "accuracy": task.correct(logits, targets),
+            "loss": task.losses(logits, targets),
+        }
+        for name, values in (always | task.scores(logits, batch)).items():  # each (K, B, R)
+            applies = torch.ones_like(values).bool() if name in always else ~values.isnan()
+            added = torch.stack([values.where(applies, 0).double(), applies.double()]).sum((2, 3))
+            sums[name] = sums[name] + added if name in sums else added
+        items += targets.shape[1]
+    applied = [name for name, (_, count) in sums.items() if bool(count.all())]
+    means = {name: (sums[name][0] / sums[name][1]).tolist() for name in applied}
+    return [{name: means[name][run] for name in applied} | {"items": items} for run in range(runs)]

@@ -1,5 +1,6 @@
-"""Compute recorded accuracies again: test the parameters that were kept with a record, or train
-from scratch."""
+"""The models of records, from the parameters that were kept, and recorded accuracies computed
+again, by testing these parameters or by training from scratch.
+"""
 
 import math
 import tempfile
@@ -7,11 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors.torch import load
 
+from ..backbones import Backbone
+from ..backbones.weights import digest, files, find
+from ..files import FptError
 from ..records import Record, Store
+from ..spec import RunSpec
+from ..tasks import Task, get_task
 from .device import environment, precision_like
-from .evaluation import evaluate
-from .model import check_weights, trained_model
+from .model import Model, assemble, evaluate
 from .train import Job, train
 
 SAME = ("device", "precision", "torch", "transformers")  # must agree for equal numbers
@@ -23,6 +29,54 @@ CLOSE = 50
 # finds a number of another size, not one that was changed a little.
 TRAINED_ELSEWHERE = 0.02
 SUMMED = 1e-9  # equal numbers, computed in another order
+
+
+def trained_model(record: Record, store: Store, device: torch.device | str = "cpu") -> Model:
+    """The run's model as it was selected on validation, in evaluation mode.
+
+    FptError if the parameters were not kept, or if the weights of the backbone are missing or not
+    those that the run saw.
+    """
+    spec = record.spec
+    content = store.parameters(record)
+    if content is None:
+        raise FptError(
+            f"The parameters of run {spec.key} are not in {store.folder}: merge them, keep them "
+            "(`keep: true` in params.yaml, then fpt run), or check it by fpt verify --retrain."
+        )
+    check_weights(record)
+    return with_parameters(spec, get_task(spec.task, **spec.options), content, device)
+
+
+def with_parameters(
+    spec: RunSpec,
+    task: Task,
+    content: bytes,
+    device: torch.device | str = "cpu",
+    architecture: Backbone | None = None,
+) -> Model:
+    """The model of a run in evaluation mode with the trained parameters in `content`, a file that
+    `PackedParameters.stored` made; `architecture` as in `assemble`. The sequences of `task` may be
+    longer than those of the run."""
+    model, rows, _ = assemble([spec], task, device, architecture)
+    kept = load(content)
+    values = rows.values.clone()
+    for part, columns in rows.parts():
+        trained = kept[part.stored].flatten()
+        # Positions after those of the training sequences keep their initial values.
+        values[0, columns][: len(trained)] = trained
+    rows.bind(values)
+    return model.eval()
+
+
+def check_weights(record: Record) -> None:
+    """FptError if the weights that a run read are missing here, or not those that it saw."""
+    weights = record.spec.weights
+    if weights and digest(files(weights)) != record.environment.get("weights_digest"):
+        raise FptError(
+            f"The weights {weights!r} in {find(weights)} are not those that run {record.key} was "
+            "trained on; fetch those, or train it again."
+        )
 
 
 @dataclass(frozen=True)
