@@ -28,6 +28,7 @@ def write(profile: str) -> Path:
     first run whose parameters were kept. FptError if there is none."""
     study = section("attention", profile)
     records = study.records()
+    # One run for each arm and task: the others differ in their seed alone.
     trained: dict[tuple[str, str], Record] = {}
     for run in study.runs:
         record = records.get(run.key)

@@ -58,6 +58,7 @@ def markdown(text: str) -> str:
     """Markdown as HTML, with plain ids at the headings; tables and figures scroll by themselves."""
     from nbconvert.filters import markdown2html
 
+    # nbconvert's ids and links at headings are for Jupyter's own pages.
     page = re.sub(r'<a class="anchor-link".*?</a>', "", markdown2html(text))
     page = re.sub(r'<h\d id="[^"]*">', lambda head: head[0].lower(), page)
     page = re.sub(r"<img [^>]*>", r'<span class="figure">\g<0></span>', page)
@@ -92,6 +93,7 @@ def _outputs(cell: Any) -> str:
 
 
 def _output(output: Any) -> str:
+    # What a browser shows best comes first.
     data = output.get("data", {})
     if "text/html" in data:
         return f"{data['text/html']}\n"

@@ -46,6 +46,7 @@ def render(section: str, profile: str) -> Path:
         failure = execute(content, executed, profile, staged)
         content = strip(nbformat.read(executed, as_version=4))
         text = notebook_page(content, neighbours(source))
+        # An earlier page that is complete is worth more than a new one that is not.
         if failure:
             place = failed_page if page.exists() else page
             write_atomic(place, text.encode())
@@ -183,6 +184,7 @@ def strip(content: Any) -> Any:
 
 def linked(page: str, figures: Path) -> str:
     """The page with links to the figures that lie beside it, instead of copies of them."""
+    # A page with copies would be megabytes, and each change of a figure a change of the page.
     for path in figures.glob("*/*.png"):
         copy = base64.b64encode(path.read_bytes()).decode()
         target = f"../figures/{path.parent.name}/{path.name}"

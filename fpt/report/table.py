@@ -70,7 +70,8 @@ class Table:
 
     def __str__(self) -> str:
         """For a terminal."""
-        width = shutil.get_terminal_size((1000, 24)).columns  # a file or a pipe is not wrapped
+        # A file or a pipe is not wrapped.
+        width = shutil.get_terminal_size((1000, 24)).columns
         caption = textwrap.fill(self.caption, width)
         return f"{self.title}\n{self.texts.to_string(line_width=width)}\n{caption}"
 
@@ -120,6 +121,7 @@ def paper_table(name: str) -> Table:
     notes = [f"{row}, {column}: {note}." for row, column, note in named if note]
     notes.append("Source: " + "; ".join(f"{tag} is {sources[tag]}" for tag in tags) + ".")
 
+    # Our names of the paper's tables mean nothing to a reader.
     prose = [re.sub(r"\bT(\d+)", r"Table \1", text) for text in (title, caption, " ".join(notes))]
     return Table(f"paper-{name}", prose[0], texts, paper.frame(name), *prose[1:])
 
