@@ -315,6 +315,12 @@ def all_runs() -> list[Run]:
     return [run for block in blocks() for run in block.runs]
 
 
+NOT_REGISTERED = """
+**Nothing is registered yet.** The search of learning rates below is not finished, so the file is a
+draft: `launch` refuses to train before the digests in it are those of settings, rates and code.
+"""
+
+
 def page() -> str:
     """docs/plan-language.md."""
     present = store(LANGUAGE).keys()
@@ -333,6 +339,7 @@ def page() -> str:
         hours_left += left
     return PAGE_TEXT.format(
         digest=digest(LANGUAGE)[:16],
+        state="" if registration(LANGUAGE)["registered"] else NOT_REGISTERED,
         table="\n".join(rows),
         planned=f"{hours:.1f}",
         left=f"{hours_left:.1f}",
@@ -358,10 +365,16 @@ def claims_table(kind: Kind) -> str:
     for claim in model_claims(kind):
         sizes = sizes_of(claim, runs)
         lines.append(
-            f"| {claim.statement} | {sizes.seeds} | {sizes.second_draws} | {claim.expected:.2f}× | "
-            f"{claim.power:.2f} | {claim.error:.3f} |"
+            f"| {claim.statement} | {sizes.seeds} | {sizes.second_draws} | "
+            f"{_number(claim.expected, '.2f')} | {_number(claim.power, '.2f')} | "
+            f"{_number(claim.error, '.3f')} |"
         )
     return "\n".join(lines)
+
+
+def _number(value: float, form: str) -> str:
+    """A number of a claim; a dash before its simulation."""
+    return "–" if math.isnan(value) else format(value, form)
 
 
 def search_table() -> str:
@@ -391,12 +404,12 @@ PAGE_TEXT = """\
 # The plan of the experiment on real language models
 
 The profile `language` asks whether the frozen weights of a real language model help a network to
-learn another modality, and what of them helps. Its claims were registered before any of their
+learn another modality, and what of them helps. Its claims are registered before any of their
 runs: `fpt/sections/registration-language.yaml` says what is claimed and how it is tested and holds
 the digests of settings, rates, weights and code, and the seeds and draws of all reported runs
 follow from its SHA-256 ({digest}…). `nice -n 19 python -m lab.language launch` trains what is
 missing and goes on where it stopped; `python -m lab.language` writes this page anew.
-
+{state}
 | block | runs | core-hours | runs done | core-hours left |
 |---|---|---|---|---|
 {table}

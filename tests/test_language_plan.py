@@ -47,8 +47,10 @@ def test_reported_runs_have_registered_seeds_and_draws_alone(runs: list[Run]) ->
 
 
 def test_the_registration_covers_the_settings_and_the_weights() -> None:
-    covered = registration.registration(LANGUAGE)["covers"]
-    assert covered["settings"] == registration.settings_digest(LANGUAGE)
+    content = registration.registration(LANGUAGE)
+    covered = content["covers"]
+    is_covered = covered["settings"] == registration.settings_digest(LANGUAGE)
+    assert is_covered or not content["registered"], "a draft may wait for its rates"
     assert {"code", *(run.spec.weights for run in planned_runs() if run.spec.weights)} < {*covered}
     assert all(name in PUBLISHED for name in covered if name not in ("settings", "code"))
 
