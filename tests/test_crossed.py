@@ -17,8 +17,8 @@ from fpt.analysis.steps import area
 from fpt.config import Run
 from fpt.files import FptError
 from fpt.training.loop import Loop
-from fpt.training.model import backbone_identity
 from fpt.training.settings import check_spec
+from fpt.training.sweep import backbone_identity
 
 pytestmark = pytest.mark.usefixtures("tiny")
 

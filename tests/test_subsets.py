@@ -67,7 +67,7 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(prepared, tiny, mo
     pack = [run, replace(run, lr=0.1)]
     evaluated = []
     for specs, tokens in (([run], 32768), ([another], 640), (pack, 1000)):
-        monkeypatch.setattr("fpt.training.evaluation.EVAL_TOKENS", tokens)
+        monkeypatch.setattr("fpt.training.model.EVAL_TOKENS", tokens)
         loop = Loop(specs, task_of(run), CPU)
         batches = []
         loop.model.register_forward_pre_hook(
