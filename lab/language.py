@@ -85,13 +85,13 @@ def blocks() -> list[Block]:
     everything = [run for part in parts for run in part]
     primary = runs_of(model_claims("primary"), everything)
     planned: set[str] = set()
-    found = []
+    in_order = []
     for what, runs in zip(plan()["blocks"], [primary, *parts], strict=True):
         new = {run.key: run for run in runs if run.key not in planned}
         planned |= new.keys()
         if new:
-            found.append(Block(what, tuple(new.values()), profile))
-    return [*found, Block(plan()["replication"], replication(), config.load(LAB))]
+            in_order.append(Block(what, tuple(new.values()), profile))
+    return [*in_order, Block(plan()["replication"], replication(), config.load(LAB))]
 
 
 def replication() -> tuple[Run, ...]:
@@ -300,19 +300,13 @@ def digests() -> dict[str, str]:
 def check_registration() -> None:
     """FptError unless settings, code and weights here are those that the registration covers: the
     experiment is trained at its tag, whatever the project becomes later."""
-    here = digests()
     covered = registration(LANGUAGE)["covers"]
-    other = [name for name, digest in here.items() if covered.get(name) != digest]
-    if other:
+    changed = [name for name, digest in digests().items() if covered.get(name) != digest]
+    if changed:
         raise FptError(
-            f"The registration of {LANGUAGE!r} covers other {' and '.join(other)} than these: "
+            f"The registration of {LANGUAGE!r} covers other {' and '.join(changed)} than these: "
             "check out the tag of its launch, or train with `fpt run`."
         )
-
-
-def all_runs() -> list[Run]:
-    """Every run of the plan."""
-    return [run for block in blocks() for run in block.runs]
 
 
 NOT_REGISTERED = """
@@ -324,7 +318,8 @@ draft: `launch` refuses to train before the digests in it are those of settings,
 def page() -> str:
     """docs/plan-language.md."""
     present = store(LANGUAGE).keys()
-    records = store(LANGUAGE).read_all(run.key for run in all_runs())
+    runs = [run for block in blocks() for run in block.runs]
+    records = store(LANGUAGE).read_all(run.key for run in runs)
     spent = math.fsum(record.cost["process_seconds"] for record in records.values()) / 3600
     rows, hours, hours_left = [], 0.0, 0.0
     for block in blocks():
@@ -393,8 +388,9 @@ def search_table() -> str:
             & (results["share"] == 1.0)
             & (results["lr"] == rate)
         ]
+        place = ", at the edge of the grid" if search.is_at_edge(rate) else ""
         lines.append(
-            f"| {cell.task} | {cell.arm} | {rate:g} | {at_best['area'].mean():.3f} | "
+            f"| {cell.task} | {cell.arm} | {rate:g}{place} | {at_best['area'].mean():.3f} | "
             f"{100 * at_best['accuracy'].mean():.0f}% |"
         )
     return "\n".join(lines)

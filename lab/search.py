@@ -22,12 +22,12 @@ from fpt.analysis.steps import area
 from fpt.config import Profile
 from fpt.files import REPORTS, read_yaml
 from fpt.records import Store
+from fpt.sections.registration import LANGUAGE
 from fpt.spec import RunSpec
 from fpt.training import sweep
 
 from . import pilot
 
-LANGUAGE = "language"
 STORE = Store(REPORTS / LANGUAGE / "search")
 FILE = Path(__file__).with_suffix(".yaml")
 ALONE = 1  # run in a pack: the arithmetic that is registered
@@ -92,23 +92,22 @@ def finalists(profile: Profile, cell: Cell) -> list[float]:
     return sorted(sorted(areas, key=areas.__getitem__)[: search_settings()["finalists"]])
 
 
-def search(profile: Profile, cell: Cell, budget: float) -> int:
+def search(profile: Profile, cell: Cell) -> int:
     """Train what is missing of a cell's search; returns the number of new records."""
 
     def train(specs: Sequence[RunSpec]) -> int:
         return sweep.run(
             specs,
             STORE,
-            budget=budget,
             device="cpu",
             precision=profile.precision,
             workers=1,
             max_runs=ALONE,
         )
 
-    made = train([*first_look(profile, cell, search_settings()["rates"]).values()])
+    count = train([*first_look(profile, cell, search_settings()["rates"]).values()])
     runs = finals(profile, cell, finalists(profile, cell))
-    return made + train([spec for specs in runs.values() for spec in specs])
+    return count + train([spec for specs in runs.values() for spec in specs])
 
 
 def best_rate(profile: Profile, cell: Cell) -> float:
@@ -116,6 +115,12 @@ def best_rate(profile: Profile, cell: Cell) -> float:
     runs = finals(profile, cell, finalists(profile, cell))
     means = {rate: np.mean([log_area(spec) for spec in specs]) for rate, specs in runs.items()}
     return min(means, key=means.__getitem__)
+
+
+def is_at_edge(rate: float) -> bool:
+    """Whether no lower or no higher rate was tried, so that a better one may lie beyond."""
+    rates = search_settings()["rates"]
+    return rate in (min(rates), max(rates))
 
 
 def best_areas(profile: Profile, cell: Cell) -> list[float]:
@@ -162,8 +167,8 @@ def halving() -> Iterator[str]:
         searches = [rates for rates in curves.values() if len(rates) >= 5]
         for rates in searches:
             longest = max(map(len, rates.values()))
-            best = min(rates, key=lambda rate: mean_of_first(rates[rate], longest, 1.0))
-            order = sorted(rates, key=lambda rate: mean_of_first(rates[rate], longest, share))
+            best = min(rates, key=lambda rate: area_of_first(rates[rate], longest, 1.0))
+            order = sorted(rates, key=lambda rate: area_of_first(rates[rate], longest, share))
             first += order[0] == best
             among += best in order[: search_settings()["finalists"]]
         yield (
@@ -177,10 +182,10 @@ def plan_seed(arm: str) -> int:
     return int(pilot.plan()["arms"][arm][0])
 
 
-def mean_of_first(losses: Sequence[float], evaluations: int, share: float) -> float:
-    """The mean loss over a share of all evaluations; a run that ended stays at its last loss."""
-    whole = [*losses, *[losses[-1]] * (evaluations - len(losses))]
-    return math.fsum(whole[: max(1, round(share * evaluations))])
+def area_of_first(losses: Sequence[float], evaluations: int, share: float) -> float:
+    """The summed loss over a share of all evaluations; a run that ended stays at its last loss."""
+    padded = [*losses, *[losses[-1]] * (evaluations - len(losses))]
+    return math.fsum(padded[: max(1, round(share * evaluations))])
 
 
 def main() -> None:
@@ -191,14 +196,15 @@ def main() -> None:
     profile = config.load(LANGUAGE)
     if args.verb == "train":
         for cell in sweep.shard(cells(profile), args.part):
-            made = search(profile, cell, math.inf)
+            count = search(profile, cell)
             rate = best_rate(profile, cell)
-            print(f"{cell.arm} on {cell.task}: {made} new records, {rate:g} is best", flush=True)
+            place = " (at the edge of the grid)" if is_at_edge(rate) else ""
+            name = f"{cell.arm} on {cell.task}"
+            print(f"{name}: {count} new records, {rate:g} is best{place}", flush=True)
     elif args.verb == "halving":
         print(*halving(), sep="\n")
     else:
-        found = results(profile)
-        groups = found.groupby(["task", "arm", "share", "lr"], sort=False)
+        groups = results(profile).groupby(["task", "arm", "share", "lr"], sort=False)
         print(groups[["area", "accuracy", "core_seconds"]].mean().to_string())
 
 

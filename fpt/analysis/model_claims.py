@@ -47,7 +47,6 @@ class ModelClaim:
     task: str
     test: Test = "difference"
     margin: float = 1.0
-    source: str = "this project"
     expected: float = math.nan
     power: float = math.nan
     error: float = math.nan
