@@ -10,12 +10,13 @@ from torch import Tensor
 
 from fpt.backbones import Backbone, build
 from fpt.backbones.base import State
-from fpt.backbones.initialisations import INITS, Part, initial_state, layer_of, part_of
+from fpt.backbones.initialisations import INITS, Part, Start, initial_state, layer_of
 from fpt.training.sweep import backbone_identity
 
 pytestmark = pytest.mark.usefixtures("tiny")
 SMALL = TINY[0]
 WIDE = Backbone("wide", "gpt2", 2, 64, 2, 64, 50)  # enough entries to measure a std
+WIDE_PARTS = Start(WIDE, build(WIDE), {}, 0).part_of
 FIXED = ("pretrained", "random-layernorm")  # norms are 1 and 0 at first
 
 
@@ -37,7 +38,7 @@ def read() -> State:
 
 def derived(init: str, read: State, seed: int = 0) -> State:
     """The state that `init` makes of `read`, before it is rounded."""
-    return INITS[init].make(WIDE, build(WIDE), read, seed)
+    return INITS[init].make(Start(WIDE, build(WIDE), read, seed))
 
 
 def moments(tensors: list[Tensor]) -> tuple[float, float]:
@@ -57,12 +58,12 @@ def test_random_at_scale_differs_from_random_by_one_factor(read: State) -> None:
     for name in read:
         if name not in matrices:
             assert torch.equal(scaled[name], random[name])
-        norm = part_of(WIDE, name) == "layernorm"
+        norm = WIDE_PARTS(name) == "layernorm"
         assert torch.equal(with_norms[name], (read if norm else scaled)[name])
 
 
 def kind_of(name: str, tensor: Tensor) -> tuple[str, str]:
-    return part_of(WIDE, name), "matrix" if tensor.dim() == 2 else name.rpartition(".")[2]
+    return WIDE_PARTS(name), "matrix" if tensor.dim() == 2 else name.rpartition(".")[2]
 
 
 @pytest.mark.parametrize("level", ["tensor", "layer", "global"])
@@ -111,7 +112,7 @@ def test_spectrum_keeps_singular_values_and_nothing_of_their_vectors(read: State
     rotated = derived("spectrum", read)
     other_seed = derived("spectrum", read, seed=1)
     for name, before in read.items():
-        if part_of(WIDE, name) != "body" or before.dim() != 2:
+        if WIDE_PARTS(name) != "body" or before.dim() != 2:
             assert torch.equal(rotated[name], before)
             continue
         values = torch.linalg.svdvals(before)

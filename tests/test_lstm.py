@@ -11,15 +11,15 @@ from tiny import CPU, columns_of, loop_of, spec
 from torch import Tensor, nn
 
 from fpt import FrozenTransformer
-from fpt.backbones import BACKBONES, Backbone, backbone
-from fpt.backbones.baselines import LSTM, LSTM_GROUPS, lstm_init_
+from fpt.backbones import BACKBONES, FAMILIES, Backbone, backbone
+from fpt.backbones.baselines import LSTM, lstm_init_
 from fpt.backbones.dropout import Draws
 
 WIDTH = 16
 LENGTH = 7
 BATCH = 3
 SHAPE = (BATCH, LENGTH, WIDTH)
-FAMILIES = pytest.mark.parametrize("family", ["lstm", "lstm-released"])
+BOTH = pytest.mark.parametrize("family", ["lstm", "lstm-released"])
 
 
 def make(
@@ -101,7 +101,7 @@ def test_initial_values() -> None:
         assert 0.1 < layer.from_input.bias.abs().max() <= 0.125
 
 
-@FAMILIES
+@BOTH
 def test_every_parameter_is_filled_is_in_one_group_and_gets_a_gradient(family: str) -> None:
     with torch.device("meta"):
         lstm = LSTM(Backbone("", family, 2, WIDTH), Draws(), 0.0)
@@ -113,12 +113,12 @@ def test_every_parameter_is_filled_is_in_one_group_and_gets_a_gradient(family: s
     assert lstm(inputs()).equal(make(family)(inputs()))
     lstm(inputs()).square().sum().backward()
     for name, parameter in lstm.named_parameters():
-        (group,) = (group for pattern, group in LSTM_GROUPS if re.search(pattern, name))
+        (group,) = (group for pattern, group in FAMILIES[family].groups if re.search(pattern, name))
         assert (group == "layernorm") is ("norm" in name)
         assert 0 < parameter.grad.abs().max() < math.inf, name
 
 
-@FAMILIES
+@BOTH
 @pytest.mark.parametrize("training", [True, False])
 def test_a_run_gets_the_same_alone_and_in_a_pack(family: str, training: bool) -> None:
     lstm = make(family, dropout=0.2).train(training)

@@ -7,7 +7,7 @@ from transformers import LlamaConfig
 
 from fpt.backbones import Backbone, build
 from fpt.backbones.generic import facts
-from fpt.backbones.initialisations import INITS
+from fpt.backbones.initialisations import INITS, Start
 from fpt.backbones.skeleton import text_of
 
 OWN = 1 / 24  # SmolLM2's
@@ -44,7 +44,7 @@ def learned(llama: Backbone) -> dict[str, Tensor]:
 def drawn(
     llama: Backbone, init: str, learned: dict[str, Tensor], seed: int = 1
 ) -> dict[str, Tensor]:
-    return INITS[init].make(llama, build(llama), learned, seed)
+    return INITS[init].make(Start(llama, build(llama), learned, seed))
 
 
 def std_of(state: dict[str, Tensor]) -> float:
@@ -66,7 +66,7 @@ def test_random_is_of_the_papers_day_and_random_own_of_the_models_configuration(
         torch.testing.assert_close(scaled, own[name], rtol=1e-5, atol=1e-7)
     module = build(llama)
     before = module.model.config.initializer_range
-    INITS["random"].make(llama, module, {}, 0)
+    INITS["random"].make(Start(llama, module, {}, 0))
     assert module.model.config.initializer_range == before == OWN
 
 

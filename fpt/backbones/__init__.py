@@ -11,53 +11,18 @@ transformers is imported only when a backbone is built: its import takes longer 
 
 import re
 from collections.abc import Collection
-from dataclasses import replace
 
 from torch import nn
 
 from ..isolation import on_meta
 from . import baselines, encoders, generic, gpt2
-from .base import FAMILIES, LAST_ATTENTION, LAYER, Backbone, Family, normal_init_
+from .base import FAMILIES, LAST_ATTENTION, LAYER, Backbone
 from .dropout import Draws
 from .names import BACKBONES, backbone
 
 __all__ = ["BACKBONES", "FAMILIES", "Backbone", "backbone", "build", "group_of", "trained_group"]
 
-FAMILIES |= {
-    "gpt2": Family(gpt2.GPT2Backbone, gpt2.GROUPS, True, normal_init_, renamed=gpt2.RENAMED),
-    "lstm": Family(baselines.LSTM, baselines.LSTM_GROUPS, True, baselines.lstm_init_),
-    "lstm-released": Family(baselines.LSTM, baselines.LSTM_GROUPS, True, baselines.lstm_init_),
-    "bert": Family(
-        encoders.BertBackbone,
-        encoders.BERT_GROUPS,
-        False,
-        normal_init_,
-        renamed=encoders.BERT_RENAMED,
-        rows=encoders.BERT_ROWS,
-    ),
-    "t5-encoder": Family(
-        encoders.T5Backbone,
-        encoders.T5_GROUPS,
-        False,
-        encoders.t5_init_,
-        renamed=encoders.T5_RENAMED,
-    ),
-    "vit": Family(
-        encoders.ViTBackbone,
-        encoders.VIT_GROUPS,
-        False,
-        normal_init_,
-        stores_positions=False,
-        renamed=encoders.VIT_RENAMED,
-    ),
-    "vanilla": Family(gpt2.PreNormTransformer, gpt2.ENCODER_GROUPS, False, gpt2.encoder_init_),
-    "linformer": Family(gpt2.PreNormTransformer, gpt2.ENCODER_GROUPS, False, gpt2.encoder_init_),
-    "gpt2-unfused": Family(gpt2.PreNormTransformer, gpt2.UNFUSED_GROUPS, True, normal_init_),
-    "generic": Family(generic.GenericBackbone, (), True, generic.init_),
-    "last-token": Family(baselines.LastToken, (), True, normal_init_),
-    "mean-token": Family(baselines.MeanToken, (), True, normal_init_),
-}
-FAMILIES["longformer"] = replace(FAMILIES["bert"], rows=encoders.LONGFORMER_ROWS)
+FAMILIES |= gpt2.FAMILIES | baselines.FAMILIES | encoders.FAMILIES | generic.FAMILIES
 
 
 def build(architecture: Backbone, draws: Draws | None = None, dropout: float = 0.0) -> nn.Module:

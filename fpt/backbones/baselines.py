@@ -22,13 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .base import Backbone, select_positions
+from .base import Backbone, Family, normal_init_, select_positions
 from .dropout import Draws, Dropout
-
-LSTM_GROUPS = (
-    (r"\.(input|hidden|cell)_norm\.", "layernorm"),
-    (r"\.from_(input|hidden)\.|\.\d+\.bias$", "recurrent"),
-)
 
 
 class LSTMLayer(nn.Module):
@@ -171,3 +166,20 @@ class MeanToken(LastToken):
         """As every backbone's `forward` (`fpt.backbones`)."""
         count = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
         return select_positions(x.cumsum(1) / count[:, None], read)
+
+
+STANDARD = Family(
+    LSTM,
+    groups=(
+        (r"\.(input|hidden|cell)_norm\.", "layernorm"),
+        (r"\.from_(input|hidden)\.|\.\d+\.bias$", "recurrent"),
+    ),
+    causal=True,
+    init_=lstm_init_,
+)
+FAMILIES = {
+    "lstm": STANDARD,
+    "lstm-released": STANDARD,
+    "last-token": Family(LastToken, (), True, normal_init_),
+    "mean-token": Family(MeanToken, (), True, normal_init_),
+}

@@ -26,31 +26,14 @@ reach the first norm as zeros. So against GPT-2, modality, causality and positio
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .base import Backbone, select_positions, visible_keys
+from .base import Backbone, Family, normal_init_, select_positions, visible_keys
 from .dropout import Draws, Dropout
-
-BERT_GROUPS = (
-    (r"(^embedding_norm|\.LayerNorm)\.", "layernorm"),
-    (r"\.attention\.", "attention"),
-    (r"\.(intermediate|output)\.", "feedforward"),
-    (r"^token_type\.", "embeddings"),
-)
-BERT_RENAMED = (
-    (r"^(bert|longformer|roberta)\.", ""),
-    (r"\.gamma$", ".weight"),  # the oldest files call gain and bias gamma and beta
-    (r"\.beta$", ".bias"),
-    (r"^encoder\.layer\.", "layers."),
-    (r"^embeddings\.LayerNorm\.", "embedding_norm."),
-    (r"^embeddings\.token_type_embeddings\.", "token_type."),
-    (r"^embeddings\.position_embeddings\.weight$", "positions"),
-)
-BERT_ROWS = {"token_type.weight": slice(1)}
-LONGFORMER_ROWS = BERT_ROWS | {"positions": slice(2, None)}  # as RoBERTa, it leaves two rows unused
 
 
 class BertBackbone(nn.Module):
@@ -100,15 +83,6 @@ class BertBackbone(nn.Module):
         band = (distance <= self.reach)[None, None]
         # Far out in the padding there is no key, and some kernels make NaN of a query without one.
         return band if keys is None else (band & keys) | (distance == 0)
-
-
-T5_GROUPS = (
-    (r"layer_norm\.", "layernorm"),
-    (r"\.relative_attention_bias\.", "relative"),
-    (r"\.SelfAttention\.", "attention"),
-    (r"\.DenseReluDense\.", "feedforward"),
-)
-T5_RENAMED = ((r"^encoder\.", ""),)
 
 
 class T5Backbone(nn.Module):
@@ -164,21 +138,6 @@ def t5_init_(module: Any, draw: torch.Generator) -> None:
         parameter.normal_(0.0, inputs**-0.5, generator=draw)
 
 
-VIT_GROUPS = (
-    (r"(^|\.)layernorm", "layernorm"),
-    (r"\.attention\.", "attention"),
-    (r"\.mlp\.", "feedforward"),
-)
-VIT_RENAMED = (  # to the names of transformers' modules
-    (r"^vit\.", ""),
-    (r"^encoder\.layer\.", "layers."),
-    (r"\.attention\.attention\.(q|k|v)\w+\.", r".attention.\1_proj."),
-    (r"\.attention\.output\.dense\.", ".attention.o_proj."),
-    (r"\.intermediate\.dense\.", ".mlp.fc1."),
-    (r"\.output\.dense\.", ".mlp.fc2."),
-)
-
-
 def vit_facts(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields of `Backbone` in transformers' configuration of a ViT."""
     from transformers import ViTConfig
@@ -227,3 +186,62 @@ class ViTBackbone(nn.Module):
             x = x + first(layer.attention(layer.layernorm_before(x), visible)[0])
             x = x + second(layer.mlp(layer.layernorm_after(x)))
         return self.layernorm(select_positions(x, read))
+
+
+BERT = Family(
+    BertBackbone,
+    groups=(
+        (r"(^embedding_norm|\.LayerNorm)\.", "layernorm"),
+        (r"\.attention\.", "attention"),
+        (r"\.(intermediate|output)\.", "feedforward"),
+        (r"^token_type\.", "embeddings"),
+    ),
+    causal=False,
+    init_=normal_init_,
+    renamed=(
+        (r"^(bert|longformer|roberta)\.", ""),
+        (r"\.gamma$", ".weight"),  # the oldest files call gain and bias gamma and beta
+        (r"\.beta$", ".bias"),
+        (r"^encoder\.layer\.", "layers."),
+        (r"^embeddings\.LayerNorm\.", "embedding_norm."),
+        (r"^embeddings\.token_type_embeddings\.", "token_type."),
+        (r"^embeddings\.position_embeddings\.weight$", "positions"),
+    ),
+    rows={"token_type.weight": slice(1)},
+)
+FAMILIES = {
+    "bert": BERT,
+    # As RoBERTa, it leaves two rows of positions unused.
+    "longformer": replace(BERT, rows={**BERT.rows, "positions": slice(2, None)}),
+    "t5-encoder": Family(
+        T5Backbone,
+        groups=(
+            (r"layer_norm\.", "layernorm"),
+            (r"\.relative_attention_bias\.", "relative"),
+            (r"\.SelfAttention\.", "attention"),
+            (r"\.DenseReluDense\.", "feedforward"),
+        ),
+        causal=False,
+        init_=t5_init_,
+        renamed=((r"^encoder\.", ""),),
+    ),
+    "vit": Family(
+        ViTBackbone,
+        groups=(
+            (r"(^|\.)layernorm", "layernorm"),
+            (r"\.attention\.", "attention"),
+            (r"\.mlp\.", "feedforward"),
+        ),
+        causal=False,
+        init_=normal_init_,
+        stores_positions=False,
+        renamed=(  # to the names of transformers' modules
+            (r"^vit\.", ""),
+            (r"^encoder\.layer\.", "layers."),
+            (r"\.attention\.attention\.(q|k|v)\w+\.", r".attention.\1_proj."),
+            (r"\.attention\.output\.dense\.", ".attention.o_proj."),
+            (r"\.intermediate\.dense\.", ".mlp.fc1."),
+            (r"\.output\.dense\.", ".mlp.fc2."),
+        ),
+    ),
+}

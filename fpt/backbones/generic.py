@@ -18,8 +18,7 @@ llama.cpp, is converted by transformers into a folder that is read like any othe
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,17 +30,18 @@ from torch import Tensor, nn
 from ..files import FptError, write_atomic, write_folder, write_json
 from ..isolation import drawn_from
 from ..tasks.sources import file_digest
-from .base import LAYER, STD, Backbone, State, is_norm, select_positions
+from .base import LAYER, STD, Backbone, Family, State, is_norm, select_positions
 from .dropout import Draws
 from .skeleton import (
+    Misfit,
     bare,
     class_of,
     first_line,
     hidden_states,
+    judged,
     network,
     quiet,
     table_of,
-    unfit,
 )
 from .trial import tried
 
@@ -95,37 +95,34 @@ def longest_padded(config: Any) -> float:
     settings = getattr(config, "rope_parameters", None) or {}
     # One scaling, or one for each type of layer.
     scalings = [value for value in settings.values() if isinstance(value, Mapping)] or [settings]
-    longest = math.inf
-    for scaling in scalings:
-        if scaling.get("rope_type") in ("dynamic", "longrope"):
-            usual = config.max_position_embeddings
-            longest = min(longest, scaling.get("original_max_position_embeddings", usual))
-    return longest
+    return min(
+        (
+            scaling.get("original_max_position_embeddings", config.max_position_embeddings)
+            for scaling in scalings
+            if scaling.get("rope_type") in ("dynamic", "longrope")
+        ),
+        default=math.inf,
+    )
 
 
 def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
     """The initialisation of the model's own code, with matrices of the standard deviation `std`;
-    None: that of the model's own configuration."""
+    None: that of the model's own configuration, which has no such setting if what is drawn follows
+    from the widths, as in a T5."""
+    model = module.model
     seed = int(torch.randint(2**62, (), generator=draw))
-    with drawn_from(seed), torch.no_grad(), initializer_range(module.model, std):
-        for part in reversed(list(module.model.modules())):
-            module.model._init_weights(part)
-    copy_buffers(bare(network(module.config)), module.model)
-
-
-@contextmanager
-def initializer_range(model: Any, std: float | None) -> Iterator[None]:
-    """Within the block, the configuration of `model` says `std`, unless that is None or it has no
-    such setting: what a T5 draws follows from its widths."""
     names = ("initializer_range", "init_std") if std is not None else ()
-    before = {name: getattr(model.config, name) for name in names if hasattr(model.config, name)}
+    own = {name: getattr(model.config, name) for name in names if hasattr(model.config, name)}
     try:
-        for name in before:
+        for name in own:
             setattr(model.config, name, std)
-        yield
+        with drawn_from(seed), torch.no_grad():
+            for part in reversed(list(model.modules())):
+                model._init_weights(part)
     finally:
-        for name, value in before.items():
+        for name, value in own.items():
             setattr(model.config, name, value)
+    copy_buffers(bare(network(module.config)), model)
 
 
 def copy_buffers(source: Any, target: Any, without: Collection[str] = ()) -> None:
@@ -173,9 +170,7 @@ def facts(config: str) -> Mapping[str, Any]:
         "inside": " ".join(sorted(used)),
         "outputs": trial.outputs,
     }
-    if trial.time_major:
-        fields["time_major"] = True
-    return fields
+    return fields | ({"time_major": True} if trial.time_major else {})
 
 
 def load(module: Any, stored: State) -> State:
@@ -208,22 +203,21 @@ def load(module: Any, stored: State) -> State:
 
 def loaded(config: str, stored: State) -> tuple[Any, Mapping[str, Any]]:
     """transformers' model of a checkpoint in float32, and its report of what is missing."""
-    parsed, model_class = class_of(json.loads(config))
-    try:
-        with quiet(), drawn_from(0):  # what a checkpoint lacks is drawn, and refused here
-            model, report = model_class.from_pretrained(
-                None,
-                config=parsed,
-                state_dict=dict(stored),
-                dtype=torch.float32,
-                ignore_mismatched_sizes=True,  # they are in the report
-                output_loading_info=True,
-            )
-    except Exception as error:  # whatever transformers raised of the names and shapes
-        raise unfit(config, first_line(error)) from error
-    scales = sorted(name for name in report["unexpected_keys"] if "scale" in name)
-    if scales and any(tensor.dtype in EIGHT_BITS for tensor in stored.values()):
-        raise unfit(config, f"its weights are scaled 8-bit floats, {scales[0]} is not applied")
+    settings = json.loads(config)
+    # What a checkpoint lacks is drawn, and refused later.
+    with judged(settings["model_type"]), quiet(), drawn_from(0):
+        parsed, model_class = class_of(settings)
+        model, report = model_class.from_pretrained(
+            None,
+            config=parsed,
+            state_dict=dict(stored),
+            dtype=torch.float32,
+            ignore_mismatched_sizes=True,  # they are in the report
+            output_loading_info=True,
+        )
+        scales = sorted(name for name in report["unexpected_keys"] if "scale" in name)
+        if scales and any(tensor.dtype in EIGHT_BITS for tensor in stored.values()):
+            raise Misfit(f"its weights are scaled 8-bit floats, {scales[0]} is not applied")
     return model, report
 
 
@@ -243,11 +237,31 @@ def converted(path: Path, parent: Path) -> Path:
 
 def convert(path: Path, folder: Path) -> None:
     """Write the model in the GGUF file `path` to `folder`: config.json, and its tensors in bfloat16
-    as model.safetensors.
+    as model.safetensors. transformers multiplies quantised tensors out to floating-point numbers.
 
     FptError if the packages are missing, or if transformers cannot read the file.
     """
-    model = read_gguf(path)
+    try:
+        import accelerate  # noqa: F401
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise FptError(
+            f"{path} is a GGUF file, which the package {error.name} reads: install fpt[gguf]."
+        ) from error
+    from transformers import AutoModel, GgufConfig
+
+    try:
+        with quiet():
+            model = AutoModel.from_pretrained(
+                path.parent,
+                gguf_file=path.name,
+                quantization_config=GgufConfig(dequantize=True),
+                dtype=torch.float32,
+            )
+    except Exception as error:  # whatever transformers or gguf raised of the file
+        raise FptError(
+            f"transformers cannot read the GGUF file {path} ({first_line(error)})."
+        ) from error
     config = model.config.to_dict()
     # Both are of this machine, and the folder has the same content everywhere.
     config.pop("_name_or_path", None)
@@ -267,27 +281,4 @@ def save_rounded(tensors: State, path: Path) -> None:
     write_atomic(path, save(rounded, {"format": "pt"}))
 
 
-def read_gguf(path: Path) -> Any:
-    """The model in the GGUF file `path`, in float32 and without a head. transformers multiplies
-    quantised tensors out to floating-point numbers."""
-    try:
-        import accelerate  # noqa: F401
-        import gguf  # noqa: F401
-    except ImportError as error:
-        raise FptError(
-            f"{path} is a GGUF file, which the package {error.name} reads: install fpt[gguf]."
-        ) from error
-    from transformers import AutoModel, GgufConfig
-
-    try:
-        with quiet():
-            return AutoModel.from_pretrained(
-                path.parent,
-                gguf_file=path.name,
-                quantization_config=GgufConfig(dequantize=True),
-                dtype=torch.float32,
-            )
-    except Exception as error:  # whatever transformers or gguf raised of the file
-        raise FptError(
-            f"transformers cannot read the GGUF file {path} ({first_line(error)})."
-        ) from error
+FAMILIES = {"generic": Family(GenericBackbone, (), True, init_)}

@@ -27,21 +27,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from .base import Backbone, select_positions, visible_keys
+from .base import Backbone, Family, normal_init_, select_positions, visible_keys
 from .dropout import Draws, Dropout
-
-# The released code freezes by substring of the name; this is the same rule as a table. The
-# `positions` belong to fpt.training.model, which adds them before the backbone.
-GROUPS = (
-    (r"(^|\.)ln_", "layernorm"),
-    (r"\.attn\.", "attention"),
-    (r"\.mlp\.", "feedforward"),
-)
-RENAMED = (  # with or without the language-model head
-    (r"^transformer\.", ""),
-    (r"^wpe\.weight$", "positions"),
-    (r"^(h|ln_f)\.", r"gpt2.\1."),
-)
 
 
 def gpt2_config(architecture: Backbone, vocabulary: int, **changes: Any) -> Any:
@@ -163,14 +150,6 @@ class GeluOnCPU(torch.autograd.Function):
         return gradient * ctx.saved_tensors[0]
 
 
-ENCODER_GROUPS = (
-    (r"norm\.", "layernorm"),
-    (r"\.attention\.", "attention"),
-    (r"\.feedforward\.", "feedforward"),
-)
-UNFUSED_GROUPS = ((r"\.attention\.(query|key)(\.|$)", "query-key"), *ENCODER_GROUPS)
-
-
 class Attention(nn.Module):
     """Attention of a family: without biases among all tokens or `rank` mixtures of
     them (encoders), or with biases among the tokens so far, perhaps `fixed` (GPT-2)."""
@@ -182,9 +161,8 @@ class Attention(nn.Module):
             return nn.Linear(architecture.width, architecture.width, bias=architecture.causal)
 
         def query_or_key() -> Any:
-            if architecture.fixed:
-                return nn.Parameter(torch.empty(architecture.positions, architecture.width))
-            return projection()
+            table = torch.empty(architecture.positions, architecture.width)
+            return nn.Parameter(table) if architecture.fixed else projection()
 
         self.heads = architecture.heads
         self.causal = architecture.causal
@@ -193,11 +171,8 @@ class Attention(nn.Module):
         self.key = query_or_key()
         self.value = projection()
         self.out = projection()
-        self.mix = (
-            nn.Parameter(torch.empty(architecture.positions, architecture.rank))
-            if architecture.rank
-            else None
-        )
+        mix = torch.empty(architecture.positions, architecture.rank)
+        self.mix = nn.Parameter(mix) if architecture.rank else None
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
         """(N, T, width) -> (N, T, width). Causal attention ignores `mask` (N, T): padding follows
@@ -205,12 +180,9 @@ class Attention(nn.Module):
         length = x.shape[1]
         visible = None if self.causal else visible_keys(mask)
         value = self.value(x)
-        if self.fixed:
-            query = self.query[None, :length]
-            key = self.key[None, :length]
-        else:
-            query = self.query(x)
-            key = self.key(x)
+        # Fixed ones are the same for all examples, so they are one example.
+        query = self.query[None, :length] if self.fixed else self.query(x)
+        key = self.key[None, :length] if self.fixed else self.key(x)
         if self.mix is not None:
             if mask is not None:  # LRA lets padding in; then a run would depend on its batch mates
                 padding = ~mask[..., None]
@@ -223,18 +195,13 @@ class Attention(nn.Module):
         query, key, value = (
             part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value)
         )
-        if self.fixed:  # the same for all examples, so once
-            y = causal_probabilities(query, key) @ value
+        if self.fixed:
+            scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
+            future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
+            y = scores.masked_fill(future, -torch.inf).softmax(-1) @ value
         else:
             y = F.scaled_dot_product_attention(query, key, value, visible, is_causal=self.causal)
         return self.out(y.transpose(1, 2).flatten(2))
-
-
-def causal_probabilities(query: Tensor, key: Tensor) -> Tensor:
-    """What each query takes from each key, (N, heads, T, T), of (N, heads, T, width of a head)."""
-    scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
-    future = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
-    return scores.masked_fill(future, -torch.inf).softmax(-1)
 
 
 class Block(nn.Module):
@@ -289,3 +256,41 @@ def encoder_init_(module: nn.Module, draw: torch.Generator) -> None:
             parameter.uniform_(-bound, bound, generator=draw)
         else:
             parameter.fill_(float(name.endswith("norm.weight")))
+
+
+# The released code freezes by substring of the name; this is the same rule as a table. The
+# `positions` belong to fpt.training.model, which adds them before the backbone.
+GPT2 = Family(
+    GPT2Backbone,
+    groups=(
+        (r"(^|\.)ln_", "layernorm"),
+        (r"\.attn\.", "attention"),
+        (r"\.mlp\.", "feedforward"),
+    ),
+    causal=True,
+    init_=normal_init_,
+    renamed=(  # with or without the language-model head
+        (r"^transformer\.", ""),
+        (r"^wpe\.weight$", "positions"),
+        (r"^(h|ln_f)\.", r"gpt2.\1."),
+    ),
+)
+ENCODER = Family(
+    PreNormTransformer,
+    groups=(
+        (r"norm\.", "layernorm"),
+        (r"\.attention\.", "attention"),
+        (r"\.feedforward\.", "feedforward"),
+    ),
+    causal=False,
+    init_=encoder_init_,
+)
+QUERY_KEY = (r"\.attention\.(query|key)(\.|$)", "query-key")
+FAMILIES = {
+    "gpt2": GPT2,
+    "vanilla": ENCODER,
+    "linformer": ENCODER,
+    "gpt2-unfused": Family(
+        PreNormTransformer, (QUERY_KEY, *ENCODER.groups), causal=True, init_=normal_init_
+    ),
+}

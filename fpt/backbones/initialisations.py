@@ -13,7 +13,7 @@ from functools import partial
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..files import FptError, check_names
 from ..tasks.rng import generator
@@ -21,15 +21,36 @@ from . import generic, group_of
 from .base import FAMILIES, LAYER, STD, Backbone, State, matrices, normal_init_
 from .weights import random_positions, read_weights
 
-Make = Callable[[Backbone, nn.Module, State, int], State]
-Level = Literal["tensor", "layer", "global"]
 Part = Literal["body", "layernorm", "positions"]  # `body`: the matrices and their biases
 
 
 @dataclass(frozen=True)
+class Start:
+    """What an initial state is made from."""
+
+    architecture: Backbone
+    module: nn.Module  # on the meta device
+    read: State  # the pretrained weights, empty unless the initialisation reads them
+    seed: int
+
+    def part_of(self, name: str) -> Part:
+        """The part of the backbone that a tensor belongs to."""
+        if name == "positions":
+            return "positions"
+        return "layernorm" if group_of(self.architecture, name) == "layernorm" else "body"
+
+    def draw(self, *purpose: str) -> torch.Generator:
+        """The random numbers of one purpose, the same on every machine."""
+        return generator("cpu", self.seed, *purpose)
+
+
+Make = Callable[[Start], State]
+
+
+@dataclass(frozen=True)
 class Initialisation:
-    """`make(architecture, module, read, seed)` gives the initial state; `read` are the pretrained
-    weights, empty unless `reads_weights`, of which some initialisations use only the statistics.
+    """`make` gives the initial state, from the pretrained weights if it `reads_weights`: some read
+    only their statistics.
 
     `gains` says what the norms multiply by at first. It is a treatment of its own: those of a
     language model may be a fifth of the 1 that a random one starts with, and they are trained."""
@@ -40,97 +61,76 @@ class Initialisation:
     depends_on_seed: bool = True  # then runs with different seeds cannot share a backbone
 
 
-def part_of(architecture: Backbone, name: str) -> Part:
-    """The part of a backbone that a tensor belongs to."""
-    if name == "positions":
-        return "positions"
-    return "layernorm" if group_of(architecture, name) == "layernorm" else "body"
-
-
 def random(
-    architecture: Backbone,
-    module: nn.Module,
-    read: State,
-    seed: int,
-    init_: Callable[[nn.Module, torch.Generator], None] | None = None,
+    start: Start, init_: Callable[[nn.Module, torch.Generator], None] | None = None
 ) -> State:
     """The default of the paper's day, N(0, 0.02) for every matrix of a transformer, whatever the
     configuration of a model from the hub says; or the values that `init_` draws."""
-    init_ = init_ or FAMILIES[architecture.family].init_
-    draw = generator("cpu", seed, "body")
-    module = module.to_empty(device="cpu")
+    init_ = init_ or FAMILIES[start.architecture.family].init_
+    draw = start.draw("body")
+    module = start.module.to_empty(device="cpu")
     with torch.no_grad():
         init_(module, draw)
     state = {name: parameter.detach() for name, parameter in module.named_parameters()}
-    if architecture.positions:
-        state["positions"] = random_positions(architecture, draw)
+    if start.architecture.positions:
+        state["positions"] = random_positions(start.architecture, draw)
     return state
 
 
-def random_own(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def random_own(start: Start) -> State:
     """What the model's own code and configuration draw: SmolLM2 has a standard deviation of 1/24.
     Of the families that are built in it is `random`."""
-    if architecture.family != "generic":
-        return random(architecture, module, read, seed)
-    return random(architecture, module, read, seed, partial(generic.init_, std=None))
+    is_generic = start.architecture.family == "generic"
+    return random(start, partial(generic.init_, std=None) if is_generic else None)
 
 
-def random_scaled(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def random_scaled(start: Start) -> State:
     """The default of today's libraries: residual projections divided by sqrt(2 * layers)."""
+    architecture = start.architecture
     if architecture.family != "gpt2":
         raise FptError(
             f"Initialisation 'random-scaled' is GPT-2's; backbone {architecture.name!r} is of "
             f"family {architecture.family!r}: use 'random'."
         )
     std = STD / math.sqrt(2 * architecture.layers)
-    return random(architecture, module, read, seed, partial(normal_init_, residual_std=std))
+    return random(start, partial(normal_init_, residual_std=std))
 
 
-def random_at_scale(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def random_at_scale(start: Start) -> State:
     """`random` with all matrices multiplied by one factor, which gives their entries, taken
     together, the standard deviation of the pretrained ones."""
-    fresh = random(architecture, module, read, seed)
-    names = [name for name, _, _ in matrices(module)]
-    factor = (std_of(read, names) / std_of(fresh, names)).item()
+    fresh = random(start)
+    names = [name for name, _, _ in matrices(start.module)]
+    spread, drawn_spread = (together(state, names).std() for state in (start.read, fresh))
+    factor = (spread / drawn_spread).item()
     return fresh | {name: fresh[name] * factor for name in names}
 
 
-def std_of(state: State, names: Sequence[str]) -> torch.Tensor:
-    """The standard deviation of the entries of several tensors, taken together."""
-    return torch.cat([state[name].flatten() for name in names]).double().std()
+def together(state: State, names: Sequence[str]) -> Tensor:
+    """All entries of several tensors, in double precision."""
+    return torch.cat([state[name].flatten() for name in names]).double()
 
 
-def random_at_scale_with_norms(
-    architecture: Backbone, module: nn.Module, read: State, seed: int
-) -> State:
+def random_at_scale_with_norms(start: Start) -> State:
     """`random_at_scale` with the pretrained norms: all that is left of the pretraining is one scale
     of the matrices and the gains."""
-    scaled = random_at_scale(architecture, module, read, seed)
-    return with_parts(architecture, scaled, read, ("layernorm",))
+    return with_parts(start, random_at_scale(start), ("layernorm",))
 
 
-def with_parts(
-    architecture: Backbone, state: State, pretrained: State, parts: Sequence[Part]
-) -> State:
+def with_parts(start: Start, state: State, parts: Sequence[Part]) -> State:
     """`state` with the pretrained values of `parts`."""
     return {
-        name: pretrained[name] if part_of(architecture, name) in parts else tensor
+        name: start.read[name] if start.part_of(name) in parts else tensor
         for name, tensor in state.items()
     }
 
 
 def kept(*parts: Part) -> Make:
     """`parts` pretrained, the others as in `random`: which part carries the effect?"""
-
-    def make(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
-        return with_parts(architecture, random(architecture, module, read, seed), read, parts)
-
-    return make
+    return lambda start: with_parts(start, random(start), parts)
 
 
-def resampled(
-    architecture: Backbone, module: nn.Module, read: State, seed: int, level: Level
-) -> State:
+def resampled(start: Start, level: Literal["tensor", "layer", "global"]) -> State:
     """Statistics only: each tensor is drawn from a Gaussian with mean and std of the old values.
 
     `level` says over what these are computed: each tensor, the tensors of one layer, or all. The
@@ -141,20 +141,19 @@ def resampled(
     norm, is a layer of its own. The three levels share their standard normal draws.
     """
     pools: dict[tuple[str, ...], list[str]] = {}
-    for name, tensor in read.items():
+    for name, tensor in start.read.items():
         kind = "matrix" if tensor.dim() > 1 else name.rpartition(".")[2]
-        pool: tuple[str, ...] = (part_of(architecture, name), kind)
-        if level != "global":
-            pool = (*pool, layer_of(name)) if level == "layer" else (name,)
-        pools.setdefault(pool, []).append(name)
+        place = {"tensor": name, "layer": layer_of(name), "global": ""}[level]
+        pools.setdefault((start.part_of(name), kind, place), []).append(name)
     drawn = {}
     for names in pools.values():
-        values = torch.cat([read[name].flatten() for name in names]).double()
-        mean, std = values.mean().item(), values.std(correction=0).item()
+        values = together(start.read, names)
+        mean = values.mean().item()
+        std = values.std(correction=0).item()
         for name in names:
-            draw = generator("cpu", seed, "statistics", name)
-            drawn[name] = torch.empty_like(read[name]).normal_(generator=draw) * std + mean
-    return {name: drawn[name] for name in read}
+            noise = torch.empty_like(start.read[name])
+            drawn[name] = noise.normal_(generator=start.draw("statistics", name)) * std + mean
+    return {name: drawn[name] for name in start.read}
 
 
 def layer_of(name: str) -> str:
@@ -163,20 +162,20 @@ def layer_of(name: str) -> str:
     return layer[1] if layer else name
 
 
-def shuffled(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def shuffled(start: Start) -> State:
     """The entries of every tensor in random order: its histogram stays, all else goes.
 
     Not in the paper. Norms, positions and biases are shuffled too; queries, keys and values are one
     tensor in GPT-2, as stored, and mix.
     """
     mixed = {}
-    for name, tensor in read.items():
-        order = torch.randperm(tensor.numel(), generator=generator("cpu", seed, "shuffled", name))
+    for name, tensor in start.read.items():
+        order = torch.randperm(tensor.numel(), generator=start.draw("shuffled", name))
         mixed[name] = tensor.flatten()[order].view_as(tensor)
     return mixed
 
 
-def permuted_rows(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def permuted_rows(start: Start) -> State:
     """Every matrix reads its inputs in random order and is otherwise the pretrained one.
 
     Not in the paper. The axis is that of the *inputs* (rows of GPT-2's Conv1D, columns of a
@@ -184,32 +183,32 @@ def permuted_rows(architecture: Backbone, module: nn.Module, read: State, seed: 
     that queries, keys, values and heads stay apart; the match between a matrix and its inputs is
     lost. Biases, norms and position tables stay pretrained.
     """
-    permuted = dict(read)
-    for name, _, axis in matrices(module):
-        draw = generator("cpu", seed, "permuted rows", name)
-        order = torch.randperm(read[name].shape[axis], generator=draw)
-        permuted[name] = read[name].index_select(axis, order)
+    permuted = dict(start.read)
+    for name, _, axis in matrices(start.module):
+        draw = start.draw("permuted rows", name)
+        order = torch.randperm(permuted[name].shape[axis], generator=draw)
+        permuted[name] = permuted[name].index_select(axis, order)
     return permuted
 
 
-def spectrum(architecture: Backbone, module: nn.Module, read: State, seed: int) -> State:
+def spectrum(start: Start) -> State:
     """Every matrix keeps its singular values and gets random singular vectors on both sides.
 
     Not in the paper. What is left of a matrix is how much it stretches, not in which directions.
     Biases, norms and position tables stay pretrained.
     """
-    rotated = dict(read)
-    for name, _, _ in matrices(module):
-        rows, columns = read[name].shape
-        values = torch.linalg.svdvals(read[name])
-        draw = generator("cpu", seed, "spectrum", name)
+    rotated = dict(start.read)
+    for name, _, _ in matrices(start.module):
+        rows, columns = rotated[name].shape
+        values = torch.linalg.svdvals(rotated[name])
+        draw = start.draw("spectrum", name)
         left = orthonormal(rows, len(values), draw)
         right = orthonormal(columns, len(values), draw)
         rotated[name] = (left * values) @ right.T
     return rotated
 
 
-def orthonormal(rows: int, columns: int, draw: torch.Generator) -> torch.Tensor:
+def orthonormal(rows: int, columns: int, draw: torch.Generator) -> Tensor:
     """(rows, columns) with orthonormal columns, uniformly distributed (Haar)."""
     q, r = torch.linalg.qr(torch.randn(rows, columns, generator=draw))
     # QR fixes no signs; those of R's diagonal make the draw uniform (Mezzadri 2007).
@@ -219,9 +218,7 @@ def orthonormal(rows: int, columns: int, draw: torch.Generator) -> torch.Tensor:
 ONE = "1"
 PRETRAINED = "pretrained"
 INITS: Mapping[str, Initialisation] = {
-    "pretrained": Initialisation(
-        lambda architecture, module, read, seed: read, PRETRAINED, depends_on_seed=False
-    ),
+    "pretrained": Initialisation(lambda start: start.read, PRETRAINED, depends_on_seed=False),
     "random": Initialisation(random, ONE, reads_weights=False),
     "random-own": Initialisation(random_own, ONE, reads_weights=False),
     "random-scaled": Initialisation(random_scaled, ONE, reads_weights=False),
@@ -263,5 +260,5 @@ def initial_state(
                 "local name or hub:OWNER/REPO@REVISION; or use 'random'."
             )
         read = read_weights(architecture, module, weights)
-    state = INITS[init].make(architecture, module, read, seed)
+    state = INITS[init].make(Start(architecture, module, read, seed))
     return {name: tensor.bfloat16().float() for name, tensor in state.items()}

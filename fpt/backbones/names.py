@@ -26,7 +26,7 @@ from .base import AS_WIDE_AS_SMOLLM2, LOCAL, TABLE_7, Backbone
 from .encoders import vit_facts
 from .generic import GGUF, converted
 from .published import PUBLISHED, comes_in_wheel, entry_of, pinned
-from .skeleton import FIRST_LAYERS, depth_of, text_of
+from .skeleton import FIRST_LAYERS, class_of, text_of
 from .weights import file_of, folder_of, identity_of, label_of, local_folder
 
 PUBLISHED_HERE = [model.backbone for model in PUBLISHED.values() if not model.config]
@@ -34,11 +34,8 @@ BACKBONES: Mapping[str, Backbone] = {
     architecture.name: architecture
     for architecture in (*LOCAL, *PUBLISHED_HERE, *TABLE_7, *AS_WIDE_AS_SMOLLM2)
 }
-BY_REPOSITORY = {
-    architecture.hub: architecture.name
-    for architecture in reversed(PUBLISHED_HERE)
-    if architecture.hub
-}
+# The first model of a repository counts.
+BY_REPOSITORY = {model.hub: model.name for model in reversed(PUBLISHED_HERE)}
 MODEL_FILES = (".safetensors", ".bin", ".index.json")  # endings beside config.json
 DIGEST = "[0-9a-f]{16}"
 # NAME@L. The first @ of a repository names its revision, and the last one of a folder's identity
@@ -63,46 +60,46 @@ def backbone(name: str) -> Backbone:
     means the same in every working directory, unless it is a relative path. FptError if there is
     none, if its files cannot be read, or if its architecture does not fit."""
     base, layers = split_layers(name)
-    architecture = known_backbone(base)
+    architecture = listed(base)
     if architecture:
         return first_layers(architecture, layers)
-    architecture = backbone_at(name) if is_path(name) else stored_backbone(name)
+    architecture = backbone_at(name) if is_path(name) else stored(name)
     if architecture:
         return architecture
-    names = dict.fromkeys([*BACKBONES, *PUBLISHED])
     raise FptError(
         f"There is no backbone or folder {name!r} with a config.json, and no such GGUF file; a "
-        f"repository is named as hub:OWNER/REPO@COMMIT{instead(base, names)}."
+        f"repository is named as hub:OWNER/REPO@COMMIT{instead(base, {**BACKBONES, **PUBLISHED})}."
     )
 
 
-def known_backbone(name: str) -> Backbone | None:
+def listed(name: str) -> Backbone | None:
     """The backbone that is built in or in the list as `name`; None if there is none."""
     name = BY_REPOSITORY.get(name, name)
-    if name in BACKBONES:
-        return BACKBONES[name]
     entry = entry_of(pinned(name))
-    return entry.backbone if entry else None
+    return BACKBONES.get(name) or (entry.backbone if entry else None)
 
 
 def first_layers(architecture: Backbone, layers: str | None) -> Backbone:
     """The backbone of the first `layers` layers; None: of all. FptError if it has not so many."""
     if layers is None:
         return architecture
-    generic_one = architecture.family == "generic"
-    # Layers may share their weights, as ALBERT's do: then a cut model has to be looked at again.
-    may_share = generic_one and entry_of(architecture.name) is None
-    depth = depth_of(architecture.config) if may_share else architecture.layers
+    name = f"{architecture.name}@{layers}"
+    config = json.loads(architecture.config or "{}")
+    depth = architecture.layers
+    # Layers may share their weights, as ALBERT's do: then a token passes more of them than there
+    # are, and a cut model has to be looked at again.
+    may_share = architecture.family == "generic" and entry_of(architecture.name) is None
+    if may_share:
+        depth = class_of(config)[0].num_hidden_layers
     if layers not in map(str, range(1, depth + 1)):
         raise FptError(
-            f"There is no backbone '{architecture.name}@{layers}': {architecture.name} has {depth} "
-            f"layers, so write {architecture.name}@L with L from 1 to {depth}."
+            f"There is no backbone '{name}': {architecture.name} has {depth} layers, so write "
+            f"{architecture.name}@L with L from 1 to {depth}."
         )
-    name = f"{architecture.name}@{layers}"
     count = int(layers)
-    if not generic_one:
+    if architecture.family != "generic":
         return replace(architecture, name=name, layers=count)
-    config = {**json.loads(architecture.config), FIRST_LAYERS: count}
+    config[FIRST_LAYERS] = count
     if may_share:
         return replace(described(name, config), folder=architecture.folder)
     return replace(architecture, name=name, layers=count, config=text_of(config))
@@ -118,35 +115,27 @@ def described(name: str, config: dict[str, Any]) -> Backbone:
 # ------------------------------------------------------------------------------- by their identity
 
 
-def stored_backbone(name: str) -> Backbone | None:
+def stored(name: str) -> Backbone | None:
     """The backbone that is called `name`, maybe NAME@L, on the hub or among the folders of this
     project; None if there is none."""
     base, layers = split_layers(name)
-    # The name of a folder may look like NAME@L, that of a repository may not.
-    if layers is None or not name.startswith("hub:"):
-        architecture = stored_model(name)
-        if architecture or layers is None:
-            return architecture
-    architecture = stored_model(base)
-    return first_layers(architecture, layers) if architecture else None
-
-
-def stored_model(name: str) -> Backbone | None:
-    """As `stored_backbone`, of all layers."""
     if name.startswith("hub:"):
-        return described(name, read_json(file_of(name, "config.json")))
-    if not NAME.fullmatch(name.removeprefix("folder:")):
-        return None
-    folder = folder_of(name)
-    if not (folder / "config.json").is_file():
-        return None
-    identity = identity_of(folder)
-    if name.startswith("folder:") and identity != name:
-        raise FptError(
-            f"The folder {folder} holds another model than {name!r}: put that one back, or name "
-            "the folder, which then is another backbone."
-        )
-    return described(identity, read_json(folder / "config.json"))
+        return first_layers(described(base, read_json(file_of(base, "config.json"))), layers)
+    # The name of a folder may look like NAME@L.
+    for spelling, count in ((name, None), (base, layers)):
+        if not NAME.fullmatch(spelling.removeprefix("folder:")):
+            continue
+        folder = folder_of(spelling)
+        if not (folder / "config.json").is_file():
+            continue
+        identity = identity_of(folder)
+        if spelling.startswith("folder:") and identity != spelling:
+            raise FptError(
+                f"The folder {folder} holds another model than {name!r}: put that one back, or "
+                "name the folder, which then is another backbone."
+            )
+        return first_layers(described(identity, read_json(folder / "config.json")), count)
+    return None
 
 
 # ----------------------------------------------------------------------------------- by their path
@@ -164,11 +153,11 @@ def is_gguf(path: Path) -> bool:
     return path.suffix.lower() == GGUF and path.is_file()
 
 
-def holds_model(path: Path) -> bool:
+def holds_model(path: str) -> bool:
     """Whether there is a GGUF file, or a folder with a configuration or with weights, maybe not
     with both."""
     try:
-        if is_gguf(path):
+        if is_gguf(Path(path)):
             return True
         names = os.listdir(path)
     except (OSError, ValueError):  # not there, not readable, or no path at all
@@ -179,21 +168,18 @@ def holds_model(path: Path) -> bool:
 def model_at(path: str) -> tuple[Path, str | None] | None:
     """The folder or GGUF file at `path`, or at NAME if the path is NAME@L, and L; None if there is
     none."""
-    if holds_model(Path(path)):  # the name of a folder may look like NAME@L
-        return Path(path), None
-    base, layers = split_layers(path)
-    # Nothing before the @ is no name of the working directory.
-    return (Path(base), layers) if base and holds_model(Path(base)) else None
+    # The name of a folder may look like NAME@L.
+    for base, layers in ((path, None), split_layers(path)):
+        if base and holds_model(base):  # an empty one is not the working directory
+            return Path(base), layers
+    return None
 
 
 def backbone_at(path: str) -> Backbone | None:
     """The backbone in the folder or GGUF file at `path`, which may be NAME@L; None if there is
     none."""
     place = model_at(path)
-    if place is None:
-        return None
-    folder, layers = place
-    return first_layers(backbone_in(folder), layers)
+    return first_layers(backbone_in(place[0]), place[1]) if place else None
 
 
 def backbone_in(path: Path) -> Backbone:
@@ -220,9 +206,14 @@ def choose(name: object, weights: str | None) -> tuple[Backbone, str]:
     base, _ = split_layers(architecture.name)  # the first layers have the weights of all
     own = OWN_WEIGHTS.get(base) or pinned(architecture.hub or base)
     identity = pinned(weights) if weights else own
-    if identity != base:
-        architecture = replace(architecture, folder=place_of(identity))
-    return architecture, identity
+    if identity == base:
+        return architecture, identity
+    # Those of the hub, of a wheel and of the package are found everywhere by their identity.
+    if identity.startswith("hub:") or comes_in_wheel(identity):
+        return replace(architecture, folder=""), identity
+    folder = folder_of(identity)
+    is_own = folder.is_dir() and folder.parent != SHIPPED
+    return replace(architecture, folder=str(folder.resolve()) if is_own else ""), identity
 
 
 def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
@@ -233,7 +224,13 @@ def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
     if name.startswith(EXPLICIT):
         return backbone(name.removeprefix(BUILT_IN))
     folders = folders_called(name)
-    meanings = [*folders, *spellings_of_known(name)]
+    meanings = list(folders)
+    base, layers = split_layers(name)
+    architecture = listed(base)
+    if architecture and architecture.name.startswith("hub:"):
+        meanings.append(architecture.name + ("" if layers is None else f"@{layers}"))
+    elif architecture:
+        meanings.append(BUILT_IN + name)
     if len(meanings) > 1:
         # Whichever were taken, it might silently be the other model.
         raise FptError(
@@ -242,22 +239,11 @@ def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
     return (backbone_at(folders[0]) if folders else None) or backbone(name)
 
 
-def spellings_of_known(name: str) -> list[str]:
-    """How to write `name` so that it is the built-in or published model; none if it is no such."""
-    base, layers = split_layers(name)
-    architecture = known_backbone(base)
-    if architecture is None:
-        return []
-    if not architecture.name.startswith("hub:"):
-        return [BUILT_IN + name]
-    return [architecture.name if layers is None else f"{architecture.name}@{layers}"]
-
-
 def folders_called(name: str) -> list[str]:
     """The models `name` in the working directory and in `local_folder()`, by what to write for
     each; one if both are the same folder. The folder in which the weights of a published model are
     kept is no other model."""
-    here = model_at(name) if name else None
+    here = model_at(name)
     local = model_at(str(local_folder() / name)) if NAME.fullmatch(name) else None
     same = here and local and here[0].samefile(local[0])
     spellings = []
@@ -266,12 +252,3 @@ def folders_called(name: str) -> list[str]:
     if local and not same and not comes_in_wheel(local[0].name):
         spellings.append(str(local_folder() / name))
     return spellings
-
-
-def place_of(weights: str) -> str:
-    """The absolute folder of local weights; empty for those of the hub, of a wheel and of the
-    package, which every process finds by their identity, and for those that are not here."""
-    if weights.startswith("hub:") or comes_in_wheel(weights):
-        return ""
-    folder = folder_of(weights)
-    return str(folder.resolve()) if folder.is_dir() and folder.parent != SHIPPED else ""

