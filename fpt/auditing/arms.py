@@ -1,0 +1,77 @@
+"""The arms of an audit: a pretrained backbone, controls that are drawn, and nets without one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..backbones import Backbone
+from ..backbones.initialisations import INITS
+
+PRETRAINED = "pretrained"
+# In the order of what they keep of the weights, so the first that suffices is the simplest.
+CONTROLS = ("random", "random-at-scale", "statistics-tensor", "shuffled")
+NETS = ("mean-token", "last-token")
+LINEAR, CONVOLUTIONS, PROBE = "linear", "convolutions", "probe"
+NO_TRANSFORMER = (*NETS, LINEAR, CONVOLUTIONS)
+TRAINED = (PRETRAINED, *CONTROLS, *NETS)
+
+LABELS = {
+    PRETRAINED: "pretrained",
+    "random": "random, N(0, 0.02)",
+    "random-at-scale": "random at its scale",
+    "statistics-tensor": "draws of its statistics",
+    "shuffled": "its entries shuffled",
+    PROBE: "linear probe of its features",
+    "mean-token": "no transformer, mean token",
+    "last-token": "no transformer, last token",
+    LINEAR: "linear model of the tokens",
+    CONVOLUTIONS: "random convolutions",
+}
+
+
+@dataclass(frozen=True)
+class Body:
+    """What an arm trains nets around: an architecture, its initialisation and its weights."""
+
+    architecture: Backbone
+    init: str
+    weights: str | None
+
+
+def body_of(arm: str, architecture: Backbone, weights: str | None) -> Body:
+    """The body of a trained arm of an audit of `architecture` with the pretrained `weights`."""
+    if arm in NETS:
+        # Of the same width, so that the output net reads as many numbers.
+        bare = Backbone(f"{arm}-{architecture.width}", arm, 0, architecture.width)
+        return Body(bare, "random", None)
+    reads_weights = INITS[arm].reads_weights
+    return Body(architecture, arm, weights if reads_weights else None)
+
+
+def trained_groups(architecture: Backbone) -> tuple[str, ...]:
+    """The groups of parameters that the paper trains (section 2), as far as a backbone has them."""
+    paper = {"input", "output", "layernorm", "positions"}
+    if not architecture.positions:
+        paper.discard("positions")
+    return tuple(sorted(paper & set(architecture.trainable)))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many runs an audit has: `steps` of each, `draws` of each control, `seeds` of the nets
+    that every draw is trained with, and `repeats`, the seeds of an arm that is not drawn."""
+
+    steps: int
+    draws: int
+    seeds: int
+    repeats: int
+
+    def with_steps(self, steps: int) -> "Sizes":
+        return replace(self, steps=steps)
+
+
+def units_of(arm: str, sizes: Sizes) -> Sequence[tuple[int | None, tuple[int, ...]]]:
+    """The draws of an arm, each with the seeds that it is trained with; draw None: it has none."""
+    if arm in CONTROLS:
+        seeds = tuple(range(sizes.seeds))
+        return [(draw, seeds) for draw in range(sizes.draws)]
+    return [(None, tuple(range(sizes.repeats)))]

@@ -1,0 +1,134 @@
+"""What needs no training by gradients: linear models of the tokens, of random convolutions, and of
+the frozen features of the pretrained backbone.
+
+Each model has one penalty, which validation chooses. The test examples are predicted once.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.preprocessing import StandardScaler
+
+from ..isolation import usual_settings
+from ..spec import RunSpec
+from ..training import device as devices
+from ..training.model import EVAL_TOKENS, assemble
+from ..training.probe import features_of
+from .arms import CONVOLUTIONS, LINEAR, PROBE, Body
+from .data import Fold
+from .runs import Machine
+
+PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
+SHORTEST_SERIES = 9  # tokens, the length of a kernel of MiniRocket
+KERNELS = 10_000
+ITERATIONS = 300
+Features = Mapping[str, Any]
+
+
+def linear(fold: Fold) -> dict[str, Any]:
+    """Logistic or ridge regression on the tokens of each example, end to end."""
+    features = {split: fold.flat(split) for split in fold.rows}
+    return best_penalty(fold, features, models_of(fold))
+
+
+def has_convolutions(fold: Fold) -> bool:
+    """Whether random convolutions apply: to series of equal length, by aeon or sktime."""
+    lengths = fold.inputs.lengths
+    is_series = fold.task.kind == "vector" and lengths.min() == lengths.max()
+    return is_series and fold.task.length >= SHORTEST_SERIES and mini_rocket() is not None
+
+
+def mini_rocket() -> Callable[..., Any] | None:
+    """MiniRocket of the library that is installed, aeon or sktime; None without both."""
+    if find_spec("aeon"):
+        from aeon.transformations.collection.convolution_based import MiniRocket
+
+        return lambda: MiniRocket(n_kernels=KERNELS, random_state=0)
+    if find_spec("sktime"):
+        from sktime.transformations.panel.rocket import MiniRocketMultivariate
+
+        return lambda: MiniRocketMultivariate(num_kernels=KERNELS, random_state=0)
+    return None
+
+
+def convolutions(fold: Fold) -> dict[str, Any]:
+    """Ridge regression on the features of random convolutions (Dempster et al. 2021)."""
+    create = mini_rocket()
+    assert create is not None, "ask has_convolutions first"
+    transformer = create()
+    series = {
+        split: fold.flat(split)
+        .reshape(len(rows), fold.task.length, fold.task.dim)
+        .swapaxes(1, 2)  # (N, D, T), as both libraries have it
+        for split, rows in fold.rows.items()
+    }
+    features = {"train": np.asarray(transformer.fit_transform(series["train"]))}
+    for split in ("valid", "test"):
+        features[split] = np.asarray(transformer.transform(series[split]))
+    kind = Ridge if fold.task.classes == 1 else RidgeClassifier
+    return best_penalty(fold, features, [kind(alpha=penalty) for penalty in PENALTIES])
+
+
+@usual_settings()
+def probe(fold: Fold, body: Body, spec: RunSpec, machine: Machine) -> dict[str, Any]:
+    """Logistic or ridge regression on what the frozen backbone computes behind a random input net,
+    so nothing but a linear model is fitted (paper, section 3.9)."""
+    place = devices.choose(machine.device)
+    model, _, _ = assemble([spec], fold.task, place, body.architecture)
+    model.compute_in(machine.precision, place.type)
+    size = max(1, EVAL_TOKENS // fold.task.length)
+    features = {
+        split: features_of(model, fold.task.eval_batches(split, size, place))[0].cpu().numpy()
+        for split in fold.rows
+    }
+    return best_penalty(fold, features, models_of(fold))
+
+
+def models_of(fold: Fold) -> Sequence[Any]:
+    """A linear model for each penalty."""
+    if fold.task.classes == 1:
+        return [Ridge(alpha=penalty) for penalty in PENALTIES]
+    return [LogisticRegression(C=1 / penalty, max_iter=ITERATIONS) for penalty in PENALTIES]
+
+
+def best_penalty(fold: Fold, features: Features, models: Sequence[Any]) -> dict[str, Any]:
+    """The content of a result: of the models, that with the best validation score."""
+    # Sparse features stay sparse, and are on one scale already.
+    if isinstance(features["train"], np.ndarray):
+        scaler = StandardScaler().fit(features["train"])
+        features = {split: scaler.transform(values) for split, values in features.items()}
+    scores = []
+    with torch.no_grad():
+        for model in models:
+            model.fit(features["train"], fold.targets("train"))
+            scores.append(float(right(fold, model, features, "valid").mean()))
+    best = int(np.argmax(scores))
+    return {
+        "correct": right(fold, models[best], features, "test").tolist(),
+        "valid_score": scores[best],
+        "valid_loss": 0.0,
+        "best_step": 0,
+        "curve": [],
+        "diverged": False,
+    }
+
+
+def right(fold: Fold, model: Any, features: Features, split: str) -> np.ndarray:
+    """(N,): how right a model is on each example, as nets are scored."""
+    answers = model.predict(features[split])
+    targets = fold.targets(split)
+    if fold.task.classes == 1:
+        scores: np.ndarray = 1 - (answers - targets) ** 2
+        return scores
+    return (answers == targets).astype(float)
+
+
+BASELINES: Mapping[str, str] = {
+    LINEAR: "ridge or logistic regression on the flattened tokens",
+    CONVOLUTIONS: "MiniRocket and ridge regression",
+    PROBE: "ridge or logistic regression on frozen features",
+}

@@ -1,0 +1,173 @@
+"""A user's arrays as the folds of an audit: training, validation and test examples of each.
+
+Validation examples choose rates, penalties and steps; the test examples are read once a run, for
+what was chosen. All that is computed from the data, such as moments, is computed from the training
+examples of a fold alone.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.model_selection import (
+    BaseCrossValidator,
+    GroupShuffleSplit,
+    ShuffleSplit,
+    StratifiedShuffleSplit,
+    check_cv,
+)
+
+from ..tasks.own import arrays
+from ..tasks.own.arrays import InputError
+from ..tasks.own.examples import ExamplesTask, check_paired, examples_task
+from ..tasks.own.inputs import Inputs, read_inputs
+
+TEST_SHARE = 0.2
+VALIDATION_SHARE = 0.15
+FEWEST_EXAMPLES = 20
+Splits = Iterable[tuple[np.ndarray, np.ndarray]]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One division of the examples: the task that nets are trained on, and the rows (N,) of its
+    training, validation and test examples."""
+
+    task: ExamplesTask
+    inputs: Inputs
+    rows: dict[str, np.ndarray]
+
+    def targets(self, split: str) -> np.ndarray:
+        """(N,) indices of classes, or standardised numbers of a regression."""
+        labels: np.ndarray = self.task.splits[split][1][:, 0]
+        return labels
+
+    def flat(self, split: str) -> Any:
+        """The tokens of each example as one row of numbers: vectors end to end, or symbols one-hot
+        as a sparse matrix; zeros where a sequence is shorter than the longest."""
+        sequences = self.task.splits[split][0]
+        count, length, width = len(sequences), self.task.length, self.task.dim
+        example = np.repeat(np.arange(count), sequences.lengths)
+        place = np.concatenate([np.arange(tokens) for tokens in sequences.lengths])
+        if self.task.kind == "token":
+            columns = place * width + sequences.values.reshape(-1).astype(int)
+            ones = np.ones(len(columns), np.float32)
+            return sparse.csr_array((ones, (example, columns)), shape=(count, length * width))
+        rows = np.zeros((count, length, width), np.float32)
+        rows[example, place] = sequences.values.reshape(-1, width)
+        return rows.reshape(count, -1)
+
+    @property
+    def guess(self) -> float:
+        """The test score of the best constant answer by the training examples."""
+        if self.task.classes == 1:
+            return 0.0
+        likeliest = np.bincount(self.targets("train")).argmax()
+        return float((self.targets("test") == likeliest).mean())
+
+
+@dataclass(frozen=True)
+class Examples:
+    """What a user gave: sequences, targets (N,), names of the classes (None for a regression), and
+    the group (N,) that each example belongs to, if there are any."""
+
+    inputs: Inputs
+    targets: np.ndarray
+    classes: np.ndarray | None
+    groups: np.ndarray | None
+
+
+def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
+    """X and y as `fpt.FrozenTransformer` reads them, one answer for each sequence. `task` is
+    `classification`, `regression`, or `auto`: a regression if y holds numbers that are not whole.
+    InputError for what does not fit."""
+    inputs = read_inputs(X)
+    answers = arrays.answers(y)
+    if answers.ndim != 1:
+        raise InputError("An audit compares one answer for each sequence, so y should be (N,).")
+    if task == "auto":
+        is_real = answers.dtype.kind == "f" and bool((answers % 1 != 0).any())
+        task = "regression" if is_real else "classification"
+    classes = None
+    if task == "regression":
+        targets = arrays.targets(y)
+    else:
+        classes, targets = np.unique(arrays.labels(y), return_inverse=True)
+        if len(classes) < 2:
+            raise InputError("y has one class; an audit needs at least two.")
+    check_paired(inputs, targets[:, None])
+    if len(inputs) < FEWEST_EXAMPLES:
+        raise InputError(f"An audit needs at least {FEWEST_EXAMPLES} examples, not {len(inputs)}.")
+    members = None
+    if groups is not None:
+        members = pd.factorize(arrays.array("groups", groups))[0]
+        if members.shape != (len(inputs),):
+            raise InputError(f"groups should be ({len(inputs)},), one for each example.")
+    return Examples(inputs, targets, classes, members)
+
+
+def folds_of(examples: Examples, cv: Any, validation: float, seed: int) -> list[Fold]:
+    """The folds of an audit. `cv` is None for one test set of 20%, or as in scikit-learn: a number
+    of folds, a splitter, or pairs of rows (training, test). Groups are never divided."""
+    folds = []
+    for training, test in test_splits(examples, cv, seed):
+        kept, held = next(held_out(examples, np.asarray(training), validation, seed))
+        rows = {"train": training[kept], "valid": training[held], "test": np.asarray(test)}
+        folds.append(fold_of(examples, rows))
+    return folds
+
+
+def test_splits(examples: Examples, cv: Any, seed: int) -> Splits:
+    """Rows to train on and rows to test on, for each fold."""
+    every_row = np.arange(len(examples.inputs))
+    if cv is None:
+        return held_out(examples, every_row, TEST_SHARE, seed)
+    is_classification = examples.classes is not None
+    try:
+        splitter: BaseCrossValidator = check_cv(
+            cv, examples.targets, classifier=is_classification
+        )
+        return list(splitter.split(every_row, examples.targets, examples.groups))
+    except (ValueError, TypeError) as error:
+        raise InputError(f"These folds cannot be made: {error}".rstrip(".") + ".") from error
+
+
+def held_out(
+    examples: Examples, rows: np.ndarray, share: float, seed: int
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """One division of `rows`, as places in them: groups stay together, and classes have about their
+    share in both parts if there are enough of each."""
+    targets = examples.targets[rows]
+    splitter: Any = ShuffleSplit(1, test_size=share, random_state=seed)
+    members = None
+    if examples.groups is not None:
+        members = examples.groups[rows]
+        splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
+    elif examples.classes is not None:
+        sizes = np.bincount(targets)
+        if sizes[sizes > 0].min() > 1 and share * len(rows) >= len(sizes):
+            splitter = StratifiedShuffleSplit(1, test_size=share, random_state=seed)
+    try:
+        yield from splitter.split(rows, targets, members)
+    except ValueError as error:
+        raise InputError(f"A share of {share} cannot be held out: {error}".rstrip(".") + ".") from error
+
+
+def fold_of(examples: Examples, rows: dict[str, np.ndarray]) -> Fold:
+    """The task of one division. Targets of a regression are standardised by the training ones."""
+    inputs = examples.inputs
+    moments = inputs.moments(rows["train"]) if inputs.kind == "vector" else None
+    targets = examples.targets
+    if examples.classes is None:
+        known = targets[rows["train"]]
+        targets = ((targets - known.mean()) / (known.std() or 1.0)).astype(np.float32)
+    splits = {
+        split: (inputs.prepared(chosen, moments), targets[chosen][:, None])
+        for split, chosen in rows.items()
+    }
+    count = 1 if examples.classes is None else len(examples.classes)
+    task = examples_task(splits, count, inputs.limits["dim"], "audit")
+    return Fold(task, inputs, rows)

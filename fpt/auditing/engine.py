@@ -1,0 +1,207 @@
+"""An audit from its data to its results: search, reported runs, and what the time cut short."""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..files import read_json, write_json
+from ..spec import canonical
+from . import baselines, plan
+from .arms import CONTROLS, CONVOLUTIONS, LABELS, LINEAR, PRETRAINED, PROBE, Sizes
+from .plan import Layout
+from .runs import Machine, Pack, Result, Results
+
+PLAN = "plan.json"
+
+
+@dataclass
+class Outcome:
+    """What an audit has trained: results by arm, draw, fold and seed; the rate of each arm by fold;
+    all rates that were tried; and sentences on what the time did not allow."""
+
+    results: dict[str, dict[int | None, dict[tuple[int, int], Result]]]
+    rates: dict[str, list[float]]
+    tried: list[float]
+    cuts: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Engine:
+    """The parts of one audit."""
+
+    layout: Layout
+    machine: Machine
+    results: Results
+    deadline: float  # of time.time()
+    advance: Callable[[int], None]  # told of each pack's steps as it ends
+
+    @property
+    def is_late(self) -> bool:
+        return time.time() > self.deadline
+
+    def run(self) -> Outcome:
+        """Everything, in the order of its value, until the deadline."""
+        outcome = Outcome({}, {}, [*plan.RATES])
+        self.fit_linear(outcome)
+        rates = self.search(outcome)
+        self.report(outcome, rates)
+        self.fit_probe(outcome)
+        return outcome
+
+    # ---------------------------------------------------------------------------------- baselines
+
+    def fit_linear(self, outcome: Outcome) -> None:
+        """The baselines without a transformer that need no gradients."""
+        fits = {LINEAR: baselines.linear}
+        if all(map(baselines.has_convolutions, self.layout.folds)):
+            fits[CONVOLUTIONS] = baselines.convolutions
+        for arm, fit in fits.items():
+            self.fit_each_fold(outcome, arm, fit)
+
+    def fit_probe(self, outcome: Outcome) -> None:
+        """The probe of the pretrained arm, last, because no verdict needs it."""
+        body = self.layout.bodies[PRETRAINED]
+
+        def fit(fold: Any) -> dict[str, Any]:
+            index = list(self.layout.folds).index(fold)
+            spec = self.layout.spec(index, PRETRAINED, 1.0, 0, None, self.layout.sizes.steps)
+            return baselines.probe(fold, body, spec, self.machine)
+
+        self.fit_each_fold(outcome, PROBE, fit)
+
+    def fit_each_fold(
+        self, outcome: Outcome, arm: str, fit: Callable[[Any], dict[str, Any]]
+    ) -> None:
+        """Read or fit an arm that has one run a fold."""
+        runs: dict[tuple[int, int], Result] = {}
+        for index, fold in enumerate(self.layout.folds):
+            name = f"{arm}-{index}"
+            if name not in self.results:
+                if self.is_late:
+                    outcome.cuts.append(f"«{LABELS[arm]}» was not fitted.")
+                    return
+                self.results.write(name, fit(fold))
+            runs[index, 0] = self.results.read(name)
+        outcome.results[arm] = {None: runs}
+
+    # ------------------------------------------------------------------------------------- search
+
+    def search(self, outcome: Outcome) -> dict[tuple[int, str], float]:
+        """The best rate of each arm on each fold, as far as the time allows."""
+        cells = [
+            (fold, arm) for fold in range(len(self.layout.folds)) for arm in self.layout.bodies
+        ]
+        looks = {cell: [self.layout.first_look(*cell, plan.RATES)] for cell in cells}
+        self.train([pack for packs in looks.values() for pack in packs])
+        # One grid for all: a rate that one arm needs beyond the edge is tried by every arm.
+        while not self.is_late:
+            best = [plan.best_rates(self.results, packs, 1)[0] for packs in looks.values()]
+            more = plan.beyond(best, outcome.tried)
+            if not more:
+                break
+            outcome.tried = sorted([*outcome.tried, *more])
+            new = {cell: self.layout.first_look(*cell, more) for cell in cells}
+            self.train(list(new.values()))
+            for cell, pack in new.items():
+                if self.is_complete(pack):
+                    looks[cell].append(pack)
+        done = {cell: packs for cell, packs in looks.items() if all(map(self.is_complete, packs))}
+        finals = {
+            cell: self.layout.finals(
+                *cell, plan.best_rates(self.results, packs, plan.FINALISTS)
+            )
+            for cell, packs in done.items()
+        }
+        self.train([pack for packs in finals.values() for pack in packs])
+        rates = {}
+        for cell, packs in finals.items():
+            complete = [pack for pack in packs if self.is_complete(pack)] or done[cell]
+            (rates[cell],) = plan.best_rates(self.results, complete, 1)
+        for _, arm in sorted(set(cells) - set(rates)):
+            outcome.cuts.append(f"No rate of «{LABELS[arm]}» was found.")
+        return rates
+
+    # ----------------------------------------------------------------------------------- reported
+
+    def report(self, outcome: Outcome, rates: Mapping[tuple[int, str], float]) -> None:
+        """Train the reported runs by rounds, all arms in each, so that what the time cuts off is
+        the same number of draws for all."""
+        packs = {cell: self.layout.reported(*cell, rate) for cell, rate in rates.items()}
+        most = max((len(units) for units in packs.values()), default=0)
+        # The pretrained arm and the nets without a transformer have one pack each, in round 0.
+        for index in range(most):
+            self.train([units[index] for units in packs.values() if index < len(units)])
+        for (fold, arm), units in packs.items():
+            complete = [pack for pack in units if self.is_complete(pack)]
+            if len(complete) < len(units):
+                outcome.cuts.append(
+                    f"{len(complete)} of {len(units)} draws of «{LABELS[arm]}» were trained."
+                    if arm in CONTROLS
+                    else f"«{LABELS[arm]}» was not trained."
+                )
+            if not complete:
+                continue
+            outcome.rates.setdefault(arm, []).append(rates[fold, arm])
+            by_draw = outcome.results.setdefault(arm, {})
+            for pack in complete:
+                runs = by_draw.setdefault(pack.specs[0].draw, {})
+                for spec in pack.specs:
+                    runs[fold, spec.seed] = self.results.read(spec.key)
+        for arm in CONTROLS:
+            if len(outcome.results.get(arm, {})) == 1:
+                del outcome.results[arm]
+                outcome.cuts.append(f"«{LABELS[arm]}» has one draw alone, which decides nothing.")
+
+    def train(self, packs: Sequence[Pack]) -> None:
+        tasks = [fold.task for fold in self.layout.folds]
+        for pack in self.machine.train(packs, tasks, self.results, self.deadline):
+            self.advance(pack.run_steps)
+
+    def is_complete(self, pack: Pack) -> bool:
+        return all(spec.key in self.results for spec in pack.specs)
+
+
+def audit_key(facts: Mapping[str, Any]) -> str:
+    """16 hexadecimal digits that name an audit by all that its results depend on."""
+    return hashlib.sha256(canonical(facts).encode()).hexdigest()[:16]
+
+
+def planned_sizes(
+    layout: Layout, machine: Machine, results: Results, minutes: float, steps: int | None
+) -> Sizes:
+    """The sizes of an audit: those of its first call, so that a later one goes on with the same
+    runs, else those that the time pays for."""
+    path = results.folder / PLAN
+    if path.exists():
+        return Sizes(**read_json(path))
+    costs = plan.measured_costs(layout, machine)
+    sizes = plan.affordable_sizes(layout, costs, 60 * minutes * machine.workers, steps)
+    write_json(path, asdict(sizes))
+    return sizes
+
+
+def planned_steps(layout: Layout) -> int:
+    """The steps of all runs together, for a progress bar."""
+    total = 0
+    for fold in range(len(layout.folds)):
+        for arm in layout.bodies:
+            packs = [
+                layout.first_look(fold, arm, plan.RATES),
+                *layout.finals(fold, arm, plan.RATES[: plan.FINALISTS]),
+                *layout.reported(fold, arm, plan.RATES[0]),
+            ]
+            total += sum(pack.run_steps for pack in packs)
+    return total
+
+
+def mean_curve(runs: Sequence[Result], steps: int) -> list[tuple[float, float]]:
+    """The mean validation score at each evaluation of runs that did not diverge."""
+    curves = [run.curve for run in runs if len(run.curve) >= plan.EVALUATIONS]
+    if not curves:
+        return []
+    scores = np.mean([[point["valid_accuracy"] for point in curve] for curve in curves], axis=0)
+    return [(point["step"], float(score)) for point, score in zip(curves[0], scores, strict=True)]

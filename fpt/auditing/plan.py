@@ -1,0 +1,229 @@
+"""How many runs of how many steps an audit can pay for, and which runs these are.
+
+All arms share everything but what they freeze: steps, batch, the grid of rates, and the batches of
+equal seeds. The rate of each arm is chosen on validation by successive halving: all rates with one
+seed for a quarter of the steps, then the best two with two seeds for all of them. Seeds and draws of
+the search are not those of the reported runs.
+"""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..isolation import usual_settings
+from ..spec import RunSpec, canonical
+from ..training import device as devices
+from ..training.loop import Loop
+from .arms import CONTROLS, NETS, PRETRAINED, TRAINED, Body, Sizes, trained_groups, units_of
+from .data import Fold
+from .runs import Machine, Pack, Results
+
+RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
+LOWER, HIGHER = (0.0001, 0.00003), (0.1, 0.3)  # tried by all arms if one is best at an edge
+SHARE_OF_FIRST_LOOK = 0.25
+FINALISTS = 2
+SEARCH_SEEDS = (1_000_000, 1_000_001)  # and draws: none of the reported runs has them
+EVALUATIONS = 10  # of each run, on at most `EVALUATED` validation examples
+EVALUATED = 256
+FEWEST_STEPS = 40
+STEPS = (2000, 1500, 1000, 700, 500, 350, 250, 175, 125, 90, 60, FEWEST_STEPS)
+# The sizes of an audit from the best, and the steps below which the next is preferred.
+SIZES = (
+    (500, Sizes(0, draws=6, seeds=3, repeats=6)),
+    (250, Sizes(0, draws=5, seeds=2, repeats=5)),
+    (125, Sizes(0, draws=4, seeds=2, repeats=4)),
+    (FEWEST_STEPS, Sizes(0, draws=3, seeds=2, repeats=4)),
+)
+SHARE_PLANNED = 0.75  # of the time; measured costs are those of a machine that may be busier later
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds on one core of one run of an arm: a training step, an evaluation, and the rest, which is
+    building the model and reading the test examples."""
+
+    step: float
+    evaluation: float
+    rest: float
+
+    def of(self, steps: int) -> float:
+        return steps * self.step + EVALUATIONS * self.evaluation + self.rest
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What makes the runs of an audit: its folds, bodies by arm, batch and sizes."""
+
+    folds: Sequence[Fold]
+    bodies: Mapping[str, Body]
+    batch: int
+    sizes: Sizes
+    random_state: int
+
+    def spec(
+        self, fold: int, arm: str, rate: float, seed: int, draw: int | None, steps: int
+    ) -> RunSpec:
+        """One run. `steps` may be fewer than all, for a first look."""
+        task = self.folds[fold].task
+        body = self.bodies[arm]
+        return RunSpec(
+            data=canonical(task.identity),
+            backbone=body.architecture.name,
+            init=body.init,
+            weights=body.weights,
+            trainable=trained_groups(body.architecture),
+            lr=rate,
+            batch=min(self.batch, task.sizes["train"]),
+            steps=steps,
+            eval_every=max(1, steps // EVALUATIONS),
+            eval_items=min(EVALUATED, task.sizes["valid"]),
+            seed=self.random_state + seed,
+            draw=None if draw is None else self.random_state + draw,
+            dropout=0.0,
+            augment=False,
+        )
+
+    def first_look(self, fold: int, arm: str, rates: Sequence[float]) -> Pack:
+        """All rates for a share of the steps."""
+        steps = max(1, round(SHARE_OF_FIRST_LOOK * self.sizes.steps))
+        seed = SEARCH_SEEDS[0]
+        draw = seed if arm in CONTROLS else None
+        return self.pack(
+            fold, arm, [self.spec(fold, arm, rate, seed, draw, steps) for rate in rates]
+        )
+
+    def finals(self, fold: int, arm: str, rates: Sequence[float]) -> list[Pack]:
+        """Some rates for all steps, a pack for each search seed."""
+        packs = []
+        for seed in SEARCH_SEEDS:
+            draw = seed if arm in CONTROLS else None
+            specs = [self.spec(fold, arm, rate, seed, draw, self.sizes.steps) for rate in rates]
+            packs.append(self.pack(fold, arm, specs))
+        return packs
+
+    def reported(self, fold: int, arm: str, rate: float) -> list[Pack]:
+        """The runs that are reported: a pack for each draw."""
+        return [
+            self.pack(
+                fold,
+                arm,
+                [self.spec(fold, arm, rate, seed, draw, self.sizes.steps) for seed in seeds],
+            )
+            for draw, seeds in units_of(arm, self.sizes)
+        ]
+
+    def pack(self, fold: int, arm: str, specs: Sequence[RunSpec]) -> Pack:
+        return Pack(fold, arm, self.bodies[arm].architecture, tuple(specs))
+
+
+def measured_costs(layout: Layout, machine: Machine) -> dict[str, Cost]:
+    """The cost of a run of each trained arm. Controls have the architecture of the pretrained arm
+    and cost the same, so each architecture is measured once."""
+    costs: dict[str, Cost] = {}
+    for arm in (PRETRAINED, *NETS):
+        if arm in layout.bodies:
+            costs[arm] = measured_cost(layout, arm, machine)
+    return costs | {arm: costs[PRETRAINED] for arm in CONTROLS if arm in layout.bodies}
+
+
+@usual_settings(gradients=True)
+def measured_cost(layout: Layout, arm: str, machine: Machine) -> Cost:
+    """Train three steps of a pack of two runs, and evaluate it."""
+    fold = layout.folds[0]
+    specs = [layout.spec(0, arm, rate, SEARCH_SEEDS[0], None, 100) for rate in RATES[:2]]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        # Built twice, because the first time reads the weights, which is then in memory.
+        for _ in range(2):
+            start = time.perf_counter()
+            loop = Loop(
+                specs,
+                fold.task,
+                devices.choose(machine.device),
+                quiet=True,
+                architecture=layout.bodies[arm].architecture,
+                precision=machine.precision,
+            )
+            building = time.perf_counter() - start
+        steps = []
+        for _ in range(3):
+            start = time.perf_counter()
+            loop.train_step()
+            steps.append((time.perf_counter() - start) / len(specs))
+        start = time.perf_counter()
+        loop.validate()
+        evaluation = (time.perf_counter() - start) / len(specs)
+    finally:
+        torch.set_num_threads(threads)
+    tests = fold.task.sizes["test"] / max(1, specs[0].eval_items)
+    return Cost(min(steps), evaluation, building / len(specs) + tests * evaluation)
+
+
+def total_cost(layout: Layout, costs: Mapping[str, Cost]) -> float:
+    """Core-seconds of all runs of an audit: search and reported runs."""
+    seconds = 0.0
+    first_steps = round(SHARE_OF_FIRST_LOOK * layout.sizes.steps)
+    for arm, cost in costs.items():
+        seconds += len(RATES) * cost.of(first_steps)
+        seconds += FINALISTS * len(SEARCH_SEEDS) * cost.of(layout.sizes.steps)
+        runs = sum(len(seeds) for _, seeds in units_of(arm, layout.sizes))
+        seconds += runs * cost.of(layout.sizes.steps)
+    return len(layout.folds) * seconds
+
+
+def affordable_sizes(
+    layout: Layout, costs: Mapping[str, Cost], core_seconds: float, steps: int | None
+) -> Sizes:
+    """The largest sizes that cost at most a share of `core_seconds`; the smallest if none do, whose
+    runs then end with the time. `steps` fixes the steps."""
+    for fewest, sizes in SIZES:
+        for count in (steps,) if steps else STEPS:
+            if count < fewest and not steps:
+                break
+            planned = Layout(
+                layout.folds,
+                layout.bodies,
+                layout.batch,
+                sizes.with_steps(count),
+                layout.random_state,
+            )
+            if total_cost(planned, costs) <= SHARE_PLANNED * core_seconds:
+                return planned.sizes
+    return SIZES[-1][1].with_steps(steps or FEWEST_STEPS)
+
+
+def preference(results: Results, specs: Sequence[RunSpec]) -> tuple[float, float]:
+    """How good a rate is on validation: the mean best score, then the least loss there."""
+    runs = [results.read(spec.key) for spec in specs]
+    if any(run.diverged for run in runs):
+        return -math.inf, -math.inf
+    scores = float(np.mean([run.valid_score for run in runs]))
+    return scores, -float(np.mean([run.valid_loss for run in runs]))
+
+
+def best_rates(results: Results, packs: Sequence[Pack], count: int) -> list[float]:
+    """The best `count` rates of packs whose runs differ in rate, the best first."""
+    by_rate: dict[float, list[RunSpec]] = {}
+    for pack in packs:
+        for spec in pack.specs:
+            by_rate.setdefault(spec.lr, []).append(spec)
+    order = sorted(by_rate, key=lambda rate: preference(results, by_rate[rate]), reverse=True)
+    return order[:count]
+
+
+def beyond(best: Sequence[float], rates: Sequence[float]) -> list[float]:
+    """The rates to try next, because one of the `best` is the lowest or the highest of `rates`."""
+    more = []
+    for edge, further in ((min(rates), LOWER), (max(rates), HIGHER)):
+        untried = [rate for rate in further if rate not in rates]
+        if edge in best and untried:
+            more.append(untried[0])
+    return more
+
+
+__all__ = ["TRAINED", "Cost", "Layout", "affordable_sizes", "beyond", "measured_costs"]
