@@ -1,9 +1,10 @@
 """The search of learning rates for profile `language`, before its claims are registered.
 
-`python -m lab.search train` trains what is missing, a cell (an arm on a task) after the other, and
-`--part I/N` takes every N-th cell. `python -m lab.search` prints the best rates; `halving` prints
-how safe it is to drop rates after a first look, on the curves of the lab's pilot. The records are
-in `reports/language/search`, rules and settings in search.yaml.
+`python -m lab.search train` trains what is missing, a cell (an arm on a task) after the other,
+and `--part I/N` takes every N-th cell. `python -m lab.search` prints its runs, and `rates` the
+best rates as params.yaml has them; `halving` prints how safe it is to drop rates after a first
+look, on the curves of the lab's pilot. The records are in `reports/language/search`, rules and
+settings in search.yaml.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from fpt import config
 from fpt.analysis.steps import area
@@ -117,6 +119,16 @@ def best_rate(profile: Profile, cell: Cell) -> float:
     return min(means, key=means.__getitem__)
 
 
+def best_rates(profile: Profile) -> dict[str, dict[str, dict[str, float]]]:
+    """`arms` of the profile in params.yaml, as the search has it: by arm the best rate on each
+    task. KeyError if the search is not recorded."""
+    arms: dict[str, dict[str, dict[str, float]]] = {}
+    for cell in cells(profile):
+        rates = arms.setdefault(cell.arm, {"lr": {}})["lr"]
+        rates[cell.task] = best_rate(profile, cell)
+    return arms
+
+
 def is_at_edge(rate: float) -> bool:
     """Whether no lower or no higher rate was tried, so that a better one may lie beyond."""
     rates = search_settings()["rates"]
@@ -190,7 +202,9 @@ def area_of_first(losses: Sequence[float], evaluations: int, share: float) -> fl
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.search", description=__doc__)
-    parser.add_argument("verb", nargs="?", choices=["train", "halving", "show"], default="show")
+    parser.add_argument(
+        "verb", nargs="?", choices=["train", "rates", "halving", "show"], default="show"
+    )
     parser.add_argument("--part", default="1/1", metavar="I/N", help="of the cells")
     args = parser.parse_args()
     profile = config.load(LANGUAGE)
@@ -201,6 +215,8 @@ def main() -> None:
             place = " (at the edge of the grid)" if is_at_edge(rate) else ""
             name = f"{cell.arm} on {cell.task}"
             print(f"{name}: {count} new records, {rate:g} is best{place}", flush=True)
+    elif args.verb == "rates":
+        print(yaml.safe_dump({"arms": best_rates(profile)}, sort_keys=False))
     elif args.verb == "halving":
         print(*halving(), sep="\n")
     else:

@@ -73,6 +73,21 @@ def test_nothing_is_launched_from_code_that_is_not_registered(
         next(language.launch("1/1", 1.0))
 
 
+def test_nothing_is_launched_at_rates_that_the_search_did_not_choose(
+    monkeypatch: pytest.MonkeyPatch, runs: list[Run]
+) -> None:
+    covered = dict(registration.registration(LANGUAGE)["covers"])
+    monkeypatch.setattr(language, "digests", lambda: covered)
+    rates: dict[str, dict[str, dict[str, float]]] = {}
+    for run in runs:
+        rates.setdefault(run.arm, {"lr": {}})["lr"][run.task] = run.spec.lr
+    monkeypatch.setattr(search, "best_rates", lambda profile: rates)
+    language.check_registration()
+    rates["fpt"]["lr"]["bit-xor"] *= 3
+    with pytest.raises(FptError, match="rate of fpt on bit-xor is not that of the search"):
+        language.check_registration()
+
+
 def test_there_are_at_most_eight_primary_claims_each_of_one_task() -> None:
     names = [claim.name for claim in CLAIMS]
     assert len(model_claims("primary")) <= 8
