@@ -18,7 +18,7 @@ from .backbones.published import entry_of
 from .backbones.weights import local_folder
 from .config import Run
 from .files import PREPARED, FptError, check_names
-from .pretraining import english, ensure
+from .pretraining import ensure, plans, streams
 from .report.results import main_table
 from .sections.arms import FROZEN
 from .spec import canonical
@@ -165,14 +165,14 @@ def verify(args: argparse.Namespace) -> int:
 
 
 def corpus(args: argparse.Namespace) -> None:
-    for line in english.build():
+    for line in streams.build_english():
         print(line)
 
 
 def pretrain(args: argparse.Namespace) -> None:
     if args.objective is not None:
         seed, name = args.seed or 0, args.backbone or "nano"
-        plan = ensure.make_plan(args.objective, name, seed)
+        plan = plans.make_plan(args.objective, name, seed)
         folder = local_folder() / plan.name
         done = ensure.pretrain(plan, folder, budget=args.budget)
         print(f"{plan.name} is in {folder}" if done else "the budget is over; call again to go on")

@@ -15,7 +15,7 @@ from .backbones import BACKBONES, backbone
 from .backbones.initialisations import INITS
 from .backbones.published import pinned
 from .files import PROFILES, FptError, check_names, notebooks, read_params
-from .pretraining.ensure import check_name
+from .pretraining.plans import check_name
 from .sections.arms import ROLES, SOURCES, arm
 from .sections.registration import check_seeds, registered_draws
 from .spec import RunSpec, canonical, probe_of

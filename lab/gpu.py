@@ -13,8 +13,7 @@ from fpt.backbones import backbone
 from fpt.backbones.skeleton import network
 from fpt.config import Run
 from fpt.files import ROOT, write_atomic
-from fpt.pretraining.ensure import plan_of
-from fpt.pretraining.on_corpus import Pretraining
+from fpt.pretraining.plans import Pretraining, plan_of
 from fpt.training.flops import forward_flops, matrix_parameters, planned_flops
 from fpt.training.sweep import Pack, packs
 from fpt.training.train import task_of

@@ -31,7 +31,8 @@ from fpt.backbones.weights import files as weights_files
 from fpt.backbones.weights import find, local_folder
 from fpt.config import Profile, Run
 from fpt.files import ROOT, FptError, read_yaml, write_atomic
-from fpt.pretraining.ensure import plan_of, pretrain
+from fpt.pretraining.ensure import pretrain
+from fpt.pretraining.plans import plan_of
 from fpt.records import store
 from fpt.sections.registration import (
     LANGUAGE,

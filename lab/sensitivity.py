@@ -9,7 +9,8 @@ from fpt.analysis import sensitivity
 from fpt.backbones.weights import find, local_folder
 from fpt.files import FptError
 from fpt.pretraining import metadata
-from fpt.pretraining.ensure import plan_of, pretrain
+from fpt.pretraining.ensure import pretrain
+from fpt.pretraining.plans import plan_of
 from fpt.training import sweep
 
 

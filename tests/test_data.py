@@ -169,7 +169,7 @@ def test_a_damaged_file_is_moved_aside_and_redone(damage):
 @pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
 def test_manifest_notes_and_floors(folder):
     task = get_task("digits")
-    assert "not in data/manifest.json" in data_note(task)
+    assert "not in data/manifest.json" in data_note(task.dataset)
     assert set(task.floors()) == {"majority"}
 
     write_manifest([task, get_task("bit-xor")])
@@ -178,13 +178,13 @@ def test_manifest_notes_and_floors(folder):
     assert list(manifest) == [task.dataset.key]
     entry = manifest[task.dataset.key]
     assert (entry["digest"], entry["examples"]) == (task.digest(), task.sizes)
-    assert data_note(task) is None
+    assert data_note(task.dataset) is None
     assert task.floors()["majority"] < 0.2
     assert 0.6 < task.floors()["linear classifier"] < 0.8
 
     entry["digest"] = "0" * 64
     path.write_text(json.dumps(manifest))
-    assert "not 000000000000" in data_note(task)
+    assert "not 000000000000" in data_note(task.dataset)
 
 
 def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
@@ -196,7 +196,7 @@ def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
         assert entry["preparation"] == task.source()["preparation"]
         assert "majority" in entry["floors"][name]
     assert "root operator" in get_task("listops", variant="released").floors()
-    assert data_note(get_task("digits")) is None  # prepared here to the same digest
+    assert data_note(get_task("digits").dataset) is None  # prepared here to the same digest
 
 
 def test_tasks_of_the_command_line():

@@ -9,7 +9,8 @@ from refusals import refuses
 from fpt.__main__ import main
 from fpt.backbones import weights
 from fpt.pretraining import ensure
-from fpt.pretraining.ensure import ensure_weights, make_plan, plan_of
+from fpt.pretraining.ensure import ensure_weights
+from fpt.pretraining.plans import make_plan, plan_of
 
 NAMES = ["nano-english-7", "lstm-nano-english-7"]
 HUB = "hub:somebody/something@main"

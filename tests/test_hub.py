@@ -14,8 +14,7 @@ from fpt import config
 from fpt.__main__ import main
 from fpt.backbones.weights import files, find
 from fpt.files import PROFILES, lock
-from fpt.pretraining import english
-from fpt.pretraining.streams import passages, text_named
+from fpt.pretraining.streams import PG19, passages, text_named
 from fpt.tasks import TASKS, get_task
 from fpt.tasks import sources as hub
 from fpt.tasks.datasets import hub_dataset
@@ -158,10 +157,10 @@ def test_english_is_built_from_a_mirror(put, tmp_path, monkeypatch, capsys):
     """Of two books in each file; a second build changes nothing, and other content is refused."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path / "corpora"))
     commit, repo = (
-        english.PG19.revision,
+        PG19.revision,
         "datasets--emozilla--pg19",
     )
-    for name, file in english.PG19.files.items():
+    for name, file in PG19.files.items():
         pq.write_table(
             pa.table({"text": [f"{name}\n\nA book.\n", "Ünother"]}),
             tmp_path / "rows",
@@ -169,7 +168,7 @@ def test_english_is_built_from_a_mirror(put, tmp_path, monkeypatch, capsys):
         put((tmp_path / "rows").read_bytes(), commit, repo, file)
     assert main(["corpus", "english"]) == 0
     printed = capsys.readouterr().out
-    for name in english.PG19.files:
+    for name in PG19.files:
         content = (tmp_path / "corpora" / name).read_bytes()
         assert content.decode() == f"{name}\n\nA book.\n{hub.END}\nÜnother\n{hub.END}\n"
         assert f"{tmp_path}/corpora/{name} {sha256(content).hexdigest()}" in printed

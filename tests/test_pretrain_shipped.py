@@ -9,7 +9,7 @@ from fpt.backbones import backbone, build
 from fpt.backbones.initialisations import initial_state
 from fpt.backbones.weights import file_digest
 from fpt.files import SHIPPED, read_json
-from fpt.pretraining.ensure import plan_of
+from fpt.pretraining.plans import plan_of
 
 
 @pytest.fixture(params=sorted(SHIPPED.glob("*/")), ids=lambda folder: folder.name)

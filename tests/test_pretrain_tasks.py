@@ -10,8 +10,9 @@ from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES, Backbone, backbone, build
 from fpt.backbones.initialisations import initial_state
-from fpt.pretraining import on_task
-from fpt.pretraining.on_task import TaskPretraining, pretrain
+from fpt.pretraining import on_task, plans
+from fpt.pretraining.on_task import pretrain
+from fpt.pretraining.plans import TaskPretraining
 from fpt.tasks import get_task
 from fpt.training.loop import Loop
 
@@ -44,7 +45,8 @@ def folder(tmp_path, monkeypatch):
     """An empty folder of backbones; tiny ones and small tasks under the names of larger ones."""
     for architecture in ARCHITECTURES:
         monkeypatch.setitem(BACKBONES, architecture.name, architecture)
-    monkeypatch.setattr(on_task, "get_task", lambda name: get_task(name, **SMALL[name]))
+    for module in (on_task, plans):
+        monkeypatch.setattr(module, "get_task", lambda name: get_task(name, **SMALL[name]))
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
     return tmp_path
 

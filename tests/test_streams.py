@@ -6,8 +6,8 @@ from refusals import refusal, refuses
 from samples import png, words, write_parquet
 
 from fpt.pretraining.corpora import open_stream, parse
-from fpt.pretraining.ensure import make_plan, plan_of
 from fpt.pretraining.languages import FROM_ENGLISH
+from fpt.pretraining.plans import make_plan, plan_of
 
 END = "<|endoftext|>"
 

@@ -117,6 +117,7 @@ TABLES = {
         "label": [0, 1] * 150,
     },
 }
+COMMIT = "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c"
 DRAWN = {  # the labels of the first validation examples, on which committed records were chosen
     "cola": "001001001110110111111011",
     "mrpc": "111111111110010110111111",
@@ -131,13 +132,14 @@ def hub(folder, monkeypatch):
     def download(repo, file, **options):
         assert (repo, options["repo_type"]) == ("nyu-mll/glue", "dataset")
         assert len(options["revision"]) == 40
-        return str(folder / file)
+        return str(folder / "snapshots" / options["revision"] / file)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
     for name, columns in TABLES.items():
         for split, count in (("train", None), ("validation", 9)):
             rows = {key: values[:count] for key, values in columns.items()}
-            write_parquet(folder / name / f"{split}-00000-of-00001.parquet", rows)
+            file = f"{name}/{split}-00000-of-00001.parquet"
+            write_parquet(folder / "snapshots" / COMMIT / file, rows)
 
 
 def glue(name):

@@ -18,7 +18,8 @@ from torch import Tensor
 from fpt.backbones import backbone, build
 from fpt.backbones.initialisations import INITS, initial_state
 from fpt.backbones.weights import file_digest, find
-from fpt.pretraining.ensure import ensure_weights, plan_of
+from fpt.pretraining.ensure import ensure_weights
+from fpt.pretraining.plans import plan_of
 
 BIAS = "transformer.h.1.mlp.c_fc.bias"
 TABLE = "transformer.wpe.weight"

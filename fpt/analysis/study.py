@@ -19,7 +19,7 @@ from ..backbones import backbone
 from ..config import Profile, Run
 from ..files import CACHE, REPORTS, FptError, check_names, current_profile, write_json
 from ..pretraining import metadata
-from ..pretraining.ensure import shares_data
+from ..pretraining.plans import shares_data
 from ..records import Record, Store, store
 from ..sections import declared
 from ..sections.arms import arm

@@ -18,14 +18,7 @@ import numpy as np
 
 from ..files import FptError
 from .languages import ALONE, FROM_ENGLISH, LANGUAGES
-from .streams import (
-    TEXTS,
-    VALID_TOKENS,
-    Stream,
-    has_own_text,
-    image_stream,
-    text_stream,
-)
+from .streams import TEXTS, VALID_TOKENS, Stream, has_own_text, image_stream, text_stream
 
 NAMES = (*TEXTS, *LANGUAGES, "images")
 FORM = re.compile(r"(?P<parts>[^@]+?)(@(?P<count>[1-9][0-9]*)(?P<unit>[kM]?))?(?P<last>-last)?")
@@ -41,15 +34,15 @@ class CorpusName:
     """The parts of a corpus's name."""
 
     parts: tuple[str, ...]
-    most: int | None  # training tokens; None: no limit
-    sparse: bool
+    most: int | None = None  # training tokens; None: no limit
+    sparse: bool = False
 
 
 def parse(name: str) -> CorpusName:
     """The parts of the name of a corpus; FptError if there is no such corpus. Reads no data. A
     reader's own text is looked up by the whole name first, because its name may end in -last."""
     if name not in NAMES and has_own_text(name):
-        return CorpusName((name,), None, False)
+        return CorpusName((name,))
     form = FORM.fullmatch(name)
     parts = tuple(form["parts"].split("+")) if form else ()
     exist = all(part in NAMES or has_own_text(part) for part in parts)
@@ -76,12 +69,7 @@ def synthetic_stream(name: str, tokens: int, valid_tokens: int) -> Stream:
         language = FROM_ENGLISH[name](english)
     train = language.sample(tokens, name, "train")
     valid = language.sample(valid_tokens, name, "valid")
-    return Stream(
-        train,
-        valid,
-        entropy=float(language.entropy),
-        exact=language.exact,
-    )
+    return Stream(train, valid, entropy=float(language.entropy), exact=language.exact)
 
 
 def single(name: str, tokens: int, valid_tokens: int) -> Stream:
@@ -94,23 +82,18 @@ def single(name: str, tokens: int, valid_tokens: int) -> Stream:
 
 
 def mixture(parts: tuple[str, ...], tokens: int, valid_tokens: int) -> Stream:
-    """Equal shares of `parts`, `TURN` tokens of each in turn until one ends, or the only part. Ids
-    of different parts share nothing but the token embeddings. The entropy is the mean of the
-    parts': a lower bound, because it is that of an observer who knows which part a token belongs
-    to."""
-    if len(parts) == 1:
-        return single(parts[0], tokens, valid_tokens)
-
-    def share(count: int) -> int:
-        """Tokens of each part, in complete turns, for `count` of the mixture."""
-        return math.ceil(count / (TURN * len(parts))) * TURN
+    """Equal shares of `parts`, `TURN` tokens of each in turn until one ends. Ids of different parts
+    share nothing but the token embeddings. The entropy is the mean of the parts': a lower bound,
+    because it is that of an observer who knows which part a token belongs to."""
+    # Tokens of each part, in complete turns.
+    shares = [math.ceil(count / (TURN * len(parts))) * TURN for count in (tokens, valid_tokens)]
+    streams = [single(part, *shares) for part in parts]
 
     def interleaved(columns: list[np.ndarray]) -> np.ndarray:
         turns = min(map(len, columns)) // TURN
         rows = [column[: turns * TURN].reshape(turns, TURN) for column in columns]
         return np.stack(rows, axis=1).reshape(-1)
 
-    streams = [single(part, share(tokens), share(valid_tokens)) for part in parts]
     entropies = [stream.entropy for stream in streams if stream.entropy is not None]
     return Stream(
         interleaved([stream.train for stream in streams])[:tokens],
@@ -123,9 +106,9 @@ def open_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     """The first `tokens` training tokens of corpus `name`, or all it has, and held-out ones.
     FptError if there is no such corpus, or a file of it is missing or damaged."""
     corpus = parse(name)
-    stream = mixture(
-        corpus.parts,
-        min(tokens, corpus.most or tokens),
-        valid_tokens,
-    )
+    tokens = min(tokens, corpus.most or tokens)
+    if len(corpus.parts) > 1:
+        stream = mixture(corpus.parts, tokens, valid_tokens)
+    else:
+        stream = single(corpus.parts[0], tokens, valid_tokens)
     return replace(stream, sparse=corpus.sparse)

@@ -35,12 +35,9 @@ class GPT2Language(nn.Module):
         from transformers import GPT2LMHeadModel
 
         super().__init__()
-        no_dropout = {
-            "resid_pdrop": 0.0,
-            "embd_pdrop": 0.0,
-            "attn_pdrop": 0.0,
-        }
-        config = gpt2_config(architecture, VOCABULARY, **no_dropout)
+        config = gpt2_config(
+            architecture, VOCABULARY, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0
+        )
         with torch.random.fork_rng(devices=[]):
             # transformers draws from the global generator.
             torch.default_generator.manual_seed(seed)
@@ -57,12 +54,8 @@ class GPT2Language(nn.Module):
 
     def config(self) -> dict[str, Any]:
         """config.json of the whole language model."""
-        config = self.gpt2.config.to_diff_dict()
-        return {
-            **config,
-            "architectures": ["GPT2LMHeadModel"],
-            "dtype": "bfloat16",
-        }
+        own = {"architectures": ["GPT2LMHeadModel"], "dtype": "bfloat16"}
+        return self.gpt2.config.to_diff_dict() | own
 
     def tensors(self) -> dict[str, Tensor]:
         """The whole language model, by the names that transformers stores."""
@@ -110,6 +103,7 @@ class LSTMLanguage(nn.Module):
 
 
 LanguageModel = GPT2Language | LSTMLanguage
+LANGUAGE_MODELS: dict[str, type[LanguageModel]] = {"gpt2": GPT2Language, "lstm": LSTMLanguage}
 
 
 def language_model(architecture: Backbone, seed: int) -> LanguageModel:
@@ -117,16 +111,14 @@ def language_model(architecture: Backbone, seed: int) -> LanguageModel:
     allowed = [
         name
         for name, local in BACKBONES.items()
-        if local.causal and not local.hub and local.family in ("gpt2", "lstm")
+        if local.causal and not local.hub and local.family in LANGUAGE_MODELS
     ]
     if architecture.name not in allowed:
         raise FptError(
             f"The backbone {architecture.name!r} is not pretrained as a language model here; "
             f"choose from {', '.join(allowed)}."
         )
-    if architecture.family == "gpt2":
-        return GPT2Language(architecture, seed)
-    return LSTMLanguage(architecture, seed)
+    return LANGUAGE_MODELS[architecture.family](architecture, seed)
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -135,11 +127,7 @@ class _CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        hidden: Tensor,
-        embeddings: Tensor,
-        targets: Tensor,
-        learning: bool,
+        ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, learning: bool
     ) -> Tensor:
         total = hidden.new_zeros(())
         by_hidden = torch.empty_like(hidden)
@@ -166,12 +154,7 @@ class _CrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
         by_hidden, by_embeddings = ctx.saved_tensors
-        return (
-            gradient * by_hidden,
-            gradient * by_embeddings,
-            None,
-            None,
-        )
+        return gradient * by_hidden, gradient * by_embeddings, None, None
 
 
 def cross_entropy(hidden: Tensor, embeddings: Tensor, targets: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from .lines import (
     frequencies,
     independent_lines,
     integers,
+    per_token,
     relabelled,
     symbols,
     uniform,
@@ -48,14 +49,11 @@ def doubled_entropy(probabilities: np.ndarray, size: int) -> float:
     return float(size * entropy(probabilities) + orders + repeats.sum())
 
 
-def flat(probabilities: np.ndarray, lengths: tuple[int, int], size: int) -> Language:
-    """Lines of drawn tokens, as many as `lengths` say (from the first to below the second), in
-    groups of `size`, the last of which may be smaller. Each group is doubled and shuffled. Exact
-    entropy."""
-    low, high = lengths
+def flat(probabilities: np.ndarray, low: int, high: int, size: int) -> Language:
+    """Lines of `low` to below `high` drawn tokens, in groups of `size`, the last of which may be
+    smaller. Each group is doubled and shuffled. Exact entropy."""
 
-    def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
-        drawn = integers(bits, low, high, LINES, 1)
+    def draw(bits: Bits, drawn: np.ndarray) -> np.ndarray:
         tokens = symbols(bits, probabilities, LINES, high - 1)
         # These draws are unused; committed corpora have this gap.
         bits.advance(LINES * -(-(high - 1) // size))
@@ -64,20 +62,15 @@ def flat(probabilities: np.ndarray, lengths: tuple[int, int], size: int) -> Lang
         group = np.where(places < drawn, places // size, high)
         keys = np.tile(group, 2) + doubles(bits, LINES, 2 * (high - 1))
         order = np.argsort(keys, axis=1, kind="stable")
-        return np.take_along_axis(np.tile(tokens, 2), order, axis=1), 2 * drawn[:, 0]
+        return np.take_along_axis(np.tile(tokens, 2), order, axis=1)
 
     def line_entropy(drawn: int) -> float:
         groups, rest = divmod(drawn, size)
         of_groups = groups * doubled_entropy(probabilities, size)
         return of_groups + doubled_entropy(probabilities, rest)
 
-    line = np.mean([line_entropy(drawn) for drawn in range(low, high)])
-    # Twice the mean number of drawn tokens, and `END`.
-    tokens = low + high
-    return Language(
-        independent_lines(lines),
-        float(line + np.log(high - low)) / tokens,
-    )
+    line = float(np.mean([line_entropy(drawn) for drawn in range(low, high)]))
+    return independent_lines(low, high, draw, line, unit=2)
 
 
 def nesting(probabilities: np.ndarray) -> Language:
@@ -89,7 +82,8 @@ def nesting(probabilities: np.ndarray) -> Language:
     to the one on top may have been popped or pushed. The depth is a random walk held at zero, empty
     with probability (1 - 2 OPENING) / (2 (1 - OPENING)); the token on top follows `probabilities`.
     """
-    low, high = 80, 125
+    low = 80
+    high = 125
 
     def chunks(bits: Bits) -> Iterator[np.ndarray]:
         stack: list[int] = []
@@ -115,12 +109,8 @@ def nesting(probabilities: np.ndarray) -> Language:
     either = pushed + 1 - OPENING
     step = -(pushed * np.log(pushed)).sum() + pushed * np.log(pushed) - either * np.log(either)
     token = empty * entropy(probabilities) + (1 - empty) * float(top @ step)
-    mean = (low + high - 1) / 2
-    return Language(
-        chunks,
-        (mean * token + np.log(high - low)) / (mean + 1),
-        exact=False,
-    )
+    line = (low + high - 1) / 2 * token
+    return Language(chunks, per_token(line, low, high), exact=False)
 
 
 def shuffle(probabilities: np.ndarray) -> Language:
@@ -137,24 +127,14 @@ def shuffle(probabilities: np.ndarray) -> Language:
     least = probabilities[: len(probabilities) - size + 1]
     least = least / least.sum()
 
-    def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
-        # These draws are unused; committed corpora have this gap.
-        bits.advance(LINES)
+    def draw(bits: Bits, lengths: np.ndarray) -> np.ndarray:
         first = symbols(bits, least, LINES, blocks, 1)
-        order = np.argsort(
-            doubles(bits, LINES, blocks, size),
-            axis=2,
-            kind="stable",
-        )
-        return (first + order).reshape(LINES, -1), np.full(LINES, length)
+        order = np.argsort(doubles(bits, LINES, blocks, size), axis=2, kind="stable")
+        return (first + order).reshape(LINES, -1)
 
     lost = gammaln(dropped + 1) + np.log(dropped + 1)
     line = blocks * (entropy(least) + gammaln(size + 1)) - lost
-    return Language(
-        independent_lines(lines),
-        float(line) / (length + 1),
-        exact=False,
-    )
+    return independent_lines(length, length + 1, draw, line, exact=False)
 
 
 def copies(probabilities: np.ndarray) -> Language:
@@ -162,40 +142,31 @@ def copies(probabilities: np.ndarray) -> Language:
 
     The entropy is that of an observer who also knows the length of the segment: a lower bound.
     """
-    low, high = 100, 120
-    shortest, longest = 16, 32
+    shortest = 16
+    longest = 31
 
-    def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
-        lengths = integers(bits, low, high, LINES)
-        segments = integers(bits, shortest, longest, LINES, 1)
-        tokens = symbols(bits, probabilities, LINES, longest - 1)
-        return np.take_along_axis(tokens, np.arange(high - 1) % segments, axis=1), lengths
+    def draw(bits: Bits, lengths: np.ndarray) -> np.ndarray:
+        segments = integers(bits, shortest, longest + 1, LINES, 1)
+        tokens = symbols(bits, probabilities, LINES, longest)
+        return np.take_along_axis(tokens, np.arange(lengths.max()) % segments, axis=1)
 
-    line = np.log(high - low) + (shortest + longest - 1) / 2 * entropy(probabilities)
-    return Language(
-        independent_lines(lines),
-        line / ((low + high - 1) / 2 + 1),
-        exact=False,
-    )
+    line = (shortest + longest) / 2 * entropy(probabilities)
+    return independent_lines(100, 120, draw, line, exact=False)
 
 
 def dyck(types: int) -> Language:
     """Lines of 50 to 61 pairs of brackets, uniform among all balanced lines of their length; ids 1
     to `types` open, the next `types` close. Exact entropy: n pairs have Catalan(n) * types^n lines.
     """
-    low, high = 50, 62
+    low = 50
+    high = 62
+    width = 2 * high - 2
 
-    def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
-        pairs = integers(bits, low, high, LINES, 1)
+    def draw(bits: Bits, pairs: np.ndarray) -> np.ndarray:
         places = np.arange(2 * high - 1)
-        width = 2 * high - 2
         # By the cycle lemma exactly one rotation of n steps up and n + 1 down stays at or above
         # zero until the last step: the one that begins after the first lowest point.
-        keys = np.where(
-            places <= 2 * pairs,
-            doubles(bits, LINES, len(places)),
-            2.0,
-        )
+        keys = np.where(places <= 2 * pairs, doubles(bits, LINES, len(places)), 2.0)
         steps = np.where(np.argsort(keys, axis=1, kind="stable") < pairs, 1, -1)
         heights = np.where(places <= 2 * pairs, np.cumsum(steps, axis=1), high)
         turn = heights.argmin(axis=1, keepdims=True) + 1
@@ -205,19 +176,15 @@ def dyck(types: int) -> Language:
         depth = np.cumsum(np.where(opens, 1, -1), axis=1) - opens
         # Among brackets of one depth, in order, each that opens is followed by its own close.
         partners = np.argsort(np.where(inside, depth, high), axis=1, kind="stable")
-        kinds = np.repeat(
-            integers(bits, 1, types + 1, LINES, width // 2),
-            2,
-            axis=1,
-        )
+        kinds = np.repeat(integers(bits, 1, types + 1, LINES, width // 2), 2, axis=1)
         table = np.empty((LINES, width), dtype=np.int64)
         np.put_along_axis(table, partners, kinds, axis=1)
-        return np.where(opens, table, table + types), 2 * pairs[:, 0]
+        return np.where(opens, table, table + types)
 
     pairs = np.arange(low, high)
     catalan = gammaln(2 * pairs + 1) - gammaln(pairs + 1) - gammaln(pairs + 2)
-    line = float((catalan + pairs * np.log(types)).mean()) + np.log(high - low)
-    return Language(independent_lines(lines), line / (2 * pairs.mean() + 1))
+    line = float((catalan + pairs * np.log(types)).mean())
+    return independent_lines(low, high, draw, line, unit=2)
 
 
 def automaton(rule: int) -> Language:
@@ -225,28 +192,27 @@ def automaton(rule: int) -> Language:
     elementary cellular automaton `rule`, the first one random; four cells are one token, ids 1 to
     16. Exact entropy: the first row and the number of rows say all.
     """
-    low, high = 13, 16
+    low = 13
+    high = 16
     cells = 32
     # Cells that make a token.
     group = 4
     width = cells // group
 
-    def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
-        row = integers(bits, 0, 2, LINES, cells)
-        rows = [row]
-        for _ in range(1, high - 1):
-            around = 4 * np.roll(row, 1, axis=1) + 2 * row + np.roll(row, -1, axis=1)
-            row = (rule >> around) & 1
-            rows.append(row)
-        grouped = np.stack(rows, axis=1).reshape(LINES, -1, group)
-        tokens = 1 + grouped @ (1 << np.arange(group)[::-1])
-        return tokens, width * integers(bits, low, high, LINES)
+    def chunks(bits: Bits) -> Iterator[np.ndarray]:
+        while True:
+            row = integers(bits, 0, 2, LINES, cells)
+            rows = [row]
+            for _ in range(1, high - 1):
+                around = 4 * np.roll(row, 1, axis=1) + 2 * row + np.roll(row, -1, axis=1)
+                row = (rule >> around) & 1
+                rows.append(row)
+            grouped = np.stack(rows, axis=1).reshape(LINES, -1, group)
+            tokens = 1 + grouped @ (1 << np.arange(group)[::-1])
+            lengths = width * integers(bits, low, high, LINES, 1)
+            yield ended(tokens[np.arange(tokens.shape[1]) < lengths], lengths)
 
-    tokens = width * (low + high - 1) / 2 + 1
-    return Language(
-        independent_lines(lines),
-        (cells * np.log(2) + np.log(high - low)) / tokens,
-    )
+    return Language(chunks, per_token(cells * np.log(2), low, high, width))
 
 
 # Languages that need no text, and those made from the ids of English.
@@ -260,8 +226,8 @@ FROM_ENGLISH: Mapping[str, Callable[[np.ndarray], Language]] = {
     "bigram": lambda ids: bigram(relabelled(ids)),
     "bigram-16": lambda ids: bigram(relabelled(ids), lag=16),
     "copies": lambda ids: copies(frequencies(ids)),
-    "flat-2": lambda ids: flat(frequencies(ids), (55, 60), 1),
-    "flat-128": lambda ids: flat(frequencies(ids), (50, 62), 61),
+    "flat-2": lambda ids: flat(frequencies(ids), 55, 60, 1),
+    "flat-128": lambda ids: flat(frequencies(ids), 50, 62, 61),
     "nesting": lambda ids: nesting(frequencies(ids)),
     "shuffle-64": lambda ids: shuffle(frequencies(ids)),
 }

@@ -68,21 +68,31 @@ def ended(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.insert(tokens.astype(np.uint16), np.cumsum(lengths), END_ID)
 
 
+def per_token(line: float, low: int, high: int, unit: int = 1) -> float:
+    """Nats per token, `END` included, of lines that say `line` nats beside their length. That is
+    `unit` times a number from `low` to below `high`, each equally likely."""
+    return float(line + np.log(high - low)) / (unit * (low + high - 1) / 2 + 1)
+
+
 def independent_lines(
-    lines: Callable[[Bits], tuple[np.ndarray, np.ndarray]],
-) -> Chunks:
-    """The chunks of a language with independent lines. `lines` draws `LINES` of them: a table
-    (lines, longest) and their lengths."""
+    low: int,
+    high: int,
+    draw: Callable[[Bits, np.ndarray], np.ndarray],
+    line: float,
+    unit: int = 1,
+    exact: bool = True,
+) -> Language:
+    """A language of independent lines, whose lengths and entropies are as in `per_token`. `draw`
+    makes a table (LINES, longest) of lines, given those numbers, (LINES, 1)."""
 
     def chunks(bits: Bits) -> Iterator[np.ndarray]:
         while True:
-            table, lengths = lines(bits)
-            yield ended(
-                table[np.arange(table.shape[1]) < lengths[:, None]],
-                lengths,
-            )
+            numbers = integers(bits, low, high, LINES, 1)
+            table = draw(bits, numbers)
+            lengths = unit * numbers
+            yield ended(table[np.arange(table.shape[1]) < lengths], lengths)
 
-    return chunks
+    return Language(chunks, per_token(line, low, high, unit), exact)
 
 
 def entropy(probabilities: np.ndarray) -> float:
@@ -113,15 +123,13 @@ def relabelled(ids: np.ndarray) -> np.ndarray:
 def unigram(probabilities: np.ndarray) -> Language:
     """Lines of 100 to 119 independent tokens; uniform `probabilities` give Uniform. Exact
     entropy."""
-    low, high = 100, 120
-    mean = (low + high - 1) / 2
+    low = 100
+    high = 120
 
-    def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
-        lengths = integers(bits, low, high, LINES)
-        return symbols(bits, probabilities, LINES, high - 1), lengths
+    def draw(bits: Bits, lengths: np.ndarray) -> np.ndarray:
+        return symbols(bits, probabilities, LINES, high - 1)
 
-    line = np.log(high - low) + mean * entropy(probabilities)
-    return Language(independent_lines(lines), line / (mean + 1))
+    return independent_lines(low, high, draw, (low + high - 1) / 2 * entropy(probabilities))
 
 
 def bigram(ids: np.ndarray, lag: int = 1) -> Language:
@@ -132,20 +140,18 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
     The entropy is exact: that of each step, given the distribution of the tokens before it, step by
     step from the first.
     """
-    low, high = 99, 119
+    low = 99
+    high = 119
     common = frequencies(ids)
     pairs = ids[:-1].astype(np.int64) * VOCABULARY + ids[1:]
-    keys, counts = np.unique(
-        pairs[(ids[:-1] != END_ID) & (ids[1:] != END_ID)],
-        return_counts=True,
-    )
+    inside = (ids[:-1] != END_ID) & (ids[1:] != END_ID)
+    keys, counts = np.unique(pairs[inside], return_counts=True)
     before, after = np.divmod(keys, VOCABULARY)
     totals = np.bincount(before, counts, VOCABULARY).astype(np.int64)
     starts = np.cumsum(totals) - totals
     edges = np.cumsum(counts)
 
-    def lines(bits: Bits) -> tuple[np.ndarray, np.ndarray]:
-        lengths = integers(bits, low, high, LINES)
+    def draw(bits: Bits, lengths: np.ndarray) -> np.ndarray:
         table = np.empty((LINES, high - 1), dtype=np.int64)
         for place in range(lag):
             table[:, place] = symbols(bits, common, LINES)
@@ -155,23 +161,20 @@ def bigram(ids: np.ndarray, lag: int = 1) -> Language:
             pair = np.searchsorted(edges, pick, side="right").clip(max=len(after) - 1)
             fresh = symbols(bits, common, LINES)
             table[:, place] = np.where(totals[last] > 0, after[pair], fresh)
-        return table, lengths
+        return table
 
     shares = counts / totals[before]
     step = csr_array((shares, (before, after)), shape=(VOCABULARY, VOCABULARY)).T
     step_entropy = np.bincount(before, -shares * np.log(shares), VOCABULARY)
     stuck = totals == 0
     step_entropy[stuck] = entropy(common)
-    line = np.log(high - low) + lag * entropy(common)
+    line = lag * entropy(common)
     tokens = common
     for place in range(lag, high - 1):
         # The share of lines that have a token at this place.
         reached = np.mean(np.arange(low, high) > place)
-        line += reached * float(tokens @ step_entropy)
+        line += float(reached * (tokens @ step_entropy))
         if (place + 1) % lag == 0:
             # Each of the `lag` chains has made a step.
             tokens = step @ tokens + tokens[stuck].sum() * common
-    return Language(
-        independent_lines(lines),
-        float(line) / ((low + high - 1) / 2 + 1),
-    )
+    return independent_lines(low, high, draw, line)

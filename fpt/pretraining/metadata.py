@@ -19,18 +19,8 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from ..backbones.weights import (
-    file_digest,
-    folder_of,
-    local_folder,
-)
-from ..files import (
-    NAME,
-    FptError,
-    read_json,
-    write_atomic,
-    write_json,
-)
+from ..backbones.weights import file_digest, folder_of, local_folder
+from ..files import NAME, FptError, read_json, write_atomic, write_json
 from ..records import digest, parse_metadata
 
 log = logging.getLogger("fpt")
@@ -46,10 +36,7 @@ def write(
 ) -> None:
     """Write config.json, tokenizer.json of a text, model.safetensors (rounded to bf16 as every
     frozen backbone is), and, last, pretraining.json; then remove the checkpoint."""
-    write_atomic(
-        folder / "config.json",
-        json.dumps(config, indent=1).encode(),
-    )
+    write_atomic(folder / "config.json", json.dumps(config, indent=1).encode())
     if tokenizer is not None:
         write_atomic(folder / "tokenizer.json", tokenizer.encode())
     rounded = {
@@ -96,12 +83,13 @@ def copy_of(records: Path, weights: str) -> Path:
     return records / "bodies" / f"{weights}.json"
 
 
-def beside(weights: str) -> Path | None:
-    """The metadata beside local weights; None if they are not here."""
+def beside(weights: str) -> dict[str, Any]:
+    """The metadata beside local weights; empty if they are not here."""
     # Not `find`, which would fetch the weights of a wheel: a page does not need them.
     folder = folder_of(weights)
     path = folder / "pretraining.json"
-    return path if path.is_file() and (folder / "model.safetensors").is_file() else None
+    is_here = path.is_file() and (folder / "model.safetensors").is_file()
+    return read_json(path) if is_here else {}
 
 
 def keep(records: Path, weights: Iterable[str]) -> dict[str, str]:
@@ -113,15 +101,15 @@ def keep(records: Path, weights: Iterable[str]) -> dict[str, str]:
     digests: dict[str, str] = {}
     for name in filter(NAME.fullmatch, weights):
         copy = copy_of(records, name)
-        original = beside(name)
-        if original is not None and local_folder() in original.parents:
-            content = read_json(original)
-            if not copy.exists():
-                write_json(copy, content | {"digest": digest(content)})
-            elif content.get("weights_digest") != read(records, name).get("weights_digest"):
-                log.warning(f"The weights {name} here are others than those of runs; see {copy}.")
+        is_made_here = folder_of(name).parent == local_folder()
+        original = beside(name) if is_made_here else {}
+        if original and not copy.exists():
+            write_json(copy, original | {"digest": digest(original)})
         if copy.exists():
-            digests[name] = read(records, name)["digest"]
+            kept = read(records, name)
+            digests[name] = kept["digest"]
+            if original and original.get("weights_digest") != kept.get("weights_digest"):
+                log.warning(f"The weights {name} here are others than those of runs; see {copy}.")
     return digests
 
 
@@ -132,8 +120,7 @@ def read(records: Path, weights: str) -> dict[str, Any]:
         return {}
     copy = copy_of(records, weights)
     if not copy.exists():
-        original = beside(weights)
-        return {} if original is None else read_json(original)
+        return beside(weights)
     try:
         return parse_metadata(copy.read_bytes())
     except ValueError as error:

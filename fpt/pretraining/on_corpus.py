@@ -1,7 +1,8 @@
 """Pretrain a backbone as a causal language model, from a token stream to a folder of weights.
 
 Every random draw is keyed by the seed and the step, so that a resumed run ends in the same weights
-as an uninterrupted one.
+as an uninterrupted one. Sequences are shorter than the 1,024 positions; each starts at a random
+offset, so that every position is trained (a recurrent backbone has none).
 """
 
 import logging
@@ -23,23 +24,15 @@ from ..training import device as devices
 from ..training.loop import CHECKPOINT_SECONDS
 from ..training.trackers import progress_bar
 from .corpora import open_stream
-from .language_model import (
-    LanguageModel,
-    cross_entropy,
-    language_model,
-)
+from .language_model import LanguageModel, cross_entropy, language_model
 from .lines import VOCABULARY, entropy
 from .metadata import CHECKPOINT, finished, write
-from .plan import (
-    OFFSET,
-    Pretraining,
-    batch_at,
-    learning_rate,
-    offset_count,
-    positions_seen,
-)
+from .plans import Pretraining
 from .streams import Stream
 
+POSITIONS = 1024
+# Sequences start at multiples of this position.
+OFFSET = 64
 # Measurements of the held-out loss during training.
 EVALUATIONS = 20
 # Batches of held-out tokens in each of these: all of them would cost more than the training.
@@ -47,6 +40,36 @@ EVALUATED_BATCHES = 16
 ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 
 log = logging.getLogger("fpt")
+
+
+def learning_rate(plan: Pretraining, step: int) -> float:
+    """Linear warm-up, then half a cosine to zero."""
+    if step < plan.warmup:
+        return plan.lr * (step + 1) / plan.warmup
+    progress = (step - plan.warmup) / max(1, plan.steps - plan.warmup)
+    return plan.lr * 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def offset_count(plan: Pretraining) -> int:
+    """The number of positions at which a sequence may start."""
+    return (POSITIONS - plan.context) // OFFSET + 1
+
+
+def positions_at(plan: Pretraining, step: int) -> Tensor:
+    """The positions of the tokens of step `step`, (batch, context) int64."""
+    draws = generator("cpu", plan.seed, "offset", step)
+    offsets = torch.randint(offset_count(plan), (plan.batch, 1), generator=draws)
+    return OFFSET * offsets + torch.arange(plan.context)
+
+
+def positions_seen(plan: Pretraining) -> int:
+    """How many of a backbone's positions all steps together train; 0 if it has none."""
+    if not backbone(plan.backbone).positions:
+        return 0
+    seen = torch.zeros(POSITIONS, dtype=torch.bool)
+    for step in range(plan.steps):
+        seen[positions_at(plan, step)] = True
+    return int(seen.sum())
 
 
 @dataclass
@@ -63,12 +86,7 @@ class Training:
     """A language model in training, from its first step or its checkpoint at `path`."""
 
     def __init__(
-        self,
-        plan: Pretraining,
-        model: LanguageModel,
-        stream: Stream,
-        path: Path,
-        compiled: bool,
+        self, plan: Pretraining, model: LanguageModel, stream: Stream, path: Path, compiled: bool
     ) -> None:
         self.plan = plan
         self.model = model
@@ -76,12 +94,11 @@ class Training:
         self.path = path
         self.forward = torch.compile(model) if compiled else model
         # Biases and norms are not decayed: weight decay is for matrices and embeddings.
+        matrices = [value for value in model.parameters() if value.dim() >= 2]
+        vectors = [value for value in model.parameters() if value.dim() < 2]
         groups: list[dict[str, Any]] = [
-            {"params": [value for value in model.parameters() if value.dim() >= 2]},
-            {
-                "params": [value for value in model.parameters() if value.dim() < 2],
-                "weight_decay": 0.0,
-            },
+            {"params": matrices},
+            {"params": vectors, "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(
             groups,
@@ -90,8 +107,10 @@ class Training:
             weight_decay=plan.weight_decay,
             fused=True,
         )
+        count = len(stream.train) // plan.context
+        self.windows = stream.train[: count * plan.context].reshape(count, plan.context)
         draws = generator("cpu", plan.seed, "order")
-        self.order = torch.randperm(len(stream.train) // plan.context, generator=draws)
+        self.order = torch.randperm(count, generator=draws).numpy()
         self.progress = Progress()
         self.resume()
 
@@ -103,12 +122,8 @@ class Training:
         ids = ids.to(embeddings.device)
         with devices.autocast(embeddings.device):
             hidden = self.forward(ids, positions.to(embeddings.device))
-            hidden = hidden[:, first - 1 : -1].float()
-            return cross_entropy(
-                hidden.flatten(0, 1),
-                embeddings,
-                ids[:, first:].flatten(),
-            )
+            hidden = hidden[:, first - 1 : -1].float().flatten(0, 1)
+            return cross_entropy(hidden, embeddings, ids[:, first:].flatten())
 
     @torch.no_grad()
     def held_out_losses(self, tokens: np.ndarray) -> np.ndarray:
@@ -118,20 +133,20 @@ class Training:
         ids = torch.from_numpy(tokens[: count * plan.context].astype(np.int64)).view(count, -1)
         offsets = OFFSET * (torch.arange(count) % offset_count(plan))[:, None]
         positions = offsets + torch.arange(plan.context)
-        batches = zip(
-            ids.split(plan.batch),
-            positions.split(plan.batch),
-            strict=True,
-        )
+        batches = zip(ids.split(plan.batch), positions.split(plan.batch), strict=True)
         return np.array([self.loss(*batch).item() for batch in batches])
 
     def train_step(self) -> None:
+        plan = self.plan
         step = self.progress.step
         for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate(self.plan, step)
-        loss = self.loss(*batch_at(self.plan, self.stream.train, step, self.order))
+            group["lr"] = learning_rate(plan, step)
+        # A corpus that is too short for the steps is read again, in the same order.
+        places = np.arange(step * plan.batch, (step + 1) * plan.batch) % len(self.order)
+        ids = torch.from_numpy(self.windows[self.order[places]].astype(np.int64))
+        loss = self.loss(ids, positions_at(plan, step))
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.plan.clip)
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), plan.clip)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.recent_losses.append(loss.item())
@@ -161,27 +176,22 @@ class Training:
             while progress.step < steps:
                 self.train_step()
                 bar.update()
-                is_last = progress.step == steps
-                is_evaluated = is_last or progress.step % every == 0
-                if is_evaluated:
+                if progress.step == steps or progress.step % every == 0:
                     self.evaluate()
-                    bar.set_postfix(valid=f"{progress.curve[-1]['valid_loss']:.3f}")
                 now = time.monotonic()
                 progress.seconds = now - began
-                is_late = now > deadline and not is_last
-                if is_evaluated or is_late or now - saved > CHECKPOINT_SECONDS:
+                # After the last step too: weights that cannot be written are not trained again.
+                is_over = progress.step == steps or now > deadline
+                if is_over or now - saved > CHECKPOINT_SECONDS:
                     self.save()
                     saved = now
-                if is_late:
-                    return False
-        return True
+                if is_over:
+                    break
+        return progress.step == steps
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint must agree in to be resumed."""
-        return {
-            "plan": asdict(self.plan),
-            "corpus": self.stream.digest,
-        }
+        return {"plan": asdict(self.plan), "corpus": self.stream.digest}
 
     def save(self) -> None:
         tensors: dict[str, Tensor] = {}
@@ -189,29 +199,25 @@ class Training:
             tensors[f"value.{name}"] = parameter
             for key in ADAM_STATE:
                 tensors[f"{key}.{name}"] = self.optimizer.state[parameter][key]
-        checkpoint.write(
-            self.path,
-            tensors,
-            {**self.identity(), "log": asdict(self.progress)},
-        )
+        checkpoint.write(self.path, tensors, {**self.identity(), "log": asdict(self.progress)})
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one of the same plan on the same corpus."""
         saved = checkpoint.read(self.path)
         if saved is None:
             return
-        tensors, content = saved
-        for name, value in self.identity().items():
-            if content.get(name) != value:
-                reason = f"the checkpoint {self.path} has another {name}"
-                log.warning(f"{self.plan.name} begins anew: {reason}.")
-                return
+        tensors, identity = saved
+        progress = identity.pop("log", {})
+        if identity != self.identity():
+            reason = f"the checkpoint {self.path} is of another plan or corpus"
+            log.warning(f"{self.plan.name} begins anew: {reason}.")
+            return
         for name, parameter in self.model.named_parameters():
             parameter.data.copy_(tensors[f"value.{name}"])
             self.optimizer.state[parameter] = {
                 key: tensors[f"{key}.{name}"].to(parameter.device) for key in ADAM_STATE
             }
-        self.progress = Progress(**content["log"])
+        self.progress = Progress(**progress)
 
     def metadata(self) -> dict[str, Any]:
         """The content of pretraining.json; losses and entropies are in nats per token."""
@@ -255,18 +261,13 @@ def below_entropy(bound: float, losses: np.ndarray) -> bool:
 
 
 def pretrain(
-    plan: Pretraining,
-    out: Path,
-    *,
-    budget: float = math.inf,
-    compiled: bool = False,
+    plan: Pretraining, out: Path, *, budget: float = math.inf, compiled: bool = False
 ) -> bool:
-    """Train `plan` into the folder `out`; True when finished, False when `budget` seconds ran out,
-    the preparation of the corpus included. FptError if the corpus is too short.
+    """Train `plan` into the folder `out` as `fpt.pretraining.ensure.pretrain` does, the time to
+    prepare the corpus included. FptError if the corpus is too short.
 
     Writes config.json, model.safetensors (bf16), tokenizer.json of a text, and pretraining.json
-    (plan, curve, cost, corpus digest). An interrupted run leaves `out/checkpoint.safetensors` and
-    resumes from there; a finished one is not repeated.
+    (plan, curve, cost, corpus digest).
     """
     deadline = time.monotonic() + budget
     model = language_model(backbone(plan.backbone), plan.seed).train().to(devices.choose())
@@ -282,11 +283,5 @@ def pretrain(
     if not training.train(deadline):
         return False
     tokenizer = None if stream.tokenizer is None else stream.tokenizer.to_str(pretty=True)
-    write(
-        out,
-        model.config(),
-        model.tensors(),
-        training.metadata(),
-        tokenizer,
-    )
+    write(out, model.config(), model.tensors(), training.metadata(), tokenizer)
     return True

@@ -9,15 +9,14 @@ paper; later positions keep their initial values (`positions_seen` in pretrainin
 
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..backbones import Backbone, backbone, build
+from ..backbones import backbone, build
 from ..backbones.initialisations import initial_state
 from ..files import FptError
 from ..spec import RunSpec, canonical
@@ -26,37 +25,10 @@ from ..training import device as devices
 from ..training.loop import Loop
 from .language_model import config_of
 from .metadata import CHECKPOINT, finished, write
+from .plans import TaskPretraining
 
 # Measurements on validation during training.
 EVALUATIONS = 10
-# Settings that differ from the plan's own, for the weights that ship with the package: as much as
-# one CPU thread does in tens of minutes.
-SETTINGS: Mapping[str, Mapping[str, Any]] = {
-    "bit-memory": {"tokens": 1_920_000},
-    "cifar10": {"tokens": 3_000_000, "batch": 32},
-}
-
-
-@dataclass(frozen=True)
-class TaskPretraining:
-    """Everything that determines the weights; it is written beside them."""
-
-    task: str
-    backbone: str
-    tokens: int
-    seed: int = 0
-    batch: int = 16  # sequences per step
-    lr: float = 1e-3  # Adam, constant
-    dropout: float = 0.0
-
-    @property
-    def steps(self) -> int:
-        return math.ceil(self.tokens / (self.batch * get_task(self.task).length))
-
-    @property
-    def name(self) -> str:
-        """The identity of the resulting weights."""
-        return f"{self.backbone}-{self.task}-{self.seed}"
 
 
 def spec_of(plan: TaskPretraining, task: Task) -> RunSpec:
@@ -78,25 +50,18 @@ def spec_of(plan: TaskPretraining, task: Task) -> RunSpec:
 
 
 def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> bool:
-    """Train `plan` into the folder `out`; True when finished, False when `budget` seconds ran out.
-    FptError if the run diverges.
+    """Train `plan` into the folder `out` as `fpt.pretraining.ensure.pretrain` does. FptError if the
+    run diverges.
 
     Writes config.json, model.safetensors (bf16) and pretraining.json (plan, curve, scores, cost,
-    data digest). An interrupted run leaves `out/checkpoint.safetensors` and resumes from there; a
-    finished one is not repeated.
+    data digest).
     """
     task = get_task(plan.task)
     if finished(out, plan=asdict(plan), data_digest=task.digest()):
         return True
     device = devices.choose()
     devices.keep_memory()
-    loop = Loop(
-        [spec_of(plan, task)],
-        task,
-        device,
-        out / CHECKPOINT,
-        [plan.name],
-    )
+    loop = Loop([spec_of(plan, task)], task, device, out / CHECKPOINT, [plan.name])
     if not loop.run(time.monotonic() + budget):
         return False
     progress = loop.progress[0]
@@ -118,18 +83,14 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
         **devices.environment(device),
         "curve": progress.curve,
     }
-    write(
-        out,
-        config_of(architecture),
-        trained_state(loop, architecture, plan.seed),
-        metadata,
-    )
+    write(out, config_of(architecture), trained_state(loop, plan), metadata)
     return True
 
 
-def trained_state(loop: Loop, architecture: Backbone, seed: int) -> dict[str, Tensor]:
+def trained_state(loop: Loop, plan: TaskPretraining) -> dict[str, Tensor]:
     """The tensors of the backbone and its positions at the best validation, by the names under
     which they are stored."""
+    architecture = backbone(plan.backbone)
     state = {
         part.name.removeprefix("backbone."): loop.selected[0][columns].view(part.shape)
         for part, columns in loop.rows.parts()
@@ -137,20 +98,14 @@ def trained_state(loop: Loop, architecture: Backbone, seed: int) -> dict[str, Te
     }
     if architecture.positions:
         # No token of the task stood at later positions.
-        start = initial_state(
-            architecture,
-            build(architecture),
-            "random",
-            None,
-            seed,
-        )["positions"]
-        state["positions"] = torch.cat([state["positions"], start[loop.task.length :]])
+        start = initial_state(architecture, build(architecture), "random", None, plan.seed)
+        later = start["positions"][loop.task.length :]
+        state["positions"] = torch.cat([state["positions"], later])
     if architecture.family != "gpt2":
         return state
     # By the names of transformers; its token embeddings are not trained.
-    state = {name.removeprefix("gpt2."): tensor for name, tensor in state.items()}
-    positions = state.pop("positions")
-    return {
-        "wpe.weight": positions,
+    stored = {
+        "wpe.weight": state.pop("positions"),
         "wte.weight": torch.zeros(1, architecture.width),
-    } | state
+    }
+    return stored | {name.removeprefix("gpt2."): tensor for name, tensor in state.items()}

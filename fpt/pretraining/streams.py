@@ -6,30 +6,29 @@ pixels, row by row, one of 512 colours each: three bits per channel, as many col
 """
 
 import hashlib
+import itertools
 import math
 import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from tokenizers import (
-    Tokenizer,
-    decoders,
-    models,
-    pre_tokenizers,
-    trainers,
-)
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from ..files import FptError
+from ..files import FptError, write_atomic
 from ..tasks.datasets import Arrays, Dataset, load
 from ..tasks.sources import (
     END,
     ENGLISH,
     ENGLISH_HELD_OUT,
+    Repository,
+    corpora_folder,
     corpus_file,
     decode_image,
     documents,
+    file_digest,
     find_corpus_file,
     read_lines,
     read_table,
@@ -49,6 +48,18 @@ CHUNK = 1 << 20
 TEXT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 # In the corpora folder; its column `image` has the bytes of each image.
 IMAGES = "images-32x32.parquet"
+# A public source of the corpus `english`: books of Project Gutenberg.
+PG19 = Repository(
+    "emozilla/pg19",
+    "c021754c8e01c5b1cc83a1f549c1f97fbbb756b8",
+    {
+        "english-train-0.txt": "data/train-00000-of-00023-5263dc4323e881d2.parquet",
+        "english-train-1.txt": "data/train-00001-of-00023-2b13c68dbeba63b5.parquet",
+        "english-train-2.txt": "data/train-00002-of-00023-8e4dd6b70d51dfcf.parquet",
+        "english-train-3.txt": "data/train-00003-of-00023-e7f0ba0d3c2eb6c0.parquet",
+        "english-valid.txt": "data/train-00004-of-00023-3f9e7e096fa07f4b.parquet",
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -130,13 +141,9 @@ def split(text: Text) -> tuple[Iterator[str], Iterator[str]]:
     """Training and held-out documents, or passages of them."""
     if text.valid is not None:
         return documents(text.train), documents((text.valid,))
-
-    def chosen(held_out: bool) -> Iterator[str]:
-        for index, passage in enumerate(passages(text), start=1):
-            if (index % HELD_OUT == 0) is held_out:
-                yield passage
-
-    return chosen(held_out=False), chosen(held_out=True)
+    # Every 50th, from the 50th on.
+    train = (part for place, part in enumerate(passages(text), 1) if place % HELD_OUT)
+    return train, itertools.islice(passages(text), HELD_OUT - 1, None, HELD_OUT)
 
 
 def train_tokenizer(text: Text) -> Tokenizer:
@@ -165,17 +172,14 @@ def train_tokenizer(text: Text) -> Tokenizer:
 
 def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int) -> np.ndarray:
     """The documents one after the other, each ended by `END`, as uint16 ids; at most `limit`."""
-    documents = [np.zeros(0, np.uint16)]
-    tokens = 0
+    ids = array("H")
     for text in texts:
-        ids: list[int] = []
         for start in range(0, len(text), CHUNK):
-            ids += tokenizer.encode(text[start : start + CHUNK]).ids
-        documents.append(np.array([*ids, END_ID], dtype=np.uint16))
-        tokens += len(ids) + 1
-        if tokens >= limit:
+            ids.extend(tokenizer.encode(text[start : start + CHUNK]).ids)
+        ids.append(END_ID)
+        if len(ids) >= limit:
             break
-    return np.concatenate(documents)[:limit]
+    return np.array(ids, np.uint16)[:limit]
 
 
 def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
@@ -188,12 +192,8 @@ def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     key = f"corpora/{name}-{content.hexdigest()[:12]}-{source.vocabulary}"
 
     def build_tokenizer() -> Arrays:
-        return {
-            "json": np.frombuffer(
-                train_tokenizer(source).to_str(pretty=True).encode(),
-                "u1",
-            )
-        }
+        text = train_tokenizer(source).to_str(pretty=True)
+        return {"json": np.frombuffer(text.encode(), np.uint8)}
 
     stored = load(Dataset(f"{key}-tokenizer", {}, build_tokenizer))["json"].numpy()
     tokenizer = Tokenizer.from_str(stored.tobytes().decode())
@@ -210,12 +210,20 @@ def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     arrays = load(Dataset(f"{key}-{tokens}-{valid_tokens}-v2", {}, build))
     valid = arrays["valid"].numpy()
     text = tokenizer.decode(valid.tolist(), skip_special_tokens=True)
-    return Stream(
-        arrays["train"].numpy(),
-        valid,
-        tokenizer,
-        len(text.encode()),
-    )
+    return Stream(arrays["train"].numpy(), valid, tokenizer, len(text.encode()))
+
+
+def build_english() -> Iterator[str]:
+    """Write what is missing of the corpus `english` into the corpora folder; yield each file with
+    its SHA-256. FptError if the hub cannot be reached or has other content than at the first
+    build."""
+    for name in PG19.files:
+        if find_corpus_file(name) is None:
+            (books,) = PG19.columns(name, "text")
+            text = "".join(f"{book.rstrip()}\n{END}\n" for book in books)
+            write_atomic(corpora_folder() / name, text.encode())
+        path = corpus_file(name)
+        yield f"{path} {file_digest(path)}"
 
 
 # ------------------------------------------------------------------------------------------ images

@@ -5,14 +5,8 @@ from typing import Any
 
 import yaml
 
-from ..files import (
-    FptError,
-    ProjectLoader,
-    check_free,
-    check_names,
-    import_modules,
-)
-from .base import Batch, Example, FiniteTask, Task
+from ..files import FptError, ProjectLoader, check_free, check_names, import_modules
+from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
 from .datasets import data_note
 from .images import cifar10, cifar10_lra, digits, mnist
@@ -35,12 +29,7 @@ REGISTRY: dict[str, Callable[..., Task]] = {
 }
 # The tasks of this package, without those that a reader registers.
 TASKS = tuple(REGISTRY)
-SHORT_LISTOPS = {
-    "max_length": 64,
-    "train": 8000,
-    "valid": 1000,
-    "test": 2000,
-}
+SHORT_LISTOPS = {"max_length": 64, "train": 8000, "valid": 1000, "test": 2000}
 
 
 def register_task(name: str, factory: Callable[..., Task]) -> None:
@@ -83,8 +72,8 @@ def parse_task(text: str) -> Task:
 def prepare(task: Task) -> str:
     """Fetch, decode or generate, and verify the data of `task`; returns a line that describes them.
     FptError if a source cannot be reached."""
-    data = task.dataset.key if isinstance(task, FiniteTask) else "generated on the fly"
-    note = data_note(task)
+    data = task.dataset.key if task.dataset else "generated on the fly"
+    note = data_note(task.dataset)
     line = f"{task.name}: {data}, {task.digest()[:12]}"
     return f"{line} ({note})" if note else line
 

@@ -15,13 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..files import FptError, check_names
-from .datasets import (
-    Dataset,
-    dataset_digest,
-    load,
-    prepared_path,
-    read_manifest,
-)
+from .datasets import Dataset, dataset_digest, load, prepared_path, read_manifest
 from .rng import generator
 
 Device = torch.device | str
@@ -65,6 +59,7 @@ class Task(ABC):
     random_order: tuple[str, ...] = ()  # splits whose examples are stored in random order
     augmented: bool = False  # whether the released code augments this task's training images
     fitting: bool = False  # whether training sees every test input: test accuracy measures fitting
+    dataset: Dataset | None = None  # None if the examples are generated while training
 
     def __repr__(self) -> str:
         return f"<Task {self.name}: {self.options}>"
@@ -72,11 +67,7 @@ class Task(ABC):
     @property
     def identity(self) -> dict[str, Any]:
         """What is learned, as JSON: name, options, and where the data come from. Reads no data."""
-        return {
-            "name": self.name,
-            "options": self.options,
-            "data": self.source(),
-        }
+        return {"name": self.name, "options": self.options, "data": self.source()}
 
     @abstractmethod
     def source(self) -> dict[str, Any]:
@@ -93,12 +84,7 @@ class Task(ABC):
 
     @abstractmethod
     def train_batch(
-        self,
-        seeds: Sequence[int],
-        step: int,
-        size: int,
-        device: Device,
-        augment: bool = False,
+        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
         """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size.
         `augment` transforms its images if the task is `augmented`."""
@@ -108,11 +94,7 @@ class Task(ABC):
         """The examples `rows` (K, B), int64 on the CPU, of `split` as a batch on `device`."""
 
     def eval_batches(
-        self,
-        split: str,
-        size: int,
-        device: Device,
-        count: int = 0,
+        self, split: str, size: int, device: Device, count: int = 0
     ) -> Iterator[Batch]:
         """The examples `subset(split, count)` once, in a fixed order, K = 1; the last batch may be
         short."""
@@ -174,19 +156,10 @@ class FiniteTask(Task):
     dataset: Dataset
 
     def train_batch(
-        self,
-        seeds: Sequence[int],
-        step: int,
-        size: int,
-        device: Device,
-        augment: bool = False,
+        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
         """Training batch number `step` (from 0) of the runs `seeds`, each in its own order."""
-        return self.examples(
-            "train",
-            order(self.sizes["train"], seeds, step, size),
-            device,
-        )
+        return self.examples("train", order(self.sizes["train"], seeds, step, size), device)
 
     def source(self) -> dict[str, Any]:
         """Source, revision and preparation version of the data set, as JSON."""
@@ -199,17 +172,23 @@ class FiniteTask(Task):
     def floors(self) -> dict[str, float]:
         """The trivial baselines in the manifest, if it has them for as many training examples; else
         they are measured. FptError if that needs data that would have to be fetched."""
-        # The manifest has baselines of all training examples, not of a part of them.
-        entry = read_manifest().get(self.dataset.key, {})
-        recorded = entry.get("floors", {}).get(self.name)
-        if recorded and entry["examples"]["train"] == self.sizes["train"]:
-            return dict(recorded)
+        recorded = self.recorded_floors()
+        if recorded is not None:
+            return recorded
         if not self.here:
             raise FptError(
                 f"The trivial baselines of task {self.name!r} follow from its data, which are not "
                 f"here: `fpt data {self.name}` takes them from {self.needs}."
             )
         return self.measure_floors()
+
+    def recorded_floors(self) -> dict[str, float] | None:
+        """The trivial baselines in the manifest, None if it has none for as many training
+        examples: it has those of all of them, not of a part."""
+        entry = read_manifest().get(self.dataset.key)
+        if entry is None or entry["examples"]["train"] != self.sizes["train"]:
+            return None
+        return entry["floors"].get(self.name)
 
     @property
     def here(self) -> bool:
@@ -227,11 +206,7 @@ class FiniteTask(Task):
         return {"majority": (self.labels("test") == majority).double().mean().item()}
 
 
-def resolve(
-    name: str,
-    options: Mapping[str, Any],
-    allowed: Mapping[str, Any],
-) -> dict[str, Any]:
+def resolve(name: str, options: Mapping[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
     """The `options` of task `name`, with the defaults of those that are left out.
 
     `allowed` has each option's default, which is a whole number, or a tuple of all its values, the

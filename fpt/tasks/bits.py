@@ -57,54 +57,30 @@ class BitTask(Task):
     def example(self, split: str, index: int) -> Example:
         inputs, targets = self.eval_set(split)
         image = (inputs[index].float() - self.zero) / (1 - self.zero)
-        return Example(
-            answer="".join(map(str, targets[index].tolist())),
-            image=image[..., None],
-        )
+        return Example("".join(map(str, targets[index].tolist())), image[..., None])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BitMemory(BitTask):
     """Several strings in {-1, 1}, then one of them with about half of its bits set to 0."""
 
     def train_batch(
-        self,
-        seeds: Sequence[int],
-        step: int,
-        size: int,
-        device: Device,
-        augment: bool = False,
+        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
         n = self.options["n"]
         patterns = self.options["patterns"]
 
-        def draw(seed: int) -> tuple[Tensor, Tensor]:
+        examples = []
+        for seed in seeds:
             g = generator(device, seed, "data", step)
-            strings = torch.randint(
-                0,
-                2,
-                (size, patterns, n),
-                generator=g,
-                device=device,
-            )
+            strings = torch.randint(0, 2, (size, patterns, n), generator=g, device=device)
             source = torch.randint(0, patterns, (size,), generator=g, device=device)
             hidden = torch.randint(0, 2, (size, n), generator=g, device=device)
-            return _recall(strings, source, hidden)
-
-        inputs, targets = zip(*map(draw, seeds), strict=True)
+            examples.append(_recall(strings, source, hidden))
+        inputs, targets = zip(*examples, strict=True)
         return self.batch(torch.stack(inputs), torch.stack(targets))
 
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
-        return _memory_set(
-            self.options["n"],
-            self.options["patterns"],
-            self.sizes[split],
-            split,
-        )
-
-    def hidden(self, batch: Batch) -> Tensor:
-        """(K, B, n) bool: the bits of the query that are not shown."""
-        return batch.inputs[..., -self.reads :, :].flatten(-2) == 0
+        return _memory_set(self.options["n"], self.options["patterns"], self.sizes[split], split)
 
     def pattern(self, batch: Batch) -> Tensor:
         """(K, B) int64: which of the strings the query was made from (the best match)."""
@@ -113,14 +89,11 @@ class BitMemory(BitTask):
 
     def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """`masked`: accuracy on the bits that are not shown, of which guessing gets half right."""
-        correct = self.correct(logits, batch.targets)
-        return {"masked": correct.where(self.hidden(batch), torch.nan)}
+        is_hidden = batch.inputs[..., -self.reads :, :].flatten(-2) == 0
+        return {"masked": self.correct(logits, batch.targets).where(is_hidden, torch.nan)}
 
     def floors(self) -> dict[str, float]:
-        return {
-            "copy visible bits": 0.75,
-            "masked bits: guess": 0.5,
-        }
+        return {"copy visible bits": 0.75, "masked bits: guess": 0.5}
 
 
 def _recall(strings: Tensor, source: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
@@ -146,7 +119,6 @@ def _memory_set(n: int, patterns: int, count: int, split: str) -> tuple[Tensor, 
     return inputs.to(torch.int8), targets.to(torch.int8)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class BitXor(BitTask):
     """Two strings of bits; the answer is their element-wise XOR, read at the second string.
 
@@ -155,12 +127,7 @@ class BitXor(BitTask):
     """
 
     def train_batch(
-        self,
-        seeds: Sequence[int],
-        step: int,
-        size: int,
-        device: Device,
-        augment: bool = False,
+        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
         n = self.options["n"]
         candidates = 1 if self.fitting else CANDIDATES
@@ -207,11 +174,7 @@ def _first_training_input(bits: Tensor) -> Tensor:
     allowed = membership(bits) == 0
     place = allowed.int().argmax(-1)[..., None, None, None].expand(-1, -1, 1, 2, n)
     first = bits.gather(2, place)[:, :, 0]
-    return torch.where(
-        allowed.any(-1)[..., None, None],
-        first,
-        _training_input(n, bits.device),
-    )
+    return first.where(allowed.any(-1)[..., None, None], _training_input(n, bits.device))
 
 
 @cache
@@ -239,15 +202,13 @@ def _xor_set(n: int, count: int, split: str) -> Tensor:
     return torch.from_numpy(sample[:count])
 
 
+def _sizes(options: dict[str, Any]) -> dict[str, int]:
+    return {"train": 0, "valid": options["valid"], "test": options["test"]}
+
+
 def bit_memory(**options: Any) -> BitMemory:
     """Options: n bits per string, patterns strings, patch bits per token; sizes of the splits."""
-    defaults = {
-        "n": 1000,
-        "patterns": 5,
-        "patch": 50,
-        "valid": 1000,
-        "test": 2000,
-    }
+    defaults = {"n": 1000, "patterns": 5, "patch": 50, "valid": 1000, "test": 2000}
     options = resolve("bit-memory", options, defaults)
     n = options["n"]
     patch = options["patch"]
@@ -260,11 +221,7 @@ def bit_memory(**options: Any) -> BitMemory:
         length=(options["patterns"] + 1) * n // patch,
         reads=n // patch,
         answers=patch,
-        sizes={
-            "train": 0,
-            "valid": options["valid"],
-            "test": options["test"],
-        },
+        sizes=_sizes(options),
         random_order=EVALUATED,
         zero=-1,
     )
@@ -283,11 +240,7 @@ def bit_xor(**options: Any) -> BitXor:
         dim=1,
         length=2 * n,
         reads=n,
-        sizes={
-            "train": 0,
-            "valid": options["valid"],
-            "test": options["test"],
-        },
+        sizes=_sizes(options),
         # If every input is evaluated, they are listed in order.
         random_order=() if every_input else EVALUATED,
         fitting=n < SHORTEST_HELD_OUT,

@@ -21,14 +21,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
-from ..files import (
-    DATA,
-    PREPARED,
-    lock,
-    read_json,
-    set_aside,
-    write_atomic,
-)
+from ..files import DATA, PREPARED, lock, read_json, set_aside, write_atomic
 from .sources import Repository
 
 Arrays = dict[str, np.ndarray]
@@ -105,16 +98,12 @@ def _loaded(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
     if prepared is not None:
         return prepared
     with lock(path.with_suffix(".lock"), wait=True):
+        # Another process may have prepared it meanwhile.
         prepared = read_arrays(path)
         if prepared is not None:
-            # Another process has prepared it meanwhile.
             return prepared
         if path.exists():
-            set_aside(
-                path,
-                "its digest does not fit",
-                "is prepared again",
-            )
+            set_aside(path, "its digest does not fit", "is prepared again")
         arrays = {name: np.ascontiguousarray(array) for name, array in dataset.build().items()}
         digest = write_arrays(path, arrays)
     return {name: torch.tensor(array) for name, array in arrays.items()}, digest
@@ -128,9 +117,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
     return digest
 
 
-def read_arrays(
-    path: Path,
-) -> tuple[dict[str, Tensor], str] | None:
+def read_arrays(path: Path) -> tuple[dict[str, Tensor], str] | None:
     """What `write_arrays` wrote, and the digest; None if it is missing or damaged."""
     try:
         with safe_open(path, framework="pt") as file:
@@ -148,10 +135,9 @@ def read_manifest() -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
-def data_note(task: object) -> str | None:
-    """A record's note if the data of `task` are not those of the manifest; None if they are, or if
-    they are generated while training. Prepares the data if needed."""
-    dataset = getattr(task, "dataset", None)
+def data_note(dataset: Dataset | None) -> str | None:
+    """A record's note if the data are not those of the manifest; None if they are, or if they are
+    generated while training. Prepares the data if needed."""
     if dataset is None:
         return None
     digest = dataset_digest(dataset)

@@ -29,12 +29,7 @@ def split_rows(name: str, count: int, *sizes: int) -> list[np.ndarray]:
 
 
 def _from_hub(
-    name: str,
-    folder: str,
-    column: str,
-    sizes: dict[str, int],
-    repo: str,
-    commit: str,
+    name: str, column: str, sizes: dict[str, int], repo: str, commit: str, folder: str
 ) -> Dataset:
     """The data set of the PNG images in `column` of the parquet files of a repository. Some random
     training examples of the repository are the validation set."""
@@ -49,24 +44,17 @@ def _from_hub(
     def build() -> Arrays:
         images, labels = read("train")
         train, valid = split_rows(name, len(labels), sizes["valid"])
-        splits = {
-            "train": (images[train], labels[train]),
-            "valid": (images[valid], labels[valid]),
-            "test": read("test"),
+        return {
+            **_named("train", images[train], labels[train]),
+            **_named("valid", images[valid], labels[valid]),
+            **_named("test", *read("test")),
         }
-        return _named(splits)
 
     return hub_dataset(name, PREPARATION, repository, build)
 
 
-def _named(
-    splits: dict[str, tuple[np.ndarray, np.ndarray]],
-) -> Arrays:
-    arrays: Arrays = {}
-    for split, (images, labels) in splits.items():
-        arrays[f"{split}_images"] = images
-        arrays[f"{split}_labels"] = labels
-    return arrays
+def _named(split: str, images: np.ndarray, labels: np.ndarray) -> Arrays:
+    return {f"{split}_images": images, f"{split}_labels": labels}
 
 
 def _digits() -> Arrays:
@@ -78,33 +66,34 @@ def _digits() -> Arrays:
     digits = bundle.images.astype(np.uint8)
     labels = bundle.target.astype(np.uint8)
     rng = numpy_generator("digits", "places")
-    parts = split_rows(
-        "digits",
-        len(labels),
-        DIGITS_SIZES["valid"],
-        DIGITS_SIZES["test"],
-    )
-    splits = {}
+    parts = split_rows("digits", len(labels), DIGITS_SIZES["valid"], DIGITS_SIZES["test"])
+    arrays: Arrays = {}
     for split, rows in zip(DIGITS_SIZES, parts, strict=True):
         rows = np.repeat(rows, 4) if split == "train" else rows
         images = np.zeros((len(rows), DIGITS_FIELD, DIGITS_FIELD, 1), np.uint8)
         places = rng.integers(0, DIGITS_FIELD - 8 + 1, (len(rows), 2))
         for image, digit, (top, left) in zip(images, digits[rows], places, strict=True):
             image[top : top + 8, left : left + 8, 0] = digit
-        splits[split] = (images, labels[rows])
-    return _named(splits)
+        arrays |= _named(split, images, labels[rows])
+    return arrays
 
 
 MNIST_DATA = _from_hub(
-    "mnist", "mnist", "image", MNIST_SIZES,
-    "ylecun/mnist", "77f3279092a1c1579b2250db8eafed0ad422088c",
-)  # fmt: skip
+    "mnist",
+    "image",
+    MNIST_SIZES,
+    "ylecun/mnist",
+    "77f3279092a1c1579b2250db8eafed0ad422088c",
+    "mnist",
+)
 CIFAR_DATA = _from_hub(
-    "cifar10", "plain_text", "img", CIFAR_SIZES,
-    "uoft-cs/cifar10", "0b2714987fa478483af9968de7c934580d0bb9a2",
-)  # fmt: skip
+    "cifar10",
+    "img",
+    CIFAR_SIZES,
+    "uoft-cs/cifar10",
+    "0b2714987fa478483af9968de7c934580d0bb9a2",
+    "plain_text",
+)
 DIGITS_DATA = Dataset(
-    "digits-v2",
-    {"source": "sklearn.datasets.load_digits", "preparation": 2},
-    _digits,
+    "digits-v2", {"source": "sklearn.datasets.load_digits", "preparation": 2}, _digits
 )

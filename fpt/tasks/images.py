@@ -15,16 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..files import FptError
-from .base import (
-    Batch,
-    Device,
-    Example,
-    FiniteTask,
-    Kind,
-    order,
-    resolve,
-)
-from .datasets import Dataset, load
+from .base import Batch, Device, Example, FiniteTask, Kind, order, resolve
+from .datasets import load
 from .image_data import (
     CIFAR_DATA,
     CIFAR_SIZES,
@@ -64,12 +56,7 @@ class ImageTask(FiniteTask):
     names: tuple[str, ...] = tuple("0123456789")
 
     def train_batch(
-        self,
-        seeds: Sequence[int],
-        step: int,
-        size: int,
-        device: Device,
-        augment: bool = False,
+        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
     ) -> Batch:
         rows = order(self.sizes["train"], seeds, step, size)
         images, labels = self.chosen("train", rows, device)
@@ -119,10 +106,7 @@ class ImageTask(FiniteTask):
 
     def example(self, split: str, index: int) -> Example:
         image, label = self.chosen(split, torch.tensor(index), "cpu")
-        return Example(
-            answer=self.names[int(label)],
-            image=self.pixels(image),
-        )
+        return Example(self.names[int(label)], self.pixels(image))
 
 
 # On the device once: a copy per batch would wait for the device.
@@ -179,12 +163,14 @@ def transform(images: Tensor, numbers: Tensor) -> Tensor:
 def _image_task(
     name: str,
     options: Mapping[str, Any],
-    dataset: Dataset,
     sizes: Mapping[str, int],
+    side: int,
+    patch: int,
+    channels: int = 1,
     **form: Any,
 ) -> ImageTask:
-    """The task `name` on a data set of these sizes, of whose training examples the option `train`
-    says how many are used."""
+    """The task `name` on `side` times `side` pixels of a data set of these sizes, of whose training
+    examples the option `train` says how many are used."""
     used = options["train"]
     available = sizes["train"]
     if used > available:
@@ -192,29 +178,27 @@ def _image_task(
     return ImageTask(
         name=name,
         options=dict(options),
-        dataset=dataset,
         sizes={**sizes, "train": used},
         available=available,
+        patch=patch,
+        dim=patch * patch * channels,
+        length=(side // patch) ** 2,
         **form,
     )
 
 
 def mnist(**options: Any) -> ImageTask:
     """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
-    options = resolve(
-        "mnist",
-        options,
-        {"size": (32, 28), "train": MNIST_SIZES["train"]},
-    )
+    options = resolve("mnist", options, {"size": (32, 28), "train": MNIST_SIZES["train"]})
+    side = options["size"]
     return _image_task(
         "mnist",
         options,
-        MNIST_DATA,
         MNIST_SIZES,
-        dim=16,
+        side,
         patch=4,
-        length=(options["size"] // 4) ** 2,
-        pad=(options["size"] - 28) // 2,
+        pad=(side - 28) // 2,
+        dataset=MNIST_DATA,
         random_order=SHUFFLED,
     )
 
@@ -223,8 +207,9 @@ def _cifar(name: str, options: Mapping[str, Any], **form: Any) -> ImageTask:
     return _image_task(
         name,
         resolve(name, options, {"train": CIFAR_SIZES["train"]}),
-        CIFAR_DATA,
         CIFAR_SIZES,
+        side=32,
+        dataset=CIFAR_DATA,
         augmented=True,
         random_order=SHUFFLED,
         names=CIFAR_CLASSES,
@@ -236,22 +221,12 @@ def cifar10(**options: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as in the released code."""
     mean = (0.4914, 0.4822, 0.4465)
     std = (0.2023, 0.1994, 0.2010)
-    return _cifar(
-        "cifar10",
-        options,
-        dim=48,
-        length=64,
-        patch=4,
-        mean=mean,
-        std=std,
-    )
+    return _cifar("cifar10", options, patch=4, channels=3, mean=mean, std=std)
 
 
 def cifar10_lra(**options: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    half = (0.5,)
-    form = {"dim": 1, "length": 1024, "patch": 1, "grey": True}
-    return _cifar("cifar10-lra", options, mean=half, std=half, **form)
+    return _cifar("cifar10-lra", options, patch=1, grey=True, mean=(0.5,), std=(0.5,))
 
 
 def digits(**options: Any) -> ImageTask:
@@ -260,5 +235,6 @@ def digits(**options: Any) -> ImageTask:
     It stands in for MNIST on a machine without a network, and is not MNIST.
     """
     options = resolve("digits", options, {"train": DIGITS_SIZES["train"]})
-    form = {"dim": 25, "length": 4, "patch": 5, "levels": 16}
-    return _image_task("digits", options, DIGITS_DATA, DIGITS_SIZES, **form)
+    return _image_task(
+        "digits", options, DIGITS_SIZES, side=10, patch=5, levels=16, dataset=DIGITS_DATA
+    )

@@ -10,7 +10,6 @@ each number equally likely; a tree is kept if its token count lies in the window
 drawn at once, one level after the other, in integers only, so every machine draws the same.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +34,6 @@ ROOTS = 20_000
 MAX_DRAWS_IN_VAIN = 200
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ListOps(SequenceTask):
     """Arrays per split as in SequenceTask; `<split>_depths` are the nested operators."""
 
@@ -64,7 +62,7 @@ class ListOps(SequenceTask):
     def example(self, split: str, index: int) -> Example:
         tokens, label = self.sequence(split, index)
         words = [("[" if OPERATOR <= t < CLOSE else "") + SYMBOLS[t] for t in tokens]
-        return Example(answer=str(label), text=" ".join(words))
+        return Example(str(label), text=" ".join(words))
 
 
 def listops(**options: Any) -> ListOps:
@@ -93,19 +91,10 @@ def listops(**options: Any) -> ListOps:
             f"task 'listops' needs max_depth and max_args of at least 2 and 3 <= min_length < "
             f"max_length, not {options}."
         )
-    values = [
-        low,
-        high,
-        *(options[name] for name in ("max_depth", "max_args", *SPLITS)),
-    ]
-    key = "-".join(
-        [
-            "listops",
-            options["variant"],
-            *map(str, values),
-            f"v{PREPARATION}",
-        ]
-    )
+    identity = ("variant", "min_length", "max_length", "max_depth", "max_args", *SPLITS)
+    values = "-".join(str(options[name]) for name in identity)
+    key = f"listops-{values}-v{PREPARATION}"
+    source = {"source": "generated", "preparation": PREPARATION}
     return ListOps(
         name="listops",
         options=options,
@@ -114,11 +103,7 @@ def listops(**options: Any) -> ListOps:
         classes=10,
         sizes={split: options[split] for split in SPLITS},
         masked=not released,
-        dataset=Dataset(
-            key,
-            {"source": "generated", "preparation": PREPARATION},
-            lambda: _build(options, numpy_generator(key)),
-        ),
+        dataset=Dataset(key, source, lambda: _build(options, numpy_generator(key))),
     )
 
 
@@ -145,11 +130,7 @@ def _build(options: dict[str, Any], rng: np.random.Generator) -> Arrays:
 
 
 def generate(
-    rng: np.random.Generator,
-    count: int,
-    max_depth: int,
-    max_args: int,
-    window: tuple[int, int],
+    rng: np.random.Generator, count: int, max_depth: int, max_args: int, window: tuple[int, int]
 ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
     """`count` or more different expressions with window[0] < tokens <= window[1], closing brackets
     included: their tokens (uint8), their values (N,) and their depths (N,), uint8.
@@ -174,11 +155,7 @@ def generate(
                 "depth or arguments, or ask for fewer examples."
             )
     values, depths = np.array(list(expressions.values()), np.uint8).T
-    return (
-        [np.frombuffer(tokens, np.uint8) for tokens in expressions],
-        values,
-        depths,
-    )
+    return [np.frombuffer(tokens, np.uint8) for tokens in expressions], values, depths
 
 
 class _Level(NamedTuple):
@@ -191,10 +168,7 @@ class _Level(NamedTuple):
 
 
 def _grow(
-    rng: np.random.Generator,
-    max_depth: int,
-    max_args: int,
-    max_length: int,
+    rng: np.random.Generator, max_depth: int, max_args: int, max_length: int
 ) -> tuple[list[_Level], np.ndarray]:
     """The levels of `ROOTS` random trees and their token counts; too long a tree stops growing."""
     # The tree of each node of the level.
@@ -213,14 +187,7 @@ def _grow(
         sizes += np.bincount(tree, 1 + is_operator, ROOTS).astype(np.int64)
         args[sizes[tree] > max_length] = 0
         first = args.cumsum() - args
-        levels.append(
-            _Level(
-                operator.tolist(),
-                digit.tolist(),
-                args.tolist(),
-                first.tolist(),
-            )
-        )
+        levels.append(_Level(*(part.tolist() for part in (operator, digit, args, first))))
         tree = np.repeat(tree, args)
         if not len(tree):
             break
@@ -238,11 +205,7 @@ def _expression(levels: list[_Level], node: int) -> tuple[bytes, int, int]:
     arguments = [_expression(below, place) for place in range(first, first + level.args[node])]
     tokens, values, depths = zip(*arguments, strict=True)
     expression = bytes([OPERATOR + operator]) + b"".join(tokens) + bytes([CLOSE])
-    return (
-        expression,
-        apply(operator, sorted(values)),
-        1 + max(depths),
-    )
+    return expression, apply(operator, sorted(values)), 1 + max(depths)
 
 
 def apply(operator: int, values: list[int]) -> int:

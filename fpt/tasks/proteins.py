@@ -5,7 +5,6 @@ Tokens follow TAPE's IUPAC vocabulary of 30: five specials, then the 25 letters 
 1022 (0.06% of train is cut).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -34,14 +33,13 @@ REPOSITORY = Repository(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class ProteinTask(SequenceTask):
     """Arrays per split as in SequenceTask, and `<split>_cut`: 1 if residues were left out."""
 
     def example(self, split: str, index: int) -> Example:
         tokens, label = self.sequence(split, index)
         residues = "".join(VOCABULARY[t] for t in tokens if t > UNKNOWN)
-        return Example(answer=f"fold {label}", text=residues)
+        return Example(f"fold {label}", text=residues)
 
 
 # Tokens by the code of a letter.

@@ -13,13 +13,8 @@ import torch
 def fold(*parts: int | str) -> int:
     """A 63-bit seed from `parts`; different parts give unrelated seeds."""
     text = "\x1f".join(f"{type(part).__name__}:{part}" for part in parts)
-    return (
-        int.from_bytes(
-            hashlib.blake2b(text.encode(), digest_size=8).digest(),
-            "big",
-        )
-        >> 1
-    )
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
 
 
 def generator(device: torch.device | str, *parts: int | str) -> torch.Generator:

@@ -36,10 +36,7 @@ class Sequences:
         if self.starts is None:
             return Sequences(self.values[rows])
         starts = self.starts[rows.start : rows.stop + 1]
-        return Sequences(
-            self.values[starts[0] : starts[-1]],
-            starts - starts[0],
-        )
+        return Sequences(self.values[starts[0] : starts[-1]], starts - starts[0])
 
     @property
     def lengths(self) -> np.ndarray:
@@ -55,10 +52,7 @@ class Sequences:
     def with_unknown(self, symbols: np.ndarray, unknown: int) -> "Sequences":
         """Symbols that are not among `symbols` as the symbol `unknown`."""
         values = self.values.astype(np.int32) if unknown > 255 else self.values
-        return Sequences(
-            np.where(np.isin(values, symbols), values, unknown),
-            self.starts,
-        )
+        return Sequences(np.where(np.isin(values, symbols), values, unknown), self.starts)
 
     def tensors(self) -> tuple[Tensor, Tensor | None]:
         """`values` and `starts`, in the same memory."""
@@ -66,22 +60,14 @@ class Sequences:
         return torch.from_numpy(self.values), starts
 
 
-def batch(
-    values: Tensor,
-    starts: Tensor | None,
-    rows: Tensor,
-    targets: Tensor,
-) -> Batch:
+def batch(values: Tensor, starts: Tensor | None, rows: Tensor, targets: Tensor) -> Batch:
     """The sequences `rows` (K, B) of `Sequences.tensors`, with targets (K, B, R), on the device of
     `values`. If lengths differ, they are padded by 0 to the longest of these, and the last token of
     each is read. `starts` and `rows` are on the CPU, so that nothing waits for a device."""
     device = values.device
     if starts is None:
         inputs = values[rows.to(device, non_blocking=True)]
-        return Batch(
-            inputs if inputs.is_floating_point() else inputs.long(),
-            targets,
-        )
+        return Batch(inputs if inputs.is_floating_point() else inputs.long(), targets)
     lengths = starts[rows + 1] - starts[rows]
     position = torch.arange(int(lengths.max()), device=device)
     # One copy for both, because each copy to a GPU costs as much as a small kernel.
@@ -123,10 +109,7 @@ class Padded:
         tokens = self.sequences.values.reshape(lengths.sum(), *of_sequence[1:])
         ends = lengths.cumsum()
         for first in range(0, count, size):
-            block = np.zeros(
-                (min(size, count - first), *of_sequence),
-                self.dtype,
-            )
+            block = np.zeros((min(size, count - first), *of_sequence), self.dtype)
             for row, padded in enumerate(block, first):
                 padded[: lengths[row]] = tokens[ends[row] - lengths[row] : ends[row]]
             yield block
@@ -149,11 +132,7 @@ class SequenceTask(FiniteTask):
     masked: bool = True
 
     def eval_batches(
-        self,
-        split: str,
-        size: int,
-        device: Device,
-        count: int = 0,
+        self, split: str, size: int, device: Device, count: int = 0
     ) -> Iterator[Batch]:
         """Shortest sequences first, so that little is padded."""
         chosen = self.subset(split, count)
@@ -183,11 +162,7 @@ class SequenceTask(FiniteTask):
         return arrays[f"{split}_tokens"][start:end].tolist(), int(arrays[f"{split}_labels"][index])
 
 
-def end_to_end(
-    split: str,
-    sequences: Sequence[np.ndarray],
-    labels: np.ndarray,
-) -> Arrays:
+def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) -> Arrays:
     """The arrays of one split from its sequences (tokens from 0 to 255) and labels. FptError for
     other tokens."""
     lengths = np.array([0, *map(len, sequences)], dtype=np.int64)

@@ -50,49 +50,33 @@ class Repository:
     def columns(self, split: str, *names: str) -> list[list[Any]]:
         """The values of each of the columns `names` in the file of one split. FptError as `fetch`
         and `read_table`."""
-        table = read_table(
-            fetch(
-                self.name,
-                self.files[split],
-                self.revision,
-                "dataset",
-            ),
-            *names,
-        )
+        path = fetch(self.name, self.files[split], self.revision, "dataset")
+        table = read_table(path, *names)
         return [table[name].to_pylist() for name in names]
 
 
-def fetch(
-    repo: str,
-    file: str,
-    revision: str,
-    kind: Kind = "model",
-    remember: bool = True,
-) -> Path:
+def fetch(repo: str, file: str, revision: str, kind: Kind = "model", remember: bool = True) -> Path:
     """The local path of one file of the repository `repo`, downloaded if the hub's cache lacks it;
     `remember` adds what the lock file does not have yet to it.
 
     FptError if neither the cache nor the network has it, or if its SHA-256 is not the one in the
     lock file.
     """
-    name = f"{repo}@{revision}"
-    if kind == "dataset":
-        name = f"datasets/{name}"
-    entry = read_lock().get(name, {"commit": "", "sha256": {}})
-    commit = entry["commit"] or ("main" if revision == LOCKED else revision)
-    path = _downloaded(repo, file, commit, kind)
+    name = f"{repo}@{revision}" if kind == "model" else f"datasets/{repo}@{revision}"
+    entry = read_lock().get(name)
+    commit = entry["commit"] if entry else revision
+    path = _downloaded(repo, file, "main" if commit == LOCKED else commit, kind)
+    # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
+    commit = path.parents[file.count("/")].name
     digest = file_digest(path)
-    if file not in entry["sha256"]:
+    if entry is None or file not in entry["sha256"]:
         if not remember:
             # An estimator compares digests itself, and writes nothing into a project.
             return path
-        if not COMMIT.fullmatch(commit):
-            # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
-            commit = path.parents[file.count("/")].name
         entry = _add_to_lock(name, file, commit, digest)
     if entry["sha256"][file] != digest:
         raise FptError(
-            f"{file} of {repo} at {entry['commit'][:12]} has SHA-256 {digest[:12]} in {path}, but "
+            f"{file} of {repo} at {commit[:12]} has SHA-256 {digest[:12]} in {path}, but "
             f"{entry['sha256'][file][:12]} in {lock_path()}: remove that file and fetch it again, "
             f"or, if the new content is meant, remove the entry {name!r}."
         )
@@ -140,18 +124,13 @@ def file_digest(path: Path) -> str:
     """SHA-256 of a file, computed again if the file changes."""
     stat = path.stat()
     # The time of the last change of the file's entry too: a copy may keep the time of its original.
-    version = (
-        stat.st_ino,
-        stat.st_size,
-        stat.st_mtime_ns,
-        stat.st_ctime_ns,
-    )
-    return _digest(path.absolute(), *version)
+    version = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+    return _digest(path.absolute(), version)
 
 
 # Each run of a sweep asks for the digest of weights that may be a gigabyte.
 @lru_cache(maxsize=64)
-def _digest(path: Path, *version: int) -> str:
+def _digest(path: Path, version: tuple[int, ...]) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -205,11 +184,7 @@ def read_lines(path: Path) -> Iterator[str]:
     try:
         with open_text(path, "rt", encoding="utf-8") as file:
             yield from file
-    except (
-        lzma.LZMAError,
-        EOFError,
-        UnicodeDecodeError,
-    ) as error:
+    except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
         raise FptError(
             f"The corpus file {path} is no whole text in UTF-8 ({error}); put it there again."
         ) from error

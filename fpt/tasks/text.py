@@ -21,23 +21,11 @@ import torch
 from torch import Tensor
 
 from ..files import FptError
-from .base import (
-    Batch,
-    Device,
-    Example,
-    FiniteTask,
-    Kind,
-    resolve,
-)
+from .base import Batch, Device, Example, FiniteTask, Kind, resolve
 from .datasets import Arrays, Dataset, hub_dataset, load
 from .rng import numpy_generator
 from .sequences import SequenceTask, end_to_end
-from .sources import (
-    ENGLISH,
-    ENGLISH_HELD_OUT,
-    Repository,
-    documents,
-)
+from .sources import ENGLISH, ENGLISH_HELD_OUT, Repository, documents
 
 PREPARATION = 1
 # A text is its bytes; none is 0, which pads and separates the texts of a pair.
@@ -56,7 +44,7 @@ class TextTask(SequenceTask):
     def example(self, split: str, index: int) -> Example:
         tokens, label = self.sequence(split, index)
         texts = [text.decode("utf-8", "replace") for text in bytes(tokens).split(b"\0")]
-        return Example(answer=self.names[label], text=" | ".join(texts))
+        return Example(self.names[label], text=" | ".join(texts))
 
 
 def encode(length: int, text: str, second: str | None = None) -> np.ndarray:
@@ -69,10 +57,8 @@ def encode(length: int, text: str, second: str | None = None) -> np.ndarray:
     # Byte 0 separates the two.
     left = length - 1
     content = content[: max(left // 2, left - len(second_content))]
-    return np.frombuffer(
-        content + b"\0" + second_content[: left - len(content)],
-        np.uint8,
-    )
+    content += b"\0" + second_content[: left - len(content)]
+    return np.frombuffer(content, np.uint8)
 
 
 def _bytes(text: str) -> bytes:
@@ -88,38 +74,19 @@ class Subset(NamedTuple):
     sizes: tuple[int, int, int]
 
 
+PAIR = ("sentence1", "sentence2")
 SUBSETS: Mapping[str, Subset] = {
-    "sst2": Subset(
-        ("sentence",),
-        ("negative", "positive"),
-        (66_349, 1_000, 872),
-    ),
-    "cola": Subset(
-        ("sentence",),
-        ("unacceptable", "acceptable"),
-        (8_051, 500, 1_043),
-    ),
-    "mrpc": Subset(
-        ("sentence1", "sentence2"),
-        ("different", "equivalent"),
-        (3_368, 300, 408),
-    ),
-    "rte": Subset(
-        ("sentence1", "sentence2"),
-        ("entailment", "no entailment"),
-        (2_290, 200, 277),
-    ),
+    "sst2": Subset(("sentence",), ("negative", "positive"), (66_349, 1_000, 872)),
+    "cola": Subset(("sentence",), ("unacceptable", "acceptable"), (8_051, 500, 1_043)),
+    "mrpc": Subset(PAIR, ("different", "equivalent"), (3_368, 300, 408)),
+    "rte": Subset(PAIR, ("entailment", "no entailment"), (2_290, 200, 277)),
 }
 
 
 def _glue_data(name: str) -> Dataset:
     subset = SUBSETS[name]
     files = {split: f"{name}/{split}-00000-of-00001.parquet" for split in ("train", "validation")}
-    repository = Repository(
-        "nyu-mll/glue",
-        "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c",
-        files,
-    )
+    repository = Repository("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c", files)
 
     def read(split: str) -> tuple[list[np.ndarray], np.ndarray]:
         *columns, labels = repository.columns(split, *subset.columns, "label")
@@ -131,21 +98,12 @@ def _glue_data(name: str) -> Dataset:
         # GLUE's authors keep the test labels.
         arrays = end_to_end("test", *read("validation"))
         order = numpy_generator("glue", name).permutation(len(labels))
-        count = subset.sizes[1]
-        for split, rows in {
-            "train": order[count:],
-            "valid": order[:count],
-        }.items():
+        valid, train = np.split(order, [subset.sizes[1]])
+        for split, rows in {"train": train, "valid": valid}.items():
             arrays |= end_to_end(split, [texts[row] for row in rows], labels[rows])
         return arrays
 
-    return hub_dataset(
-        f"glue-{name}",
-        PREPARATION,
-        repository,
-        build,
-        subset=name,
-    )
+    return hub_dataset(f"glue-{name}", PREPARATION, repository, build, subset=name)
 
 
 def glue(**options: Any) -> TextTask:
@@ -159,24 +117,14 @@ def glue(**options: Any) -> TextTask:
         length=GLUE_LENGTH,
         classes=len(subset.names),
         names=subset.names,
-        sizes=dict(
-            zip(
-                ("train", "valid", "test"),
-                subset.sizes,
-                strict=True,
-            )
-        ),
+        sizes=dict(zip(("train", "valid", "test"), subset.sizes, strict=True)),
         dataset=_glue_data(options["subset"]),
     )
 
 
 # Bytes that are read; the next byte is predicted after each.
 ENGLISH_LENGTH = 128
-ENGLISH_FILES = {
-    "train": ENGLISH[2:3],
-    "valid": ENGLISH[3:],
-    "test": (ENGLISH_HELD_OUT,),
-}
+ENGLISH_FILES = {"train": ENGLISH[2], "valid": ENGLISH[3], "test": ENGLISH_HELD_OUT}
 ENGLISH_PASSAGES = {"train": 40_000, "valid": 1000, "test": 2000}
 
 
@@ -209,20 +157,16 @@ class NextByteTask(FiniteTask):
 
     def example(self, split: str, index: int) -> Example:
         text = bytes(load(self.dataset)[f"{split}_text"][index].tolist())
-        answer = text[-1:].decode("latin-1")
-        return Example(
-            answer=answer,
-            text=text[:-1].decode("utf-8", "replace"),
-        )
+        return Example(text[-1:].decode("latin-1"), text=text[:-1].decode("utf-8", "replace"))
 
 
 def _english() -> Arrays:
     arrays: Arrays = {}
     size = ENGLISH_LENGTH + 1
-    for split, files in ENGLISH_FILES.items():
+    for split, file in ENGLISH_FILES.items():
         count = ENGLISH_PASSAGES[split]
         passages: list[bytes] = []
-        for book in documents(files):
+        for book in documents([file]):
             # The line breaks of print would be the easiest bytes to predict.
             text = " ".join(book.split()).encode()
             passages += [text[i : i + size] for i in range(0, len(text) - size + 1, size)]
@@ -231,8 +175,8 @@ def _english() -> Arrays:
                 break
         if len(passages) < count:
             raise FptError(
-                f"There are {len(passages)} passages of {size} bytes in {', '.join(files)} and "
-                f"{count} are needed: this is not the English corpus."
+                f"There are {len(passages)} passages of {size} bytes in {file} and {count} are "
+                "needed: this is not the English corpus."
             )
         rows = numpy_generator("english", split).permutation(len(passages))[:count]
         drawn = np.frombuffer(b"".join(passages[row] for row in rows), np.uint8)
@@ -242,11 +186,7 @@ def _english() -> Arrays:
 
 def english(**options: Any) -> NextByteTask:
     """The next byte of English at each of 128 positions. Needs the English corpus."""
-    source = {
-        "source": "Project Gutenberg",
-        "corpus": "english",
-        "preparation": PREPARATION,
-    }
+    source = {"source": "Project Gutenberg", "corpus": "english", "preparation": PREPARATION}
     return NextByteTask(
         name="english",
         options=resolve("english", options, {}),

@@ -166,7 +166,7 @@ def make_record(
     environment["data_digest"] = task.digest()
     if spec.weights is not None:
         environment["weights_digest"] = digest(files(spec.weights))
-    note = data_note(task)
+    note = data_note(task.dataset)
     return Record(
         spec=spec,
         status="diverged" if progress.status == "diverged" else "done",
