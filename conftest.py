@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-OWN = ("FPT_BACKBONES", "FPT_CORPORA", "FPT_RENDERS")  # of the user
+OWN = ("FPT_BACKBONES", "FPT_CORPORA", "FPT_STAGED")  # of the user
 NOT_COMPARED = ("text/html", "text/markdown")  # of outputs: the same is there as plain text
 
 

@@ -42,11 +42,3 @@ def corpora(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def store(tmp_path: Path) -> Store:
     """A store of the profile smoke, without records."""
     return Store(tmp_path / "reports" / "smoke" / "records")
-
-
-@pytest.fixture
-def rendering(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if `fpt render` executed the test: what is made is written to the report."""
-    from fpt.report.page import RENDERS
-
-    monkeypatch.setenv(RENDERS, "1")

@@ -23,6 +23,15 @@ ARMS = ("fpt", "random", "full", "lstm")
 TASKS = ("bit-xor", "mnist", "digits")
 
 
+def tree(folder: Path) -> dict[str, bytes]:
+    """The content of every file below a folder, by its name there."""
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
 def exploratory() -> list[Record]:
     """The records of lab that no plan expects any more."""
     return list(read_archive(LAB / "exploratory.jsonl.xz").records().values())

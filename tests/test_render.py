@@ -1,23 +1,33 @@
-"""Notebooks that are executed for a page, and what goes wrong with them."""
+"""Notebooks that are executed for a page, and what goes wrong with them: a report is there as a
+whole, as it was before or as it is after."""
 
-import re
+import errno
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from made import tree
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
-from refusals import check_said, refusal
+from refusals import refuses
 
-from fpt.files import FptError
-from fpt.report.page import markdown, notebook_page
+from fpt.files import write_atomic
 from fpt.report.render import render
 
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
-PARAMETERS, PRINTED, RESULT = 1, 3, 4  # cells of `notebook`
+# What a notebook does in place of `fpt.report.show`, whose import takes seconds.
+DRAW = """
+import os; from pathlib import Path
+folder = Path(os.environ['FPT_STAGED']) / 'figures' / 'transfer'
+folder.mkdir(parents=True)
+(folder / '{name}.png').write_text('{name}')
+{then}
+"""
+PAGES = ["notebooks/01_transfer.html", "notebooks/01_transfer.ipynb"]
 
 
-def notebook(last: str = "import os; print(os.environ['FPT_RENDERS'])") -> Any:
+def notebook(last: str) -> Any:
     """A notebook whose last cell that is executed is `last`."""
     cells = [
         new_markdown_cell("# Title\n\n**Is it so?**\n\nIn short."),
@@ -31,63 +41,111 @@ def notebook(last: str = "import os; print(os.environ['FPT_RENDERS'])") -> Any:
     return new_notebook(cells=cells, metadata=KERNEL)
 
 
+def write(project: Path, content: Any) -> None:
+    nbformat.write(content, project / "notebooks/01_transfer.ipynb")
+
+
+def draw(project: Path, name: str, then: str = "") -> None:
+    write(project, notebook(DRAW.format(name=name, then=then)))
+
+
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two notebooks, the first of which draws a figure called `first`."""
     (tmp_path / "notebooks").mkdir()
     monkeypatch.setattr("fpt.files.NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setattr("fpt.report.render.REPORTS", tmp_path / "reports")
-    nbformat.write(notebook(), tmp_path / "notebooks/01_transfer.ipynb")
-    nbformat.write(notebook("1 / 0"), tmp_path / "notebooks/02_modality.ipynb")
+    draw(tmp_path, "first")
+    nbformat.write(notebook("1"), tmp_path / "notebooks/02_modality.ipynb")
     return tmp_path
 
 
+@pytest.fixture
+def report(project: Path) -> Path:
+    """The report of a section that was rendered once."""
+    render("transfer", "smoke")
+    return project / "reports" / "smoke"
+
+
 def test_a_page_has_its_result_on_top_and_code_folded(project: Path) -> None:
-    old = project / "reports/smoke/figures/transfer/old.png"
-    old.parent.mkdir(parents=True)
-    old.touch()
     page = render("transfer", "smoke").read_text()
-    assert not old.exists()
     body = page[page.index("<body>") :]
-    assert body.index("smoke!") < body.index('<h2 id="results">')
+    assert body.index("smoke!") < body.index('<h2 id="Results">')
     assert "injected" not in body
     assert body.count("<details>") == 4
-    assert '<a href="#results">Results</a>' in body
+    assert '<a href="#Results">Results</a>' in body
     assert '<a href="02_modality.html">next: modality</a>' in body
-    assert "<pre>1\n</pre>" in body  # of FPT_RENDERS: what was executed wrote the report
-    assert not re.search(r"(src|href)=\"https?:", page)
-    executed = project / "reports/smoke/notebooks/01_transfer.ipynb"
-    before = executed.read_bytes()
+    assert "http" not in body
+    before = tree(project / "reports")
     render("transfer", "smoke")
-    assert executed.read_bytes() == before
+    assert tree(project / "reports") == before
 
 
-def test_a_failing_cell_is_named_and_its_page_kept(project: Path) -> None:
-    with pytest.raises(FptError, match=r"02_modality.ipynb failed in cell \[5\] with ZeroDivision"):
-        render("modality", "smoke")
-    page = (project / "reports/smoke/notebooks/02_modality.html").read_text()
-    assert "ZeroDivisionError: division by zero" in page
-    check_said(refusal(lambda: render("nonsense", "smoke")), ["'nonsense'", "transfer"])
+def test_a_page_takes_the_place_of_the_earlier_one(project: Path, report: Path) -> None:
+    assert sorted(tree(report)) == ["figures/transfer/first.png", *PAGES]
+    (report / ".transfer.rendering" / "notebooks").mkdir(parents=True)  # of a killed process
+    draw(project, "second")
+    render("transfer", "smoke")
+    assert sorted(tree(report)) == ["figures/transfer/second.png", *PAGES]
+    assert (report / "tables" / "transfer").is_dir()  # an output of the pipeline, even if empty
+    assert not (report / ".transfer.rendering").exists()
 
 
-def test_a_notebook_whose_kernel_dies_is_kept_up_to_there(project: Path) -> None:
-    dying = notebook("import os; os.kill(os.getpid(), 9)")
-    nbformat.write(dying, project / "notebooks/02_modality.ipynb")
-    with pytest.raises(FptError, match=r"02_modality.ipynb failed because its kernel died"):
-        render("modality", "smoke")
-    assert "smoke!" in (project / "reports/smoke/notebooks/02_modality.html").read_text()
+@pytest.mark.parametrize(
+    ("then", "words"),
+    [
+        ("1 / 0", "failed in cell [5] with ZeroDivisionError"),
+        ("os.kill(os.getpid(), 9)", "failed because its kernel died"),
+    ],
+)
+def test_a_notebook_that_fails_leaves_the_report_and_shows_why(
+    project: Path, report: Path, then: str, words: str
+) -> None:
+    before = tree(report)
+    draw(project, "second", then)
+    refuses(lambda: render("transfer", "smoke"), words, "notebooks/01_transfer.failed.html")
+    after = tree(report)
+    assert b"smoke!" in after.pop("notebooks/01_transfer.failed.html")
+    assert after == before
+    draw(project, "first")
+    render("transfer", "smoke")
+    assert tree(report).keys() == before.keys()
+
+
+def end(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def full(path: Path, content: bytes) -> None:
+    """The disk is full after the notebook, the tables and the figures."""
+    if path.suffix == ".html":
+        raise OSError(errno.ENOSPC, "No space left on device")
+    write_atomic(path, content)
+
+
+def test_whatever_goes_wrong_with_a_page_leaves_the_report(
+    project: Path, report: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tree(report)
+    draw(project, "second")
+    with monkeypatch.context() as patch:
+        patch.setattr("fpt.report.render.page_of", end)
+        with pytest.raises(KeyboardInterrupt):
+            render("transfer", "smoke")
+    assert tree(report) == before
+    monkeypatch.setattr("fpt.report.render.write_atomic", full)
+    refuses(lambda: render("transfer", "smoke"), "Cannot write", "No space left")
+    assert tree(report) == before
 
 
 def test_a_notebook_of_an_older_format_in_a_folder_with_braces_is_rendered(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    content = notebook()
+    content = notebook("1")
     content.nbformat_minor = 4  # its cells have no ids
     for cell in content.cells:
         del cell["id"]
-    nbformat.write(content, project / "notebooks/01_transfer.ipynb")
-    scratch = project / "{scratch} 0%"
-    scratch.mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    write(project, content)
     monkeypatch.setattr("fpt.report.render.REPORTS", project / "{profile} of {0}" / "reports")
     assert "lab!" in render("transfer", "lab").read_text()
 
@@ -98,8 +156,8 @@ NO_CELLS = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        *[(text, "is not valid JSON") for text in ("", "{", "[]")],
-        *[(text, "is not a notebook") for text in ("{}", '{"cells": 3, "nbformat": 4}')],
+        ("{", "is not valid JSON"),
+        ('{"cells": 3, "nbformat": 4}', "is not a notebook"),
         (NO_CELLS.replace("[]", '[{"cell_type": "code"}]'), "is not a notebook"),
         (NO_CELLS, "[] have such tags and [] set it"),
     ],
@@ -108,50 +166,35 @@ def test_a_damaged_notebook_is_refused_before_anything_is_written(
     project: Path, content: str, words: str
 ) -> None:
     (project / "notebooks/01_transfer.ipynb").write_text(content)
-    check_said(refusal(lambda: render("transfer", "smoke")), ["01_transfer.ipynb", words])
+    refuses(lambda: render("transfer", "smoke"), "01_transfer.ipynb", words)
+    refuses(lambda: render("nonsense", "smoke"), "'nonsense'", "transfer")
     assert not (project / "reports").exists()
 
 
+def tag(index: int, *tags: str) -> Callable[[Any], None]:
+    return lambda content: content.cells[index].metadata.update(tags=list(tags))
+
+
+def set_profile(source: str) -> Callable[[Any], None]:
+    return lambda content: content.cells[5].update(source=source)
+
+
 @pytest.mark.parametrize(
-    ("tagged", "words"),
+    ("change", "words"),
     [
-        ([], "[] have such tags and [1] set it"),
-        ([PARAMETERS, RESULT], "[1, 4] have"),
-        ([0], "[0] have"),
-        ([PRINTED], "[3] have"),
+        (tag(1), "[] have such tags and [1] set it"),
+        (tag(4, "parameters"), "[1, 4] have"),
+        (tag(0, "injected-parameters"), "[0, 1] have such tags and [1] set it"),
+        (set_profile('profile = "smoke"'), "[1] have such tags and [1, 5] set it"),
+        (set_profile("profile, x = 'smoke', 1"), "[1, 5] set it"),
+        (set_profile("for profile in (1,): 2"), "[1, 5] set it"),
     ],
 )
-def test_a_notebook_with_misplaced_tags_is_refused_before_anything_is_written(
-    project: Path, tagged: list[int], words: str
+def test_a_notebook_that_would_not_take_its_profile_is_refused(
+    project: Path, change: Callable[[Any], None], words: str
 ) -> None:
-    content = notebook()
-    for index, cell in enumerate(content.cells):
-        cell.metadata["tags"] = ["parameters"] if index in tagged else []
-    nbformat.write(content, project / "notebooks/01_transfer.ipynb")
-    check_said(refusal(lambda: render("transfer", "lab")), ["01_transfer.ipynb", "tags", words])
-    assert not (project / "reports").exists()
-
-
-@pytest.mark.parametrize(
-    "last", ['profile = "smoke"', "profile, x = 'smoke', 1", "for profile in (1,): 2"]
-)
-def test_a_notebook_that_sets_its_own_profile_is_refused(project: Path, last: str) -> None:
-    nbformat.write(notebook(last), project / "notebooks/01_transfer.ipynb")
-    error = refusal(lambda: render("transfer", "lab"))
-    check_said(error, ["01_transfer.ipynb", "[1] have such tags and [1, 5] set it"])
-    assert not (project / "reports").exists()
-
-
-def test_an_executed_copy_in_place_of_a_notebook_is_refused(project: Path) -> None:
     content = notebook("profile == 'lab'")
-    content.cells[0].metadata["tags"] = ["injected-parameters"]
-    nbformat.write(content, project / "notebooks/01_transfer.ipynb")
-    check_said(refusal(lambda: render("transfer", "lab")), ["[0, 1] have such tags and [1] set it"])
-
-
-def test_a_table_in_markdown_scrolls_by_itself() -> None:
-    page = notebook_page(
-        new_notebook(cells=[new_markdown_cell("# T"), new_markdown_cell("|a|\n|-|\n|1|")]), {}
-    )
-    assert '<div class="table"><table>' in page
-    assert '<span class="figure"><img src="a.png" alt="b"' in markdown("![b](a.png)")
+    change(content)
+    write(project, content)
+    refuses(lambda: render("transfer", "lab"), "01_transfer.ipynb", words)
+    assert not (project / "reports").exists()

@@ -1,5 +1,6 @@
 """Tables, figures and sentences of made-up records."""
 
+import base64
 import io
 import itertools
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from made import ARMS, fill, make_record, make_study, spread
+from made import ARMS, fill, make_record, make_study, spread, tree
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
@@ -237,23 +238,26 @@ def test_samples_show_an_example_or_how_to_fetch_it() -> None:
 
 
 def test_a_report_is_written_only_if_it_is_rendered(
-    study: Study, monkeypatch: pytest.MonkeyPatch
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = results_table(study, TABLE)
-    for renders, count in ((False, 0), (True, 3)):
-        if renders:
-            monkeypatch.setenv("FPT_RENDERS", "1")
-        show_table(study, table)
-        picture = show_figure(study, "results", Figure((2, 1)), "an 'alt' text")
-        files = [
-            path for kind in ("tables", "figures") for path in study.folder.rglob(f"{kind}/*/*")
-        ]
-        assert len(files) == count
-    png = (study.folder / "figures/transfer/results.png").read_bytes()
-    assert png == picture.png
-    assert 'alt="an &#x27;alt&#x27; text"' in picture._repr_html_()
+    staged = tmp_path / "staged"
+    show_table(study, table)
+    picture = show_figure(study, "results", Figure((2, 1)), "an 'alt' text")
+    assert not staged.exists()
+    monkeypatch.setenv("FPT_STAGED", str(staged))
+    show_table(study, table)
+    linked = show_figure(study, "results", Figure((2, 1)), "an 'alt' text")
+    files = tree(staged)
+    png = files.pop("figures/transfer/results.png")
     assert Image.open(io.BytesIO(png)).size == (220, 110)
-    assert (study.folder / "tables/transfer/results.csv").read_text() == table.csv()
+    assert picture.source.endswith(base64.b64encode(png).decode())
+    assert linked.source == "../figures/transfer/results.png"
+    assert 'alt="an &#x27;alt&#x27; text"' in picture._repr_html_()
+    assert files == {
+        "tables/transfer/results.csv": table.csv().encode(),
+        "tables/transfer/results.md": table.markdown().encode(),
+    }
 
 
 def test_conclusions_say_how_much_and_in_which_unit(study: Study) -> None:
@@ -279,7 +283,6 @@ def test_tasks_are_not_averaged(study: Study) -> None:
 def test_the_appendix_says_how_runs_were_made(study: Study) -> None:
     text = "\n".join(appendix_paragraphs([study]))
     assert "36 of 36 runs are recorded on a test CPU (36): 0.4 processor hours, 72 TFLOPs" in text
-    assert "[transfer](#transfer)" in text
     assert f"| {RANDOM} | mnist | nano | random | 0.001 | 4 | 120 | 3 | 78.2 |" in text
     record = study.records()[study.keys[0]]
     cost = {name: value for name, value in record.cost.items() if name != "process_seconds"}

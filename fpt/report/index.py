@@ -18,7 +18,7 @@ from ..sections.arms import label
 from ..sections.registration import registration
 from . import findings
 from .escape import in_markdown
-from .page import html_page, markdown
+from .page import text_page
 from .results import cell_text
 from .show import differences_in_words
 from .table import NONE, markdown_table, si
@@ -38,8 +38,8 @@ def index(profile: str) -> None:
     # All are made before any is written: a page that fails leaves the report as it was.
     files = {
         "README.md": text,
-        "index.html": html_page(markdown(text), f"fpt: {profile}, index"),
-        "appendix.html": html_page(markdown(appendix), f"fpt: {profile}, appendix"),
+        "index.html": text_page(text),
+        "appendix.html": text_page(appendix, {"index": "index.html"}),
     }
     for name, content in files.items():
         write_atomic(REPORTS / profile / name, content.encode())
@@ -85,9 +85,6 @@ def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
     """Markdown: for each section, what its runs are, cost, and how their last parameters did."""
     studies = [study for study in studies if study.runs]
     yield "# Appendix: how everything was made"
-    yield " · ".join(
-        ["[index](index.html)", *(f"[{study.name}](#{study.name})" for study in studies)]
-    )
     yield findings.prose()["appendix"]
     for study in studies:
         yield f"## {study.name}"

@@ -6,7 +6,6 @@ All of it is written beside the report first, and takes the place of the earlier
 complete: whatever goes wrong before, be it a full disk, leaves them as they were.
 """
 
-import base64
 import os
 import re
 import shutil
@@ -16,16 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from ..files import REPORTS, FptError, check_names, lock, notebooks, read_json, write_atomic
-from .page import RENDERS, STAGED, notebook_page
+from .page import STAGED, page_of
 
 PROFILE_IS_SET = re.compile(r"^\s*(for\s+)?profile\b[^=(]*(=[^=]|\bin\b)", re.MULTILINE)
-
-
-def notebook(section: str) -> Path:
-    """The notebook of `section`, notebooks/NN_<section>.ipynb."""
-    paths = {path.stem[3:]: path for path in notebooks()}
-    check_names("section", [section], paths)
-    return paths[section]
+# papermill puts the profile of a page right after the one, into the other.
+OF_PARAMETERS = {"parameters", "injected-parameters"}
 
 
 def render(section: str, profile: str) -> Path:
@@ -36,7 +30,9 @@ def render(section: str, profile: str) -> Path:
     """
     import nbformat
 
-    source = notebook(section)
+    paths = {path.stem[3:]: path for path in notebooks()}
+    check_names("section", [section], paths)
+    source = paths[section]
     content = read_source(source)
     report = REPORTS / profile
     page = report / "notebooks" / f"{source.stem}.html"
@@ -44,8 +40,8 @@ def render(section: str, profile: str) -> Path:
     with staging(report, section) as staged:
         executed = staged / "notebooks" / source.name
         failure = execute(content, executed, profile, staged)
-        content = strip(nbformat.read(executed, as_version=4))
-        text = notebook_page(content, neighbours(source))
+        content = without_times(nbformat.read(executed, as_version=4))
+        text = page_of(content, neighbours(source))
         # An earlier page that is complete is worth more than a new one that is not.
         if failure:
             place = failed_page if page.exists() else page
@@ -53,7 +49,7 @@ def render(section: str, profile: str) -> Path:
             name = place.relative_to(REPORTS.parent).as_posix()
             raise FptError(f"Notebook {source.name} failed {failure}; see {name} up to there.")
         write_atomic(executed, f"{nbformat.writes(content).rstrip()}\n".encode())
-        write_atomic(executed.with_suffix(".html"), linked(text, staged / "figures").encode())
+        write_atomic(executed.with_suffix(".html"), text.encode())
         publish(staged, report, section)
         failed_page.unlink(missing_ok=True)
     return page
@@ -79,7 +75,7 @@ def staging(report: Path, section: str) -> Iterator[Path]:
 def publish(staged: Path, report: Path, section: str) -> None:
     """Put a page, its tables and figures in the place of the earlier ones. Each file is moved as a
     whole, which needs no space on the disk, and the page last."""
-    own = [Path("figures") / section, Path("tables") / section]
+    own = [Path("figures", section), Path("tables", section)]
     new: list[Path] = []
     for folder in (*own, Path("notebooks")):
         (report / folder).mkdir(parents=True, exist_ok=True)
@@ -89,13 +85,13 @@ def publish(staged: Path, report: Path, section: str) -> None:
     # Only then does what the earlier page alone had go: a page never shows a figure that is gone.
     for folder in own:
         for path in (report / folder).iterdir():
-            if path.is_file() and path.relative_to(report) not in new:
+            if path.relative_to(report) not in new:
                 path.unlink()
 
 
 def read_source(path: Path) -> Any:
     """The notebook at `path`. FptError if it is damaged, or if anything but its one cell tagged
-    `parameters` sets the profile: papermill puts the profile of a page right after that cell."""
+    `parameters` sets the profile: a page would show another profile than its own."""
     import nbformat
 
     read_json(path)
@@ -105,14 +101,13 @@ def read_source(path: Path) -> Any:
     except Exception as error:  # of many kinds, by which part of the notebook is missing
         reason = str(error).split("\n")[0].rstrip(".")
         raise FptError(f"{path} is not a notebook ({reason}); restore it.") from error
-    tagged = []
-    setting = []
-    for index, cell in enumerate(content.cells):
-        # An executed copy has a cell with the tag `injected-parameters`, which papermill replaces.
-        if {"parameters", "injected-parameters"} & set(cell.metadata.get("tags", ())):
-            tagged.append(index)
-        if cell.cell_type == "code" and PROFILE_IS_SET.search(cell.source):
-            setting.append(index)
+    cells = list(enumerate(content.cells))
+    tagged = [index for index, cell in cells if OF_PARAMETERS & set(cell.metadata.get("tags", ()))]
+    setting = [
+        index
+        for index, cell in cells
+        if cell.cell_type == "code" and PROFILE_IS_SET.search(cell.source)
+    ]
     if len(tagged) != 1 or tagged != setting:
         raise FptError(
             f"Notebook {path.name} needs exactly one cell tagged `parameters`, which alone sets "
@@ -134,7 +129,7 @@ def execute(content: Any, executed: Path, profile: str, staged: Path) -> str | N
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.pop("MPLBACKEND", None)
-    os.environ[RENDERS] = os.environ["TQDM_DISABLE"] = "1"
+    os.environ["TQDM_DISABLE"] = "1"
     os.environ[STAGED] = str(staged)
     try:
         papermill.execute_notebook(
@@ -153,40 +148,26 @@ def execute(content: Any, executed: Path, profile: str, staged: Path) -> str | N
     except DeadKernelError:
         return "because its kernel died (out of memory?)"
     finally:
-        del os.environ[RENDERS], os.environ[STAGED]
+        del os.environ[STAGED]
     return None
 
 
 def neighbours(source: Path) -> Mapping[str, str]:
     """The links of a page: the index, and the pages before and after it."""
-    stems = [path.stem for path in notebooks()]
+    stems = ["", *(path.stem for path in notebooks()), ""]
     index = stems.index(source.stem)
-    links = {"index": "../index.html"}
-    for text, neighbour in (("previous", stems[:index][-1:]), ("next", stems[index + 1 :][:1])):
-        links |= {f"{text}: {stem[3:]}": f"{stem}.html" for stem in neighbour}
-    return links
+    around = {"previous": stems[index - 1], "next": stems[index + 1]}
+    pages = {f"{text}: {stem[3:]}": f"{stem}.html" for text, stem in around.items() if stem}
+    return {"index": "../index.html", **pages}
 
 
-def strip(content: Any) -> Any:
-    """The notebook without times and random ids, so that an unchanged result is an unchanged file,
-    and without the plain text of what is there in HTML."""
+def without_times(content: Any) -> Any:
+    """The notebook without times and random ids, so that an unchanged result is an unchanged
+    file."""
     content.metadata.pop("papermill", None)
     for cell in content.cells:
         for name in ("papermill", "execution"):
             cell.metadata.pop(name, None)
-        if "injected-parameters" in cell.metadata.get("tags", []):
+        if "injected-parameters" in cell.metadata.get("tags", ()):
             cell["id"] = "injected-parameters"
-        for output in cell.get("outputs", []):
-            if "text/html" in output.get("data", {}):
-                output.data.pop("text/plain", None)
     return content
-
-
-def linked(page: str, figures: Path) -> str:
-    """The page with links to the figures that lie beside it, instead of copies of them."""
-    # A page with copies would be megabytes, and each change of a figure a change of the page.
-    for path in figures.glob("*/*.png"):
-        copy = base64.b64encode(path.read_bytes()).decode()
-        target = f"../figures/{path.parent.name}/{path.name}"
-        page = page.replace(f"data:image/png;base64,{copy}", target)
-    return page

@@ -24,7 +24,7 @@ from ..files import write_atomic
 from ..sections.arms import label
 from ..sections.comparison import Pair
 from .escape import in_html, in_markdown
-from .page import RENDERS, STAGED
+from .page import STAGED
 from .style import styled
 from .table import Table, effect_text
 
@@ -44,15 +44,14 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure; its text names it and never varies."""
+    """A drawn figure; its text names it and never varies. `source` is where a page finds it."""
 
     name: str
-    png: bytes
+    source: str
     alt: str
 
     def _repr_html_(self) -> str:
-        data = base64.b64encode(self.png).decode()
-        image = f'<img src="data:image/png;base64,{data}" alt="{in_html(self.alt)}">'
+        image = f'<img src="{self.source}" alt="{in_html(self.alt)}">'
         return f'<div class="figure">{image}</div>'
 
     def __repr__(self) -> str:
@@ -71,18 +70,20 @@ class Text:
     _repr_markdown_ = __repr__
 
 
-def _report(study: Study) -> Path:
-    """Where a rendered notebook writes: the report, or the folder that will take its place."""
-    return Path(os.environ.get(STAGED, study.folder))
+def _write(path: str, content: bytes) -> bool:
+    """Write a file of the report if `fpt render` executes this; returns whether it does."""
+    # A reader who executes a notebook by hand must not change the committed report.
+    if STAGED not in os.environ:
+        return False
+    write_atomic(Path(os.environ[STAGED], path), content)
+    return True
 
 
 def show_table(study: Study, table: Table) -> Table:
     """Write `table` if `fpt render` executes this, and return it, to be shown."""
-    # A reader who executes a notebook by hand must not change the committed report.
-    if RENDERS in os.environ:
-        folder = _report(study) / "tables" / study.name
-        write_atomic(folder / f"{table.name}.md", table.markdown().encode())
-        write_atomic(folder / f"{table.name}.csv", table.csv().encode())
+    path = f"tables/{study.name}/{table.name}"
+    _write(f"{path}.md", table.markdown().encode())
+    _write(f"{path}.csv", table.csv().encode())
     return table
 
 
@@ -105,9 +106,12 @@ def show_figure(
     palette = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     png = io.BytesIO()
     palette.save(png, "PNG", optimize=True)
-    if RENDERS in os.environ:
-        write_atomic(_report(study) / "figures" / study.name / f"{name}.png", png.getvalue())
-    return Picture(name, png.getvalue(), alt)
+    path = f"figures/{study.name}/{name}.png"
+    # A page links to the file beside it: with a copy in each page, pages would be megabytes.
+    if _write(path, png.getvalue()):
+        return Picture(name, f"../{path}", alt)
+    data = base64.b64encode(png.getvalue()).decode()
+    return Picture(name, f"data:image/png;base64,{data}", alt)
 
 
 def conclude(study: Study) -> Text:
