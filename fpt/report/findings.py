@@ -54,7 +54,8 @@ def in_words(findings: Sequence[Finding]) -> list[str]:
             values[finding.claim.name] = finding.in_numbers
             values[f"{finding.claim.name} verdict"] = finding.label.capitalize()
     # What most of them share is said once, at the end.
-    usual = f"n = {registration_size()} each"
+    backbones = max(count for claim in claims("primary") for count in claim.backbones.values())
+    usual = f"n = {backbones} each"
     sentences = []
     for text in prose()["findings"]:
         # A sentence about claims that wait for runs would be half a finding.
@@ -65,11 +66,6 @@ def in_words(findings: Sequence[Finding]) -> list[str]:
     return sentences
 
 
-def registration_size() -> int:
-    """The most backbones that a primary claim has of an arm."""
-    return max(count for claim in claims("primary") for count in claim.backbones.values())
-
-
 def table(findings: Sequence[Finding]) -> str:
     """Markdown: a row per claim."""
     rows = []
@@ -77,11 +73,16 @@ def table(findings: Sequence[Finding]) -> str:
         verdict: str = finding.label
         if finding.reason and finding.reason != finding.instead:
             verdict += f": {finding.reason}"
-        numbers = ["", "", ""]
-        if finding.is_judged:
-            numbers = [finding.effect_text, finding.n_text, _p_text(finding)]
-        rows.append([finding.claim.statement, verdict, *numbers])
-    return markdown_table(["claim", "verdict", "effect", "n", "adjusted p"], rows)
+        judged = finding.is_judged
+        row = {
+            "claim": finding.claim.statement,
+            "verdict": verdict,
+            "effect": finding.effect_text if judged else "",
+            "n": finding.n_text if judged else "",
+            "adjusted p": _p_text(finding) if judged else "",
+        }
+        rows.append(row)
+    return markdown_table(rows)
 
 
 def _p_text(finding: Finding) -> str:

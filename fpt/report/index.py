@@ -21,7 +21,7 @@ from .escape import in_markdown
 from .page import text_page
 from .results import cell_text
 from .show import differences_in_words
-from .table import NONE, markdown_table, si
+from .table import NONE, markdown_table
 
 THRESHOLD_PAIRS = (
     "English / random",
@@ -83,17 +83,17 @@ def opening(path: Path) -> str:
 
 def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
     """Markdown: for each section, what its runs are, cost, and how their last parameters did."""
-    studies = [study for study in studies if study.runs]
     yield "# Appendix: how everything was made"
     yield findings.prose()["appendix"]
     for study in studies:
-        yield f"## {study.name}"
-        yield coverage(study)
-        yield protocol(study)
+        if study.runs:
+            yield f"## {study.name}"
+            yield coverage(study)
+            yield protocol(study)
 
 
 def coverage(study: Study) -> str:
-    """A sentence: runs, devices, time, FLOPs and weights of a study."""
+    """Sentences: runs, devices, time, FLOPs, weights and notes of a study."""
     tally = study.tally()
     records = study.records().values()
     text = f"{tally['present']} of {tally['expected']} runs are recorded"
@@ -102,9 +102,9 @@ def coverage(study: Study) -> str:
         text += f" on {', '.join(devices)}: "
         # Not wall time, which grows if the machine is shared.
         if all("process_seconds" in record.cost for record in records):
-            seconds = sum(record.cost["process_seconds"] for record in records)
-            text += f"{si(seconds / 3600)} processor hours, "
-        text += f"{si(sum(record.cost['flops'] for record in records))}FLOPs"
+            hours = sum(record.cost["process_seconds"] for record in records) / 3600
+            text += f"{hours:.3g} processor hours, "
+        text += f"{sum(record.cost['flops'] for record in records):.3g} FLOPs"
     if study.weights:
         text += f". Weights: {in_markdown(', '.join(study.weights))}"
     notes = sorted({note for record in records for note in record.notes})
@@ -116,25 +116,25 @@ def coverage(study: Study) -> str:
 def protocol(study: Study) -> str:
     """A row per arm and task: backbone, initialisation, learning rates, batch, steps, seeds."""
     means = summary(study.results(), "last_test_accuracy").set_index(["arm", "task"])["mean"]
-    last = {place: f"{100 * mean:.1f}" for place, mean in means.dropna().items()}
     # Runs of one arm and task share all settings of this table but rate and seed.
     specs = {(run.arm, run.task): run.spec for run in reversed(study.runs)}
     rows = []
     for (arm, task), runs in study.frame().groupby(["arm", "task"], sort=False):
         spec = specs[arm, task]
-        rates = ", ".join(f"{lr:g}" for lr in sorted(set(runs["lr"])))
-        cells: list[object] = [label(arm), study.title(task), spec.backbone, spec.init, rates]
-        cells += [
-            spec.batch,
-            f"{spec.steps:,}",
-            runs["seed"].nunique(),
-            last.get((arm, task), NONE),
-        ]
-        rows.append(map(in_markdown, cells))
-    head = ["arm", "task", "backbone", "initialisation", "rate"]
-    numbers = ["batch", "steps", "seeds", "last"]
-    align = ["---"] * len(head) + ["---:"] * len(numbers)
-    return markdown_table([*head, *numbers], rows, align)
+        last = 100 * means.get((arm, task), np.nan)
+        row = {
+            "arm": label(arm),
+            "task": study.title(task),
+            "backbone": spec.backbone,
+            "initialisation": spec.init,
+            "rate": ", ".join(f"{rate:g}" for rate in sorted(set(runs["lr"]))),
+            "batch": spec.batch,
+            "steps": f"{spec.steps:,}",
+            "seeds": runs["seed"].nunique(),
+            "last": NONE if np.isnan(last) else f"{last:.1f}",
+        }
+        rows.append({name: in_markdown(cell) for name, cell in row.items()})
+    return markdown_table(rows, right=("batch", "steps", "seeds", "last"))
 
 
 def unregistered() -> Iterator[str]:
@@ -163,32 +163,30 @@ def _thresholds() -> Iterator[str]:
                 registered = " (registered)" if row.registered else ""
                 ratio = ratio_text(row.ratio, row.low, row.high)
                 cells.append(f"{100 * row.threshold:g}%{registered}: {ratio}")
-            rows.append([name, str(task), "; ".join(cells)])
+            text = "; ".join(cells)
+            rows.append({"pair": name, "task": task, "validation accuracy: ratio of steps": text})
     if rows:
         yield (
             "**Ratios of steps by threshold**, from the curves of the same runs. Learning rates "
             "were chosen for the registered threshold, the highest one that random and full "
             "training reached in the pilot."
         )
-        yield markdown_table(["pair", "task", "validation accuracy: ratio of steps"], rows)
+        yield markdown_table(rows)
 
 
 def _contrasts() -> Iterator[str]:
     """Each pair on each task, over all tasks, and the interaction with the learning rate."""
-    pairs = contrasts.contrasts()
-    if not pairs:
-        return
-    tasks = list(pairs[0].by_task)
     rows = []
-    for pair in pairs:
-        effects = [_effect_text(pair.by_task[task]) for task in tasks]
-        dagger = " †" if pair.depends else ""
-        rows.append([pair.name, *effects, _effect_text(pair.mean) + dagger])
-    yield (
-        "**Contrasts on the four tasks**, at the registered rates. If tasks differ in the sign of "
-        "their effects (test of equal ratios, 5%), their mean is no finding and is marked †."
-    )
-    yield markdown_table(["pair", *tasks, "mean of the four"], rows)
+    for pair in contrasts.contrasts():
+        by_task = {task: _effect_text(effect) for task, effect in pair.by_task.items()}
+        mean = _effect_text(pair.mean) + " †" * pair.depends
+        rows.append({"pair": pair.name, **by_task, "mean of the four": mean})
+    if rows:
+        yield (
+            "**Contrasts on the four tasks**, at the registered rates. If tasks differ in the sign "
+            "of their effects (test of equal ratios, 5%), their mean is no finding and is marked †."
+        )
+        yield markdown_table(rows)
     quotient = contrasts.interaction()
     if quotient is not None:
         yield (
@@ -199,35 +197,37 @@ def _contrasts() -> Iterator[str]:
 
 def _rates() -> Iterator[str]:
     """Each block of sensitivity.yaml beside the registered runs on the same seeds."""
-    exploratory = sensitivity.results()
-    if exploratory.empty:
-        return
+    explored = sensitivity.results()
     study = runs_of(claims("primary"))
     specs = {run.key: run.spec for run in study.runs}
     registered = study.frame()
     rows = []
     for block in sensitivity.declared()["runs"]:
-        settings = block["settings"]
-        tried = _of_block(exploratory, block)
-        tried = tried[tried["settings"] == "+".join(settings)]
+        tried = _of_block(explored, block)
         usual = _of_block(registered, block)
         usual = usual[usual["seed"].isin(tried["seed"])]
         # Half a set would show the first seeds alone.
-        if len(tried) < block["count"] or len(usual) < block["count"]:
+        if min(len(tried), len(usual)) < block["count"]:
             continue
         spec = specs[usual["key"].iloc[0]]
-        before = ", ".join(f"{name} {getattr(spec, name):g}" for name in settings)
-        after = ", ".join(f"{name} {value:g}" for name, value in settings.items())
-        steps = bool((tried["threshold"] > 0).any())
-        means = [summary(runs).to_dict("records")[0] for runs in (usual, tried)]
-        cells = [cell_text(mean, steps) for mean in means]
-        rows.append([block["arm"], block["task"], before, after, *cells, block["why"]])
-    yield (
-        "**Other learning rates**, tried on the registered seeds after the registered results had "
-        "been seen, so the better of two is flattered."
-    )
-    head = ["arm", "task", "registered", "other", "registered runs", "other runs", "why"]
-    yield markdown_table(head, rows)
+        settings = block["settings"]
+        steps = bool(spec.threshold)
+        row = {
+            "arm": block["arm"],
+            "task": block["task"],
+            "registered": ", ".join(f"{name} {getattr(spec, name):g}" for name in settings),
+            "other": ", ".join(f"{name} {value:g}" for name, value in settings.items()),
+            "registered runs": cell_text(summary(usual).iloc[0], steps),
+            "other runs": cell_text(summary(tried).iloc[0], steps),
+            "why": block["why"],
+        }
+        rows.append(row)
+    if rows:
+        yield (
+            "**Other learning rates**, tried on the registered seeds after the registered results "
+            "had been seen, so the better of two is flattered."
+        )
+        yield markdown_table(rows)
 
 
 def _of_block(runs: pd.DataFrame, block: dict[str, object]) -> pd.DataFrame:

@@ -4,14 +4,14 @@ import math
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from ..paper import reader as paper
-from .escape import in_html, in_markdown, prose_in_html, prose_in_markdown
+from .escape import in_markdown, prose_in_html, prose_in_markdown
 
 NONE = "–"  # a cell without a number
 
@@ -28,11 +28,6 @@ class Table:
     caption: str = ""
     notes: str = ""  # folded on a page
 
-    def _rows(self) -> list[list[str]]:
-        """The cells as texts, each row after its name."""
-        rows = zip(self.texts.index, self.texts.to_numpy().tolist(), strict=True)
-        return [[str(name), *map(str, cells)] for name, cells in rows]
-
     def csv(self) -> str:
         """The numbers as comma-separated values, with twelve digits: those beyond are the rounding
         of this machine's sums."""
@@ -40,25 +35,21 @@ class Table:
 
     def markdown(self) -> str:
         """The table as Markdown, with its title above and its caption and notes below."""
-        head = ["", *map(in_markdown, self.texts.columns)]
-        rows = [map(in_markdown, row) for row in self._rows()]
-        parts = [f"**{prose_in_markdown(self.title)}**", markdown_table(head, rows, "---:")]
+        cells = self.texts.map(in_markdown).rename(columns=in_markdown)
+        rows = [{"": in_markdown(name), **texts} for name, texts in cells.iterrows()]
+        parts = [f"**{prose_in_markdown(self.title)}**", markdown_table(rows, right=cells)]
         parts += [prose_in_markdown(text) for text in (self.caption, self.notes) if text]
         return "\n\n".join(parts) + "\n"
 
     def _repr_html_(self) -> str:
         """The table as HTML."""
-        # Written by hand: a pandas Styler draws random ids, and the page would change each time.
-        head = "".join(f"<th>{in_html(column)}</th>" for column in self.texts.columns)
-        body = ""
-        for name, *texts in self._rows():
-            cells = "".join(f"<td>{in_html(text)}</td>" for text in texts)
-            body += f'<tr><th scope="row">{in_html(name)}</th>{cells}</tr>\n'
+        cells = self.texts.astype(str).rename_axis(index=None)
+        # pandas would cut longer texts off.
+        with pd.option_context("display.max_colwidth", None):
+            table = cells.to_html(border=0, classes="numbers")
         page = (
-            '<div class="table"><table class="numbers">\n'
-            f"<caption><span>{prose_in_html(self.title)}</span></caption>\n"
-            f'<thead><tr><th scope="row"></th>{head}</tr></thead>\n<tbody>\n{body}</tbody>\n'
-            f'</table></div>\n<p class="note">{prose_in_html(self.caption)}</p>\n'
+            f'<p class="title">{prose_in_html(self.title)}</p>\n{table}\n'
+            f'<p class="note">{prose_in_html(self.caption)}</p>\n'
         )
         if self.notes:
             notes = prose_in_html(self.notes)
@@ -76,14 +67,13 @@ class Table:
         return f"{self.title}\n{self.texts.to_string(line_width=width)}\n{caption}"
 
 
-def markdown_table(
-    head: Sequence[str], rows: Iterable[Iterable[str]], align: str | Sequence[str] = "---"
-) -> str:
-    """A table whose cells are Markdown; `align` is the rule of all columns but the first, or has
-    that of each."""
-    if isinstance(align, str):
-        align = ["---", *[align] * (len(head) - 1)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, align, *rows))
+def markdown_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = ()) -> str:
+    """A table of one row or more, whose cells are Markdown by column; `right` are the columns that
+    are aligned at the right."""
+    head = list(rows[0])
+    rules = ["---:" if name in right else "---" for name in head]
+    lines = [head, rules, *(row.values() for row in rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
 def effect_text(effect: Mapping[str, object], steps: bool, unit: str = "") -> str:
@@ -130,12 +120,3 @@ def _printed(value: float | None, error: float | None) -> str:
     if value is None:
         return NONE
     return f"{value:,.12g}" if error is None else f"{value:,.12g} ± {error:g}"
-
-
-def si(value: float) -> str:
-    """Three digits and a prefix: `1.23 M`."""
-    prefixes = ["", "k", "M", "G", "T", "P", "E", "Z"]
-    while abs(value) >= 999.5 and len(prefixes) > 1:
-        value /= 1000
-        prefixes.pop(0)
-    return f"{value:.3g} {prefixes[0]}".rstrip()
