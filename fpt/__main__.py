@@ -19,11 +19,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .files import PROFILES, FptError, check_names, current_profile, instead
+from .files import PROFILES, FptError, check_names, current_profile
 from .records import ARCHIVE, store
 
 
-def one_line(message: Warning | str, *place: object, **more: object) -> str:
+def one_line(message: Warning | str, *place: object, **line: object) -> str:
     """A warning for the command line, without the place in the code that gave it."""
     return f"fpt: {' '.join(str(message).split())}\n"
 
@@ -59,105 +59,98 @@ def setting(text: str) -> tuple[str, Any]:
 class Parser(argparse.ArgumentParser):
     """Reports a mistake in one line, without the usage above it."""
 
-    def parse_known_args(self, *given: Any) -> Any:  # type: ignore[override]
-        found, rest = super().parse_known_args(*given)
-        if rest and rest[0].startswith("-"):
-            self.error(f"{rest[0]!r} is not known{instead(rest[0], self._option_string_actions)}")
-        return found, rest
-
     def error(self, message: str) -> NoReturn:
-        if wrong := re.fullmatch(r"(.*): invalid choice: '(.*)' \(choose from (.*)\)", message):
-            names = re.findall("[^', ]+", wrong[3])
-            message = f"{wrong[1]}: {wrong[2]!r} is not known{instead(wrong[2], names)}"
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+# Options that several verbs have, or that may be repeated.
+PIPELINE: dict[str, Any] = {"action": "store_true", "help": "only on the profile's train_on"}
+DEVICE: dict[str, Any] = {"default": "auto", "choices": ("auto", "cpu", "cuda")}
+MANY: dict[str, Any] = {"action": "append", "default": []}
+BUDGET: dict[str, Any] = {
+    "type": seconds,
+    "default": math.inf,
+    "metavar": "TIME",
+    "help": "such as 9m; a later call goes on",
+}
 
 
 def parser() -> argparse.ArgumentParser:
     top = Parser("fpt", description="Pretrained transformers as universal computation engines.")
     top.add_argument("--version", action="version", version=f"fpt {version('fpt')}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    devices, pipeline = ("auto", "cpu", "cuda"), "only on the profile's train_on"
-    budget = "such as 9m; a later call goes on"
 
-    def verb(
-        name: str, text: str, short: str | None = None, profile: bool = True
-    ) -> argparse.ArgumentParser:
-        sub = verbs.add_parser(name, help=short or text, description=text)
+    def verb(name: str, text: str, more: str = "", profile: bool = True) -> Any:
+        """A function that adds arguments to a new verb."""
+        sub = verbs.add_parser(name, help=text, description=f"{text} {more}")
         if profile:
             names = ", ".join(PROFILES)
             sub.add_argument("--profile", help=f"one of {names}; by default params.yaml's")
-        return sub
+        return sub.add_argument
 
     data = verb("data", "Prepare the data that a profile's sections need, or the tasks named.")
-    data.add_argument("tasks", nargs="*", metavar="TASK", help="mnist or listops:max_length=64")
-    data.add_argument("--pipeline", action="store_true", help=pipeline)
+    data("tasks", nargs="*", metavar="TASK", help="mnist or listops:max_length=64")
+    data("--pipeline", **PIPELINE)
 
     run = verb("run", "Train what is missing of a section, or of all, and write index files.")
-    run.add_argument("section", nargs="?", metavar="SECTION")
-    run.add_argument("--all", action="store_true", help="every section of the profile")
-    many: dict[str, Any] = {"action": "append", "default": []}
-    run.add_argument("--seed", **many, type=int, help="repeatable")
-    run.add_argument("--only", **many, metavar="NAME", help="an arm or a task; repeatable")
-    other = "such as lr=0.01; such runs are no part of the report; repeatable"
-    run.add_argument("--set", **many, type=setting, metavar="NAME=VALUE", help=other)
-    run.add_argument("--dry-run", action="store_true", help="only list what is missing")
-    run.add_argument("--track", metavar="TRACKER", help="tensorboard[:FOLDER]")
-    run.add_argument("--budget", type=seconds, default=math.inf, metavar="TIME", help=budget)
-    run.add_argument("--shard", metavar="I/N", help="this part of the packs only")
-    run.add_argument("--device", default="auto", choices=devices)
+    run("section", nargs="?", metavar="SECTION")
+    run("--all", action="store_true", help="every section of the profile")
+    run("--seed", **MANY, type=int, help="repeatable")
+    run("--only", **MANY, metavar="NAME", help="an arm or a task; repeatable")
+    changed = "such as lr=0.01; such runs are no part of the report; repeatable"
+    run("--set", **MANY, type=setting, metavar="NAME=VALUE", help=changed)
+    run("--dry-run", action="store_true", help="only list what is missing")
+    run("--track", metavar="TRACKER", help="tensorboard[:FOLDER]")
+    run("--budget", **BUDGET)
+    run("--shard", metavar="I/N", help="this part of the packs only")
+    run("--device", **DEVICE)
     once = (
         "of all runs of an experiment; by default the profile's, else fp32 on a CPU, bf16 on CUDA"
     )
-    run.add_argument("--precision", choices=("auto", "fp32", "bf16"), help=once)
-    run.add_argument("--workers", type=at_least_one, help="packs side by side; one per core")
-    run.add_argument("--max-runs", type=at_least_one, default=8, help="of one pack")
+    run("--precision", choices=("auto", "fp32", "bf16"), help=once)
+    run("--workers", type=at_least_one, help="packs side by side; one per core")
+    run("--max-runs", type=at_least_one, default=8, help="of one pack")
     ray = "on the Ray cluster at ADDRESS (auto, 10.0.0.1:6379), by default one of this machine"
-    run.add_argument("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
-    run.add_argument("--gpus", type=float, default=1.0, help="part of a GPU per pack, with --ray")
-    run.add_argument("--pipeline", action="store_true", help=pipeline)
+    run("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
+    run("--gpus", type=float, default=1.0, help="part of a GPU per pack, with --ray")
+    run("--pipeline", **PIPELINE)
 
-    verb("show", "Print a section's main table.").add_argument("section", metavar="SECTION")
-
-    merge = verb("merge", "Take over records that were made elsewhere.")
-    merge.add_argument("folder", metavar="DIR")
-
+    verb("show", "Print a section's main table.")("section", metavar="SECTION")
+    verb("merge", "Take over records that were made elsewhere.")("folder", metavar="DIR")
     verb(
         "pack",
-        "Move all records of a profile from their JSON files into one compressed file, "
-        "records.jsonl.xz, which every command reads like the files. Call it between two runs or "
-        "during one, again after more runs, and again if it was stopped: no record is lost.",
         "Move the records of a profile into one compressed file.",
+        "Every command reads records.jsonl.xz like the files. Call it between two runs or during "
+        "one, again after more runs, and again if it was stopped: no record is lost.",
     )
-
     status = verb("status", "Count done and missing runs, and estimate the cost of the rest.")
-    status.add_argument("--json", action="store_true")
+    status("--json", action="store_true")
 
     verb("tasks", "List the tasks: tokens, positions read, classes, examples.", profile=False)
-    counts = verb("params", "Count the trainable groups of a backbone on a task.", profile=False)
-    counts.add_argument("--backbone", default="gpt2", help="such as gpt2, nano or lstm-nano")
-    counts.add_argument("--task", default="cifar10", help="such as mnist or mnist:size=28")
+    params = verb("params", "Count the trainable groups of a backbone on a task.", profile=False)
+    params("--backbone", default="gpt2", help="such as gpt2, nano or lstm-nano")
+    params("--task", default="cifar10", help="such as mnist or mnist:size=28")
 
     render = verb("render", "Execute a section's notebook; write it, its tables and figures.")
-    render.add_argument("section", metavar="SECTION")
+    render("section", metavar="SECTION")
     verb("attention", "Write a page on which attention maps can be looked at.")
     verb("index", "Write the page that links a profile's notebooks, tables and figures.")
 
-    verify = verb("verify", "Compute random records again; exit status 1 if one differs.")
-    verify.add_argument("section", nargs="?", metavar="SECTION", help="by default all")
-    verify.add_argument("--count", type=at_least_one, default=3, help="records of each section")
-    verify.add_argument("--seed", type=int, default=0, help="of the choice")
-    verify.add_argument("--retrain", action="store_true", help="instead of testing parameters")
-    verify.add_argument("--device", default="auto", choices=devices)
+    verify = verb("verify", "Train random records again; exit status 1 if one differs.")
+    verify("section", nargs="?", metavar="SECTION", help="by default all")
+    verify("--count", type=at_least_one, default=3, help="records of each section")
+    verify("--seed", type=int, default=0, help="of the choice")
+    verify("--device", **DEVICE)
 
     corpus = verb("corpus", "Build a corpus for pretraining from public sources.", profile=False)
-    corpus.add_argument("name", choices=["english"], metavar="NAME", help="english")
+    corpus("name", choices=["english"], metavar="NAME", help="english")
 
     pretrain = verb("pretrain", "Pretrain a backbone; without OBJECTIVE, what the profile reads.")
     objectives = "such as english, nesting@5M, english+nesting, images or bit-memory"
-    pretrain.add_argument("objective", nargs="?", metavar="OBJECTIVE", help=objectives)
-    pretrain.add_argument("--backbone", help="by default nano")
-    pretrain.add_argument("--seed", type=int, help="by default 0")
-    pretrain.add_argument("--budget", type=seconds, default=math.inf, metavar="TIME", help=budget)
+    pretrain("objective", nargs="?", metavar="OBJECTIVE", help=objectives)
+    pretrain("--backbone", help="by default nano")
+    pretrain("--seed", type=int, help="by default 0")
+    pretrain("--budget", **BUDGET)
     return top
 
 
@@ -183,13 +176,13 @@ def dispatch(args: argparse.Namespace) -> int:
         case "merge":
             taken, present = store(args.profile).merge(Path(args.folder))
             print(f"{taken} files taken, {present} were here already")
-        case verb:
-            return getattr(import_module("fpt.commands"), verb)(args) or 0
+        case _:
+            return getattr(import_module("fpt.commands"), args.verb)(args) or 0
     return 0
 
 
 def terminate(number: int, frame: object) -> NoReturn:
-    """SIGTERM, as a machine that is taken away sends it, ends a command as Ctrl-C does."""
+    """Treat SIGTERM, which a machine that is taken away sends, like Ctrl-C."""
     raise KeyboardInterrupt(number)
 
 

@@ -25,45 +25,46 @@ from .spec import canonical
 from .tasks import TASKS, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
 from .training.flops import parameter_counts
-from .training.kept import retested, retrained
+from .training.kept import retrained
 from .training.trackers import tracker
 
 
 def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[Study]:
-    names = [name] if name else list(config.load(profile).sections)
-    return [section(each, profile, **settings) for each in names]
+    names = [name] if name else config.load(profile).sections
+    return [section(name, profile, **settings) for name in names]
 
 
 def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> list[Run]:
-    """The runs whose arm or task is named in every `only` given, `--only fpt --only mnist`, and
-    that have one of `seeds`, or any if none is given."""
+    """The runs whose arm or task is named in every `only`, `--only fpt --only mnist`, and that have
+    one of `seeds`, or any if there are none."""
     check_names("--only", only, sorted({name for run in runs for name in (run.arm, run.task)}))
     check_names("--seed", seeds, sorted({run.spec.seed for run in runs}))
-    named = [run for run in runs if all(word in (run.arm, run.task) for word in only)]
-    found = [run for run in named if not seeds or run.spec.seed in seeds]
-    if runs and not found:
+    named = [run for run in runs if set(only) <= {run.arm, run.task}]
+    selected = [run for run in named if not seeds or run.spec.seed in seeds]
+    if runs and not selected:
+        names = ", ".join([*only, *(f"seed {seed}" for seed in seeds)])
         raise FptError(
-            f"No run here is all of {', '.join([*only, *map('seed {}'.format, seeds)])}: every "
-            "--only narrows the choice, so give one arm and one task at most."
+            f"No run here is all of {names}: every --only narrows the choice, so give one arm and "
+            "one task at most."
         )
-    return found
+    return selected
 
 
 def data(args: argparse.Namespace) -> None:
-    wanted: list[Any] = [parse_task(text) for text in args.tasks]
-    loaded = config.load(args.profile)
+    tasks = [parse_task(text) for text in args.tasks]
+    profile = config.load(args.profile)
     PREPARED.mkdir(parents=True, exist_ok=True)  # an output of the pipeline, even if it is empty
-    if not wanted:
+    if not tasks:
         # What the pictures of the tasks show, as far as it is generated; so the notebook adds
         # nothing to the prepared data, which are an output of this stage.
-        wanted = [task for task in shown_tasks().values() if task.needs is None]
-        if args.pipeline and devices.choose().type not in loaded.train_on:
+        tasks = [task for task in shown_tasks().values() if task.needs is None]
+        if args.pipeline and devices.choose().type not in profile.train_on:
             print(f"Profile {args.profile!r} trains nothing here, so its data are not fetched.")
         else:
-            specs = [run.spec for part in sections_of(args.profile) for run in part.runs]
-            pairs = {spec.data: (spec.task, spec.options) for spec in specs}
-            wanted += [get_task(name, **options) for name, options in pairs.values()]
-    for task in {canonical(task.identity): task for task in wanted}.values():
+            runs = [run for study in sections_of(args.profile) for run in study.runs]
+            specs = {run.spec.data: run.spec for run in runs}
+            tasks += [get_task(spec.task, **spec.options) for spec in specs.values()]
+    for task in {canonical(task.identity): task for task in tasks}.values():
         print(prepare(task))
 
 
@@ -73,22 +74,23 @@ def run(args: argparse.Namespace) -> None:
     if not 0 < args.gpus <= 1:
         raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
     end = time.monotonic() + args.budget
-    parts = sections_of(args.profile, args.section, **dict(args.set))
-    runs = chosen([run for part in parts for run in part.runs], args.only, args.seed)
-    them = replace(parts[0], runs=tuple(runs))
+    studies = sections_of(args.profile, args.section, **dict(args.set))
+    first = studies[0]
+    runs = chosen([run for study in studies for run in study.runs], args.only, args.seed)
+    together = replace(first, runs=tuple(runs))
     if args.dry_run:
-        print(left(them) or "Nothing is missing.")
+        print(left(together) or "Nothing is missing.")
         return
     if args.pipeline:  # its output, even if there is no record
-        them.store.folder.mkdir(parents=True, exist_ok=True)
-    if args.pipeline and not parts[0].may_train(args.device):
-        allowed = " or ".join(parts[0].profile.train_on)
+        together.store.folder.mkdir(parents=True, exist_ok=True)
+    if args.pipeline and not first.may_train(args.device):
+        allowed = " or ".join(first.profile.train_on)
         rule = f"trains on {allowed} only" if allowed else "is trained by `fpt run` alone"
         print(f"Profile {args.profile!r} {rule}; nothing is trained here.")
     else:
-        made = them.train_anyway(
+        count = together.train_anyway(
             device=args.device,
-            precision=args.precision or parts[0].profile.precision,
+            precision=args.precision or first.profile.precision,
             budget=end - time.monotonic(),
             part=args.shard,
             workers=args.workers,
@@ -97,20 +99,35 @@ def run(args: argparse.Namespace) -> None:
             gpus=args.gpus,
             tracker=tracker(args.track) if args.track else None,
         )
-        print(f"{made} new records in {them.store.folder}")
-        trained = set(runs)
-        for part in () if args.pipeline else parts:
-            if here := tuple(run for run in part.runs if run in trained):
-                print(f"\n{main_table(replace(part, runs=here))}")
-        rest = left(them)
-        print(rest and f"{rest}\nThe same command goes on from the last checkpoints.")
+        print(f"{count} new records in {together.store.folder}")
+        if not args.pipeline:
+            show_trained(studies, runs)
+        missing = left(together)
+        if missing:
+            print(f"{missing}\nThe same command goes on from the last checkpoints.")
+    if not args.set:
+        write_outputs(studies, args.all)
+
+
+def show_trained(studies: Sequence[Study], runs: Sequence[Run]) -> None:
+    """Print the main table of each section, of `runs` alone."""
+    for study in studies:
+        part = replace(study, runs=tuple(run for run in study.runs if run in set(runs)))
+        if part.runs:
+            print(f"\n{main_table(part)}")
+
+
+def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
+    """Write the files that stand for the records of each section in the pipeline, and those that
+    sum up all sections."""
+    store = studies[0].store
     # A verdict is corrected for all registered claims, so a page that has one reads every record.
-    there = parts[0].store
-    every = there.digests(sorted(there.keys())) if args.profile == LAB else {}
-    for part in () if args.set else parts:
-        part.write_index(every if part.declared.claims else {})
-    if args.all and not args.set:
-        write_headlines(parts)
+    is_lab = studies[0].profile.name == LAB
+    every = store.digests(sorted(store.keys())) if is_lab else {}
+    for study in studies:
+        study.write_index(every if study.declared.claims else {})
+    if are_all:
+        write_headlines(studies)
 
 
 def show(args: argparse.Namespace) -> None:
@@ -123,45 +140,52 @@ def show(args: argparse.Namespace) -> None:
 def tasks(args: argparse.Namespace) -> None:
     for name in TASKS:
         task = get_task(name)
-        sizes = ", ".join(f"{k} {v or 'endless'}" for k, v in task.sizes.items())
-        form = f"{task.length} tokens of {task.dim}" + (" symbols" if task.kind == "token" else "")
-        out = f"reads {task.reads}, {task.answers} x {task.classes} classes"
-        print(f"{name:12} {form}, {out}; {sizes}")
+        sizes = ", ".join(f"{split} {size or 'endless'}" for split, size in task.sizes.items())
+        unit = " symbols" if task.kind == "token" else ""
+        print(
+            f"{name:12} {task.length} tokens of {task.dim}{unit}, reads {task.reads}, "
+            f"{task.answers} x {task.classes} classes; {sizes}"
+        )
 
 
 def params(args: argparse.Namespace) -> None:
     architecture = choose_backbone(args.backbone)
     counts = parameter_counts(architecture, parse_task(args.task))
-    for name, count in counts.items():
+    trained = sum(counts.get(group, 0) for group in FROZEN)
+    for name, count in {**counts, "fpt trains": trained}.items():
         print(f"{name:12} {count:>13,}")
-    print(f"{'fpt trains':12} {sum(counts.get(group, 0) for group in FROZEN):>13,}")
     entry = entry_of(split_layers(architecture.name)[0])
     if entry and entry.note:
         print(f"{entry.name}: {entry.note}")
 
 
 def verify(args: argparse.Namespace) -> int:
-    device, check = devices.choose(args.device), retrained if args.retrain else retested
-    states: list[bool] = []
-    failed = [FptError(f"Profile {args.profile!r} has no record here.")]
-    for part in sections_of(args.profile, args.section):
-        done = [record for record in part.records().values() if record.status == "done"]
-        random.Random(args.seed).shuffle(done)
-        most = len(states) + args.count
-        while done and len(states) < most:
+    device = devices.choose(args.device)
+    matches: list[bool] = []
+    failures = []
+    for study in sections_of(args.profile, args.section):
+        records = [record for record in study.records().values() if record.status == "done"]
+        random.Random(args.seed).shuffle(records)
+        enough = len(matches) + args.count
+        while records and len(matches) < enough:
             try:
-                found = check(done.pop(), part.store, device)
-            except FptError as error:  # its parameters, data or weights are not here
-                failed.append(error)
-            else:
-                print(found)
-                states.append(found.matches)
-    if not states:
-        raise failed[-1]
-    same, other = states.count(True), states.count(False)
-    reason = f", such as: {failed[-1]}" if failed[1:] else ""
-    print(f"{same} match, {other} differ, {len(failed) - 1} could not be checked{reason}")
-    return int(other > 0)
+                check = retrained(records.pop(), study.store, device)
+            except FptError as error:  # its data or weights are not here
+                failures.append(error)
+                continue
+            print(check)
+            matches.append(check.matches)
+    if not matches:
+        raise (
+            failures[-1] if failures else FptError(f"Profile {args.profile!r} has no record here.")
+        )
+    differing = matches.count(False)
+    reason = f", such as: {failures[-1]}" if failures else ""
+    print(
+        f"{matches.count(True)} match, {differing} differ, "
+        f"{len(failures)} could not be checked{reason}"
+    )
+    return int(differing > 0)
 
 
 def corpus(args: argparse.Namespace) -> None:
@@ -171,14 +195,13 @@ def corpus(args: argparse.Namespace) -> None:
 
 def pretrain(args: argparse.Namespace) -> None:
     if args.objective is not None:
-        seed, name = args.seed or 0, args.backbone or "nano"
-        plan = plans.make_plan(args.objective, name, seed)
+        plan = plans.make_plan(args.objective, args.backbone or "nano", args.seed or 0)
         folder = local_folder() / plan.name
         done = ensure.pretrain(plan, folder, budget=args.budget)
         print(f"{plan.name} is in {folder}" if done else "the budget is over; call again to go on")
         return
-    if any((args.backbone, args.seed is not None, args.budget < math.inf)):
+    if args.backbone or args.seed is not None or args.budget < math.inf:
         raise FptError("Options of fpt pretrain need an OBJECTIVE, such as english; name one.")
-    loaded, parts = config.load(args.profile), sections_of(args.profile)
-    read = {weights for part in parts for weights in part.weights}
-    print(*ensure.ensure_weights(sorted(read), devices.choose().type in loaded.train_on), sep="\n")
+    weights = {name for study in sections_of(args.profile) for name in study.weights}
+    may_train = devices.choose().type in config.load(args.profile).train_on
+    print(*ensure.ensure_weights(sorted(weights), may_train), sep="\n")

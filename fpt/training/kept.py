@@ -1,8 +1,7 @@
-"""The models of records, from the parameters that were kept, and recorded accuracies computed
-again, by testing these parameters or by training from scratch.
+"""The models of records, from the parameters that were kept, and recorded accuracies against those
+of a training from scratch.
 """
 
-import math
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,16 +16,12 @@ from ..records import Record, Store
 from ..spec import RunSpec
 from ..tasks import Task, get_task
 from .device import environment, precision_like
-from .model import Model, assemble, evaluate
+from .model import Model, assemble
 from .train import Job, train
 
 SAME = ("device", "precision", "torch", "transformers")  # must agree for equal numbers
-# If they do not, rounding changes answers that are close to a tie, in either direction: of n that
-# change, about sqrt(n) more or fewer are then right. Between fp32 and bf16, at most 1.4% of the
-# answers of a model of smoke changed; so n is taken as one answer in 50.
-CLOSE = 50
-# A training amplifies rounding step by step and ends in another model that is as good, so that this
-# finds a number of another size, not one that was changed a little.
+# If they do not, a training amplifies rounding step by step and ends in another model that is as
+# good. So this finds a number of another size, not one that was changed a little.
 TRAINED_ELSEWHERE = 0.02
 SUMMED = 1e-9  # equal numbers, computed in another order
 
@@ -41,8 +36,8 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
     content = store.parameters(record)
     if content is None:
         raise FptError(
-            f"The parameters of run {spec.key} are not in {store.folder}: merge them, keep them "
-            "(`keep: true` in params.yaml, then fpt run), or check it by fpt verify --retrain."
+            f"The parameters of run {spec.key} are not in {store.folder}: merge them, or keep them "
+            "(`keep: true` in params.yaml, then fpt run)."
         )
     check_weights(record)
     return with_parameters(spec, get_task(spec.task, **spec.options), content, device)
@@ -86,7 +81,6 @@ class Check:
 
     record: Record
     accuracy: float
-    how: str
     tolerance: float = 0.0
     reason: str = ""
 
@@ -102,22 +96,11 @@ class Check:
         spec = self.record.spec
         word = "matches" if self.matches else "DIFFERS"
         name = f"{spec.task} on {spec.init} {spec.backbone}, seed {spec.seed} ({spec.key[:8]})"
-        numbers = f"{100 * self.recorded:.2f}; {self.how} {100 * self.accuracy:.2f}"
+        numbers = f"{100 * self.recorded:.2f}; training again gives {100 * self.accuracy:.2f}"
         line = f"  {word:11}  {name}: {numbers}"
         if self.reason:
             line += f"; up to {100 * self.tolerance:.2f} points allowed, since {self.reason}"
         return line
-
-
-def retested(record: Record, store: Store, device: torch.device) -> Check:
-    """Test the parameters kept with a record; FptError if that is not possible here."""
-    model = trained_model(record, store, device)
-    model.compute_in(precision_like(record.environment, device), device.type)
-    (scores,) = evaluate(model, "test", record.spec.test_items)
-    reason = differences_of_machines(record, device)
-    answers = int(scores["items"]) * model.task.reads * model.task.answers
-    tolerance = max(1, math.isqrt(answers // CLOSE)) / answers if reason else 0.0
-    return Check(record, scores["accuracy"], "the kept parameters give", tolerance, reason)
 
 
 def retrained(record: Record, store: Store, device: torch.device) -> Check:
@@ -138,7 +121,7 @@ def retrained(record: Record, store: Store, device: torch.device) -> Check:
     accuracy = records[record.key].metrics["test_accuracy"]
     reason = "; ".join(filter(None, reasons))
     tolerance = TRAINED_ELSEWHERE if reason else 0.0
-    return Check(record, accuracy, "training again gives", tolerance, reason)
+    return Check(record, accuracy, tolerance, reason)
 
 
 def differences_of_machines(record: Record, device: torch.device) -> str:
