@@ -17,13 +17,11 @@ from fpt.tasks import datasets as data
 from fpt.tasks.datasets import Dataset, data_note, dataset_digest, load, prepared_path
 from lab.manifest import write_manifest
 
-SPLITS_OF_TAPE = {
-    "train": "train",
-    "valid": "validation",
-    "test": "test_fold_holdout",  # the paper's; the easier ones are splits of their own
-    "superfamily": "test_superfamily_holdout",
-    "family": "test_family_holdout",
-}
+# The test is the paper's; the easier ones are splits of their own.
+SPLITS = ("train", "valid", "test", "superfamily", "family")
+FILES_OF_TAPE = (
+    "train", "validation", "test_fold_holdout", "test_superfamily_holdout", "test_family_holdout"
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -76,14 +74,15 @@ def test_images_are_decoded_exactly_and_split(hub, monkeypatch, name, column, sh
 
 def test_homology_tokens_and_truncation(hub):
     long = "ACDEFGHIKLMNPQRSTVWY" * 60
-    columns = {"primary": ["MKV", long, "AJZ", long[:1022]], "fold_label": [5, 1194, 0, 7]}
-    for file in proteins.REPOSITORY.files.values():
-        write_parquet(hub / Path(file).name, columns)
-    few = dict.fromkeys(proteins.REPOSITORY.files, 4)
+    for fold, file in enumerate(FILES_OF_TAPE):
+        columns = {"primary": ["MKV", long, "AJZ", long[:1022]], "fold_label": [5, 1194, 0, fold]}
+        write_parquet(hub / f"{file}-00000-of-00001.parquet", columns)
+    few = dict.fromkeys(SPLITS, 4)
     task = replace(get_task("homology"), sizes=few)
+    assert [task.labels(split)[3] for split in SPLITS] == [0, 1, 2, 3, 4]
     (batch,) = task.eval_batches("family", 8, "cpu")
     assert batch.last.tolist() == [[4, 4, 1023, 1023]]  # shortest first
-    assert batch.targets[0, :, 0].tolist() == [5, 0, 1194, 7]
+    assert batch.targets[0, :, 0].tolist() == [5, 0, 1194, 4]
     words = [[proteins.VOCABULARY[t] for t in row] for row in batch.inputs[0, :2, :6].tolist()]
     assert words[0] == ["<cls>", "M", "K", "V", "<sep>", "<pad>"]
     assert words[1] == ["<cls>", "A", "<unk>", "Z", "<sep>", "<pad>"]
@@ -92,16 +91,7 @@ def test_homology_tokens_and_truncation(hub):
 
     released = replace(get_task("homology", padding="released"), sizes=few)
     batch = released.train_batch([0], 0, 2, "cpu")
-    assert batch.inputs.shape == (1, 2, 1024)
-    assert batch.last is None
-
-
-def test_the_splits_of_homology_are_tapes(hub):
-    for fold, file in enumerate(SPLITS_OF_TAPE.values()):
-        columns = {"primary": ["MKV"], "fold_label": [fold]}
-        write_parquet(hub / f"{file}-00000-of-00001.parquet", columns)
-    task = get_task("homology")
-    assert [task.labels(split).tolist() for split in SPLITS_OF_TAPE] == [[0], [1], [2], [3], [4]]
+    assert (batch.inputs.shape, batch.last) == ((1, 2, 1024), None)
 
 
 @pytest.mark.parametrize("content", [b"<html>404</html>", b"", None])
@@ -145,22 +135,24 @@ def test_a_data_set_is_prepared_by_one_process_at_a_time():
     load(replace(NUMBERS, build=build))
 
 
-@pytest.mark.parametrize("damage", ["truncated", "changed", "empty", "foreign"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:-3],
+        lambda content: content[:-1] + b"\x07",
+        lambda content: b"",
+        lambda content: b"not safetensors at all",
+    ],
+)
 def test_a_damaged_file_is_moved_aside_and_redone(damage):
     load(NUMBERS)
     path = prepared_path(NUMBERS)
     good = path.read_bytes()
-    bad = {
-        "truncated": good[:-3],
-        "changed": good[:-1] + b"\x07",
-        "empty": b"",
-        "foreign": b"not safetensors at all",
-    }[damage]
-    path.write_bytes(bad)
+    path.write_bytes(damage(good))
     with pytest.warns(UserWarning, match=f"{path.name} is damaged .*is prepared again"):
         assert torch.equal(reload(NUMBERS)["a"], torch.arange(3))
     assert path.read_bytes() == good
-    assert path.with_name(f"{path.name}.corrupt").read_bytes() == bad
+    assert path.with_name(f"{path.name}.corrupt").read_bytes() == damage(good)
 
 
 # -------------------------------------------------------------------------------------- manifest

@@ -32,12 +32,11 @@ def is_by_chance(values, rows):
     return abs(values[rows].mean() - values.mean()) <= 4 * error
 
 
-@pytest.mark.parametrize("split", ["train", "valid", "test"])
-def test_length_depth_and_classes_of_a_subset_are_those_of_all(prepared, split):
+def test_length_depth_and_classes_of_a_subset_are_those_of_all(prepared):
     task = get_task("listops", **LISTOPS)
-    arrays, labels = load(task.dataset), task.labels(split)
-    lengths, depths = arrays[f"{split}_starts"].diff(), arrays[f"{split}_depths"]
-    rows = task.subset(split, 400)
+    arrays, labels = load(task.dataset), task.labels("valid")
+    lengths, depths = arrays["valid_starts"].diff(), arrays["valid_depths"]
+    rows = task.subset("valid", 400)
     assert len(rows.unique()) == 400
     for trait in (lengths, depths, *(labels == c for c in range(10))):
         assert is_by_chance(trait, rows)
@@ -102,7 +101,6 @@ SMOLLM = "hub:HuggingFaceTB/SmolLM2-135M@93efa2f097d58c2a74874c7e644dbc9b0cee75a
     [
         ("bit-xor", {}, 1),
         ("bit-xor", {"eval_items": 5}, 2),  # of all inputs, counted through
-        ("bit-xor", {"eval_items": 16}, 1),  # all of them
         ("bit-xor", {"backbone": "lstm-released-tiny", "trainable": ("recurrent",)}, 2),
         ("listops", {}, 2),
         ("listops", {"procedure": "probe", "dropout": 0.0}, 1),
@@ -114,7 +112,6 @@ SMOLLM = "hub:HuggingFaceTB/SmolLM2-135M@93efa2f097d58c2a74874c7e644dbc9b0cee75a
         ("bit-xor", {"backbone": "vit-nano"} | PRETRAINED, 1),
         ("bit-xor", {"backbone": "vit-base"} | PRETRAINED | {"weights": "hub:a/b@c"}, 3),
         ("bit-xor", {"backbone": SMOLLM}, 3),
-        ("bit-xor", {"backbone": "lstm-tiny"}, 1),
     ],
 )
 def test_semantics_move_with_what_a_run_evaluates_drops_or_starts_from(

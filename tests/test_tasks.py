@@ -48,9 +48,8 @@ def test_a_run_sees_the_same_examples_alone_and_in_a_pack(task):
         alone = task.train_batch([seed], 4, 6, "cpu", True)
         assert torch.equal(packed.targets[k], alone.targets[0])
         assert torch.equal(packed.inputs[k, :, : alone.inputs.shape[2]], alone.inputs[0])
-    later = task.train_batch([3, 7], 5, 6, "cpu", True)
-    assert not torch.equal(packed.targets, later.targets)
     assert not torch.equal(packed.targets[0], packed.targets[1])
+    assert not torch.equal(packed.targets, task.train_batch([3, 7], 5, 6, "cpu").targets)
 
 
 def test_each_epoch_shows_every_example_once():
@@ -76,7 +75,6 @@ def test_identity_and_sizes_need_no_data(name, monkeypatch):
     [
         ("minst", {}, ["'minst'", "bit-memory, bit-xor"]),
         ("mnist", {"sise": 28}, ["task 'mnist': 'sise' is not known (did you mean size?)"]),
-        ("mnist", {"size": 30}, ["one of 32, 28, not 30"]),
         ("mnist", {"size": 28.0}, ["one of 32, 28, not 28.0"]),
         ("bit-xor", {"n": "5"}, ["must be a whole number from 1 to 2147483647, not '5'"]),
         ("bit-xor", {"n": 0}, ["must be a whole number from 1 to", "not 0"]),
@@ -84,7 +82,6 @@ def test_identity_and_sizes_need_no_data(name, monkeypatch):
         ("listops", {"min_length": 40, "max_length": 40}, ["min_length"]),
         ("digits", {"train": 4389}, ["must be at most 4388, not 4389"]),
         ("digits", {"train": True}, ["must be a whole number from 1 to", "not True"]),
-        ("glue", {"subset": "wnli"}, ["one of 'sst2', 'cola', 'mrpc', 'rte', not 'wnli'"]),
     ],
 )
 def test_wrong_names_are_answered_with_the_allowed_ones(name, options, parts):
