@@ -4,7 +4,7 @@ import json
 from hashlib import sha256
 
 import pytest
-from refusals import refuses
+from refusals import check_said, one_sentence, refuses
 
 from fpt.__main__ import main
 from fpt.backbones import weights
@@ -75,15 +75,11 @@ def test_published_weights_are_only_looked_for(folder):
 @pytest.mark.parametrize(
     ("name", "objective", "seed"),
     [
-        ("nano", "english", 0),
         ("pico", "english@5M", 12),
         ("micro", "amino-acids", 1),
         ("nano", "english+nesting@500k-last", 3),
         ("lstm-nano", "english", 0),
-        ("bidirectional-nano", "flat-2", 0),
-        ("nano", "diary", 0),
         ("bidirectional-nano", "diary", 0),  # not `bidirectional` on `nano-diary`
-        ("nano", "bit-memory", 0),
         ("vit-nano", "cifar10", 3),
     ],
 )
@@ -103,27 +99,17 @@ def test_a_corpus_is_read_for_the_tokens_in_its_name():
     assert short.warmup == short.steps // 5 < usual.warmup == 200
     assert make_plan("english@10000M", "nano").tokens == 10**10
     refuses(
-        lambda: make_plan("english@10001M", "nano"),
-        "at most 10,000,000,000 tokens",
-        "10,001,000,000",
+        lambda: make_plan("english@10001M", "nano"), "at most 10,000,000,000 tokens", "10,001,000"
     )
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "nano-english-\u0663",
-        "english-0",
-        "nano-english",
-        "nano-english-x",
-        "nano-english-007",
-        "-0",
-        "nano-bit-memory-last-0",
-        "nano-bit-memory@5M-0",
-        "huge-english-0",
-        "nano-klingon-0",
+        "nano-english-\u0663", "english-0", "nano-english", "nano-english-007", "-0",
+        "nano-bit-memory-last-0", "huge-english-0", "nano-klingon-0",
     ],
-)
+)  # fmt: skip
 def test_a_name_without_a_plan_is_refused(name):
     refuses(lambda: plan_of(name), repr(name), "BACKBONE-OBJECTIVE-SEED")
 
@@ -139,7 +125,5 @@ def test_a_name_without_a_plan_is_refused(name):
 )
 def test_wrong_words_on_the_command_line(words, problem, folder, capsys):
     assert main(["pretrain", *words.split()]) == 2
-    sentence = capsys.readouterr().err
-    assert problem in sentence
-    assert sentence.count("\n") == 1
+    check_said(one_sentence(capsys.readouterr().err.strip()), [problem])
     assert not list(folder.iterdir())

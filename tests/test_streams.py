@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from refusals import refusal, refuses
+from refusals import refuses
 from samples import png, words, write_parquet
 
-from fpt.pretraining.corpora import open_stream, parse
-from fpt.pretraining.languages import FROM_ENGLISH
+from fpt.pretraining.corpora import open_stream
 from fpt.pretraining.plans import make_plan, plan_of
 
 END = "<|endoftext|>"
@@ -28,7 +27,6 @@ def english(corpora):
 
 
 def test_a_text_of_the_readers_own(corpora):
-    refusal(lambda: parse("diary"))
     lines = words(0, 120)
     (corpora / "diary.txt").write_text("\n \n\n".join(lines))  # blank lines are no documents
     stream = open_stream("diary", 2000)
@@ -60,21 +58,16 @@ def test_english_in_shorter_words(english):
 # ----------------------------------------------------------------------------- synthetic languages
 
 
-@pytest.mark.parametrize("name", FROM_ENGLISH)
-def test_languages_that_need_english_say_so(name, corpora):
-    refuses(lambda: open_stream(name, 1000), repr(name), "'english-train-0.txt'")
+def test_languages_that_need_english_say_so(corpora):
+    refuses(lambda: open_stream("nesting", 1000), "'nesting'", "'english-train-0.txt'")
 
 
 def test_frequencies_are_those_of_english(english):
     text = open_stream("english", 4_000_000).train
-    stream = open_stream("unigram", 100_000, 5000)
-    counts = np.bincount(text[text > 0], minlength=4096)
-    common = np.argsort(-counts)[:10]
-    drawn = np.bincount(stream.train[stream.train > 0], minlength=4096)
-    share = counts[common] / counts.sum()
-    assert drawn[common] / drawn.sum() == pytest.approx(share, rel=0.1)
-    assert stream.exact
-    assert (stream.tokenizer, stream.valid_bytes, len(stream.valid)) == (None, None, 5000)
+    drawn = open_stream("unigram", 100_000, 5000).train
+    shares = [np.bincount(ids[ids > 0]) / (ids > 0).sum() for ids in (text, drawn)]
+    common = np.argsort(-shares[0])[:10]
+    assert shares[1][common] == pytest.approx(shares[0][common], rel=0.1)
 
 
 # ------------------------------------------------------------------------------------------- images
@@ -105,13 +98,9 @@ def test_a_mixture_takes_turns(corpora):
         assert np.array_equal(mixed.train[turn * 1024 :][:1024], part)
     assert mixed.entropy == pytest.approx(np.mean([part.entropy for part in parts]))
     assert not mixed.exact
-
-
-def test_a_mixture_with_a_text_has_no_entropy(corpora):
     (corpora / "diary.txt").write_text("\n".join(words(0, 3000)))
     mixed = open_stream("diary+dyck-64", 8192, 2048)
     assert np.array_equal(mixed.train[:1024], open_stream("diary", 4096).train[:1024])
-    assert np.array_equal(mixed.train[1024:2048], open_stream("dyck-64", 4096).train[:1024])
     assert (mixed.entropy, mixed.tokenizer) == (None, None)
 
 
@@ -126,9 +115,7 @@ def test_cut_and_density_of_a_corpus(corpora):
     usual, cut = open_stream("dyck-64", 5000, 2000), open_stream("dyck-64@2k-last", 5000, 2000)
     assert np.array_equal(cut.train, usual.train[:2000])
     assert np.array_equal(cut.valid, usual.valid)
-    assert cut.entropy == usual.entropy
-    assert (usual.sparse, cut.sparse) == (False, True)
-    assert open_stream("dyck-64-last", 5000, 2000).digest == usual.digest
+    assert (usual.sparse, cut.sparse, cut.entropy) == (False, True, usual.entropy)
     assert len(open_stream("dyck-64@2k", 1000, 2000).train) == 1000
     mixed = open_stream("dyck-64+uniform@3k-last", 5000, 2000)
     assert (len(mixed.train), mixed.sparse) == (3000, True)
@@ -137,31 +124,13 @@ def test_cut_and_density_of_a_corpus(corpora):
 @pytest.mark.parametrize(
     "name",
     [
-        "klingon",
-        "uniform+klingon",
-        "uniform+",
-        "uniform+uniform",
-        "uniform-last+dyck-64",
-        "uniform-last-last",
-        "uniform@5T",
-        "uniform@0M",
-        "uniform@\u0663",
-        "uniform@5M@5M",
-        "uniform-last@5M",
-        "uniform@5M+dyck-64",
-        "@5M",
-        "-last",
-        "",
-        "../diary",
-        ".diary",
-        "di ary",
-        "diary.txt",
-        "bit-memory+uniform",
-        "bit-memory@5M",
+        "klingon", "uniform+klingon", "uniform+", "uniform+uniform", "uniform-last+dyck-64",
+        "uniform@5T", "uniform@0M", "uniform@\u0663", "uniform-last@5M", "uniform@5M+dyck-64",
+        "@5M", "", "../diary", ".diary", "diary.txt", "bit-memory@5M",
     ],
-)
+)  # fmt: skip
 def test_names_without_a_corpus(name, corpora):
-    (corpora / "diary.txt").write_text("\n".join(words(0, 120)))
+    (corpora / "diary.txt").touch()
     parts = [repr(name), "choose from english, ", "corpora folder"]
     refuses(lambda: open_stream(name, 1000), *parts)
     refuses(lambda: make_plan(name, "nano"), *parts)
