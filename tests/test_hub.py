@@ -1,35 +1,32 @@
 """Files of the hub at one commit and with one content: a cache made here, and no network."""
 
-import json
+import re
 from hashlib import sha256
 
 import httpx
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from huggingface_hub.errors import RemoteEntryNotFoundError
-from refusals import check_said, refusal, refuses
+from refusals import check_said, refuses
+from samples import write_parquet
 
 from fpt import config
 from fpt.__main__ import main
 from fpt.backbones.weights import files, find
 from fpt.files import PROFILES, lock
-from fpt.pretraining.streams import PG19, passages, text_named
+from fpt.pretraining.streams import PG19
 from fpt.tasks import TASKS, get_task
 from fpt.tasks import sources as hub
 from fpt.tasks.datasets import hub_dataset
 
 FIRST, SECOND = "1" * 40, "2" * 40
 FILE = "data/train.parquet"
+COMMIT = re.compile("[0-9a-f]{40}")
 
 
 @pytest.fixture
 def put(tmp_path, monkeypatch):
     """Writes a file of a repository at a commit into the cache and lets `main` be that commit."""
-    monkeypatch.setattr(
-        "huggingface_hub.constants.HF_HUB_CACHE",
-        str(tmp_path / "hub"),
-    )
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setattr(hub, "DATA", tmp_path / "data")
 
@@ -48,55 +45,44 @@ def put(tmp_path, monkeypatch):
     return write
 
 
-def locked():
-    return json.loads(hub.lock_path().read_text())
+def fetch(file=FILE):
+    return hub.fetch("o/r", file, hub.LOCKED, "dataset")
 
 
-def test_the_first_use_is_locked_and_the_next_ones_are_compared(
-    put,
-):
+def test_the_first_use_is_locked_and_the_next_ones_are_compared(put):
     path = put(b"first", FIRST)
-    assert hub.fetch("o/r", FILE, hub.LOCKED, "dataset") == path
-    entry = {
-        "commit": FIRST,
-        "sha256": {FILE: sha256(b"first").hexdigest()},
-    }
-    assert locked() == {"datasets/o/r@locked": entry}
+    late = put(b"late", FIRST, file="b")
+    assert fetch() == path
+    digest = sha256(b"first").hexdigest()
+    assert hub.read_lock() == {"datasets/o/r@locked": {"commit": FIRST, "sha256": {FILE: digest}}}
 
     put(b"second", SECOND)  # `main` moves on
+    put(b"newer", SECOND, file="b")
     written = hub.lock_path().stat().st_mtime_ns
-    assert hub.fetch("o/r", FILE, hub.LOCKED, "dataset") == path
+    assert fetch() == path
     assert hub.lock_path().stat().st_mtime_ns == written
+    assert fetch("b") == late
+    assert set(hub.read_lock()["datasets/o/r@locked"]["sha256"]) == {FILE, "b"}
 
     put(b"other", FIRST)  # the same commit with another content
-    digests = [sha256(content).hexdigest()[:12] for content in (b"first", b"other")]
-    refuses(
-        lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"),
-        f"{FILE} of o/r at {FIRST[:12]}",
-        *digests,
-        "fetch it again",
-        str(path),
-    )
+    digests = [digest[:12], sha256(b"other").hexdigest()[:12]]
+    refuses(fetch, f"{FILE} of o/r at {FIRST[:12]}", *digests, "fetch it again", str(path))
+    path.unlink()
+    refuses(fetch, f"{FILE} of o/r (revision {FIRST})", "HF_HUB_OFFLINE", "HF_HUB_CACHE")
 
 
 def test_what_another_process_locked_meanwhile_counts(put, monkeypatch):
     path = put(b"ours", FIRST)
-    theirs = {
-        "commit": FIRST,
-        "sha256": {FILE: sha256(b"theirs").hexdigest()},
-    }
+    entry = {"commit": FIRST, "sha256": {FILE: sha256(b"theirs").hexdigest()}}
     downloaded = hub._downloaded
 
     def slow(*arguments):
-        hub.write_json(hub.lock_path(), {"datasets/o/r@locked": theirs})
+        hub.write_json(hub.lock_path(), {"datasets/o/r@locked": entry})
         return downloaded(*arguments)
 
     monkeypatch.setattr(hub, "_downloaded", slow)
-    refuses(
-        lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"),
-        str(path),
-    )
-    assert locked() == {"datasets/o/r@locked": theirs}
+    refuses(fetch, str(path))
+    assert hub.read_lock() == {"datasets/o/r@locked": entry}
 
 
 def test_the_lock_file_is_written_by_one_process_at_a_time(put, tmp_path, monkeypatch):
@@ -109,19 +95,8 @@ def test_the_lock_file_is_written_by_one_process_at_a_time(put, tmp_path, monkey
         write(path, content)
 
     monkeypatch.setattr(hub, "write_json", watched)
-    hub.fetch("o/r", FILE, hub.LOCKED, "dataset")
+    fetch()
     assert free == [False]
-
-
-def test_other_files_are_asked_for_at_the_commit_of_the_first(
-    put,
-):
-    put(b"a", FIRST, file="a")
-    late = put(b"b", FIRST, file="b")
-    hub.fetch("o/r", "a", hub.LOCKED, "dataset")
-    put(b"newer", SECOND, file="b")
-    assert hub.fetch("o/r", "b", hub.LOCKED, "dataset") == late
-    assert set(hub.read_lock()["datasets/o/r@locked"]["sha256"]) == {"a", "b"}
 
 
 def test_a_commit_is_asked_for_as_it_is_and_compared_too(put):
@@ -136,17 +111,16 @@ def test_a_commit_is_asked_for_as_it_is_and_compared_too(put):
     refuses(lambda: find(identity), "model.safetensors of o/r")
 
 
+def put_table(put, folder, commit, repo, file, columns):
+    write_parquet(folder / "table", columns)
+    put((folder / "table").read_bytes(), commit, repo, file)
+
+
 def test_a_data_set_is_locked(put, tmp_path):
     source = hub.Repository("o/r", hub.LOCKED, {"train": FILE})
-    pq.write_table(
-        pa.table({"text": ["a", "b"], "label": [0, 1]}),
-        tmp_path / "table",
-    )
-    put((tmp_path / "table").read_bytes(), FIRST)
-    assert source.columns("train", "label", "text") == [
-        [0, 1],
-        ["a", "b"],
-    ]
+    columns = {"text": ["a", "b"], "label": [0, 1]}
+    put_table(put, tmp_path, FIRST, "datasets--o--r", FILE, columns)
+    assert source.columns("train", "label", "text") == [[0, 1], ["a", "b"]]
     dataset = hub_dataset("mine", 1, source, dict)
     assert dataset.source["revision"] == "locked"  # the key of a run holds no commit
     put(b"other", FIRST)
@@ -156,45 +130,22 @@ def test_a_data_set_is_locked(put, tmp_path):
 def test_english_is_built_from_a_mirror(put, tmp_path, monkeypatch, capsys):
     """Of two books in each file; a second build changes nothing, and other content is refused."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path / "corpora"))
-    commit, repo = (
-        PG19.revision,
-        "datasets--emozilla--pg19",
-    )
+    repo = "datasets--emozilla--pg19"
     for name, file in PG19.files.items():
-        pq.write_table(
-            pa.table({"text": [f"{name}\n\nA book.\n", "Ünother"]}),
-            tmp_path / "rows",
-        )
-        put((tmp_path / "rows").read_bytes(), commit, repo, file)
+        columns = {"text": [f"{name}\n\nA book.\n", "Ünother"]}
+        put_table(put, tmp_path, PG19.revision, repo, file, columns)
     assert main(["corpus", "english"]) == 0
     printed = capsys.readouterr().out
     for name in PG19.files:
         content = (tmp_path / "corpora" / name).read_bytes()
         assert content.decode() == f"{name}\n\nA book.\n{hub.END}\nÜnother\n{hub.END}\n"
         assert f"{tmp_path}/corpora/{name} {sha256(content).hexdigest()}" in printed
-    books = [*passages(text_named("english-valid"))]
-    assert books == [
-        "english-valid.txt\n\nA book.\n",
-        "Ünother\n",
-    ]
     assert main(["corpus", "english"]) == 0
     assert capsys.readouterr().out == printed
     (tmp_path / "corpora" / name).unlink()
-    put(b"other", commit, repo, file)
+    put(b"other", PG19.revision, repo, file)
     assert main(["corpus", "english"]) == 2
     check_said(capsys.readouterr().err, ["hub.lock.json", file])
-
-
-def test_a_locked_commit_that_is_not_here(put, tmp_path):
-    put(b"first", FIRST)
-    hub.fetch("o/r", FILE, hub.LOCKED, "dataset")
-    (tmp_path / "hub/datasets--o--r/snapshots" / FIRST / FILE).unlink()
-    refuses(
-        lambda: hub.fetch("o/r", FILE, hub.LOCKED, "dataset"),
-        f"{FILE} of o/r (revision {FIRST})",
-        "HF_HUB_OFFLINE",
-        "HF_HUB_CACHE",
-    )
 
 
 def test_a_repository_without_the_file(put, monkeypatch):
@@ -205,20 +156,17 @@ def test_a_repository_without_the_file(put, monkeypatch):
         raise RemoteEntryNotFoundError("404", response=response)
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)
-    sentence = refusal(lambda: find("hub:o/r@locked"))
-    assert sentence == "o/r has no file model.safetensors at revision main."
+    refuses(lambda: find("hub:o/r@locked"), "o/r has no file model.safetensors at revision main.")
     assert not hub.lock_path().exists()
 
 
 def test_every_revision_of_the_project_is_a_commit_or_locked():
     identities = {name for profile in PROFILES for name in config.load(profile).weights.values()}
     revisions = {name.partition("@")[2] for name in identities if name.startswith("hub:")}
-    sources = [get_task(name).source() for name in TASKS]
-    of_tasks = [source["revision"] for source in sources if "revision" in source]
-    assert len(of_tasks) == 5
-    revisions |= set(of_tasks)
-    assert {name for name in revisions if not hub.COMMIT.fullmatch(name)} == {hub.LOCKED}
+    of_tasks = [get_task(name).source().get("revision") for name in TASKS]
+    revisions |= set(filter(None, of_tasks))
+    assert {name for name in revisions if not COMMIT.fullmatch(name)} == {hub.LOCKED}
     for name, entry in hub.read_lock().items():
         revision = name.partition("@")[2]
-        assert entry["commit"] == revision or not hub.COMMIT.fullmatch(revision)
+        assert entry["commit"] == revision or not COMMIT.fullmatch(revision)
         assert all(len(digest) == 64 for digest in entry["sha256"].values())

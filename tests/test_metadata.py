@@ -2,15 +2,12 @@
 
 import json
 import logging
-from pathlib import Path
-from typing import Any
 
 import made
 import pytest
 from made import make_study
-from refusals import check_said, refusal
+from refusals import refuses
 
-from fpt.analysis.study import Study
 from fpt.pretraining import metadata
 
 BACKBONE = "nano-dyck-64@1k-0"
@@ -23,7 +20,7 @@ METADATA = {
 }
 
 
-def pretrain(tmp_path: Path, **others: Any) -> Path:
+def pretrain(tmp_path, **others):
     """Weights as pretraining leaves them, with their metadata; returns their folder."""
     folder = tmp_path / "backbones" / BACKBONE
     folder.mkdir(parents=True, exist_ok=True)
@@ -33,19 +30,19 @@ def pretrain(tmp_path: Path, **others: Any) -> Path:
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(tmp_path, monkeypatch):
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
     monkeypatch.setattr(made, "weights", lambda _: {"dyck": BACKBONE, "english": "nano-english-0"})
     arms = ["random", "fpt-dyck", "fpt-english"]
     return make_study(tmp_path, monkeypatch, "synthetic_pretraining", arms, tasks={"bit-xor": {}})
 
 
-def index(study: Study) -> dict[str, Any]:
+def index(study):
     study.write_index()
     return json.loads((study.folder / "index" / f"{study.name}.json").read_text())
 
 
-def test_a_table_needs_no_weights(study: Study, tmp_path: Path) -> None:
+def test_a_table_needs_no_weights(study, tmp_path):
     assert BACKBONE not in index(study)
     folder = pretrain(tmp_path)
     first = index(study)
@@ -58,9 +55,7 @@ def test_a_table_needs_no_weights(study: Study, tmp_path: Path) -> None:
     assert metadata.read(study.store.folder, "nano-english-0")["valid_loss"] < 4.5
 
 
-def test_a_copy_stays_what_the_records_are_of(
-    study: Study, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_copy_stays_what_the_records_are_of(study, tmp_path, caplog):
     pretrain(tmp_path)
     before = index(study)
     pretrain(tmp_path, valid_loss=3.0, weights_digest="1" * 64)
@@ -70,17 +65,15 @@ def test_a_copy_stays_what_the_records_are_of(
     assert metadata.read(study.store.folder, BACKBONE)["valid_loss"] == 4.5
 
 
-def test_an_edited_copy_is_refused(study: Study, tmp_path: Path) -> None:
+def test_an_edited_copy_is_refused(study, tmp_path):
     pretrain(tmp_path)
     study.write_index()
     path = metadata.copy_of(study.store.folder, BACKBONE)
     path.write_text(path.read_text().replace("4.5", "3.5"))
-    check_said(
-        refusal(lambda: metadata.read(study.store.folder, BACKBONE)), ["its digest does not fit"]
-    )
+    refuses(lambda: metadata.read(study.store.folder, BACKBONE), "its digest does not fit")
 
 
-def test_names_that_are_no_files_have_no_metadata(tmp_path: Path) -> None:
+def test_names_that_are_no_files_have_no_metadata(tmp_path):
     assert metadata.read(tmp_path, "hub:openai-community/gpt2@main") == {}
     assert metadata.read(tmp_path, "") == {}
     assert metadata.keep(tmp_path, ["hub:openai-community/gpt2@main", "../nano-english-0"]) == {}

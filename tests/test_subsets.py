@@ -3,13 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 import torch
 from made import exploratory, make_study
 from tiny import spec, task_of
 
-from fpt import config
-from fpt.config import make_spec
 from fpt.records import Store
 from fpt.report import results_table
 from fpt.sections import declared
@@ -19,7 +16,7 @@ from fpt.tasks.sequences import end_to_end
 from fpt.tasks.text import TextTask
 from fpt.training.loop import Loop
 from fpt.training.model import evaluate
-from fpt.training.settings import LONG_TEST_ITEMS, semantics_of
+from fpt.training.settings import semantics_of
 
 CPU = torch.device("cpu")
 LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}
@@ -81,43 +78,6 @@ def test_every_arm_and_pack_is_evaluated_on_the_same_examples(prepared, tiny, mo
 
 
 # ------------------------------------------------------------------------- what the specs say
-
-
-def test_a_task_of_long_sequences_is_tested_on_a_part_that_the_spec_names():
-    profile = config.load("paper")
-    for arm in ("fpt", "random", "full", "lstm"):
-        assert make_spec(profile, arm, "cifar10-lra", 0).test_items == LONG_TEST_ITEMS
-    for task in ("cifar10", "homology"):  # which has 718 examples
-        assert make_spec(profile, "random", task, 0).test_items == 0
-
-
-T5 = {"backbone": "t5-encoder-nano"}  # without positions
-PRETRAINED = {"init": "pretrained", "weights": "vit-nano-cifar10-0"}
-SMOLLM = "hub:HuggingFaceTB/SmolLM2-135M@93efa2f097d58c2a74874c7e644dbc9b0cee75a2"
-
-
-@pytest.mark.parametrize(
-    ("task", "changes", "semantics"),
-    [
-        ("bit-xor", {}, 1),
-        ("bit-xor", {"eval_items": 5}, 2),  # of all inputs, counted through
-        ("bit-xor", {"backbone": "lstm-released-tiny", "trainable": ("recurrent",)}, 2),
-        ("listops", {}, 2),
-        ("listops", {"procedure": "probe", "dropout": 0.0}, 1),
-        ("mnist", {"eval_items": 1000}, 1),  # stored in random order
-        ("bit-xor", T5, 3),
-        ("bit-xor", T5 | {"input_init": "default"}, 1),
-        ("listops", T5, 2),  # tokens are never zeros
-        ("bit-xor", {"backbone": "vit-nano"}, 3),
-        ("bit-xor", {"backbone": "vit-nano"} | PRETRAINED, 1),
-        ("bit-xor", {"backbone": "vit-base"} | PRETRAINED | {"weights": "hub:a/b@c"}, 3),
-        ("bit-xor", {"backbone": SMOLLM}, 3),
-    ],
-)
-def test_semantics_move_with_what_a_run_evaluates_drops_or_starts_from(
-    tiny, task, changes, semantics
-):
-    assert semantics_of(spec(task, **changes)) == semantics
 
 
 def test_no_committed_record_is_of_a_superseded_meaning():

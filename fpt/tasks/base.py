@@ -61,9 +61,6 @@ class Task(ABC):
     fitting: bool = False  # whether training sees every test input: test accuracy measures fitting
     dataset: Dataset | None = None  # None if the examples are generated while training
 
-    def __repr__(self) -> str:
-        return f"<Task {self.name}: {self.options}>"
-
     @property
     def identity(self) -> dict[str, Any]:
         """What is learned, as JSON: name, options, and where the data come from. Reads no data."""

@@ -14,7 +14,6 @@ import hashlib
 import io
 import lzma
 import os
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,7 +28,6 @@ import pyarrow.parquet as pq
 from ..files import DATA, FptError, lock, read_json, write_json
 
 LOCKED = "locked"
-COMMIT = re.compile("[0-9a-f]{40}")
 END = "<|endoftext|>"
 # Books of Project Gutenberg.
 ENGLISH = tuple(f"english-train-{part}.txt" for part in range(4))
