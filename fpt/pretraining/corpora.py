@@ -69,7 +69,12 @@ def synthetic_stream(name: str, tokens: int, valid_tokens: int) -> Stream:
         language = FROM_ENGLISH[name](english)
     train = language.sample(tokens, name, "train")
     valid = language.sample(valid_tokens, name, "valid")
-    return Stream(train, valid, entropy=float(language.entropy), exact=language.exact)
+    return Stream(
+        train,
+        valid,
+        entropy=float(language.entropy),
+        exact=language.exact,
+    )
 
 
 def single(name: str, tokens: int, valid_tokens: int) -> Stream:
@@ -85,9 +90,12 @@ def mixture(parts: tuple[str, ...], tokens: int, valid_tokens: int) -> Stream:
     """Equal shares of `parts`, `TURN` tokens of each in turn until one ends. Ids of different parts
     share nothing but the token embeddings. The entropy is the mean of the parts': a lower bound,
     because it is that of an observer who knows which part a token belongs to."""
-    # Tokens of each part, in complete turns.
-    shares = [math.ceil(count / (TURN * len(parts))) * TURN for count in (tokens, valid_tokens)]
-    streams = [single(part, *shares) for part in parts]
+
+    def share(count: int) -> int:
+        """Tokens of each part, in complete turns."""
+        return math.ceil(count / (TURN * len(parts))) * TURN
+
+    streams = [single(part, share(tokens), share(valid_tokens)) for part in parts]
 
     def interleaved(columns: list[np.ndarray]) -> np.ndarray:
         turns = min(map(len, columns)) // TURN

@@ -49,7 +49,12 @@ def doubled_entropy(probabilities: np.ndarray, size: int) -> float:
     return float(size * entropy(probabilities) + orders + repeats.sum())
 
 
-def flat(probabilities: np.ndarray, low: int, high: int, size: int) -> Language:
+def flat(
+    probabilities: np.ndarray,
+    low: int,
+    high: int,
+    size: int,
+) -> Language:
     """Lines of `low` to below `high` drawn tokens, in groups of `size`, the last of which may be
     smaller. Each group is doubled and shuffled. Exact entropy."""
 
@@ -69,8 +74,8 @@ def flat(probabilities: np.ndarray, low: int, high: int, size: int) -> Language:
         of_groups = groups * doubled_entropy(probabilities, size)
         return of_groups + doubled_entropy(probabilities, rest)
 
-    line = float(np.mean([line_entropy(drawn) for drawn in range(low, high)]))
-    return independent_lines(low, high, draw, line, unit=2)
+    lines = [line_entropy(drawn) for drawn in range(low, high)]
+    return independent_lines(low, high, draw, float(np.mean(lines)), unit=2)
 
 
 def nesting(probabilities: np.ndarray) -> Language:
@@ -107,7 +112,8 @@ def nesting(probabilities: np.ndarray) -> Language:
     pushed = OPENING * top
     # That token comes next, pushed or popped.
     either = pushed + 1 - OPENING
-    step = -(pushed * np.log(pushed)).sum() + pushed * np.log(pushed) - either * np.log(either)
+    surprise = pushed * np.log(pushed)
+    step = -surprise.sum() + surprise - either * np.log(either)
     token = empty * entropy(probabilities) + (1 - empty) * float(top @ step)
     line = (low + high - 1) / 2 * token
     return Language(chunks, per_token(line, low, high), exact=False)
@@ -166,9 +172,11 @@ def dyck(types: int) -> Language:
         places = np.arange(2 * high - 1)
         # By the cycle lemma exactly one rotation of n steps up and n + 1 down stays at or above
         # zero until the last step: the one that begins after the first lowest point.
-        keys = np.where(places <= 2 * pairs, doubles(bits, LINES, len(places)), 2.0)
-        steps = np.where(np.argsort(keys, axis=1, kind="stable") < pairs, 1, -1)
-        heights = np.where(places <= 2 * pairs, np.cumsum(steps, axis=1), high)
+        exists = places <= 2 * pairs
+        keys = np.where(exists, doubles(bits, LINES, len(places)), 2.0)
+        order = np.argsort(keys, axis=1, kind="stable")
+        steps = np.where(order < pairs, 1, -1)
+        heights = np.where(exists, np.cumsum(steps, axis=1), high)
         turn = heights.argmin(axis=1, keepdims=True) + 1
         rows = (turn + places[:width]) % (2 * pairs + 1)
         opens = np.take_along_axis(steps, rows, axis=1) > 0
@@ -176,9 +184,9 @@ def dyck(types: int) -> Language:
         depth = np.cumsum(np.where(opens, 1, -1), axis=1) - opens
         # Among brackets of one depth, in order, each that opens is followed by its own close.
         partners = np.argsort(np.where(inside, depth, high), axis=1, kind="stable")
-        kinds = np.repeat(integers(bits, 1, types + 1, LINES, width // 2), 2, axis=1)
+        kinds = integers(bits, 1, types + 1, LINES, width // 2)
         table = np.empty((LINES, width), dtype=np.int64)
-        np.put_along_axis(table, partners, kinds, axis=1)
+        np.put_along_axis(table, partners, np.repeat(kinds, 2, axis=1), axis=1)
         return np.where(opens, table, table + types)
 
     pairs = np.arange(low, high)
@@ -204,8 +212,9 @@ def automaton(rule: int) -> Language:
             row = integers(bits, 0, 2, LINES, cells)
             rows = [row]
             for _ in range(1, high - 1):
-                around = 4 * np.roll(row, 1, axis=1) + 2 * row + np.roll(row, -1, axis=1)
-                row = (rule >> around) & 1
+                left = np.roll(row, 1, axis=1)
+                right = np.roll(row, -1, axis=1)
+                row = (rule >> (4 * left + 2 * row + right)) & 1
                 rows.append(row)
             grouped = np.stack(rows, axis=1).reshape(LINES, -1, group)
             tokens = 1 + grouped @ (1 << np.arange(group)[::-1])

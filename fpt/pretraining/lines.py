@@ -68,7 +68,12 @@ def ended(tokens: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.insert(tokens.astype(np.uint16), np.cumsum(lengths), END_ID)
 
 
-def per_token(line: float, low: int, high: int, unit: int = 1) -> float:
+def per_token(
+    line: float,
+    low: int,
+    high: int,
+    unit: int = 1,
+) -> float:
     """Nats per token, `END` included, of lines that say `line` nats beside their length. That is
     `unit` times a number from `low` to below `high`, each equally likely."""
     return float(line + np.log(high - low)) / (unit * (low + high - 1) / 2 + 1)

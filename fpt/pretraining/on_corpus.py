@@ -130,7 +130,8 @@ class Training:
         """Mean loss of each complete batch of `tokens`, at position offsets spread evenly."""
         plan = self.plan
         count = len(tokens) // plan.step_tokens * plan.batch
-        ids = torch.from_numpy(tokens[: count * plan.context].astype(np.int64)).view(count, -1)
+        complete = tokens[: count * plan.context].astype(np.int64)
+        ids = torch.from_numpy(complete).view(count, plan.context)
         offsets = OFFSET * (torch.arange(count) % offset_count(plan))[:, None]
         positions = offsets + torch.arange(plan.context)
         batches = zip(ids.split(plan.batch), positions.split(plan.batch), strict=True)

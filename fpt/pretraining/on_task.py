@@ -61,7 +61,13 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
         return True
     device = devices.choose()
     devices.keep_memory()
-    loop = Loop([spec_of(plan, task)], task, device, out / CHECKPOINT, [plan.name])
+    loop = Loop(
+        [spec_of(plan, task)],
+        task,
+        device,
+        out / CHECKPOINT,
+        [plan.name],
+    )
     if not loop.run(time.monotonic() + budget):
         return False
     progress = loop.progress[0]

@@ -195,7 +195,13 @@ def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
         text = train_tokenizer(source).to_str(pretty=True)
         return {"json": np.frombuffer(text.encode(), np.uint8)}
 
-    stored = load(Dataset(f"{key}-tokenizer", {}, build_tokenizer))["json"].numpy()
+    stored = load(
+        Dataset(
+            f"{key}-tokenizer",
+            {},
+            build_tokenizer,
+        )
+    )["json"].numpy()
     tokenizer = Tokenizer.from_str(stored.tobytes().decode())
     # `END` inside a line is text: id 0 ends documents only.
     tokenizer.encode_special_tokens = True
@@ -210,7 +216,12 @@ def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     arrays = load(Dataset(f"{key}-{tokens}-{valid_tokens}-v2", {}, build))
     valid = arrays["valid"].numpy()
     text = tokenizer.decode(valid.tolist(), skip_special_tokens=True)
-    return Stream(arrays["train"].numpy(), valid, tokenizer, len(text.encode()))
+    return Stream(
+        arrays["train"].numpy(),
+        valid,
+        tokenizer,
+        len(text.encode()),
+    )
 
 
 def build_english() -> Iterator[str]:
@@ -231,8 +242,8 @@ def build_english() -> Iterator[str]:
 
 def pixel_ids(images: np.ndarray) -> np.ndarray:
     """(N, H, W, 3) uint8 -> (N * (H * W + 1),) uint16: ids 1 to 512, and `END_ID` after each."""
-    high = (images >> 5).astype(np.uint16)
-    ids = 1 + (high[..., 0] << 6) + (high[..., 1] << 3) + high[..., 2]
+    red, green, blue = np.moveaxis((images >> 5).astype(np.uint16), -1, 0)
+    ids = 1 + (red << 6) + (green << 3) + blue
     rows = ids.reshape(len(ids), -1)
     return np.pad(rows, ((0, 0), (0, 1)), constant_values=END_ID).ravel()
 

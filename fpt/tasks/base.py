@@ -81,7 +81,12 @@ class Task(ABC):
 
     @abstractmethod
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size.
         `augment` transforms its images if the task is `augmented`."""
@@ -91,7 +96,11 @@ class Task(ABC):
         """The examples `rows` (K, B), int64 on the CPU, of `split` as a batch on `device`."""
 
     def eval_batches(
-        self, split: str, size: int, device: Device, count: int = 0
+        self,
+        split: str,
+        size: int,
+        device: Device,
+        count: int = 0,
     ) -> Iterator[Batch]:
         """The examples `subset(split, count)` once, in a fixed order, K = 1; the last batch may be
         short."""
@@ -115,8 +124,8 @@ class Task(ABC):
         # if the examples are sorted by label, every class still has its share.
         borders = torch.arange(count + 1) * size // count
         draw = generator("cpu", "subset", self.name, split, size, count)
-        within = torch.rand(count, generator=draw, dtype=torch.float64) * borders.diff()
-        return borders[:-1] + within.long()
+        place = torch.rand(count, generator=draw, dtype=torch.float64)
+        return borders[:-1] + (place * borders.diff()).long()
 
     @abstractmethod
     def digest(self) -> str:
@@ -134,7 +143,8 @@ class Task(ABC):
         """The cross-entropy of every answer in nats, (K, B, R), from logits (K, B, R, classes) and
         targets (K, B, R)."""
         flat = logits.flatten(0, 2).float()
-        return F.cross_entropy(flat, targets.flatten(), reduction="none").view(targets.shape)
+        losses = F.cross_entropy(flat, targets.flatten(), reduction="none")
+        return losses.view(targets.shape)
 
     def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Whether every answer is right, (K, B, R) float."""
@@ -153,10 +163,16 @@ class FiniteTask(Task):
     dataset: Dataset
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         """Training batch number `step` (from 0) of the runs `seeds`, each in its own order."""
-        return self.examples("train", order(self.sizes["train"], seeds, step, size), device)
+        rows = order(self.sizes["train"], seeds, step, size)
+        return self.examples("train", rows, device)
 
     def source(self) -> dict[str, Any]:
         """Source, revision and preparation version of the data set, as JSON."""
@@ -200,7 +216,8 @@ class FiniteTask(Task):
         """Test accuracy of the trivial baselines that need no iterative fit: `majority` always
         answers the most frequent training label."""
         majority = torch.bincount(self.labels("train"), minlength=self.classes).argmax()
-        return {"majority": (self.labels("test") == majority).double().mean().item()}
+        is_right = self.labels("test") == majority
+        return {"majority": is_right.double().mean().item()}
 
 
 def resolve(name: str, options: Mapping[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,7 +253,12 @@ def permutation(count: int, seed: int, epoch: int) -> Tensor:
     return torch.randperm(count, generator=generator("cpu", seed, "order", epoch))
 
 
-def order(count: int, seeds: Sequence[int], step: int, size: int) -> Tensor:
+def order(
+    count: int,
+    seeds: Sequence[int],
+    step: int,
+    size: int,
+) -> Tensor:
     """(K, size) int64: the examples of training batch `step`; one epoch follows another without a
     gap."""
     start = step * size

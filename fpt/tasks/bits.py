@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -56,36 +56,47 @@ class BitTask(Task):
 
     def example(self, split: str, index: int) -> Example:
         inputs, targets = self.eval_set(split)
+        answer = "".join(map(str, targets[index].tolist()))
         image = (inputs[index].float() - self.zero) / (1 - self.zero)
-        return Example("".join(map(str, targets[index].tolist())), image[..., None])
+        return Example(answer, image[..., None])
 
 
 class BitMemory(BitTask):
     """Several strings in {-1, 1}, then one of them with about half of its bits set to 0."""
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         n = self.options["n"]
         patterns = self.options["patterns"]
 
         examples = []
         for seed in seeds:
-            g = generator(device, seed, "data", step)
-            strings = torch.randint(0, 2, (size, patterns, n), generator=g, device=device)
-            source = torch.randint(0, patterns, (size,), generator=g, device=device)
-            hidden = torch.randint(0, 2, (size, n), generator=g, device=device)
+            draws = generator(device, seed, "data", step)
+            draw = partial(torch.randint, generator=draws, device=device)
+            strings = draw(2, (size, patterns, n))
+            source = draw(patterns, (size,))
+            hidden = draw(2, (size, n))
             examples.append(_recall(strings, source, hidden))
         inputs, targets = zip(*examples, strict=True)
         return self.batch(torch.stack(inputs), torch.stack(targets))
 
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
-        return _memory_set(self.options["n"], self.options["patterns"], self.sizes[split], split)
+        n = self.options["n"]
+        patterns = self.options["patterns"]
+        return _memory_set(n, patterns, self.sizes[split], split)
 
     def pattern(self, batch: Batch) -> Tensor:
         """(K, B) int64: which of the strings the query was made from (the best match)."""
         strings = batch.inputs.flatten(-2).unflatten(-1, (-1, self.options["n"]))
-        return (strings[..., :-1, :] * strings[..., -1:, :]).sum(-1).argmax(-1)
+        memory = strings[..., :-1, :]
+        query = strings[..., -1:, :]
+        return (memory * query).sum(-1).argmax(-1)
 
     def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
         """`masked`: accuracy on the bits that are not shown, of which guessing gets half right."""
@@ -105,7 +116,12 @@ def _recall(strings: Tensor, source: Tensor, hidden: Tensor) -> tuple[Tensor, Te
 
 
 @cache
-def _memory_set(n: int, patterns: int, count: int, split: str) -> tuple[Tensor, Tensor]:
+def _memory_set(
+    n: int,
+    patterns: int,
+    count: int,
+    split: str,
+) -> tuple[Tensor, Tensor]:
     """Inputs (count, patterns + 1, n) and targets (count, n), int8."""
     rng = numpy_generator("bit-memory", n, patterns, split)
 
@@ -127,13 +143,19 @@ class BitXor(BitTask):
     """
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         n = self.options["n"]
         candidates = 1 if self.fitting else CANDIDATES
         shape = (size, candidates, 2, n)
-        draws = (generator(device, seed, "data", step) for seed in seeds)
-        bits = torch.stack([torch.randint(0, 2, shape, generator=g, device=device) for g in draws])
+        draws = [generator(device, seed, "data", step) for seed in seeds]
+        strings = [torch.randint(2, shape, generator=draw, device=device) for draw in draws]
+        bits = torch.stack(strings)
         inputs = bits[:, :, 0] if self.fitting else _first_training_input(bits)
         return self.batch(inputs, _xor(inputs))
 
@@ -163,7 +185,8 @@ def membership(bits: Tensor) -> Tensor:
 @cache
 def _hash_weights(bits: int, device: torch.device) -> Tensor:
     rng = numpy_generator("bit-xor", "hash", bits)
-    return torch.from_numpy(rng.integers(-(2**63), 2**63 - 1, bits, dtype=np.int64)).to(device)
+    weights = rng.integers(-(2**63), 2**63 - 1, bits, dtype=np.int64)
+    return torch.from_numpy(weights).to(device)
 
 
 def _first_training_input(bits: Tensor) -> Tensor:
@@ -172,14 +195,16 @@ def _first_training_input(bits: Tensor) -> Tensor:
     the values."""
     n = bits.shape[-1]
     allowed = membership(bits) == 0
-    place = allowed.int().argmax(-1)[..., None, None, None].expand(-1, -1, 1, 2, n)
-    first = bits.gather(2, place)[:, :, 0]
-    return first.where(allowed.any(-1)[..., None, None], _training_input(n, bits.device))
+    place = allowed.int().argmax(-1)[..., None, None, None]
+    first = bits.gather(2, place.expand(-1, -1, 1, 2, n))[:, :, 0]
+    is_found = allowed.any(-1)[..., None, None]
+    return first.where(is_found, _training_input(n, bits.device))
 
 
 @cache
 def _training_input(n: int, device: torch.device) -> Tensor:
-    bits = torch.from_numpy(numpy_generator("bit-xor", "fixed", n).integers(0, 2, (64, 2, n)))
+    rng = numpy_generator("bit-xor", "fixed", n)
+    bits = torch.from_numpy(rng.integers(0, 2, (64, 2, n)))
     return bits[membership(bits) == 0][0].to(device)
 
 

@@ -141,7 +141,9 @@ def data_note(dataset: Dataset | None) -> str | None:
     if dataset is None:
         return None
     digest = dataset_digest(dataset)
-    expected = read_manifest().get(dataset.key, {}).get("digest", dataset.source.get("digest"))
+    # A reader's own data state their digest themselves.
+    entry = read_manifest().get(dataset.key, dataset.source)
+    expected = entry.get("digest")
     if expected == digest:
         return None
     if expected is None:

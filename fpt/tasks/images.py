@@ -56,7 +56,12 @@ class ImageTask(FiniteTask):
     names: tuple[str, ...] = tuple("0123456789")
 
     def train_batch(
-        self, seeds: Sequence[int], step: int, size: int, device: Device, augment: bool = False
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
     ) -> Batch:
         rows = order(self.sizes["train"], seeds, step, size)
         images, labels = self.chosen("train", rows, device)
@@ -68,7 +73,12 @@ class ImageTask(FiniteTask):
         images, labels = self.chosen(split, rows, device)
         return Batch(self.tokens(images), labels[..., None])
 
-    def chosen(self, split: str, rows: Tensor, device: Device) -> tuple[Tensor, Tensor]:
+    def chosen(
+        self,
+        split: str,
+        rows: Tensor,
+        device: Device,
+    ) -> tuple[Tensor, Tensor]:
         """The images, uint8, and labels, int64, of the examples `rows` of those that are used."""
         if split == "train":
             rows = self.part[rows]
@@ -94,7 +104,8 @@ class ImageTask(FiniteTask):
         values = self.pixels(images)
         mean = _constant(self.mean, values.device)
         std = _constant(self.std, values.device)
-        values = F.pad((values - mean) / std, (0, 0) + (self.pad,) * 4)
+        values = (values - mean) / std
+        values = F.pad(values, (0, 0, *[self.pad] * 4))
         height, width = values.shape[-3:-1]
         values = values.unflatten(-3, (height // self.patch, self.patch))
         values = values.unflatten(-2, (width // self.patch, self.patch))
@@ -121,7 +132,12 @@ def _part(name: str, used: int, available: int) -> Tensor:
     return shuffled[:used].sort()[0]
 
 
-def draw_transforms(seeds: Sequence[int], step: int, size: int, device: Device) -> Tensor:
+def draw_transforms(
+    seeds: Sequence[int],
+    step: int,
+    size: int,
+    device: Device,
+) -> Tensor:
     """(K, size, 4) uniform in [0, 1): row, column, flip, angle; keyed by run, so K runs packed get
     the numbers that each gets alone."""
     draws = (generator(device, seed, "augment", step) for seed in seeds)
@@ -146,17 +162,23 @@ def transform(images: Tensor, numbers: Tensor) -> Tensor:
         return (x >= 0) & (x < width) & (y >= 0) & (y < height)
 
     # Backwards from the output: each place is rotated about the centre, flipped, then shifted.
-    row = torch.arange(height, device=images.device)[:, None] - (height - 1) / 2
-    column = torch.arange(width, device=images.device) - (width - 1) / 2
-    x = (angle.cos() * column - angle.sin() * row + (width - 1) / 2).round().long()
-    y = (angle.sin() * column + angle.cos() * row + (height - 1) / 2).round().long()
+    middle_row = (height - 1) / 2
+    middle_column = (width - 1) / 2
+    row = torch.arange(height, device=images.device)[:, None] - middle_row
+    column = torch.arange(width, device=images.device) - middle_column
+    cosine = angle.cos()
+    sine = angle.sin()
+    x = (cosine * column - sine * row + middle_column).round().long()
+    y = (sine * column + cosine * row + middle_row).round().long()
     inside = is_inside(x, y)
     x = torch.where(flip_draw < 0.5, width - 1 - x, x) + right
     y = y + down
     inside &= is_inside(x, y)
 
-    source = (y.clamp(0, height - 1) * width + x.clamp(0, width - 1)).flatten(-2)[..., None]
-    pixels = images.flatten(-3, -2).gather(-2, source.expand(*source.shape[:-1], channels))
+    x = x.clamp(0, width - 1)
+    y = y.clamp(0, height - 1)
+    source = (y * width + x).flatten(-2)[..., None].expand(*images.shape[:-3], -1, channels)
+    pixels = images.flatten(-3, -2).gather(-2, source)
     return pixels.view(images.shape) * inside[..., None]
 
 
@@ -221,12 +243,26 @@ def cifar10(**options: Any) -> ImageTask:
     """Colour photographs, 64 tokens of 4x4x3, normalised as in the released code."""
     mean = (0.4914, 0.4822, 0.4465)
     std = (0.2023, 0.1994, 0.2010)
-    return _cifar("cifar10", options, patch=4, channels=3, mean=mean, std=std)
+    return _cifar(
+        "cifar10",
+        options,
+        patch=4,
+        channels=3,
+        mean=mean,
+        std=std,
+    )
 
 
 def cifar10_lra(**options: Any) -> ImageTask:
     """The same photographs in grey, pixel by pixel: 1024 tokens of 1, in [-1, 1]."""
-    return _cifar("cifar10-lra", options, patch=1, grey=True, mean=(0.5,), std=(0.5,))
+    return _cifar(
+        "cifar10-lra",
+        options,
+        patch=1,
+        grey=True,
+        mean=(0.5,),
+        std=(0.5,),
+    )
 
 
 def digits(**options: Any) -> ImageTask:

@@ -103,7 +103,11 @@ def listops(**options: Any) -> ListOps:
         classes=10,
         sizes={split: options[split] for split in SPLITS},
         masked=not released,
-        dataset=Dataset(key, source, lambda: _build(options, numpy_generator(key))),
+        dataset=Dataset(
+            key,
+            source,
+            lambda: _build(options, numpy_generator(key)),
+        ),
     )
 
 
@@ -144,7 +148,8 @@ def generate(
     while len(expressions) < count:
         before = len(expressions)
         levels, sizes = _grow(rng, max_depth, max_args, max_length)
-        for root in np.flatnonzero((sizes > min_length) & (sizes <= max_length)).tolist():
+        fits = (sizes > min_length) & (sizes <= max_length)
+        for root in np.flatnonzero(fits).tolist():
             tokens, value, depth = _expression(levels, root)
             expressions.setdefault(tokens, (value, depth))
         draws_in_vain = draws_in_vain + 1 if len(expressions) == before else 0
@@ -202,15 +207,22 @@ def _expression(levels: list[_Level], node: int) -> tuple[bytes, int, int]:
         digit = level.digit[node]
         return bytes([DIGIT + digit]), digit, 0
     first = level.first[node]
-    arguments = [_expression(below, place) for place in range(first, first + level.args[node])]
+    places = range(first, first + level.args[node])
+    arguments = [_expression(below, place) for place in places]
     tokens, values, depths = zip(*arguments, strict=True)
-    expression = bytes([OPERATOR + operator]) + b"".join(tokens) + bytes([CLOSE])
+    opening = bytes([OPERATOR + operator])
+    expression = opening + b"".join(tokens) + bytes([CLOSE])
     return expression, apply(operator, sorted(values)), 1 + max(depths)
 
 
 def apply(operator: int, values: list[int]) -> int:
     """The value of MIN, MAX, MED (the median of an even count is rounded down) or SM, by number, of
     ascending `values`."""
+    if operator == 0:
+        return values[0]
+    if operator == 1:
+        return values[-1]
     if operator == 2:
-        return (values[(len(values) - 1) // 2] + values[len(values) // 2]) // 2
-    return (values[0], values[-1], 0, sum(values) % 10)[operator]
+        middle = len(values) // 2
+        return (values[~middle] + values[middle]) // 2
+    return sum(values) % 10

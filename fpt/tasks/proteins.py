@@ -50,7 +50,8 @@ TOKEN_OF[[ord(letter) for letter in VOCABULARY[5:]]] = np.arange(5, 30)
 def encode(residues: str) -> np.ndarray:
     """<cls>, the first 1022 residues, <sep>: uint8. Unknown letters are <unk>."""
     letters = np.frombuffer(residues.encode("latin-1", "replace"), np.uint8)
-    return np.concatenate([[CLS], TOKEN_OF[letters][: POSITIONS - 2], [SEP]]).astype(np.uint8)
+    tokens = TOKEN_OF[letters[: POSITIONS - 2]]
+    return np.concatenate([[CLS], tokens, [SEP]]).astype(np.uint8)
 
 
 def _build() -> Arrays:

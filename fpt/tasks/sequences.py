@@ -60,7 +60,12 @@ class Sequences:
         return torch.from_numpy(self.values), starts
 
 
-def batch(values: Tensor, starts: Tensor | None, rows: Tensor, targets: Tensor) -> Batch:
+def batch(
+    values: Tensor,
+    starts: Tensor | None,
+    rows: Tensor,
+    targets: Tensor,
+) -> Batch:
     """The sequences `rows` (K, B) of `Sequences.tensors`, with targets (K, B, R), on the device of
     `values`. If lengths differ, they are padded by 0 to the longest of these, and the last token of
     each is read. `starts` and `rows` are on the CPU, so that nothing waits for a device."""
@@ -71,7 +76,8 @@ def batch(values: Tensor, starts: Tensor | None, rows: Tensor, targets: Tensor) 
     lengths = starts[rows + 1] - starts[rows]
     position = torch.arange(int(lengths.max()), device=device)
     # One copy for both, because each copy to a GPU costs as much as a small kernel.
-    first, lengths = torch.stack([starts[rows], lengths]).to(device, non_blocking=True).unbind()
+    both = torch.stack([starts[rows], lengths])
+    first, lengths = both.to(device, non_blocking=True).unbind()
     real = position < lengths[..., None]
     inputs = values[(first[..., None] + position).where(real, 0)]
     if inputs.is_floating_point():
@@ -111,7 +117,8 @@ class Padded:
         for first in range(0, count, size):
             block = np.zeros((min(size, count - first), *of_sequence), self.dtype)
             for row, padded in enumerate(block, first):
-                padded[: lengths[row]] = tokens[ends[row] - lengths[row] : ends[row]]
+                length = lengths[row]
+                padded[:length] = tokens[ends[row] - length : ends[row]]
             yield block
 
     def array(self) -> np.ndarray:
@@ -132,12 +139,17 @@ class SequenceTask(FiniteTask):
     masked: bool = True
 
     def eval_batches(
-        self, split: str, size: int, device: Device, count: int = 0
+        self,
+        split: str,
+        size: int,
+        device: Device,
+        count: int = 0,
     ) -> Iterator[Batch]:
         """Shortest sequences first, so that little is padded."""
         chosen = self.subset(split, count)
         lengths = load(self.dataset)[f"{split}_starts"].diff()
-        for rows in chosen[lengths[chosen].sort(stable=True).indices].split(size):
+        by_length = chosen[lengths[chosen].sort(stable=True).indices]
+        for rows in by_length.split(size):
             yield self.examples(split, rows[None], device)
 
     def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
@@ -159,7 +171,8 @@ class SequenceTask(FiniteTask):
         """Tokens without padding and label of one example."""
         arrays = load(self.dataset)
         start, end = arrays[f"{split}_starts"][index : index + 2].tolist()
-        return arrays[f"{split}_tokens"][start:end].tolist(), int(arrays[f"{split}_labels"][index])
+        tokens = arrays[f"{split}_tokens"][start:end]
+        return tokens.tolist(), int(arrays[f"{split}_labels"][index])
 
 
 def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) -> Arrays:

@@ -53,7 +53,13 @@ class Repository:
         return [table[name].to_pylist() for name in names]
 
 
-def fetch(repo: str, file: str, revision: str, kind: Kind = "model", remember: bool = True) -> Path:
+def fetch(
+    repo: str,
+    file: str,
+    revision: str,
+    kind: Kind = "model",
+    remember: bool = True,
+) -> Path:
     """The local path of one file of the repository `repo`, downloaded if the hub's cache lacks it;
     `remember` adds what the lock file does not have yet to it.
 
@@ -90,7 +96,12 @@ def read_lock() -> dict[str, Any]:
     return read_json(lock_path()) if lock_path().exists() else {}
 
 
-def _add_to_lock(name: str, file: str, commit: str, digest: str) -> dict[str, Any]:
+def _add_to_lock(
+    name: str,
+    file: str,
+    commit: str,
+    digest: str,
+) -> dict[str, Any]:
     """The entry `name` with `file` in it, which another process may have added meanwhile."""
     with lock(DATA / "hub.lock", wait=True):
         entries = read_lock()
@@ -101,7 +112,12 @@ def _add_to_lock(name: str, file: str, commit: str, digest: str) -> dict[str, An
     return entry
 
 
-def _downloaded(repo: str, file: str, revision: str, kind: Kind) -> Path:
+def _downloaded(
+    repo: str,
+    file: str,
+    revision: str,
+    kind: Kind,
+) -> Path:
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import RemoteEntryNotFoundError
 

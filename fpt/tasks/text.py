@@ -76,10 +76,26 @@ class Subset(NamedTuple):
 
 PAIR = ("sentence1", "sentence2")
 SUBSETS: Mapping[str, Subset] = {
-    "sst2": Subset(("sentence",), ("negative", "positive"), (66_349, 1_000, 872)),
-    "cola": Subset(("sentence",), ("unacceptable", "acceptable"), (8_051, 500, 1_043)),
-    "mrpc": Subset(PAIR, ("different", "equivalent"), (3_368, 300, 408)),
-    "rte": Subset(PAIR, ("entailment", "no entailment"), (2_290, 200, 277)),
+    "sst2": Subset(
+        ("sentence",),
+        ("negative", "positive"),
+        (66_349, 1_000, 872),
+    ),
+    "cola": Subset(
+        ("sentence",),
+        ("unacceptable", "acceptable"),
+        (8_051, 500, 1_043),
+    ),
+    "mrpc": Subset(
+        PAIR,
+        ("different", "equivalent"),
+        (3_368, 300, 408),
+    ),
+    "rte": Subset(
+        PAIR,
+        ("entailment", "no entailment"),
+        (2_290, 200, 277),
+    ),
 }
 
 
@@ -137,8 +153,9 @@ class NextByteTask(FiniteTask):
     classes: int = SYMBOLS
 
     def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
-        text = load(self.dataset, device)[f"{split}_text"][rows.to(device, non_blocking=True)]
-        return Batch(text[..., :-1].long(), text[..., 1:].long())
+        rows = rows.to(device, non_blocking=True)
+        text = load(self.dataset, device)[f"{split}_text"][rows].long()
+        return Batch(text[..., :-1], text[..., 1:])
 
     def measure_floors(self) -> dict[str, float]:
         """Answering the most frequent byte, or the one that most often follows the byte before."""
@@ -147,17 +164,18 @@ class NextByteTask(FiniteTask):
         test = arrays["test_text"].long()
         pairs = (train[:, :-1] * SYMBOLS + train[:, 1:]).flatten()
         counts = torch.bincount(pairs, minlength=SYMBOLS**2).view(SYMBOLS, SYMBOLS)
-        guesses = {
-            "majority": counts.sum(0).argmax(),
-            "byte before": counts.argmax(1)[test[:, :-1]],
-        }
+        answers = test[:, 1:]
+        is_majority = answers == counts.sum(0).argmax()
+        is_usual = answers == counts.argmax(1)[test[:, :-1]]
         return {
-            name: (test[:, 1:] == guess).double().mean().item() for name, guess in guesses.items()
+            "majority": is_majority.double().mean().item(),
+            "byte before": is_usual.double().mean().item(),
         }
 
     def example(self, split: str, index: int) -> Example:
         text = bytes(load(self.dataset)[f"{split}_text"][index].tolist())
-        return Example(text[-1:].decode("latin-1"), text=text[:-1].decode("utf-8", "replace"))
+        answer = text[-1:].decode("latin-1")
+        return Example(answer, text=text[:-1].decode("utf-8", "replace"))
 
 
 def _english() -> Arrays:
@@ -169,7 +187,8 @@ def _english() -> Arrays:
         for book in documents([file]):
             # The line breaks of print would be the easiest bytes to predict.
             text = " ".join(book.split()).encode()
-            passages += [text[i : i + size] for i in range(0, len(text) - size + 1, size)]
+            starts = range(0, len(text) - size + 1, size)
+            passages += [text[start : start + size] for start in starts]
             if len(passages) >= 4 * count:
                 # That is enough to draw from.
                 break
@@ -179,8 +198,8 @@ def _english() -> Arrays:
                 "needed: this is not the English corpus."
             )
         rows = numpy_generator("english", split).permutation(len(passages))[:count]
-        drawn = np.frombuffer(b"".join(passages[row] for row in rows), np.uint8)
-        arrays[f"{split}_text"] = drawn.reshape(-1, size)
+        drawn = b"".join(passages[row] for row in rows)
+        arrays[f"{split}_text"] = np.frombuffer(drawn, np.uint8).reshape(-1, size)
     return arrays
 
 
