@@ -9,13 +9,13 @@ from dataclasses import replace
 from typing import Any
 
 from . import config
-from .analysis.claims import LAB
-from .analysis.headlines import write_headlines
 from .analysis.status import left
 from .analysis.study import Study, section
 from .backbones.names import choose_backbone, split_layers
 from .backbones.published import entry_of
 from .backbones.weights import local_folder
+from .claims.claim import LAB
+from .claims.headlines import write_headlines
 from .config import Run
 from .files import PREPARED, FptError, check_names
 from .pretraining import ensure, plans, streams

@@ -22,13 +22,13 @@ import torch
 
 from fpt import config
 from fpt.__main__ import seconds
-from fpt.analysis.claim import KINDS, LAB, Kind
 from fpt.analysis.crossed import difference, two_sided
-from fpt.analysis.model_claims import ModelClaim, model_claims, planned_runs, runs_of
 from fpt.backbones.published import comes_in_wheel
 from fpt.backbones.weights import digest as weights_digest
 from fpt.backbones.weights import files as weights_files
 from fpt.backbones.weights import find, local_folder
+from fpt.claims.claim import KINDS, LAB, Kind
+from fpt.claims.model_claims import ModelClaim, model_claims, planned_runs, runs_of
 from fpt.config import Profile, Run
 from fpt.files import ROOT, FptError, read_yaml, write_atomic
 from fpt.pretraining.ensure import pretrain

@@ -5,8 +5,8 @@ goes on where it stopped. A backbone that is pretrained on another kind of proce
 recorded one has other weights; its digest is in its records.
 """
 
-from fpt.analysis import sensitivity
 from fpt.backbones.weights import find, local_folder
+from fpt.claims import sensitivity
 from fpt.files import FptError
 from fpt.pretraining import metadata
 from fpt.pretraining.ensure import pretrain

@@ -15,16 +15,15 @@ from matplotlib.collections import LineCollection
 
 from fpt import config
 from fpt.analysis.compare import (
-    FEWEST_RUNS,
     Contrast,
     best_baseline,
     contrasts,
     left_out,
     on_shared_seeds,
-    summary_with_intervals,
 )
 from fpt.analysis.effects import difference
 from fpt.analysis.study import Study, section
+from fpt.analysis.summary import FEWEST_RUNS, summary
 from fpt.config import Run
 from fpt.report import conclude, dot_plot, effects, line_plot, results_table, with_panels
 from fpt.report.style import AT_BUDGET, STEPS
@@ -93,7 +92,7 @@ def test_fewer_than_five_runs_have_no_interval(make: Make, count: int) -> None:
     assert math.isnan(effect.low) == math.isnan(effect.p) == (count < FEWEST_RUNS)
     assert effect.estimate == pytest.approx(0.5 * values.mean())
     study = make(uneven, count, mnist={})
-    table = summary_with_intervals(study.results()).set_index("arm")
+    table = summary(study.results()).set_index("arm")
     assert math.isnan(table.loc["fpt", "low"]) == (count < FEWEST_RUNS)
     assert math.isnan(table.loc["random", "low"])
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from made import make_record
 
-from fpt.analysis.claim import Kind
-from fpt.analysis.model_claims import ModelClaim, effect_of, log_areas, model_claims, planned_runs
 from fpt.backbones.published import PUBLISHED
+from fpt.claims.claim import Kind
+from fpt.claims.model_claims import ModelClaim, effect_of, log_areas, model_claims, planned_runs
 from fpt.config import Run
 from fpt.files import FptError
 from fpt.records import Record

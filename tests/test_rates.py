@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fpt import config
-from fpt.analysis.claims import KINDS, claims
+from fpt.claims.claim import KINDS, claims
 from fpt.records import Store
 from lab import pilot
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from fpt import config
-from fpt.analysis.claims import KINDS, claims
+from fpt.claims.claim import KINDS, claims
 from fpt.files import PARAMS, PROFILES, FptError
 from fpt.paper import reader as paper
 from fpt.sections import NAMES, declared

@@ -20,7 +20,8 @@ import pytest
 from made import make_record
 from scipy import stats
 
-from fpt.analysis.claims import KINDS, Claim, claims, findings, runs_of
+from fpt.claims.claim import KINDS, Claim, claims
+from fpt.claims.verdicts import findings, runs_of
 from fpt.config import Run
 from fpt.files import write_json
 from fpt.pretraining import metadata

@@ -1,1 +1,1 @@
-"""What is made of records: the plan of profile `lab`, its claims and their tests."""
+"""Runs with their records, and the statistics of them."""

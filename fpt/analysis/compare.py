@@ -1,28 +1,22 @@
 """What a page may say of two arms on one task: their difference on the seeds that both have, with
 an interval if there are runs enough for one, or why they are not compared.
 
-Registered claims have tests and gates of their own (`fpt.analysis.claims`).
+Registered claims have tests and gates of their own (`fpt.claims`).
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from ..sections.comparison import Pair
 from ..tasks import Task
-from .effects import Effect, difference
+from .effects import UNKNOWN, Effect, difference
 from .study import Study
-from .summary import baselines, summary
+from .summary import FEWEST_RUNS, baselines, tested_values
 
-# Student's t for 95% is 12.7 with two runs, 4.3 with three, 2.8 with five and 2.0 with many: below
-# five, an interval says more about the number of runs than about the arm. Runs are shown instead.
-FEWEST_RUNS = 5
 NEITHER_LEARNED = "neither learned"
-UNKNOWN = Effect(math.nan, math.nan, math.nan, math.nan, math.nan)
 
 
 class Baseline(NamedTuple):
@@ -61,16 +55,9 @@ class Contrast:
 
 def best_baseline(task: Task) -> Baseline | None:
     """The best trivial baseline of a task; None if none is known on this machine."""
-    known = baselines(task)
-    best = max(known, key=known.__getitem__, default=None)
-    return None if best is None else Baseline(best, known[best])
-
-
-def summary_with_intervals(results: pd.DataFrame) -> pd.DataFrame:
-    """As `fpt.analysis.summary.summary`, with intervals of at least FEWEST_RUNS runs alone."""
-    table = summary(results)
-    table.loc[table["runs"] < FEWEST_RUNS, ["low", "high"]] = math.nan
-    return table
+    accuracies = baselines(task)
+    name = max(accuracies, key=accuracies.__getitem__, default="")
+    return Baseline(name, accuracies[name]) if name else None
 
 
 def on_shared_seeds(first: pd.Series, second: pd.Series) -> Effect:
@@ -81,59 +68,65 @@ def on_shared_seeds(first: pd.Series, second: pd.Series) -> Effect:
     all is NaN if a value is."""
     shared = first.index.intersection(second.index)
     if len(shared):
-        first, second = first[shared], second[shared]
-    if first.isna().any() or second.isna().any() or not len(first) or not len(second):
+        first = first[shared]
+        second = second[shared]
+    if first.isna().any() or second.isna().any():
         return UNKNOWN
     effect = difference(list(first), list(second))
     if min(len(first), len(second)) < FEWEST_RUNS:
-        return replace(UNKNOWN, estimate=effect.estimate)
+        return Effect(effect.estimate)
     return effect
 
 
 def contrasts(study: Study, pairs: Iterable[Pair], results: pd.DataFrame) -> list[Contrast]:
     """For each pair of arms, in this order, and each task on which both have runs: what may be said
     of the two. `results` are those of `study`, or a part of them."""
-    runs = {at: rows for at, rows in results.groupby(["arm", "task"])}
-    tasks = list(dict.fromkeys(results["task"]))
+    runs = dict(list(results.groupby(["arm", "task"])))
     return [
         contrast(study, task, runs[first, task], runs[second, task])
         for first, second in pairs
-        for task in tasks
+        for task in results["task"].unique()
         if (first, task) in runs and (second, task) in runs
     ]
 
 
 def contrast(study: Study, task: str, first: pd.DataFrame, second: pd.DataFrame) -> Contrast:
     """What may be said of the runs of two arms on one task. Nothing is compared until every run of
-    both is recorded and has a score, if neither arm learned, or if neither is above the
+    both is recorded and has its measure, if neither arm learned, or if neither is above the
     best trivial baseline."""
-    names = str(first["arm"].iloc[0]), str(second["arm"].iloc[0])
-    one, other = (runs.set_index("seed") for runs in (first, second))
-    shared = one.index.intersection(other.index)
-    unfinished = one["score"].isna().any() or other["score"].isna().any()
-    refused = "" if unfinished else refusal(study, task, one, other)
-    if unfinished or refused:
-        return Contrast(*names, task, UNKNOWN, len(shared), refused=refused)
-    partial = 0 < len(shared) < max(len(one), len(other))
-    effect = on_shared_seeds(one["score"], other["score"])
-    below = _below(study, task, one, other)
-    if len(shared):
-        one, other = one.loc[shared], other.loc[shared]
-    return Contrast(
-        *names, task, effect, len(shared), partial, below=below, bound=_bound(one, other)
+    arms = (first["arm"].iloc[0], second["arm"].iloc[0])
+    first = first.assign(value=tested_values(first)).set_index("seed")
+    second = second.assign(value=tested_values(second)).set_index("seed")
+    shared = first.index.intersection(second.index)
+    contrast = Contrast(*arms, task, UNKNOWN, len(shared))
+    if first["value"].isna().any() or second["value"].isna().any():
+        return contrast
+    refused = refusal(study, task, first, second)
+    if refused:
+        return replace(contrast, refused=refused)
+    contrast = replace(
+        contrast,
+        effect=on_shared_seeds(first["value"], second["value"]),
+        partial=0 < len(shared) < max(len(first), len(second)),
+        below=_below(study, task, first, second),
     )
+    if len(shared):
+        first = first.loc[shared]
+        second = second.loc[shared]
+    return replace(contrast, bound=_bound(first, second))
 
 
 def refusal(study: Study, task: str, *arms: pd.DataFrame) -> str:
-    """Why the scored runs of arms on a task are not compared; empty if they are. Where nothing was
+    """Why the runs of arms on a task are not compared; empty if they are. Where nothing was
     learned, a ratio of 1 or a difference of 0 would look like a finding."""
     if study.measures(task) == "steps":
         return NEITHER_LEARNED if all(runs["censored"].all() for runs in arms) else ""
-    best, known = best_baseline(study.tasks[task]), baselines(study.tasks[task]).values()
-    accuracy = max(runs["score"].mean() for runs in arms)
+    best = best_baseline(study.tasks[task])
+    accuracy = max(runs["accuracy"].mean() for runs in arms)
     if best is None or accuracy > best.accuracy:
         return ""
-    return NEITHER_LEARNED if accuracy <= min(known) else f"at or below the baseline {best}"
+    worst = min(baselines(study.tasks[task]).values())
+    return NEITHER_LEARNED if accuracy <= worst else f"at or below the baseline {best}"
 
 
 def low_threshold(study: Study, task: str) -> Baseline | None:
@@ -155,35 +148,29 @@ def _below(study: Study, task: str, *arms: pd.DataFrame) -> str:
         best = low_threshold(study, task)
         return "" if best is None else f"the threshold is at or below the baseline {best}"
     best = best_baseline(study.tasks[task])
-    if best is None or min(runs["score"].mean() for runs in arms) > best.accuracy:
+    if best is None or min(runs["accuracy"].mean() for runs in arms) > best.accuracy:
         return ""
     return f"one of them is at or below the baseline {best}"
 
 
 def _bound(first: pd.DataFrame, second: pd.DataFrame) -> str:
     """A run that ends before the threshold counts with its whole budget, which is too few steps."""
-    ends = bool(first["censored"].any()), bool(second["censored"].any())
-    return {(True, False): "≥", (False, True): "≤", (True, True): "?"}.get(ends, "")
+    if not first["censored"].any():
+        return "≤" if second["censored"].any() else ""
+    return "?" if second["censored"].any() else "≥"
 
 
 def reached(results: pd.DataFrame) -> pd.DataFrame:
     """The rows of arms on tasks of which at least one run reached the threshold, or that are
     measured in accuracy: the others have nothing that a figure could show."""
-    ends = results.groupby(["task", "arm"])["censored"].transform("all").astype(bool)
-    return results[~ends]
-
-
-def natural(study: Study, results: pd.DataFrame) -> pd.Series:
-    """The scores of `results` as people read them: steps to the threshold, or percent."""
-    steps = results["task"].map(study.measures) == "steps"
-    return results["score"].where(~steps, np.exp(results["score"]))
+    ended = results.groupby(["task", "arm"])["censored"].transform("all").astype(bool)
+    return results[~ended]
 
 
 def left_out(study: Study) -> tuple[int, int, Sequence[str]]:
     """How many pairs of its first comparison a section has runs for, how many it declares, and the
     arms that the profile's plan lacks."""
-    declared = study.declared.comparisons[:1]
-    pairs = [pair for comparison in declared for pair in comparison.pairs]
+    pairs = study.main_pairs
     present = [pair for pair in pairs if set(pair) <= set(study.arms)]
     arms = dict.fromkeys(arm for pair in pairs for arm in pair if arm not in study.arms)
     return len(present), len(pairs), list(arms)

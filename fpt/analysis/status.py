@@ -20,33 +20,33 @@ Speeds = Mapping[str, float]
 def speeds(records: Iterable[Record]) -> Speeds:
     """Measured processor seconds, which do not grow if a machine is shared, per FLOP by backbone,
     and of all together. A control without a transformer counts no FLOPs and says nothing."""
-    seconds, flops = Counter[str](), Counter[str]()
+    seconds: dict[str, float] = {}
+    flops: dict[str, float] = {}
     for record in records:
         if record.cost["flops"] > 0 and "process_seconds" in record.cost:
             for name in (record.spec.backbone, ALL):
-                seconds[name] += record.cost["process_seconds"]  # type: ignore[assignment]
-                flops[name] += record.cost["flops"]  # type: ignore[assignment]
+                seconds[name] = seconds.get(name, 0.0) + record.cost["process_seconds"]
+                flops[name] = flops.get(name, 0.0) + record.cost["flops"]
     return {name: seconds[name] / flops[name] for name in flops}
 
 
-def row(study: Study, present: Mapping[str, Record], measured: Speeds) -> dict[str, Any]:
+def row(study: Study, records: Mapping[str, Record], measured: Speeds) -> dict[str, Any]:
     """Counts of a section's runs, the keys of those that are missing, and the hours that they take
     at the measured speed of their backbone; None if nothing was measured."""
-    runs = {run.key: run for run in study.runs}
-    missing = [run for key, run in runs.items() if key not in present]
-    states = Counter(present[key].status for key in runs if key in present)
-    seconds = sum(
-        planned_flops(run.spec, task_of(run.spec))
-        * measured.get(run.spec.backbone, measured.get(ALL, 0.0))
-        for run in missing
-    )
+    specs = {run.key: run.spec for run in study.runs}
+    states = Counter(records[key].status for key in specs if key in records)
+    missing = {key: spec for key, spec in specs.items() if key not in records}
+    seconds = 0.0
+    for spec in missing.values():
+        speed = measured.get(spec.backbone, measured.get(ALL, 0.0))
+        seconds += speed * planned_flops(spec, task_of(spec))
     return {
         "section": study.name,
-        "expected": len(runs),
+        "expected": len(specs),
         "done": states["done"],
         "diverged": states["diverged"],
         "missing": len(missing),
-        "missing_keys": [run.key for run in missing],
+        "missing_keys": list(missing),
         "hours_left": seconds / 3600 if measured or not missing else None,
     }
 
@@ -55,34 +55,47 @@ def cost(hours: float | None) -> str:
     """The hours left, in words."""
     if hours is None:
         return "cost unknown: no run was measured yet"
-    shown = f"{hours:.1f} h" if hours >= 1 else f"{math.ceil(60 * hours)} min"
-    return f"{shown} left at the measured speed"
+    text = f"{hours:.1f} h" if hours >= 1 else f"{math.ceil(60 * hours)} min"
+    return f"{text} left at the measured speed"
 
 
 def left(study: Study) -> str:
     """What is missing of a study, with its cost, and a line for each arm and task; empty if
     nothing is."""
-    made, missing = store(study.profile.name), study.missing()
-    it = row(study, study.records(), speeds(made.read_all(made.keys()).values()))
-    lines = [f"missing: {it['missing']} of {it['expected']} runs, {cost(it['hours_left'])}"]
-    counts = Counter(f"{run.arm} on {run.task}" for run in missing)
-    lines += [f"  {title}: {count}" for title, count in counts.items()]
-    return "\n".join(lines) if missing else ""
+    missing = study.missing()
+    if not missing:
+        return ""
+    # Every record of the profile tells how fast this machine is.
+    records = store(study.profile.name)
+    measured = speeds(records.read_all(records.keys()).values())
+    counts = row(study, study.records(), measured)
+    cost_left = cost(counts["hours_left"])
+    lines = [f"missing: {counts['missing']} of {counts['expected']} runs, {cost_left}"]
+    places = Counter(f"{run.arm} on {run.task}" for run in missing)
+    return "\n".join([*lines, *(f"  {place}: {count}" for place, count in places.items())])
 
 
 def show(profile: str, as_json: bool) -> None:
     """Print the status of a profile."""
     studies = [section(name, profile) for name in config.load(profile).sections]
-    present = [study.records() for study in studies]
-    measured = speeds(record for records in present for record in records.values())
-    rows = [row(study, here, measured) for study, here in zip(studies, present, strict=True)]
+    records = [study.records() for study in studies]
+    measured = speeds(record for of_study in records for record in of_study.values())
+    rows = [
+        row(study, of_study, measured) for study, of_study in zip(studies, records, strict=True)
+    ]
     if as_json:
         print(json.dumps({"sections": rows}, indent=1))
         return
-    every = replace(studies[0], name="all", runs=sum((it.runs for it in studies), ()))
+    # A run that several sections show counts once in the last line.
+    runs = tuple(run for study in studies for run in study.runs)
+    together = replace(studies[0], name="all", runs=runs)
+    rows.append(row(together, together.records(), measured))
     print(f"profile {profile}")
-    for it in (*rows, row(every, every.records(), measured)):
-        line = f"  {it['section']:24} {it['done'] + it['diverged']:5d} of {it['expected']} runs"
-        if it["diverged"]:
-            line += f", {it['diverged']} diverged"
-        print(line + (f", {cost(it['hours_left'])}" if it["missing"] else ""))
+    for counts in rows:
+        recorded = counts["done"] + counts["diverged"]
+        line = f"  {counts['section']:24} {recorded:5d} of {counts['expected']} runs"
+        if counts["diverged"]:
+            line += f", {counts['diverged']} diverged"
+        if counts["missing"]:
+            line += f", {cost(counts['hours_left'])}"
+        print(line)

@@ -3,7 +3,6 @@
 `fpt.section("transfer")` is all a notebook needs to begin.
 """
 
-from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -23,7 +22,7 @@ from ..pretraining.plans import shares_data
 from ..records import Record, Store, store
 from ..sections import declared
 from ..sections.arms import arm
-from ..sections.comparison import Section
+from ..sections.comparison import Pair, Section
 from ..tasks import Task
 from ..training import device as devices
 from ..training import sweep
@@ -32,11 +31,11 @@ from ..training.train import Job, task_of, train
 from .steps import steps_to
 from .tuning import chosen_rates
 
-SEEN = ("device", "data_digest", "weights_digest")  # what a record says of its surroundings
+ENVIRONMENT = ("device", "data_digest", "weights_digest")  # columns from a record's environment
 # The columns of every frame, with or without a record.
-OF_RUN = [
+COLUMNS = [
     *("arm", "task", "seed", "draw", "lr", "key", "search", "threshold", "status", "weights"),
-    *("source", "init", "trained", "layers", "score", "censored"),
+    *("source", "init", "trained", "layers", "accuracy", "steps", "censored"),
 ]
 
 
@@ -83,10 +82,17 @@ class Study:
         """The names of the arms, in the order of `params.yaml`."""
         return list(dict.fromkeys(run.arm for run in self.runs))
 
+    @property
+    def main_pairs(self) -> tuple[Pair, ...]:
+        """The differences that the section declares first."""
+        first = self.declared.comparisons[:1]
+        return first[0].pairs if first else ()
+
     @cached_property
     def tasks(self) -> dict[str, Task]:
         """The tasks by the names that the profile gives them. Reads no data."""
-        return {name: task_of(spec) for name, spec in {r.task: r.spec for r in self.runs}.items()}
+        specs = {run.task: run.spec for run in self.runs}
+        return {name: task_of(spec) for name, spec in specs.items()}
 
     def measures(self, task: str) -> str:
         """`steps` if the profile gives the task a threshold, else `accuracy`."""
@@ -109,8 +115,8 @@ class Study:
 
     def part(self, tasks: Collection[str], arms: Collection[str] | None = None) -> "Study":
         """The study with the runs on `tasks` alone and, if `arms` are given, of these alone."""
-        named = self.arms if arms is None else arms
-        runs = [run for run in self.runs if run.task in tasks and run.arm in named]
+        arms = self.arms if arms is None else arms
+        runs = [run for run in self.runs if run.task in tasks and run.arm in arms]
         return replace(self, runs=tuple(runs))
 
     def records(self) -> dict[str, Record]:
@@ -119,8 +125,8 @@ class Study:
 
     def missing(self) -> list[Run]:
         """The runs without a record."""
-        present = self.records()
-        return [run for run in self.runs if run.key not in present]
+        recorded = self.records()
+        return [run for run in self.runs if run.key not in recorded]
 
     def may_train(self, device: str = "auto") -> bool:
         """Whether the profile allows training on the device that `device` means here."""
@@ -133,19 +139,24 @@ class Study:
 
     def train_anyway(self, **options: Any) -> int:
         """As `train`, whatever the profile says."""
+        titles = {run.key: f"{run.arm} on {run.task}" for run in self.runs}
         for run in self.runs:
-            check_spec(f"{run.arm} on {run.task}", run.spec)
+            check_spec(titles[run.key], run.spec)
         options = {"precision": self.profile.precision, **options}
-        options |= {"keep": self.keep, "apart": config.sections_of(self.profile)}
-        options |= {"titles": {run.key: f"{run.arm} on {run.task}" for run in self.runs}}
-        return sweep.run([run.spec for run in self.runs], self.store, **options)
+        # Runs of different sections share no pack, so that each section has its numbers alone.
+        sections = config.sections_of(self.profile)
+        specs = [run.spec for run in self.runs]
+        return sweep.run(
+            specs, self.store, keep=self.keep, apart=sections, titles=titles, **options
+        )
 
     def change(self, arm: str, task: str, **settings: Any) -> Record:
         """Train one run of an arm on a task with other settings (`lr=0.01`, `steps=100`, `seed=5`:
         the fields of `RunSpec`), and keep nothing of it; returns its record. FptError for settings
         that params.yaml could not have either."""
+        title = f"{arm} on {task}"
         specs = {f"{run.arm} on {run.task}": run.spec for run in reversed(self.runs)}
-        check_names("run", [title := f"{arm} on {task}"], sorted(specs))
+        check_names("run", [title], sorted(specs))
         check_names("setting", settings, specs[title].to_dict())
         numbers = {name: value for name, value in settings.items() if name in SETTINGS}
         settings |= check_settings(title, numbers)
@@ -153,11 +164,12 @@ class Study:
             settings["trainable"] = tuple(sorted(check_list(title, settings["trainable"])))
         spec = replace(specs[title], **settings)
         check_spec(title, spec)
-        with TemporaryDirectory() as folder:
+        with TemporaryDirectory() as name:
+            folder = Path(name)
             job = Job(
-                Store(Path(folder)),
+                Store(folder),
                 precision=self.profile.precision,
-                cache=Path(folder),
+                cache=folder,
                 titles={spec.key: title},
             )
             (record,) = train([spec], job)
@@ -165,18 +177,18 @@ class Study:
 
     def frame(self) -> pd.DataFrame:
         """One row per run, recorded or not: arm, task, seed, draw (of a backbone that is crossed
-        with several seeds), lr, key, search (it only chooses a rate), status, what the arm is
-        (weights and their role `source`, init, the groups that are trained, layers of the
-        backbone), `score`, `censored`,
-        and if it is recorded its metrics, cost, device, and digests of data and weights.
+        with several seeds), lr, key, search (it only chooses a rate), threshold, status, and what
+        the arm is (weights and their role `source`, init, the groups that are trained, layers of
+        the backbone); and if it is recorded its metrics, cost, device, and digests of data and
+        weights.
 
-        `score` is what tables compare: test accuracy in percent or, if the task has a threshold,
-        the natural logarithm of the steps to it (of all steps, and `censored`, if it was not
-        reached). A run that diverged has no accuracy. FptError if runs of one arm and task saw
-        different data or weights of one name."""
+        `accuracy` is that on the test set, in percent; a run that diverged has none. `steps` are
+        those to the threshold of a task that has one, or all of a run that does not get there,
+        which is `censored`. FptError if runs of one arm and task saw different data or weights of
+        one name."""
         records = self.records()
         rows = [_row(run, records.get(run.key)) for run in self.runs]
-        frame = pd.DataFrame(rows, columns=None if rows else OF_RUN)
+        frame = pd.DataFrame(rows, columns=None if rows else COLUMNS)
         _check_digests(frame)
         return frame.astype({"search": bool, "censored": bool})
 
@@ -187,44 +199,33 @@ class Study:
         rates = chosen_rates(frame)
         frame = frame[~frame["search"]]
         if not every_rate:
-            chosen = [
-                rates.get((arm, task), lr) == lr
-                for arm, task, lr in zip(frame["arm"], frame["task"], frame["lr"], strict=True)
-            ]
-            frame = frame[np.array(chosen, bool)]
+            is_chosen = [rates.get((r.arm, r.task), r.lr) == r.lr for r in frame.itertuples()]
+            frame = frame[np.array(is_chosen, bool)]
         return frame.reset_index(drop=True)
 
     def curves(self) -> pd.DataFrame:
         """One row per evaluation on validation of every recorded run that is reported."""
-        present, reported = self.records(), set(self.results()["key"])
+        records = self.records()
+        reported = set(self.results()["key"]) & records.keys()
         rows = [
             {"arm": run.arm, "task": run.task, "seed": run.spec.seed, "lr": run.spec.lr, **point}
             for run in self.runs
-            if run.key in present and run.key in reported
-            for point in present[run.key].curve
+            if run.key in reported
+            for point in records[run.key].curve
         ]
         return pd.DataFrame(rows, columns=None if rows else ["arm", "task", "seed", "lr", "step"])
-
-    def tally(self) -> dict[str, Any]:
-        """How many runs are expected and present, and on which devices."""
-        present = self.records()
-        return {
-            "expected": len(self.keys),
-            "present": len(present),
-            "devices": dict(Counter(r.environment["device"] for r in present.values())),
-        }
 
     @property
     def weights(self) -> list[str]:
         """The pretrained weights that the runs read."""
         return list(dict.fromkeys(run.spec.weights for run in self.runs if run.spec.weights))
 
-    def write_index(self, beside: Mapping[str, str | None] | None = None) -> None:
-        """Write the small file that stands for this study's records in the pipeline, with the
-        digests of those `beside` them, and copy the metadata of their pretrained backbones."""
-        listed = {**(beside or {}), **self.store.digests(self.keys, self.keep)}
-        listed |= metadata.keep(self.store.folder, self.weights)
-        write_json(self.folder / "index" / f"{self.name}.json", listed)
+    def write_index(self, digests: Mapping[str, str | None] | None = None) -> None:
+        """Write the small file that stands for this study's records in the pipeline, with further
+        `digests`, and copy the metadata of their pretrained backbones."""
+        index = {**(digests or {}), **self.store.digests(self.keys, self.keep)}
+        index |= metadata.keep(self.store.folder, self.weights)
+        write_json(self.folder / "index" / f"{self.name}.json", index)
 
 
 def _row(run: Run, record: Record | None) -> dict[str, Any]:
@@ -245,36 +246,38 @@ def _row(run: Run, record: Record | None) -> dict[str, Any]:
         "init": spec.init,
         "trained": "+".join(spec.trainable),
         "layers": backbone(spec.backbone).layers,
-        "score": np.nan,
+        "accuracy": np.nan,
+        "steps": np.nan,
         "censored": False,
     }
     if record is None:
         return row
     row |= {"status": record.status, **record.metrics, **record.cost}
-    row |= {name: record.environment.get(name) for name in SEEN}
+    row |= {name: record.environment.get(name) for name in ENVIRONMENT}
+    row["steps"] = np.nan  # the record's own are all that were trained
+    if record.status == "done":
+        row["accuracy"] = 100 * record.metrics["test_accuracy"]
     if spec.threshold:
         steps = steps_to(record, spec.threshold)
-        row |= {"score": np.log(steps.count), "censored": steps.censored}
-    elif record.status == "done":
-        row["score"] = 100 * record.metrics["test_accuracy"]
+        row |= {"steps": steps.count, "censored": steps.censored}
     return row
 
 
 def _check_digests(frame: pd.DataFrame) -> None:
     """FptError if runs of one arm on one task were trained on different data, or on different
     weights of one name."""
-    if "data_digest" not in frame:
-        return
     for digest, by in (("data_digest", []), ("weights_digest", ["weights"])):
-        for at, rows in frame.dropna(subset=[digest]).groupby(["arm", "task", *by]):
-            if rows[digest].nunique() > 1:
-                keys = rows.groupby(digest)["key"].agg(", ".join)
-                what = "data" if not by else f"weights {at[2]}"
-                raise FptError(
-                    f"The runs of {at[0]!r} on {at[1]!r} saw different {what}: "
-                    + " against ".join(f"{k} (digest {d[:8]})" for d, k in keys.items())
-                    + ". Keep the records of one of them and train the others again."
-                )
+        digests = frame.reindex(columns=["arm", "task", "weights", "key", digest])
+        for place, rows in digests.dropna(subset=[digest]).groupby(["arm", "task", *by]):
+            if rows[digest].nunique() == 1:
+                continue
+            name = f"weights {place[2]}" if by else "data"
+            keys = rows.groupby(digest)["key"].agg(", ".join)
+            raise FptError(
+                f"The runs of {place[0]!r} on {place[1]!r} saw different {name}: "
+                + " against ".join(f"{key} (digest {text[:8]})" for text, key in keys.items())
+                + ". Keep the records of one of them and train the others again."
+            )
 
 
 def section(name: str, profile: str | None = None, **settings: Any) -> Study:

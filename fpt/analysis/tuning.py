@@ -9,44 +9,54 @@ fewest steps to the threshold; the others are reported. The test set chooses not
 import math
 from collections.abc import Mapping
 
+import numpy as np
 import pandas as pd
 
-At = tuple[str, str]  # an arm and a task
-NEVER = -math.inf  # how good a rate is at which a run diverged
+Place = tuple[str, str]  # an arm and a task
+SEARCHED = ["arm", "task", "lr", "missing", "steps", "accuracy", "best_step"]
 
 
 def searched(frame: pd.DataFrame) -> pd.DataFrame:
     """Of a study's frame, one row per arm, task and rate that was searched, in the order of rates:
-    `runs` of the search that are `missing`, and how `good` the recorded ones are."""
-    trials = frame[frame["search"]]
+    how many runs of the search are `missing`, and the mean of the others. That is of `steps`,
+    geometric, if the task has a threshold, else of the validation `accuracy` in percent; NaN if a
+    run diverged or none is recorded."""
     rows = []
+    trials = frame[frame["search"]]
     for (arm, task, lr), runs in trials.groupby(["arm", "task", "lr"], sort=True):
+        missing = (runs["status"] == "not run").sum()
         done = runs[runs["status"] == "done"]
-        diverged = (runs["status"] == "diverged").any()
-        if diverged or done.empty:
-            good = NEVER
-        elif (runs["threshold"] > 0).any():
-            good = -done["score"].mean()
-        else:
-            good = done["valid_accuracy"].mean()
-        missing = int((runs["status"] == "not run").sum())
-        soon = -done["best_step"].mean() if len(done) else NEVER
-        rows.append((arm, task, lr, missing, good, soon))
-    return pd.DataFrame(rows, columns=["arm", "task", "lr", "missing", "good", "soon"])
+        done = done.reindex(columns=["steps", "valid_accuracy", "best_step"]).astype(float)
+        steps = np.exp(np.log(done["steps"]).mean())
+        accuracy = 100 * done["valid_accuracy"].mean()
+        # A rate at which one run diverged is not safe, however well the others did.
+        if (runs["status"] == "diverged").any():
+            steps = accuracy = math.nan
+        # One measure chooses: its ties are not broken by the other one.
+        if (runs["threshold"] > 0).any():
+            accuracy = math.nan
+        rows.append((arm, task, lr, missing, steps, accuracy, done["best_step"].mean()))
+    return pd.DataFrame(rows, columns=SEARCHED)
 
 
-def chosen_rates(frame: pd.DataFrame) -> Mapping[At, float]:
+def chosen_rates(frame: pd.DataFrame) -> Mapping[Place, float]:
     """The rate chosen for each arm and task that has a search: the best one; of equals the one that
-    is there first, then the lowest. NaN, which no run has, until the whole search is recorded."""
-    chosen: dict[At, float] = {}
+    is at its best first, then the lowest. NaN, which no run has, until the whole search is
+    recorded."""
+    order = {"steps": True, "accuracy": False, "best_step": True, "lr": True}
+    chosen: dict[Place, float] = {}
     for (arm, task), rates in searched(frame).groupby(["arm", "task"]):
-        best = rates.sort_values(["good", "soon", "lr"], ascending=[False, False, True])
+        best = rates.sort_values(list(order), ascending=list(order.values()))
         chosen[arm, task] = math.nan if rates["missing"].any() else float(best["lr"].iloc[0])
     return chosen
 
 
-def at_edge(frame: pd.DataFrame) -> list[At]:
+def at_edge(frame: pd.DataFrame) -> list[Place]:
     """The arms and tasks whose chosen rate is the lowest or highest that was tried: a better one
     may lie outside."""
     tried = searched(frame).groupby(["arm", "task"])["lr"].agg(["min", "max"])
-    return [at for at, lr in chosen_rates(frame).items() if lr in tuple(tried.loc[at])]
+    return [
+        place
+        for place, lr in chosen_rates(frame).items()
+        if lr in tuple(tried.loc[[place]].iloc[0])
+    ]

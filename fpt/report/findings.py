@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..analysis.claims import ALPHA, KINDS, LAB, Finding, Kind, claims, findings
 from ..analysis.summary import INTERVALS
+from ..claims.claim import KINDS, LAB, Kind, claims
+from ..claims.finding import Finding
+from ..claims.pooled import ALPHA
+from ..claims.verdicts import findings
 from ..files import REPORTS, ROOT, read_json, read_yaml, write_atomic
 from ..records import read_archive, store
 from ..training.train import task_of

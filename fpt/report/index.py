@@ -1,17 +1,20 @@
 """The front page of a report, README.md and index.html, and its appendix: one screen of findings,
 then a line for each section. How everything was made stands in the appendix."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..analysis import contrasts, sensitivity
-from ..analysis.claims import LAB, claims, runs_of
 from ..analysis.effects import Effect
 from ..analysis.study import Study, section
 from ..analysis.summary import summary
+from ..claims import contrasts, sensitivity
+from ..claims.claim import LAB, claims
+from ..claims.pooled import depends_on_task
+from ..claims.verdicts import runs_of
 from ..files import REPORTS, notebooks, read_json, write_atomic
 from ..sections import NAMES
 from ..sections.arms import label
@@ -94,11 +97,11 @@ def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
 
 def coverage(study: Study) -> str:
     """Sentences: runs, devices, time, FLOPs, weights and notes of a study."""
-    tally = study.tally()
     records = study.records().values()
-    text = f"{tally['present']} of {tally['expected']} runs are recorded"
+    text = f"{len(records)} of {len(study.keys)} runs are recorded"
     if records:
-        devices = [f"{in_markdown(name)} ({count})" for name, count in tally["devices"].items()]
+        counts = Counter(record.environment["device"] for record in records)
+        devices = [f"{in_markdown(name)} ({count})" for name, count in counts.items()]
         text += f" on {', '.join(devices)}: "
         # Not wall time, which grows if the machine is shared.
         if all("process_seconds" in record.cost for record in records):
@@ -115,7 +118,8 @@ def coverage(study: Study) -> str:
 
 def protocol(study: Study) -> str:
     """A row per arm and task: backbone, initialisation, learning rates, batch, steps, seeds."""
-    means = summary(study.results(), "last_test_accuracy").set_index(["arm", "task"])["mean"]
+    results = study.results().reindex(columns=["arm", "task", "last_test_accuracy"])
+    means = results.groupby(["arm", "task"])["last_test_accuracy"].mean()
     # Runs of one arm and task share all settings of this table but rate and seed.
     specs = {(run.arm, run.task): run.spec for run in reversed(study.runs)}
     rows = []
@@ -177,10 +181,11 @@ def _thresholds() -> Iterator[str]:
 def _contrasts() -> Iterator[str]:
     """Each pair on each task, over all tasks, and the interaction with the learning rate."""
     rows = []
-    for pair in contrasts.contrasts():
-        by_task = {task: _effect_text(effect) for task, effect in pair.by_task.items()}
-        mean = _effect_text(pair.mean) + " †" * pair.depends
-        rows.append({"pair": pair.name, **by_task, "mean of the four": mean})
+    for name, pooled in contrasts.contrasts().items():
+        by_task = {task: _effect_text(effect) for task, effect in pooled.by_task.items()}
+        depends = depends_on_task(pooled.by_task, pooled.unequal)
+        mean = _effect_text(pooled.mean) + " †" * depends
+        rows.append({"pair": name, **by_task, "mean of the four": mean})
     if rows:
         yield (
             "**Contrasts on the four tasks**, at the registered rates. If tasks differ in the sign "

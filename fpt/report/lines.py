@@ -1,6 +1,5 @@
 """Lines and named points of a table: one number against another."""
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -12,9 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
-from ..analysis.compare import FEWEST_RUNS, natural
 from ..analysis.study import Study
-from ..analysis.summary import mean_interval
+from ..analysis.summary import FEWEST_RUNS, mean_interval, shown_values
 from ..sections.arms import label
 from .style import (
     ACCURACY,
@@ -39,7 +37,7 @@ def with_panels(study: Study, results: pd.DataFrame) -> pd.DataFrame:
     names the task and this unit, for `line_plot`."""
     units = {"steps": STEPS, "accuracy": ACCURACY}
     panels = [f"{study.title(task)}: {units[study.measures(task)]}" for task in results["task"]]
-    return results.assign(**{VALUE: natural(study, results), "panel": panels})
+    return results.assign(**{VALUE: shown_values(results), "panel": panels})
 
 
 def line_plot(
@@ -156,10 +154,7 @@ def _line(axes: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, text: str)
 
 
 def _interval(values: "pd.Series[float]") -> tuple[float, float]:
-    """The interval of the tables, of logarithms if the axis is logarithmic; NaN, which is not
-    drawn, for fewer than FEWEST_RUNS values."""
-    if len(values) < FEWEST_RUNS:
-        return math.nan, math.nan
+    """The interval of the tables, of logarithms if the axis is logarithmic; NaN is not drawn."""
     _, low, high = mean_interval(list(values))
     return low, high
 

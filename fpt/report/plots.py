@@ -14,9 +14,9 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..analysis.compare import natural, reached, summary_with_intervals
+from ..analysis.compare import reached
 from ..analysis.study import Study
-from ..analysis.summary import baselines
+from ..analysis.summary import baselines, shown_values, summary
 from ..files import FptError
 from ..sections.arms import label
 from ..sections.comparison import Comparison
@@ -54,16 +54,16 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
     reaches a threshold."""
     results = study.results()
     results = results[results["arm"].isin(comparison.arms)]
-    scored = results[results["score"].notna()]
+    results = results.assign(**{VALUE: shown_values(results)})
+    recorded = results[results[VALUE].notna()]
     # A panel of which most rows are empty says nothing that the table does not say better.
-    arms_by_task = reached(scored).groupby("task", sort=False)["arm"].nunique()
+    arms_by_task = reached(recorded).groupby("task", sort=False)["arm"].nunique()
     tasks = list(arms_by_task[2 * arms_by_task >= arms_by_task.max()].index)
     if not tasks:
         return None
-    runs = scored[scored["task"].isin(tasks)]
-    runs = runs.assign(**{VALUE: natural(study, runs)})
+    runs = recorded[recorded["task"].isin(tasks)]
     arms = [arm for arm in comparison.arms if arm in set(runs["arm"])]
-    means = summary_with_intervals(results[results["task"].isin(tasks)])
+    means = summary(results[results["task"].isin(tasks)])
     with styled():
         figure, panels = panels_of(len(tasks), 2.7, 0.6 + 0.3 * len(arms), sharey=True)
         for axes, task in zip(panels, tasks, strict=True):

@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..analysis.claims import corpora, not_learned
 from ..analysis.compare import (
-    FEWEST_RUNS,
     NEITHER_LEARNED,
     Contrast,
     best_baseline,
     contrasts,
     low_threshold,
-    summary_with_intervals,
     threshold,
 )
 from ..analysis.study import Study
-from ..analysis.summary import INTERVALS, baselines
+from ..analysis.summary import FEWEST_RUNS, INTERVALS, baselines, summary
+from ..claims.gates import not_learned
+from ..claims.verdicts import corpora
 from ..sections.arms import label
 from ..sections.comparison import Comparison
 from .table import NONE, Table, effect_text
@@ -79,7 +78,7 @@ def _arm_cells(
     study: Study, comparison: Comparison, results: pd.DataFrame, names: Mapping[str, str]
 ) -> Iterator[Cell]:
     # An arm that is not above the best trivial baseline has learned nothing that counts.
-    means = summary_with_intervals(results)
+    means = summary(results)
     for arm in comparison.arms:
         for numbers in means[means["arm"] == arm].to_dict("records"):
             task = numbers["task"]

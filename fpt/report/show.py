@@ -16,10 +16,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 from PIL import Image
 
-from ..analysis.claims import KINDS, LAB, findings
-from ..analysis.compare import FEWEST_RUNS, NEITHER_LEARNED, Contrast, contrasts, left_out
+from ..analysis.compare import NEITHER_LEARNED, Contrast, contrasts, left_out
 from ..analysis.study import Study
-from ..analysis.summary import INTERVALS
+from ..analysis.summary import FEWEST_RUNS, INTERVALS
+from ..claims.claim import KINDS, LAB
+from ..claims.verdicts import findings
 from ..files import write_atomic
 from ..sections.arms import label
 from ..sections.comparison import Pair
@@ -159,8 +160,7 @@ def differences_in_words(study: Study) -> list[str]:
     """Markdown: a sentence for each of the first pairs of arms that the section declares, task by
     task, since effects of opposite sign have no mean that says anything; and what the intervals
     reflect."""
-    pairs = [pair for comparison in study.declared.comparisons[:1] for pair in comparison.pairs]
-    compared = contrasts(study, pairs, study.results())
+    compared = contrasts(study, study.main_pairs, study.results())
     lines = in_words(study, compared)[:MOST_SENTENCES]
     if not lines:
         return []

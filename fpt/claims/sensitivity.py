@@ -1,7 +1,7 @@
 """Exploratory runs beside the registered ones: an arm at another learning rate or budget, on the
 registered seeds. They were chosen after the registered results were seen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,13 +10,15 @@ from typing import Any
 import pandas as pd
 
 from .. import config, sections
+from ..analysis.study import Study
+from ..analysis.summary import tested_values
 from ..config import Run
 from ..files import read_yaml
 from ..sections.registration import registered_seeds
 from .claim import LAB
-from .study import Study
 
 FILE = Path(sections.__file__).with_name("sensitivity.yaml")
+PLACE = ["arm", "task", "seed"]
 
 
 @cache
@@ -29,24 +31,23 @@ def declared() -> Mapping[str, Any]:
 def study() -> Study:
     """The exploratory runs of sensitivity.yaml."""
     profile = config.load(LAB)
-    runs: list[Run] = []
+    runs = []
     for block in declared()["runs"]:
         for seed in registered_seeds(block["count"]):
             spec = config.make_spec(profile, block["arm"], block["task"], seed, **block["settings"])
-            if "weights" in block:
-                spec = replace(spec, weights=block["weights"])
+            spec = replace(spec, weights=block.get("weights", spec.weights))
             runs.append(Run(block["arm"], block["task"], spec))
     return Study("sensitivity", profile, tuple(runs))
 
 
 def results() -> pd.DataFrame:
-    """The recorded exploratory runs: the columns of `Study.frame`, and `settings`, the names of
-    the settings that differ from the registered runs."""
+    """The recorded exploratory runs: the columns of `Study.frame`, `settings`, the names of the
+    settings that differ from the registered runs, and `count`, how many runs are declared."""
     frame = study().frame()
-    names = [
-        "+".join(block["settings"]) for block in declared()["runs"] for _ in range(block["count"])
-    ]
-    return frame.assign(settings=names)[frame["status"] != "not run"]
+    blocks = [block for block in declared()["runs"] for _ in range(block["count"])]
+    frame["settings"] = ["+".join(block["settings"]) for block in blocks]
+    frame["count"] = [block["count"] for block in blocks]
+    return frame[frame["status"] != "not run"]
 
 
 def better_rates(registered: pd.DataFrame) -> pd.DataFrame:
@@ -58,12 +59,11 @@ def better_rates(registered: pd.DataFrame) -> pd.DataFrame:
     explored = results()
     explored = explored[explored["settings"] == "lr"]
     better = [explored.iloc[:0]]
-    for (arm, task), runs in explored.groupby(["arm", "task"], sort=False):
-        there = registered[(registered["arm"] == arm) & (registered["task"] == task)]
-        there = there[there["seed"].isin(runs["seed"])]
-        if len(there) != len(runs) or len(runs) < _count(str(arm), str(task)):
+    for _, runs in explored.groupby(["arm", "task"], sort=False):
+        same_places = registered[_places(registered).isin(_places(runs))]
+        if len(same_places) != len(runs) or len(runs) < runs["count"].max():
             continue
-        gain = runs["score"].mean() - there["score"].mean()
+        gain = tested_values(runs).mean() - tested_values(same_places).mean()
         if (runs["threshold"] > 0).any():
             gain = -gain  # fewer steps are better
         if gain > 0:
@@ -71,15 +71,12 @@ def better_rates(registered: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(better)
 
 
-def _count(arm: str, task: str) -> int:
-    blocks: Sequence[Mapping[str, Any]] = declared()["runs"]
-    return max(it["count"] for it in blocks if (it["arm"], it["task"]) == (arm, task))
+def _places(runs: pd.DataFrame) -> pd.MultiIndex:
+    return pd.MultiIndex.from_frame(runs[PLACE])
 
 
-def with_runs(registered: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
-    """The registered results with `others` in place of the runs of the same arm, task and seed."""
-    names = ["arm", "task", "seed"]
-    taken = pd.MultiIndex.from_frame(registered[names]).isin(
-        pd.MultiIndex.from_frame(others[names])
-    )
-    return pd.concat([registered[~taken], others], ignore_index=True)
+def with_runs(registered: pd.DataFrame, better: pd.DataFrame) -> pd.DataFrame:
+    """The registered results with `better` runs in place of those of the same arm, task and
+    seed."""
+    kept = registered[~_places(registered).isin(_places(better))]
+    return pd.concat([kept, better], ignore_index=True)

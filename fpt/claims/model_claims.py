@@ -6,21 +6,21 @@ The measure is the area under the validation loss over a fixed number of steps
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pandas as pd
 
 from .. import config
+from ..analysis.crossed import difference, rank_among, two_sided
+from ..analysis.effects import Effect
+from ..analysis.steps import area
 from ..config import Run
 from ..records import Record
 from ..sections.arms import label
 from ..sections.registration import LANGUAGE, registration
 from .claim import Kind
-from .crossed import difference, rank_among, two_sided
-from .effects import Effect
-from .steps import area
 
 Test = Literal["difference", "suffices", "rank"]
 STATEMENTS: Mapping[Test, str] = {
@@ -40,8 +40,6 @@ class ModelClaim:
     true null is called a difference at 5%.
     """
 
-    name: str
-    statement: str
     first: str
     second: str
     task: str
@@ -51,29 +49,30 @@ class ModelClaim:
     power: float = math.nan
     error: float = math.nan
 
+    @property
+    def name(self) -> str:
+        return f"{self.first} {self.test} {self.second} on {self.task}"
+
+    @property
+    def statement(self) -> str:
+        """The claim in a sentence."""
+        return STATEMENTS[self.test].format(
+            task=self.task,
+            first=label(self.first),
+            second=label(self.second),
+            margin=self.margin,
+        )
+
 
 def model_claims(kind: Kind) -> list[ModelClaim]:
-    """The registered claims of one kind, in their order."""
-    return [claim for entry in registration(LANGUAGE)[kind] for claim in _claims_of(entry)]
-
-
-def _claims_of(entry: Mapping[str, Any]) -> Iterator[ModelClaim]:
-    """The claims of one entry of the registration: each of its arms `second` on each of its
-    `tasks`."""
-    facts = {name: entry[name] for name in entry if name not in ("second", "tasks")}
-    test: Test = entry.get("test", "difference")
-    for task in entry["tasks"]:
-        for second in entry["second"]:
-            statement = STATEMENTS[test].format(
-                task=task,
-                first=label(entry["first"]),
-                second=label(second),
-                margin=entry.get("margin", 1.0),
-            )
-            name = f"{entry['first']} {test} {second} on {task}"
-            yield ModelClaim(
-                **{"name": name, "statement": statement, **facts}, second=second, task=task
-            )
+    """The registered claims of one kind, in their order: of each entry, each of its arms `second`
+    on each of its `tasks`."""
+    claims = []
+    for entry in registration(LANGUAGE)[kind]:
+        shared = {key: value for key, value in entry.items() if key not in ("second", "tasks")}
+        for task in entry["tasks"]:
+            claims += [ModelClaim(second=arm, task=task, **shared) for arm in entry["second"]]
+    return claims
 
 
 def planned_runs() -> list[Run]:
@@ -83,7 +82,7 @@ def planned_runs() -> list[Run]:
     return list({run.key: run for run in runs}.values())
 
 
-def runs_of(claims: Sequence[ModelClaim], planned: Sequence[Run]) -> list[Run]:
+def runs_of(claims: Iterable[ModelClaim], planned: Iterable[Run]) -> list[Run]:
     """The planned runs that some claims are judged on."""
     cells = {(arm, claim.task) for claim in claims for arm in (claim.first, claim.second)}
     return [run for run in planned if (run.arm, run.task) in cells]
@@ -92,17 +91,12 @@ def runs_of(claims: Sequence[ModelClaim], planned: Sequence[Run]) -> list[Run]:
 def log_areas(runs: Sequence[Run], records: Mapping[str, Record]) -> pd.DataFrame:
     """A row per recorded run: arm, task, draw (-1 if nothing is drawn apart from the seed), seed,
     and the natural logarithm of its area."""
-    rows = [
-        {
-            "arm": run.arm,
-            "task": run.task,
-            "draw": -1 if run.spec.draw is None else run.spec.draw,
-            "seed": run.spec.seed,
-            "log_area": math.log(area(records[run.key])),
-        }
-        for run in runs
-        if run.key in records
-    ]
+    rows = []
+    for run in runs:
+        if run.key in records:
+            draw = -1 if run.spec.draw is None else run.spec.draw
+            log_area = math.log(area(records[run.key]))
+            rows.append((run.arm, run.task, draw, run.spec.seed, log_area))
     return pd.DataFrame(rows, columns=["arm", "task", "draw", "seed", "log_area"])
 
 

@@ -1,0 +1,177 @@
+"""What the runs of a registered claim say: its verdict, and the words and numbers of every page."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from ..analysis.effects import Effect
+from .claim import Claim
+from .pooled import ALPHA
+
+Label = Literal["supported", "contradicted", "undecided", "depends on the task", "neither learned"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim with what its runs say: its effect (natural log of a ratio of steps, a difference of
+    accuracies or shares, or a correlation), adjusted p and verdict, and the reason for a verdict
+    that the p-value alone does not give.
+
+    `opposite`: the adjusted p of the opposite claim. `heterogeneity`: the adjusted p of equal
+    effects on all tasks. `instead`: what is said in place of the effect. `by_task`: the effect on
+    each task. `ended`: the runs of each arm on each task that end at their budget. `one_backbone`:
+    arms whose runs all read one backbone. `notes`: what a sentence about it has to say.
+    `elsewhere`: the same claim with an arm at a better rate than the registered one, and `rates`,
+    which says what rate.
+    """
+
+    claim: Claim
+    effect: Effect
+    n: Mapping[str, int]
+    adjusted: float = math.nan
+    label: Label = "undecided"
+    reason: str = ""
+    opposite: float = math.nan
+    heterogeneity: float = math.nan
+    instead: str = ""
+    by_task: Mapping[str, Effect] = field(default_factory=dict)
+    ended: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    one_backbone: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    elsewhere: "Finding | None" = None
+    rates: str = ""
+
+    @property
+    def values(self) -> np.ndarray:
+        """Estimate, low and high as they are shown, (3,) floats: a ratio of steps of the arm that
+        the sentence is about to those of the other, a difference, or a correlation."""
+        values = np.array([self.effect.estimate, self.effect.low, self.effect.high])
+        # The test is on minus the accuracy, or on the other arm.
+        if self.claim.measure == "accuracy" or self.claim.is_about_second:
+            values = -values[[0, 2, 1]]
+        return np.exp(values) if self.claim.measure == "steps" else values
+
+    @property
+    def task_ratios(self) -> list[float]:
+        """The ratio of steps on each task, in the direction of `values`."""
+        sign = -1 if self.claim.is_about_second else 1
+        return [math.exp(sign * effect.estimate) for effect in self.by_task.values()]
+
+    @property
+    def expected(self) -> float:
+        """The effect for which the power was simulated, as `values` are shown."""
+        return 1 / self.claim.expected if self.claim.is_about_second else self.claim.expected
+
+    @property
+    def effect_text(self) -> str:
+        """`0.55× the steps [0.40, 0.76]`, or points, or a correlation, with a 95% interval; the
+        tasks on either side if it depends on them; and the same at a better rate."""
+        text = self.instead or self._number_text
+        if self.elsewhere is None:
+            return text
+        return f"{text}; {self.rates}: {self.elsewhere.effect_text}"
+
+    @property
+    def _number_text(self) -> str:
+        form = "{:+.1f}"
+        unit = " points"
+        start = ""
+        values = 100 * self.values
+        if self.claim.measure == "predicts":
+            form = "{:.2f}"
+            unit = ""
+            start = "rank correlation "
+            values = self.values
+        elif self.claim.measure == "steps":
+            form = "{:.2f}"
+            unit = "× the steps"
+            start = self.bound(*self.claim.tasks)
+            values = self.values
+        estimate, low, high = map(form.format, values)
+        interval = "" if math.isnan(self.effect.low) else f" [{low}, {high}]"
+        return f"{start}{estimate}{unit}{interval}"
+
+    def bound(self, *tasks: str) -> str:
+        """What the ratio of steps on some tasks is if runs of an arm end at their budget: the true
+        steps of this arm are more, so the ratio only bounds the true one."""
+        arms = list(self.claim.backbones)
+        if self.claim.is_about_second:
+            arms.reverse()
+        first, second = (any(self.ended.get((arm, task)) for task in tasks) for arm in arms)
+        if first and second:
+            return "roughly "
+        if first:
+            return "at least "
+        return "at most " if second else ""
+
+    @property
+    def in_numbers(self) -> str:
+        """Effect, n and verdict, within a sentence."""
+        verdict: str = self.label
+        if self.label == "undecided" and self.adjusted < ALPHA and self.reason:
+            verdict += f", since {self.reason.partition(';')[0]}"
+        # A claim on several tasks names them, and its notes stand with the claims on one of them.
+        notes = self.notes if len(self.claim.tasks) == 1 else ()
+        return f"{self.effect_text} ({'; '.join([self.n_text, verdict, *notes])})"
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether all runs of the claim are recorded."""
+        return not math.isnan(self.effect.estimate) or self.label == "neither learned"
+
+    @property
+    def n_text(self) -> str:
+        """`n = 12 and 12` backbones, or `17 corpora`; with runs at the budget, and runs that share
+        a backbone."""
+        if self.claim.measure == "predicts":
+            return f"{len(self.n)} corpora"
+        counts = [str(count) for count in self.n.values()]
+        text = f"n = {' and '.join(counts)}"
+        if len(set(counts)) == 1:
+            text = f"n = {counts[0]} each"
+        for arm in self.one_backbone:
+            text += f", one backbone of {arm}"
+        for arm in self.claim.backbones:
+            ended = sum(self.ended.get((arm, task), 0) for task in self.claim.tasks)
+            if ended:
+                runs = self.n[arm] * len(self.claim.tasks)
+                text += f", {ended} of {runs} runs of {arm} at the budget"
+        return text
+
+
+def task_sides(finding: Finding) -> str:
+    """On which tasks the subject of a claim needs fewer steps, on which more, and on which there is
+    no clear difference, each with its ratio; at 5% over these tasks."""
+    groups: dict[str, list[str]] = {
+        "fewer steps on": [],
+        "more steps on": [],
+        "no clear difference on": [],
+        "neither arm reaches the threshold of": [],
+    }
+    fewer, more, unclear, neither = groups.values()
+    level = ALPHA / len(finding.by_task)
+    ratios = zip(finding.by_task.items(), finding.task_ratios, strict=True)
+    for (task, effect), ratio in ratios:
+        bound = finding.bound(task)
+        text = f"{task} ({bound}{ratio:.2f}×)"
+        fewer_p, more_p = effect.p, effect.against
+        if finding.claim.is_about_second:
+            fewer_p, more_p = more_p, fewer_p
+        if bound == "roughly " and math.isnan(effect.p):  # every run is at the budget
+            neither.append(task)
+        elif fewer_p < level:
+            fewer.append(text)
+        elif more_p < level:
+            more.append(text)
+        else:
+            unclear.append(text)
+    return "; ".join(f"{words} {listed(tasks)}" for words, tasks in groups.items() if tasks)
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
