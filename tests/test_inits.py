@@ -6,26 +6,24 @@ import pytest
 import torch
 from refusals import check_said, refusal
 from tiny import TINY, WEIGHTS, pretrained
-from torch import Tensor
 
 from fpt.backbones import Backbone, build
-from fpt.backbones.base import State
 from fpt.backbones.initialisations import INITS, Part, Start, initial_state, layer_of
 from fpt.training.sweep import backbone_identity
 
 pytestmark = pytest.mark.usefixtures("tiny")
 SMALL = TINY[0]
 WIDE = Backbone("wide", "gpt2", 2, 64, 2, 64, 50)  # enough entries to measure a std
-WIDE_PARTS = Start(WIDE, build(WIDE), {}, 0).part_of
+part_of = Start(WIDE, build(WIDE), {}, 0).part_of
 FIXED = ("pretrained", "random-layernorm")  # norms are 1 and 0 at first
 
 
-def state(init: str, seed: int = 0, weights: str | None = WEIGHTS) -> State:
+def state(init, seed=0, weights=WEIGHTS):
     return initial_state(SMALL, build(SMALL), init, weights, seed)
 
 
 @pytest.fixture
-def read() -> State:
+def read():
     """Pretrained weights of `WIDE` whose every tensor has a mean and a std of its own."""
     shapes = {name: tuple(p.shape) for name, p in build(WIDE).named_parameters()}
     shapes["positions"] = (WIDE.positions, WIDE.width)
@@ -36,17 +34,17 @@ def read() -> State:
     }
 
 
-def derived(init: str, read: State, seed: int = 0) -> State:
+def derived(init, read, seed=0):
     """The state that `init` makes of `read`, before it is rounded."""
     return INITS[init].make(Start(WIDE, build(WIDE), read, seed))
 
 
-def moments(tensors: list[Tensor]) -> tuple[float, float]:
+def moments(tensors):
     values = torch.cat([tensor.flatten() for tensor in tensors]).double()
     return values.mean().item(), values.std(correction=0).item()
 
 
-def test_random_at_scale_differs_from_random_by_one_factor(read: State) -> None:
+def test_random_at_scale_differs_from_random_by_one_factor(read):
     scaled = derived("random-at-scale", read)
     random = derived("random", read)
     with_norms = derived("random-at-scale-norms", read)
@@ -58,16 +56,16 @@ def test_random_at_scale_differs_from_random_by_one_factor(read: State) -> None:
     for name in read:
         if name not in matrices:
             assert torch.equal(scaled[name], random[name])
-        norm = WIDE_PARTS(name) == "layernorm"
+        norm = part_of(name) == "layernorm"
         assert torch.equal(with_norms[name], (read if norm else scaled)[name])
 
 
-def kind_of(name: str, tensor: Tensor) -> tuple[str, str]:
-    return WIDE_PARTS(name), "matrix" if tensor.dim() == 2 else name.rpartition(".")[2]
+def kind_of(name, tensor):
+    return part_of(name), "matrix" if tensor.dim() == 2 else name.rpartition(".")[2]
 
 
 @pytest.mark.parametrize("level", ["tensor", "layer", "global"])
-def test_statistics_are_those_of_the_pool_and_nothing_else(level: str, read: State) -> None:
+def test_statistics_are_those_of_the_pool_and_nothing_else(level, read):
     drawn = derived(f"statistics-{level}", read)
     assert set(drawn) == set(read)
     for name, tensor in drawn.items():
@@ -85,14 +83,14 @@ def test_statistics_are_those_of_the_pool_and_nothing_else(level: str, read: Sta
         assert abs(torch.corrcoef(both)[0, 1].item()) < 4.5 / count**0.5
 
 
-def test_shuffled_keeps_every_histogram() -> None:
+def test_shuffled_keeps_every_histogram():
     shuffled = state("shuffled")
     for name, tensor in state("pretrained").items():
         assert torch.equal(tensor.flatten().sort().values, shuffled[name].flatten().sort().values)
         assert not torch.equal(tensor, shuffled[name]) or len(tensor.unique()) == 1
 
 
-def test_permuted_rows_keeps_each_matrix_but_for_the_order_of_its_inputs() -> None:
+def test_permuted_rows_keeps_each_matrix_but_for_the_order_of_its_inputs():
     permuted = state("permuted-rows")
     orders = []
     for name, tensor in state("pretrained").items():
@@ -108,11 +106,11 @@ def test_permuted_rows_keeps_each_matrix_but_for_the_order_of_its_inputs() -> No
     assert len(set(orders)) == len(orders) == 4 * SMALL.layers
 
 
-def test_spectrum_keeps_singular_values_and_nothing_of_their_vectors(read: State) -> None:
+def test_spectrum_keeps_singular_values_and_nothing_of_their_vectors(read):
     rotated = derived("spectrum", read)
     other_seed = derived("spectrum", read, seed=1)
     for name, before in read.items():
-        if WIDE_PARTS(name) != "body" or before.dim() != 2:
+        if part_of(name) != "body" or before.dim() != 2:
             assert torch.equal(rotated[name], before)
             continue
         values = torch.linalg.svdvals(before)
@@ -126,7 +124,7 @@ def test_spectrum_keeps_singular_values_and_nothing_of_their_vectors(read: State
 
 
 @pytest.mark.parametrize("part", get_args(Part))
-def test_body_norms_and_positions_are_separate_axes(part: str) -> None:
+def test_body_norms_and_positions_are_separate_axes(part):
     pretrained_state = state("pretrained")
     drawn = state("random", 3)
     without = state(f"random-{part}", 3)
@@ -142,7 +140,7 @@ def test_body_norms_and_positions_are_separate_axes(part: str) -> None:
 
 
 @pytest.mark.parametrize("init", INITS)
-def test_each_seed_has_its_own_draw_and_only_one(init: str) -> None:
+def test_each_seed_has_its_own_draw_and_only_one(init):
     first = state(init, 0)
     again = state(init, 0)
     second = state(init, 1)
@@ -155,7 +153,7 @@ def test_each_seed_has_its_own_draw_and_only_one(init: str) -> None:
 
 
 @pytest.mark.parametrize("init", INITS)
-def test_those_that_read_weights_say_so(init: str) -> None:
+def test_those_that_read_weights_say_so(init):
     if INITS[init].reads_weights:
         check_said(refusal(lambda: state(init, weights=None)), ["needs `weights`"])
     else:

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 from tiny import pretrained
-from torch import Tensor
 
 from fpt.config import load, make_spec
 from fpt.sections.arms import ARMS
@@ -16,12 +15,12 @@ from fpt.training.model import INPUT_INITS
 from fpt.training.packing import INPUT_GAIN, PackedEmbedding, PackedLinear
 
 
-def initial(name: str, init: str, dim: int = 48, width: int = 128, seed: int = 0) -> Tensor:
+def initial(name, init, dim=48, width=128, seed=0):
     return PackedLinear(dim, width).initial(name, init, generator("cpu", seed, name))
 
 
 @pytest.mark.parametrize(("dim", "width"), [(1, 128), (48, 128), (64, 16)])
-def test_an_orthogonal_one_has_the_released_gain(dim: int, width: int) -> None:
+def test_an_orthogonal_one_has_the_released_gain(dim, width):
     weight = initial("weight", "orthogonal", dim, width).double()
     assert weight.shape == (width, dim)
     gram = weight.T @ weight if dim <= width else weight @ weight.T
@@ -31,7 +30,7 @@ def test_an_orthogonal_one_has_the_released_gain(dim: int, width: int) -> None:
     assert not initial("bias", "orthogonal", dim, width).any()
 
 
-def test_the_default_fills_the_librarys_bound_and_the_normal_one_has_unit_std() -> None:
+def test_the_default_fills_the_librarys_bound_and_the_normal_one_has_unit_std():
     bound = 1 / math.sqrt(48)
     for name in ("weight", "bias"):
         assert 0.9 * bound < initial(name, "default").abs().max() <= bound
@@ -41,14 +40,14 @@ def test_the_default_fills_the_librarys_bound_and_the_normal_one_has_unit_std() 
 
 
 @pytest.mark.parametrize("init", INPUT_INITS)
-def test_it_is_keyed_by_the_seed_and_not_an_embeddings(init: str) -> None:
+def test_it_is_keyed_by_the_seed_and_not_an_embeddings(init):
     assert torch.equal(initial("weight", init), initial("weight", init))
     assert not torch.equal(initial("weight", init), initial("weight", init, seed=1))
     embedding = PackedEmbedding(30, 200).initial("weight", init, generator("cpu", 0))
     assert embedding.std().item() == pytest.approx(1, rel=0.05)
 
 
-def test_the_default_is_not_part_of_the_key() -> None:
+def test_the_default_is_not_part_of_the_key():
     """Records were made when a spec had no such field."""
     spec = pretrained()
     older = {name: value for name, value in spec.to_dict().items() if name != "input_init"}
@@ -58,7 +57,7 @@ def test_the_default_is_not_part_of_the_key() -> None:
 
 
 @pytest.mark.parametrize("arm", [arm for arm in ARMS if "input-" in arm])
-def test_arms_set_it(arm: str) -> None:
+def test_arms_set_it(arm):
     spec = make_spec(load("smoke"), arm, "digits", 0)
     assert spec.input_init == arm.rpartition("-")[2]
     assert ("input" in spec.trainable) is not arm.startswith("frozen")

@@ -8,11 +8,9 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +28,7 @@ CAN_DROP = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5}
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folders(tmp_path_factory):
     """A Llama and a BERT, whose code draws its parameters and its dropout from the global
     generator."""
     folder = tmp_path_factory.mktemp("models")
@@ -41,7 +39,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def estimators(folders: Path) -> dict[str, Any]:
+def estimators(folders):
     few = {"steps": 2, "batch": 8}
     return {
         "built in": FrozenTransformer("pico", init="random", **few),
@@ -51,7 +49,7 @@ def estimators(folders: Path) -> dict[str, Any]:
     }
 
 
-def numbers(estimator: Any) -> np.ndarray:
+def numbers(estimator):
     """What it predicts after a fit."""
     fitted = estimator.fit(X, Y)
     predict = getattr(fitted, "predict_proba", fitted.predict)
@@ -59,12 +57,12 @@ def numbers(estimator: Any) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def expected(folders: Path) -> dict[str, np.ndarray]:
+def expected(folders):
     return {name: numbers(estimator) for name, estimator in estimators(folders).items()}
 
 
 @contextmanager
-def default_dtype(dtype: torch.dtype) -> Any:
+def default_dtype(dtype):
     torch.set_default_dtype(dtype)
     try:
         yield
@@ -73,7 +71,7 @@ def default_dtype(dtype: torch.dtype) -> Any:
 
 
 @contextmanager
-def deterministic() -> Any:
+def deterministic():
     torch.use_deterministic_algorithms(True)
     try:
         yield
@@ -82,14 +80,14 @@ def deterministic() -> Any:
 
 
 @contextmanager
-def other_draws() -> Any:
+def other_draws():
     random.seed(7)
     np.random.seed(7)  # noqa: NPY002
     torch.manual_seed(7)
     yield
 
 
-SETTINGS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+SETTINGS = {
     "float64": lambda: default_dtype(torch.float64),
     "bfloat16": lambda: default_dtype(torch.bfloat16),
     "no_grad": torch.no_grad,
@@ -102,7 +100,7 @@ SETTINGS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
 }
 
 
-def state_of_the_program() -> dict[str, Any]:
+def state_of_the_program():
     return {
         "python": random.getstate(),
         "numpy": str(np.random.get_state()),  # noqa: NPY002
@@ -122,9 +120,7 @@ def state_of_the_program() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_setting_of_the_program_neither_counts_nor_changes(
-    setting: str, folders: Path, expected: dict[str, np.ndarray]
-) -> None:
+def test_a_setting_of_the_program_neither_counts_nor_changes(setting, folders, expected):
     for name, estimator in estimators(folders).items():
         with SETTINGS[setting]():
             before = state_of_the_program()
@@ -134,8 +130,8 @@ def test_a_setting_of_the_program_neither_counts_nor_changes(
         assert np.array_equal(predictions, expected[name]), name
 
 
-def test_a_failure_leaves_the_settings_too(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(loop: object) -> None:
+def test_a_failure_leaves_the_settings_too(folders, monkeypatch):
+    def fail(loop):
         raise MemoryError
 
     monkeypatch.setattr("fpt.training.loop.Loop.validate", fail)
@@ -147,13 +143,11 @@ def test_a_failure_leaves_the_settings_too(folders: Path, monkeypatch: pytest.Mo
         assert state_of_the_program() == before
 
 
-def test_the_global_generator_does_not_move_while_parameters_are_drawn(
-    folders: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_global_generator_does_not_move_while_parameters_are_drawn(folders, monkeypatch):
     """Not even for a moment: another thread may draw from it."""
     draw, states = LlamaModel._init_weights, []
 
-    def watched(model: LlamaModel, part: torch.nn.Module) -> None:
+    def watched(model, part):
         draw(model, part)
         states.append(torch.get_rng_state())
 
@@ -164,13 +158,13 @@ def test_the_global_generator_does_not_move_while_parameters_are_drawn(
     assert all(torch.equal(state, before) for state in states)
 
 
-def test_threads_fit_and_predict_as_alone(folders: Path, expected: dict[str, np.ndarray]) -> None:
+def test_threads_fit_and_predict_as_alone(folders, expected):
     """Side by side, some of them twice, while another thread draws from the global generator."""
     all_of_them = [*estimators(folders).items(), *estimators(folders).items()]
     together = threading.Barrier(len(all_of_them))
     before = state_of_the_program()
 
-    def run(estimator: Any) -> np.ndarray:
+    def run(estimator):
         together.wait()
         return numbers(estimator)
 
@@ -198,7 +192,7 @@ GONE = "import os; os.rmdir(os.getcwd()); import fpt.files; print(fpt.files.ROOT
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Callable[..., str]:
+def elsewhere(tmp_path):
     """What a program prints that runs in the folder `here`, with this package installed in
     `site`."""
     ignored = shutil.ignore_patterns("__pycache__")
@@ -207,7 +201,7 @@ def elsewhere(tmp_path: Path) -> Callable[..., str]:
     env = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "PYTHONDONTWRITEBYTECODE": "1"}
     env.pop("FPT_ROOT")
 
-    def run(code: str, *arguments: str) -> str:
+    def run(code, *arguments):
         command = [sys.executable, "-c", code, *arguments]
         done = subprocess.run(command, cwd=tmp_path / "here", env=env, capture_output=True)
         assert done.returncode == 0, done.stderr
@@ -216,9 +210,7 @@ def elsewhere(tmp_path: Path) -> Callable[..., str]:
     return run
 
 
-def test_an_estimator_writes_nothing_and_needs_no_unix(
-    elsewhere: Callable[..., str], folders: Path, tmp_path: Path
-) -> None:
+def test_an_estimator_writes_nothing_and_needs_no_unix(elsewhere, folders, tmp_path):
     """Though several threads need it at once, before anything is imported."""
     before = sorted(tmp_path.rglob("*"))
     llama = str(folders / "llama")
@@ -227,6 +219,6 @@ def test_an_estimator_writes_nothing_and_needs_no_unix(
 
 
 def test_a_program_whose_folder_is_gone_can_import_the_package(
-    elsewhere: Callable[..., str],
-) -> None:
+    elsewhere,
+):
     assert elsewhere(GONE) == "True"

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -16,22 +15,20 @@ from fpt import config
 from fpt.analysis.study import Study
 from fpt.config import expand
 from fpt.files import FptError
-from fpt.records import Record, Store, to_content
-from fpt.spec import RunSpec
+from fpt.records import Store, to_content
 from fpt.training import sweep
 from fpt.training.kept import trained_model
-from fpt.training.model import Model
 from fpt.training.train import Job, train
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
-def kept(specs: list[RunSpec], store: Store, **options) -> list[Record]:
+def kept(specs, store, **options):
     """Trained, with the parameters of all."""
     return train(specs, Job(store, {run.key for run in specs}, "cpu", **options))
 
 
-def scores(model: Model, run: RunSpec) -> tuple[float, float]:
+def scores(model, run):
     """Test accuracy and loss, of all examples at once."""
     (batch,) = task_of(run).eval_batches("test", 1000, CPU)
     with torch.no_grad():
@@ -43,7 +40,7 @@ def scores(model: Model, run: RunSpec) -> tuple[float, float]:
 # ----------------------------------------------------------------------------------- what is kept
 
 
-def test_a_kept_model_is_the_one_that_was_tested(store: Store) -> None:
+def test_a_kept_model_is_the_one_that_was_tested(store):
     """Runs of one pack that train different parts, and a run on a backbone of its own."""
     pack = [
         pretrained(lr=0.05),
@@ -68,9 +65,7 @@ def test_a_kept_model_is_the_one_that_was_tested(store: Store) -> None:
         )
 
 
-def test_a_random_initial_state_belongs_to_the_run_and_the_example(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_random_initial_state_belongs_to_the_run_and_the_example(store, monkeypatch):
     """That of the released LSTM is the same for its run's kept model, in batches of any size."""
     monkeypatch.setattr("fpt.training.model.EVAL_TOKENS", 60)  # ten examples at a time
     trainable = ("input", "layernorm", "output", "recurrent")
@@ -80,9 +75,7 @@ def test_a_random_initial_state_belongs_to_the_run_and_the_example(
     assert loss == pytest.approx(record.metrics["test_loss"], rel=1e-5)
 
 
-def test_a_pack_that_was_stopped_keeps_the_same(
-    store: Store, tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pack_that_was_stopped_keeps_the_same(store, tiny, monkeypatch):
     """One run leaves after six steps; the pack is stopped after nine, by a clock of steps."""
     specs = [pretrained(lr=1e-9, patience=1), pretrained(seed=1)]
     uninterrupted = Store(tiny / "uninterrupted" / "records")
@@ -100,7 +93,7 @@ def test_a_pack_that_was_stopped_keeps_the_same(
 # ------------------------------------------------------------------------------ what is missing
 
 
-def test_a_record_without_the_parameters_asked_for_is_missing(store: Store) -> None:
+def test_a_record_without_the_parameters_asked_for_is_missing(store):
     """And a run that is trained without `keep` has none."""
     run = pretrained()
     keep = {run.key}
@@ -120,9 +113,7 @@ def test_a_record_without_the_parameters_asked_for_is_missing(store: Store) -> N
 
 
 @pytest.mark.parametrize("truncated", [True, False])
-def test_damaged_parameters_are_moved_aside_and_trained_again(
-    store: Store, truncated: bool
-) -> None:
+def test_damaged_parameters_are_moved_aside_and_trained_again(store, truncated):
     """Half a file, or that of another run."""
     run, mate = pretrained(), pretrained(seed=1)
     (record, _) = kept([run, mate], store)
@@ -139,7 +130,7 @@ def test_damaged_parameters_are_moved_aside_and_trained_again(
     assert store.read_all([run.key], keep={run.key}).keys() == {run.key}
 
 
-def test_a_model_needs_the_weights_that_its_run_saw(store: Store, tiny: Path) -> None:
+def test_a_model_needs_the_weights_that_its_run_saw(store, tiny):
     (record,) = kept([pretrained()], store)
     path = tiny / "backbones" / WEIGHTS / "model.safetensors"
     changed = replace(record, environment=record.environment | {"weights_digest": "0" * 64})
@@ -153,7 +144,7 @@ def test_a_model_needs_the_weights_that_its_run_saw(store: Store, tiny: Path) ->
 # ---------------------------------------------------------------------------------------- sections
 
 
-def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Study, Study]:
+def sections(folder, monkeypatch):
     """Two sections that share their runs; the second asks for parameters."""
     monkeypatch.setattr("fpt.analysis.study.REPORTS", folder / "reports")
     monkeypatch.setattr("fpt.records.REPORTS", folder / "reports")
@@ -175,15 +166,13 @@ def sections(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Study, Stud
     return plain, keeping
 
 
-def test_sections_agree_on_what_is_missing(
-    tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sections_agree_on_what_is_missing(tiny, monkeypatch, capsys):
     from fpt.__main__ import main
 
     plain, keeping = sections(tiny, monkeypatch)
     assert plain.keys == keeping.keys  # what is kept is no part of a run
 
-    def counts() -> list[list[int]]:
+    def counts():
         capsys.readouterr()
         assert main(["status", "--profile", "smoke", "--json"]) == 0
         rows = json.loads(capsys.readouterr().out)["sections"]

@@ -3,17 +3,14 @@
 import json
 import math
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny import FULL, clock_of_steps, loop_of, measured_of, pretrained, spec
 
-from fpt.records import Record, Store
-from fpt.spec import RunSpec
+from fpt.records import Store
 from fpt.training import checkpoint
-from fpt.training.checkpoint import Progress
 from fpt.training.loop import TRAIN_ITEMS, Loop, reached
 from fpt.training.model import evaluate
 from fpt.training.train import Job, train
@@ -24,22 +21,22 @@ LSTM = {"trainable": ("input", "layernorm", "output", "recurrent")}
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
-def finished(*specs: RunSpec) -> list[Progress]:
+def finished(*specs):
     loop = loop_of(*specs)
     assert loop.run()
     return loop.progress
 
 
-def accuracies_of(progress: Progress) -> list[float]:
+def accuracies_of(progress):
     return [point["valid_accuracy"] for point in progress.curve]
 
 
-def trained(specs: list[RunSpec], store: Store, **options) -> list[Record]:
+def trained(specs, store, **options):
     return train(specs, Job(store, device="cpu", **options))
 
 
 @pytest.fixture
-def uninterrupted(tmp_path: Path) -> list[Record]:
+def uninterrupted(tmp_path):
     """The records of `PACK`, trained without a stop."""
     return trained(PACK, Store(tmp_path / "uninterrupted" / "records"))
 
@@ -56,7 +53,7 @@ def uninterrupted(tmp_path: Path) -> list[Record]:
     ],
     ids=["frozen", "full", "lstm"],
 )
-def test_bit_xor_is_learned(run: RunSpec) -> None:
+def test_bit_xor_is_learned(run):
     run = replace(run, steps=160, eval_every=25, batch=16, dropout=0.0)
     (progress,) = finished(run)
     assert [point["step"] for point in progress.curve] == [25, 50, 75, 100, 125, 150, 160]
@@ -66,11 +63,11 @@ def test_bit_xor_is_learned(run: RunSpec) -> None:
 
 
 def test_the_test_set_is_read_once_for_the_best_parameters(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """A run whose accuracy falls again: stopped at its best step, it gives the same numbers. The
     last accuracy is known only if the last parameters are the best."""
-    reads: list[str] = []
+    reads = []
     monkeypatch.setattr(
         "fpt.training.loop.evaluate", lambda *args: reads.append(args[1]) or evaluate(*args)
     )
@@ -89,7 +86,7 @@ def test_the_test_set_is_read_once_for_the_best_parameters(
     assert stopped.metrics["test_loss"] == metrics["test_loss"]
 
 
-def test_early_stopping_counts_evaluations_without_a_better_accuracy() -> None:
+def test_early_stopping_counts_evaluations_without_a_better_accuracy():
     run = spec(lr=0.3, steps=300, eval_every=2, patience=3, options={"n": 3})
     (progress,) = finished(run)
     accuracies = accuracies_of(progress)
@@ -100,7 +97,7 @@ def test_early_stopping_counts_evaluations_without_a_better_accuracy() -> None:
     assert without.curve[: len(progress.curve)] == progress.curve[: len(without.curve)]
 
 
-def test_a_run_ends_two_evaluations_after_its_threshold() -> None:
+def test_a_run_ends_two_evaluations_after_its_threshold():
     """Reached at the first of two consecutive evaluations; the curve until then is the same."""
     assert reached([0.5, 0.9, 0.8, 0.9, 0.95, 0.7], 0.9) == 3
     assert reached([0.5, 0.9], 0.9) is None
@@ -108,12 +105,12 @@ def test_a_run_ends_two_evaluations_after_its_threshold() -> None:
     (without,) = finished(run)
     (stopped,) = finished(replace(run, threshold=0.9))
     assert stopped.status == "done"
-    count = reached(accuracies_of(without), 0.9) + 3  # type: ignore[operator]
+    count = reached(accuracies_of(without), 0.9) + 3
     assert stopped.metrics["steps"] == 5 * count < 400
     assert stopped.curve == without.curve[:count]
 
 
-def test_each_score_is_measured_on_its_own_part_of_its_own_set() -> None:
+def test_each_score_is_measured_on_its_own_part_of_its_own_set():
     """Twenty training examples are learned by heart, and say little about the other digits."""
     few = {"steps": 30, "batch": 20, "eval_every": 15, "lr": 0.1, "dropout": 0.0}
     run = spec("digits", {"train": 20}, eval_items=30, test_items=40, **few)
@@ -129,7 +126,7 @@ def test_each_score_is_measured_on_its_own_part_of_its_own_set() -> None:
     assert progress.metrics["train_items"] == TRAIN_ITEMS
 
 
-def test_a_point_of_the_curve_sums_up_the_steps_since_the_one_before() -> None:
+def test_a_point_of_the_curve_sums_up_the_steps_since_the_one_before():
     """Against a curve with a point per step; the evaluations change nothing."""
     run = spec(options={"n": 3}, lr=0.03, clip=1.5)
     (fine,) = finished(replace(run, eval_every=1))
@@ -144,7 +141,7 @@ def test_a_point_of_the_curve_sums_up_the_steps_since_the_one_before() -> None:
             assert point[name] == pytest.approx(mean, rel=1e-5), name
 
 
-def test_the_runs_of_a_pack_share_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_runs_of_a_pack_share_its_time(monkeypatch):
     """Each step takes a second, and two of a processor; the second run leaves before the first."""
     clock = clock_of_steps(monkeypatch)
     monkeypatch.setattr("fpt.training.loop.time.process_time", lambda: 2 * clock[0])
@@ -157,7 +154,7 @@ def test_the_runs_of_a_pack_share_its_time(monkeypatch: pytest.MonkeyPatch) -> N
         assert progress.process_seconds == pytest.approx(2 * progress.seconds)
 
 
-def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch) -> None:
+def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch):
     """ListOps has depths that a small test set does not hold: no NaN may reach a record."""
     monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
     options = {"max_length": 30, "train": 60, "valid": 20, "test": 30}
@@ -169,7 +166,7 @@ def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch) -> None:
 # -------------------------------------------------------------------------------------- divergence
 
 
-def test_divergence_is_a_status_with_finite_values(store: Store) -> None:
+def test_divergence_is_a_status_with_finite_values(store):
     runs = [spec(lr=1e30, steps=30), spec(lr=0.01, steps=30), spec(lr=1e30, steps=30, clip=1e30)]
     records = trained(runs, store)
     assert [record.status for record in records] == ["diverged", "done", "diverged"]
@@ -186,7 +183,7 @@ def test_divergence_is_a_status_with_finite_values(store: Store) -> None:
 # ------------------------------------------------------------------------------- stopping, resuming
 
 
-def same(records: list[Record], expected: list[Record]) -> None:
+def same(records, expected):
     assert list(map(measured_of, records)) == list(map(measured_of, expected))
 
 
@@ -201,9 +198,7 @@ PACK = [
     [PACK, [spec(trainable=FULL)], [spec(backbone="lstm-released-tiny", **LSTM)]],
     ids=["pack", "full", "lstm-released"],
 )
-def test_stopped_after_every_step_it_ends_as_if_never_stopped(
-    specs: list[RunSpec], store: Store, tmp_path: Path
-) -> None:
+def test_stopped_after_every_step_it_ends_as_if_never_stopped(specs, store, tmp_path):
     """A deadline in the past: each call makes one step and a checkpoint."""
     uninterrupted = trained(specs, Store(tmp_path / "uninterrupted" / "records"))
     calls = 0
@@ -218,12 +213,12 @@ def test_stopped_after_every_step_it_ends_as_if_never_stopped(
 
 
 def test_killed_between_two_records_the_rest_is_written_as_it_was(
-    store: Store, uninterrupted: list[Record], monkeypatch
-) -> None:
+    store, uninterrupted, monkeypatch
+):
     """From the checkpoint of the pack, without another step."""
     write = Store.write
 
-    def killed(self: Store, record: Record, parameters: bytes | None = None) -> Record:
+    def killed(self, record, parameters=None):
         if self.keys():
             raise KeyboardInterrupt
         return write(self, record, parameters)
@@ -240,14 +235,14 @@ def test_killed_between_two_records_the_rest_is_written_as_it_was(
 
 
 def test_a_killed_run_loses_no_more_than_the_time_between_two_checkpoints(
-    store: Store, uninterrupted: list[Record], monkeypatch: pytest.MonkeyPatch
-) -> None:
+    store, uninterrupted, monkeypatch
+):
     """A checkpoint every three steps, and the process dies in the eleventh of twelve."""
     clock = clock_of_steps(monkeypatch)
     monkeypatch.setattr("fpt.training.loop.CHECKPOINT_SECONDS", 2.5)
     step = Loop.train_step
 
-    def killed(self: Loop) -> None:
+    def killed(self):
         if self.step == 10:
             raise KeyboardInterrupt
         step(self)
@@ -261,9 +256,7 @@ def test_a_killed_run_loses_no_more_than_the_time_between_two_checkpoints(
     assert clock[0] == 3
 
 
-def test_a_run_that_was_left_to_another_process_joins_its_pack_again(
-    store: Store, uninterrupted: list[Record]
-) -> None:
+def test_a_run_that_was_left_to_another_process_joins_its_pack_again(store, uninterrupted):
     """It has no part in the checkpoint of the others, so the pack begins anew with it."""
     with Job(store).lock(PACK[1].key):
         assert trained(PACK, store, deadline=0.0) == []
@@ -272,16 +265,16 @@ def test_a_run_that_was_left_to_another_process_joins_its_pack_again(
     same(records, uninterrupted)
 
 
-def damaged(path: Path) -> None:
+def damaged(path):
     path.write_bytes(path.read_bytes()[:-10])
 
 
-def of_other_runs(path: Path) -> None:
+def of_other_runs(path):
     tensors, history = checkpoint.read(path) or ({}, {})
     checkpoint.write(path, tensors, history | {"keys": [run.key for run in PACK[::-1]]})
 
 
-def of_another_version(path: Path) -> None:
+def of_another_version(path):
     tensors, history = checkpoint.read(path) or ({}, {})
     checkpoint.write(path, {name: tensors[name] for name in tensors if name != "frozen"}, history)
 
@@ -295,12 +288,12 @@ def of_another_version(path: Path) -> None:
     ],
 )
 def test_a_checkpoint_that_does_not_fit_costs_time_only(
-    change: Callable[[Path], None],
-    sentence: str,
-    store: Store,
-    uninterrupted: list[Record],
-    tmp_path: Path,
-) -> None:
+    change,
+    sentence,
+    store,
+    uninterrupted,
+    tmp_path,
+):
     assert trained(PACK, store, deadline=0.0) == []
     (path,) = (tmp_path / "cache" / "checkpoints").iterdir()
     change(path)
@@ -312,7 +305,7 @@ def test_a_checkpoint_that_does_not_fit_costs_time_only(
 # -------------------------------------------------------------------------------------- the record
 
 
-def test_what_a_record_says(store: Store) -> None:
+def test_what_a_record_says(store):
     specs = [pretrained(seed=0), pretrained(seed=1)]
     matrices = 2 * (16 * 48 + 16 * 16 + 2 * 16 * 64)
     for run, record in zip(specs, trained(specs, store), strict=True):
@@ -346,7 +339,7 @@ ARMS = {
 }
 
 
-def first_losses(run: RunSpec) -> list[float]:
+def first_losses(run):
     """Training losses of five steps."""
     loop = loop_of(run)
     losses = []
@@ -358,7 +351,7 @@ def first_losses(run: RunSpec) -> list[float]:
 
 
 @pytest.mark.parametrize("arm", ARMS)
-def test_the_training_semantics_have_not_moved(arm: str) -> None:
+def test_the_training_semantics_have_not_moved(arm):
     """If they moved on purpose: raise `semantics` in fpt/spec.py, since older records no longer say
     what a run gives today, and run `python tests/test_loop.py` to write the new trace."""
     golden = json.loads(GOLDEN.read_text())[arm]

@@ -8,7 +8,6 @@ import pytest
 import torch
 from test_pack import as_alone
 from tiny import CPU, columns_of, loop_of, spec
-from torch import Tensor, nn
 
 from fpt import FrozenTransformer
 from fpt.backbones import BACKBONES, FAMILIES, Backbone, backbone
@@ -22,23 +21,21 @@ SHAPE = (BATCH, LENGTH, WIDTH)
 BOTH = pytest.mark.parametrize("family", ["lstm", "lstm-released"])
 
 
-def make(
-    family: str = "lstm", layers: int = 2, width: int = WIDTH, dropout: float = 0.0, **form: bool
-) -> LSTM:
+def make(family="lstm", layers=2, width=WIDTH, dropout=0.0, **form):
     lstm = LSTM(Backbone("", family, layers, width, **form), Draws(), dropout)
     lstm_init_(lstm, torch.Generator().manual_seed(1))
     return lstm
 
 
-def inputs(rows: int = BATCH) -> Tensor:
+def inputs(rows=BATCH):
     return torch.randn(rows, LENGTH, WIDTH, generator=torch.Generator().manual_seed(2))
 
 
-def by_hand(lstm: LSTM, x: Tensor, drops: list[Tensor]) -> Tensor:
+def by_hand(lstm, x, drops):
     """The equations of Ba et al., or of the released code: unbiased variance plus 1e-6, the cell
     normalised before it is carried, holes in the state."""
 
-    def norm(module: nn.LayerNorm, x: Tensor) -> Tensor:
+    def norm(module, x):
         n = x.shape[-1]
         if not lstm.released:
             variance = x.var(-1, keepdim=True, correction=0) + module.eps
@@ -68,7 +65,7 @@ def by_hand(lstm: LSTM, x: Tensor, drops: list[Tensor]) -> Tensor:
 
 
 @pytest.mark.parametrize("family", ["lstm", "lstm-released", "residual"])
-def test_both_follow_their_equations(family: str) -> None:
+def test_both_follow_their_equations(family):
     """With dropout, and with gains and biases away from 1 and 0."""
     released = family == "lstm-released"
     residual = family == "residual"
@@ -86,7 +83,7 @@ def test_both_follow_their_equations(family: str) -> None:
     torch.testing.assert_close(lstm(x), by_hand(lstm, x, masks), atol=1e-5, rtol=1e-5)
 
 
-def test_initial_values() -> None:
+def test_initial_values():
     standard, released = make(width=64), make("lstm-released", width=64)
     for layer in standard.layers:
         assert layer.bias.tolist() == [0.0] * 64 + [1.0] * 64 + [0.0] * 128
@@ -102,7 +99,7 @@ def test_initial_values() -> None:
 
 
 @BOTH
-def test_every_parameter_is_filled_is_in_one_group_and_gets_a_gradient(family: str) -> None:
+def test_every_parameter_is_filled_is_in_one_group_and_gets_a_gradient(family):
     with torch.device("meta"):
         lstm = LSTM(Backbone("", family, 2, WIDTH), Draws(), 0.0)
     lstm.to_empty(device="cpu")
@@ -120,11 +117,11 @@ def test_every_parameter_is_filled_is_in_one_group_and_gets_a_gradient(family: s
 
 @BOTH
 @pytest.mark.parametrize("training", [True, False])
-def test_a_run_gets_the_same_alone_and_in_a_pack(family: str, training: bool) -> None:
+def test_a_run_gets_the_same_alone_and_in_a_pack(family, training):
     lstm = make(family, dropout=0.2).train(training)
     x = inputs(3 * BATCH)
 
-    def hidden(x: Tensor, *seeds: int, step: int = 5) -> Tensor:
+    def hidden(x, *seeds, step=5):
         lstm.draws.seeds = seeds
         lstm.draws.begin(step, SHAPE, CPU)
         return lstm(x)
@@ -136,12 +133,12 @@ def test_a_run_gets_the_same_alone_and_in_a_pack(family: str, training: bool) ->
     assert torch.allclose(next_step, packed[-1], atol=1e-6) is not training
 
 
-def test_the_initial_state_of_an_example_depends_on_its_run_and_not_on_pack_or_batch() -> None:
+def test_the_initial_state_of_an_example_depends_on_its_run_and_not_on_pack_or_batch():
     """Examples 60 to 69 of a split, in one batch and in two, alone and beside another run."""
     lstm = make("lstm-released").eval()
     x = torch.randn(10, LENGTH, WIDTH)
 
-    def hidden(x: Tensor, first: int, *seeds: int) -> Tensor:
+    def hidden(x, first, *seeds):
         lstm.draws.seeds = seeds
         lstm.draws.first = first
         return lstm(x)
@@ -153,7 +150,7 @@ def test_the_initial_state_of_an_example_depends_on_its_run_and_not_on_pack_or_b
     assert not torch.allclose(mate, alone, atol=1e-4)
 
 
-def test_a_prediction_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prediction_does_not_depend_on_the_batch(monkeypatch):
     """Of a fitted estimator too, however many examples it reads at a time."""
     X = np.random.default_rng(0).normal(size=(30, 4, 2))
     model = FrozenTransformer("lstm-released-pico", init="random", steps=2).fit(
@@ -169,7 +166,7 @@ def test_a_prediction_does_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("kind", ["deep", "residual", "matched"])
 @pytest.mark.parametrize("value", [0.0, 1.0])
-def test_deep_ones_have_finite_states_and_gradients(kind: str, value: float) -> None:
+def test_deep_ones_have_finite_states_and_gradients(kind, value):
     """12 and 18 layers as at the paper's size, narrower and on constant input: bits that stay."""
     lstm = make(layers=backbone(f"lstm-{kind}-small").layers, residual=kind == "residual")
     x = torch.full((2, 40, WIDTH), value, requires_grad=True)
@@ -182,7 +179,7 @@ def test_deep_ones_have_finite_states_and_gradients(kind: str, value: float) -> 
     assert gradients[0][:, -1].abs().max() > 0
 
 
-def test_a_table_of_positions_is_trained_per_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_of_positions_is_trained_per_run(monkeypatch):
     """Runs in a pack get what they get alone, and their tables part."""
     with_table = Backbone("lstm-with-positions", "lstm", 2, WIDTH, positions=64, residual=True)
     monkeypatch.setitem(BACKBONES, with_table.name, with_table)

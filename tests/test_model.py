@@ -1,7 +1,6 @@
 """The model: transformers' GPT-2 inside, the paper's parameters around it, frozen means frozen."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
@@ -16,13 +15,11 @@ from tiny import (
     spec,
     task_of,
 )
-from torch import Tensor
 from transformers import GPT2LMHeadModel
 
 from fpt.backbones import backbone, build, group_of
 from fpt.files import FptError
 from fpt.sections.arms import FROZEN
-from fpt.spec import RunSpec
 from fpt.tasks import Batch, get_task
 from fpt.training.flops import packable, parameter_counts
 from fpt.training.model import ORDERS, shuffled
@@ -32,22 +29,22 @@ LISTOPS = {"max_length": 30, "train": 60, "valid": 20, "test": 30}
 
 
 @pytest.fixture
-def published(tiny) -> GPT2LMHeadModel:
+def published(tiny):
     """The model whose weights `pretrained` runs start from, as transformers computes it."""
     return GPT2LMHeadModel.from_pretrained(tiny / "backbones" / WEIGHTS).eval()
 
 
-def eval_batch(length: int = 16, **fields: Tensor) -> Batch:
+def eval_batch(length=16, **fields):
     inputs = torch.randn(1, 3, length, 1, generator=torch.Generator().manual_seed(1))
     return Batch(inputs, torch.zeros(1, 3, 1, dtype=torch.long), **fields)
 
 
-def close(tensor: Tensor, expected: Tensor) -> None:
+def close(tensor, expected):
     torch.testing.assert_close(tensor, expected, **CLOSE)
 
 
 @torch.no_grad()
-def test_hidden_states_are_those_of_transformers(published: GPT2LMHeadModel) -> None:
+def test_hidden_states_are_those_of_transformers(published):
     """In full, at the n positions read by bit-xor, at one, and at a different one per row."""
     model = assembled(pretrained(options=EIGHT_BITS))[0].eval()
     batch = eval_batch()
@@ -65,7 +62,7 @@ def test_hidden_states_are_those_of_transformers(published: GPT2LMHeadModel) -> 
 
 
 @torch.no_grad()
-def test_the_last_real_token_is_read_whatever_follows(published: GPT2LMHeadModel) -> None:
+def test_the_last_real_token_is_read_whatever_follows(published):
     run = pretrained(options=EIGHT_BITS)
     model = assembled(run, replace(run, seed=1))[0].eval()
     last = torch.tensor([[3, 9, 0]])
@@ -86,7 +83,7 @@ def test_the_last_real_token_is_read_whatever_follows(published: GPT2LMHeadModel
             close(logits[index, row, 0], expected)
 
 
-def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny) -> None:
+def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny):
     """In training too: dropout falls on the positions read as it would on all."""
     run = pretrained(options={"n": 3}, dropout=0.2, trainable=FULL)
     logits, gradients = [], []
@@ -107,7 +104,7 @@ def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny) -> 
 
 @pytest.mark.parametrize("name", ["tiny", "lstm-tiny", "lstm-released-tiny", "t5-encoder-pico"])
 @pytest.mark.parametrize("training", [True, False])
-def test_an_assembled_model_can_be_called_at_once(name: str, training: bool, tiny) -> None:
+def test_an_assembled_model_can_be_called_at_once(name, training, tiny):
     """Its draws are keyed by the seeds of its runs, by the step and by the examples."""
     run = spec(backbone=name, trainable=("input", "output"), order="shuffled", seed=3)
     model = assembled(run, replace(run, seed=4))[0].train(training)
@@ -122,7 +119,7 @@ def test_an_assembled_model_can_be_called_at_once(name: str, training: bool, tin
 
 
 @pytest.mark.parametrize("kind", ["token", "vector"])
-def test_shuffled_tokens_are_those_before_the_ones_that_are_read(kind: str) -> None:
+def test_shuffled_tokens_are_those_before_the_ones_that_are_read(kind):
     """One order for each run and length; what is read, and padding after it, keeps its place."""
     places = torch.arange(12).expand(2, 3, -1)
     inputs = places if kind == "token" else torch.stack([places, 100 - places], -1)
@@ -144,7 +141,7 @@ def test_shuffled_tokens_are_those_before_the_ones_that_are_read(kind: str) -> N
 
 
 @torch.no_grad()
-def test_a_shuffled_run_reads_its_tokens_in_another_order(tiny) -> None:
+def test_a_shuffled_run_reads_its_tokens_in_another_order(tiny):
     plain, moved = (
         assembled(pretrained(options=EIGHT_BITS, order=order, seed=3))[0].eval() for order in ORDERS
     )
@@ -157,7 +154,7 @@ def test_a_shuffled_run_reads_its_tokens_in_another_order(tiny) -> None:
 # -------------------------------------------------------------------------- groups and counts
 
 
-def rule(family: str, name: str) -> str:
+def rule(family, name):
     """The trainable group of a parameter, by the substrings of the released code."""
     if family == "gpt2":
         parts = {".ln_": "layernorm", ".attn.": "attention", ".mlp.": "feedforward"}
@@ -166,9 +163,9 @@ def rule(family: str, name: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["tiny", "lstm-tiny", "lstm-released-tiny"])
-def test_trained_parameters_are_those_of_the_groups_named(name: str, tiny) -> None:
+def test_trained_parameters_are_those_of_the_groups_named(name, tiny):
     architecture = backbone(name)
-    names: dict[str, list[str]] = {group: [] for group in architecture.groups}
+    names = {group: [] for group in architecture.groups}
     names["input"] = ["input.weight", "input.bias"]
     names["output"] = ["output.weight", "output.bias"]
     if architecture.positions:
@@ -189,7 +186,7 @@ def test_trained_parameters_are_those_of_the_groups_named(name: str, tiny) -> No
     ("name", "printed"),
     [("gpt2", 106_752), ("gpt2-medium", 191_488), ("gpt2-large", 300_800), ("gpt2-xl", 452_800)],
 )
-def test_the_papers_counts(name: str, printed: int) -> None:
+def test_the_papers_counts(name, printed):
     """Table 8 counts tokens of 16 numbers, no output bias and no final norm."""
     architecture = backbone(name)
     ours = parameter_counts(architecture, get_task("mnist"))  # 64 tokens of 16 numbers, as it has
@@ -210,9 +207,7 @@ def test_the_papers_counts(name: str, printed: int) -> None:
         ("homology", {"padding": "released"}, 1_770_672 - 5 * (768 + 1)),
     ],
 )
-def test_parameters_that_get_a_gradient_as_in_the_released_code(
-    task: str, options: dict[str, object], released: int
-) -> None:
+def test_parameters_that_get_a_gradient_as_in_the_released_code(task, options, released):
     counts = parameter_counts(backbone("gpt2"), get_task(task, **options))
     assert sum(counts[group] for group in FROZEN) == released
 
@@ -230,12 +225,12 @@ LSTM = {"backbone": "lstm-tiny"}
         ({"input_init": "ones"}, "initialisation of the input net: 'ones' is not known"),
     ],
 )
-def test_what_fits_no_backbone(changes: dict[str, Any], sentence: str, tiny) -> None:
+def test_what_fits_no_backbone(changes, sentence, tiny):
     with pytest.raises(FptError, match=sentence):
         assembled(spec(**changes))
 
 
-def test_the_last_attention_layer_is_a_part_of_its_own(tiny) -> None:
+def test_the_last_attention_layer_is_a_part_of_its_own(tiny):
     run = spec(trainable=("feedforward", "last-attention", "output"))
     model, rows, _ = assembled(run)
     last = {name for name, _ in model.named_parameters() if "h.1.attn." in name}
@@ -261,7 +256,7 @@ def test_the_last_attention_layer_is_a_part_of_its_own(tiny) -> None:
     ],
     ids=lambda run: f"{run.backbone} {'-'.join(run.trainable)}",
 )
-def test_training_changes_the_groups_named_and_not_one_bit_beside_them(run: RunSpec, tiny) -> None:
+def test_training_changes_the_groups_named_and_not_one_bit_beside_them(run, tiny):
     loop = loop_of(run)
     before = {name: value.detach().clone() for name, value in loop.model.named_parameters()}
     for _ in range(3):
@@ -278,7 +273,7 @@ def test_training_changes_the_groups_named_and_not_one_bit_beside_them(run: RunS
             assert value.grad is None, name
 
 
-def test_initial_values_depend_on_the_seed_and_not_on_what_is_trained(tiny) -> None:
+def test_initial_values_depend_on_the_seed_and_not_on_what_is_trained(tiny):
     model, _, _ = assembled(spec(seed=4))
     changed, _, _ = assembled(spec(seed=4, trainable=("output",), lr=0.5, batch=3))
     values = dict(changed.named_parameters())
@@ -287,7 +282,7 @@ def test_initial_values_depend_on_the_seed_and_not_on_what_is_trained(tiny) -> N
 
 
 @pytest.mark.parametrize("run", [spec(dropout=0.5), spec("listops", LISTOPS, dropout=0.5)])
-def test_dropout_falls_on_linear_input_nets_and_on_no_embedding(run: RunSpec, tiny) -> None:
+def test_dropout_falls_on_linear_input_nets_and_on_no_embedding(run, tiny):
     task = task_of(run)
     model = assembled(run)[0].train()
     model.draws.begin(0, (2, task.length, model.width), "cpu")

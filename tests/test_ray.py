@@ -14,7 +14,6 @@ from tiny import measured_of, spec
 
 from fpt.files import FptError
 from fpt.records import Store
-from fpt.spec import RunSpec
 from fpt.training import sweep
 from fpt.training.train import Job, pack_id
 
@@ -31,7 +30,7 @@ LONG = [spec(backbone=BACKBONE, steps=2400, eval_every=60, lr=lr) for lr in (0.0
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """Locks and checkpoints of everything that the test trains lie here."""
     monkeypatch.setenv("FPT_ROOT", str(tmp_path))  # of the workers
     monkeypatch.setattr("fpt.training.train.CACHE", tmp_path / ".cache")
@@ -39,19 +38,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def measured(specs: list[RunSpec], store: Store) -> dict[str, object]:
+def measured(specs, store):
     records = store.read_all(run.key for run in specs)
     assert len(records) == len(specs)
     return {key: measured_of(record) for key, record in records.items()}
 
 
-def in_one_process(specs: list[RunSpec], folder: Path) -> dict[str, object]:
+def in_one_process(specs, folder):
     store = Store(folder / "alone" / "records")
     sweep.run(specs, store, device="cpu", workers=1)
     return measured(specs, store)
 
 
-def workers() -> list[int]:
+def workers():
     """Process ids of Ray's workers that train a pack now."""
     processes = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
@@ -63,7 +62,7 @@ def workers() -> list[int]:
     return processes
 
 
-def test_two_workers_give_the_records_of_one_process(folder: Path) -> None:
+def test_two_workers_give_the_records_of_one_process(folder):
     """And leave a pack to another sweep that trains it, and go on after one that fails."""
     store, place = Store(folder / "ray" / "records"), {"cluster": "local", "workers": 2}
     lost = spec(backbone="pico", init="pretrained", weights="pico-nowhere-0")
@@ -78,10 +77,10 @@ def test_two_workers_give_the_records_of_one_process(folder: Path) -> None:
     assert measured(SHORT, store) == in_one_process(SHORT, folder)
 
 
-def test_a_killed_worker_is_replaced(folder: Path) -> None:
+def test_a_killed_worker_is_replaced(folder):
     store, killed = Store(folder / "ray" / "records"), list[int]()
 
-    def kill() -> None:
+    def kill():
         begun = folder / ".cache" / "locks" / "ray" / LONG[0].key
         until(begun.exists, PATIENCE)
         for process in workers():
@@ -96,15 +95,15 @@ def test_a_killed_worker_is_replaced(folder: Path) -> None:
     assert measured(LONG, store) == in_one_process(LONG, folder)
 
 
-def test_a_pack_that_comes_after_the_time_is_not_begun(folder: Path) -> None:
+def test_a_pack_that_comes_after_the_time_is_not_begun(folder):
     store = Store(folder / "ray" / "records")
     run = partial(sweep.run, LONG, store, device="cpu", cluster="local", workers=1)
     assert run(budget=0.0) == 0
     assert store.keys() == set()
 
 
-def test_what_does_not_start_is_one_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def late(*arguments: object, **options: object) -> None:
+def test_what_does_not_start_is_one_sentence(folder, monkeypatch):
+    def late(*arguments, **options):
         raise Exception("The current node timed out during startup. Why?")  # as Ray does
 
     store = Store(folder / "ray" / "records")

@@ -2,8 +2,6 @@
 nothing is trained."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from made import make_study
@@ -13,11 +11,10 @@ from test_config import written
 import fpt
 from fpt import config
 from fpt.analysis import study as studies
-from fpt.analysis.study import Study
 from fpt.config import expand, load
 from fpt.sections.arms import ARMS
 
-WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
+WRONG = {
     "no step": ({"steps": 0}, ["steps", "from 1", "found 0"]),
     "half a step": ({"steps": 2.5}, ["steps", "2.5"]),
     "no batch": ({"batch": 0}, ["batch", "from 1", "found 0"]),
@@ -48,8 +45,8 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    def trained(*arguments: object) -> None:
+def study(tmp_path, monkeypatch):
+    def trained(*arguments):
         raise AssertionError("something is trained")
 
     monkeypatch.setattr(studies, "train", trained)
@@ -57,7 +54,7 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 @pytest.mark.parametrize("how", WRONG)
-def test_a_change_that_cannot_be_meant(study: Study, how: str) -> None:
+def test_a_change_that_cannot_be_meant(study, how):
     settings, sentence = WRONG[how]
     check_said(refusal(lambda: study.change("fpt", "bit-xor", **settings)), sentence)
 
@@ -65,9 +62,7 @@ def test_a_change_that_cannot_be_meant(study: Study, how: str) -> None:
 @pytest.mark.parametrize(
     "how", [how for how, (settings, _) in WRONG.items() if config.SETTINGS.keys() > settings.keys()]
 )
-def test_the_same_of_a_section(
-    study: Study, how: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_same_of_a_section(study, how, monkeypatch, tmp_path):
     """As `fpt run transfer --set NAME=VALUE` asks for it."""
     monkeypatch.setattr("fpt.files.PARAMS", tmp_path / "params.yaml")
     settings, sentence = WRONG[how]
@@ -86,7 +81,7 @@ CHOICES = (
 
 
 @pytest.mark.parametrize("how", CHOICES)
-def test_an_own_arm_that_cannot_be_meant(how: str) -> None:
+def test_an_own_arm_that_cannot_be_meant(how):
     settings, sentence = WRONG[how]
     check_said(
         refusal(lambda: fpt.register_arm(fpt.Arm("mine", "Mine", **settings))),
@@ -95,9 +90,7 @@ def test_an_own_arm_that_cannot_be_meant(how: str) -> None:
     assert "mine" not in ARMS
 
 
-def test_an_own_arm_whose_backbone_has_no_such_group(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_own_arm_whose_backbone_has_no_such_group(tmp_path, monkeypatch):
     monkeypatch.setitem(ARMS, "mine", fpt.Arm("mine", "Mine", trainable=("recurrent",)))
     path = written(tmp_path, smoke__sections__transfer__0__arms=["mine"])
     sentence = ["smoke.sections.transfer: mine on bit-xor: trainable group of nano: 'recurrent'"]
@@ -110,7 +103,7 @@ WEIGHTS = {
     "nano-engilsh-0": "cannot be made here",
     "nano-english": "cannot be made here",
 }
-PARAMS: dict[str, tuple[dict[str, Any], list[str]]] = {
+PARAMS = {
     "rates of no task": (
         {"smoke__arms__full__lr": {}}, ["smoke.arms.full.lr: expected a rate, or rates by task"]
     ),
@@ -142,12 +135,12 @@ PARAMS: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 
 @pytest.mark.parametrize("how", PARAMS)
-def test_parameters_that_cannot_be_meant(tmp_path: Path, how: str) -> None:
+def test_parameters_that_cannot_be_meant(tmp_path, how):
     changes, sentence = PARAMS[how]
     check_said(refusal(lambda: load("smoke", written(tmp_path, **changes))), sentence)
 
 
-def test_a_number_of_examples_in_defaults_is_a_bound(tmp_path: Path) -> None:
+def test_a_number_of_examples_in_defaults_is_a_bound(tmp_path):
     """They are for sets of all sizes."""
     bounds = {"smoke__defaults__test_items": 300, "smoke__defaults__eval_items": 300}
     specs = {
@@ -160,16 +153,14 @@ def test_a_number_of_examples_in_defaults_is_a_bound(tmp_path: Path) -> None:
     )  # it has 200
 
 
-def test_weights_of_a_folder_that_is_here_may_have_any_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_weights_of_a_folder_that_is_here_may_have_any_name(tmp_path, monkeypatch):
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
     (tmp_path / "nano-mine").mkdir()
     for weights in ("nano-mine", "mine", "folder:mine@0123456789abcdef"):
         assert load("smoke", written(tmp_path, smoke__weights__language=weights))
 
 
-def test_runs_that_were_changed_by_hand_are_checked_too(study: Study) -> None:
+def test_runs_that_were_changed_by_hand_are_checked_too(study):
     run = study.runs[0]
     wrong = replace(study, runs=(replace(run, spec=replace(run.spec, batch=0)),))
     check_said(

@@ -1,8 +1,6 @@
 """What was made quick computes what the slow way computes, and the benchmark runs."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,13 +13,12 @@ from transformers import LlamaConfig, LlamaModel
 
 from fpt.backbones.dropout import Draws, Dropout
 from fpt.backbones.gpt2 import GeluOnCPU
-from fpt.spec import RunSpec
 from fpt.tasks import get_task
 from fpt.tasks.rng import fold
 from fpt.training.loop import Loop
 
 
-def test_gelu_is_the_kernels_and_its_gradient_is_its_own() -> None:
+def test_gelu_is_the_kernels_and_its_gradient_is_its_own():
     x = torch.linspace(-12, 12, 4801, requires_grad=True)
     exact = x.detach().double().requires_grad_()
     ours, theirs = GeluOnCPU.apply(x), F.gelu(exact, approximate="tanh")
@@ -35,7 +32,7 @@ def test_gelu_is_the_kernels_and_its_gradient_is_its_own() -> None:
         assert torch.equal(GeluOnCPU.apply(x), ours)
 
 
-def test_masks_are_the_words_of_a_keyed_generator() -> None:
+def test_masks_are_the_words_of_a_keyed_generator():
     """Site by site what comparing each 16-bit number with the probability says, in whatever order
     the sites are used."""
     draws = Draws([3, 4])
@@ -51,7 +48,7 @@ def test_masks_are_the_words_of_a_keyed_generator() -> None:
     assert 0 < masks[1].float().mean() < 1
 
 
-def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass() -> None:
+def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass():
     draws = Draws([3, 4])
     drop = Dropout(0.25, draws)
     draws.begin(7, (2, 5, 8), "cpu")
@@ -63,7 +60,7 @@ def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass() -> None:
     assert torch.autograd.gradcheck(drop.add, (x, y))
 
 
-def both_losses(spec: RunSpec, steps: int) -> tuple[list[float], list[float]]:
+def both_losses(spec, steps):
     """Training losses of the plain loop and of a pack of one."""
     torch.manual_seed(0)  # of the plain loop's dropout
     task, device = get_task(spec.task, **spec.options), torch.device("cpu")
@@ -81,9 +78,7 @@ ALIKE = (("bit-xor", {"n": 2}, 0.015), ("digits", {}, 0.02))
 
 
 @pytest.mark.parametrize(("task", "options", "apart"), ALIKE)
-def test_the_plain_loop_is_the_same_training(
-    task: str, options: dict[str, int], apart: float
-) -> None:
+def test_the_plain_loop_is_the_same_training(task, options, apart):
     """Loss by loss without dropout; with it on average. One place of dropout left out, or 0.2 in
     place of 0.3, moves the mean on one of the tasks by about twice what is allowed; other masks
     alone by at most 0.6 of it."""
@@ -95,15 +90,13 @@ def test_the_plain_loop_is_the_same_training(
     assert np.mean(plain) == pytest.approx(np.mean(packed), abs=apart)
 
 
-def test_the_benchmark_of_real_models_takes_any_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_benchmark_of_real_models_takes_any_folder(tmp_path, monkeypatch):
     sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 9}
     config = LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
     LlamaModel(config).save_pretrained(tmp_path / "small")
     monkeypatch.setattr(real_model, "trainer_seconds", lambda *given: 1.0)
 
-    def one_step(step: Callable[[], object], seconds: float) -> float:
+    def one_step(step, seconds):
         step()
         return 1.0
 

@@ -9,7 +9,6 @@ import threading
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from processes import lives, until, workers_of
@@ -19,7 +18,6 @@ from tiny import FULL, clock_of_steps, measured_of, pretrained, spec
 from fpt import config
 from fpt.files import FptError, lock
 from fpt.records import Store
-from fpt.spec import RunSpec
 from fpt.training import sweep
 from fpt.training.sweep import MAX_RUNS_PER_PACK, MAX_TOKENS_PER_STEP, packs, shard
 from fpt.training.train import Job
@@ -28,18 +26,18 @@ TESTS = Path(__file__).parent
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
-def sizes(specs: list[RunSpec], **options: int) -> list[int]:
+def sizes(specs, **options):
     return sorted(len(pack) for pack in packs(specs, **options))
 
 
-def train(specs: list[RunSpec], store: Store, **options: Any) -> int:
+def train(specs, store, **options):
     return sweep.run(specs, store, device="cpu", **{"workers": 1, **options})
 
 
 # ------------------------------------------------------------------------------------------ packs
 
 
-def test_runs_on_one_backbone_are_trained_together() -> None:
+def test_runs_on_one_backbone_are_trained_together():
     seeds_and_rates = [pretrained(seed=s, lr=lr) for s in range(3) for lr in (0.01, 0.1)]
     assert sizes(seeds_and_rates) == [6]
     assert sizes([pretrained(trainable=("input",)), pretrained(trainable=("output",))]) == [2]
@@ -47,7 +45,7 @@ def test_runs_on_one_backbone_are_trained_together() -> None:
     assert sizes([spec(seed=s, lr=lr) for s in range(3) for lr in (0.01, 0.1)]) == [2, 2, 2]
 
 
-def test_a_backbone_that_is_trained_is_one_runs() -> None:
+def test_a_backbone_that_is_trained_is_one_runs():
     runs = [pretrained(trainable=FULL, seed=s, lr=lr) for s in range(2) for lr in (0.01, 0.1)]
     lstms = {"backbone": "lstm-tiny", "trainable": ("input", "output", "recurrent")}
     runs += [spec(lr=lr, **lstms) for lr in (0.01, 0.1)]
@@ -73,11 +71,11 @@ def test_a_backbone_that_is_trained_is_one_runs() -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_what_keeps_two_runs_apart(change: dict[str, object]) -> None:
+def test_what_keeps_two_runs_apart(change):
     assert sizes([pretrained(seed=1), pretrained(seed=1, **change)]) == [1, 1]
 
 
-def test_packs_are_a_function_of_the_specs_and_their_order() -> None:
+def test_packs_are_a_function_of_the_specs_and_their_order():
     specs = [
         maker(seed=s, lr=lr, batch=b)
         for maker, s, lr, b in itertools.product((pretrained, spec), range(3), (0.01, 0.1), (4, 8))
@@ -88,7 +86,7 @@ def test_packs_are_a_function_of_the_specs_and_their_order() -> None:
     assert all(sorted(pack, key=specs.index) == list(pack) for pack in all_packs)
 
 
-def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once() -> None:
+def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once():
     profile = config.load("smoke")
     apart = config.sections_of(profile)
     specs = [[run.spec for run in config.expand(profile, name)] for name in profile.sections]
@@ -98,7 +96,7 @@ def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once() -> None:
         assert set(packs(specs_of_section, apart=apart)) <= all_packs
 
 
-def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:
+def test_a_pack_is_bounded_by_runs_and_by_tokens():
     many = [pretrained(seed=seed) for seed in range(2 * MAX_RUNS_PER_PACK + 1)]
     assert sizes(many) == [5, 6, 6]  # of about equal size
     assert sizes(many, max_runs=3) == [2, 3, 3, 3, 3, 3]
@@ -108,7 +106,7 @@ def test_a_pack_is_bounded_by_runs_and_by_tokens() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])
-def test_shards_cover_everything_once(count: int) -> None:
+def test_shards_cover_everything_once(count):
     all_packs = packs([spec(seed=seed) for seed in range(7)])
     parts = [shard(all_packs, f"{index}/{count}") for index in range(1, count + 1)]
     assert sorted(pack[0].seed for part in parts for pack in part) == list(range(7))
@@ -117,7 +115,7 @@ def test_shards_cover_everything_once(count: int) -> None:
 
 
 @pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b", "1/2/3", "-1/2", "1/0", ""])
-def test_a_wrong_shard_is_one_sentence(part: str, store: Store) -> None:
+def test_a_wrong_shard_is_one_sentence(part, store):
     with pytest.raises(FptError, match=r"not I/N with 1 <= I <= N, such as 2/8\.$"):
         train([spec()], store, part=part)
     assert store.keys() == set()
@@ -126,12 +124,12 @@ def test_a_wrong_shard_is_one_sentence(part: str, store: Store) -> None:
 # ------------------------------------------------------------------------------------------ run
 
 
-def measured(store: Store, specs: list[RunSpec]) -> list[object]:
+def measured(store, specs):
     records = [store.read(run.key) for run in specs]
     return [measured_of(record) if record else None for record in records]
 
 
-def test_a_sweep_trains_what_is_missing(store: Store) -> None:
+def test_a_sweep_trains_what_is_missing(store):
     specs = [pretrained(seed=0), pretrained(seed=1), spec()]
     assert train(specs[:1], store) == 1
     assert train(specs, store) == 2
@@ -142,7 +140,7 @@ def test_a_sweep_trains_what_is_missing(store: Store) -> None:
     assert measured(store, specs) == before
 
 
-def test_a_budget_in_the_middle_of_a_pack(store: Store, tmp_path: Path, monkeypatch) -> None:
+def test_a_budget_in_the_middle_of_a_pack(store, tmp_path, monkeypatch):
     """A clock that moves with the steps: 5 of 12 steps fit, then 5, then the rest."""
     run = pretrained()
     unbounded = Store(tmp_path / "unbounded" / "records")
@@ -154,7 +152,7 @@ def test_a_budget_in_the_middle_of_a_pack(store: Store, tmp_path: Path, monkeypa
     assert measured(store, [run]) == measured(unbounded, [run])
 
 
-def test_two_workers_give_the_bits_of_one(store: Store, tmp_path: Path) -> None:
+def test_two_workers_give_the_bits_of_one(store, tmp_path):
     specs = [
         spec(backbone="attention-nano", seed=seed, lr=lr, steps=4)
         for seed in (0, 1)
@@ -187,7 +185,7 @@ for _ in range(2):
 """
 
 
-def shared() -> list[RunSpec]:
+def shared():
     return [
         maker(seed=seed, lr=lr)
         for seed in range(4)
@@ -195,7 +193,7 @@ def shared() -> list[RunSpec]:
     ]
 
 
-def test_two_sweeps_on_one_store_train_every_run_once(store: Store, tmp_path: Path) -> None:
+def test_two_sweeps_on_one_store_train_every_run_once(store, tmp_path):
     """And in the packs in which one sweep alone would train them."""
     script = tmp_path / "two.py"
     script.write_text(TWO.format(tests=str(TESTS), folder=str(tmp_path)))
@@ -207,14 +205,14 @@ def test_two_sweeps_on_one_store_train_every_run_once(store: Store, tmp_path: Pa
     train(shared(), alone)
     assert measured(store, shared()) == measured(alone, shared())
 
-    def members(where: Store) -> list[list[str]]:
+    def members(where):
         records = [where.read(run.key) for run in shared()]
         return [record.pack for record in records if record]
 
     assert members(store) == members(alone)
 
 
-def test_a_run_that_another_process_trains_is_left_to_it(store: Store) -> None:
+def test_a_run_that_another_process_trains_is_left_to_it(store):
     runs = [spec(seed=0), spec(seed=1)]
     with (
         Job(store).lock(runs[0].key),
@@ -243,19 +241,19 @@ sweep.run(test_sweep.ENDLESS, store, device="cpu", budget=budget, workers=2)
 """
 
 
-def both_train(cache: Path) -> bool:
+def both_train(cache):
     """Whether each of the two workers has the lock of a pack of its own."""
     return all((cache / "locks" / "smoke" / run.key).exists() for run in ENDLESS)
 
 
-def nobody_trains(cache: Path) -> bool:
+def nobody_trains(cache):
     """A process that died keeps its locks until the last of its threads is gone."""
     with ExitStack() as stack:
         locks = (lock(path, wait=False) for path in (cache / "locks" / "smoke").iterdir())
         return all([stack.enter_context(free) for free in locks])
 
 
-def test_a_killed_sweep_takes_its_workers_with_it(store: Store, tmp_path: Path) -> None:
+def test_a_killed_sweep_takes_its_workers_with_it(store, tmp_path):
     """What the next one makes of it is in test_faults.py."""
     script, cache = tmp_path / "driver.py", tmp_path / ".cache"
     script.write_text(DRIVER.format(tests=str(TESTS), folder=str(tmp_path)))
@@ -270,8 +268,8 @@ def test_a_killed_sweep_takes_its_workers_with_it(store: Store, tmp_path: Path) 
     assert store.keys() == set()
 
 
-def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path) -> None:
-    def kill_one() -> None:
+def test_a_killed_worker_is_one_sentence(store, tmp_path):
+    def kill_one():
         until(lambda: both_train(tmp_path / "cache"))
         os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
 
@@ -283,22 +281,22 @@ def test_a_killed_worker_is_one_sentence(store: Store, tmp_path: Path) -> None:
     assert store.keys() == set()
 
 
-def test_the_longest_packs_are_trained_first(store: Store) -> None:
+def test_the_longest_packs_are_trained_first(store):
     """So that none of them is left over for one worker at the end."""
     runs = [spec(steps=steps) for steps in (3, 6, 5)]
-    trained: list[int] = []
+    trained = []
     train(runs, store, tracker=lambda run, title, point: trained.append(run.steps))
     assert list(dict.fromkeys(trained)) == [6, 5, 3]
 
 
-def test_a_pack_that_cannot_be_trained_does_not_stop_the_others(store: Store) -> None:
+def test_a_pack_that_cannot_be_trained_does_not_stop_the_others(store):
     runs = [pretrained(weights="nowhere"), spec(), pretrained()]
     with pytest.raises(FptError, match=r"weights 'nowhere' .*failed: 1; records .*others: 2"):
         train(runs, store)
     assert store.keys() == {run.key for run in runs[1:]}
 
 
-def test_an_error_before_training_leaves_no_record(store: Store) -> None:
+def test_an_error_before_training_leaves_no_record(store):
     with pytest.raises(FptError, match="weights 'nowhere'"):
         train([pretrained(weights="nowhere")], store)
     with pytest.raises(FptError, match="device: 'tpu' is not known.*allowed are auto, cpu, cuda"):

@@ -1,30 +1,25 @@
 """Trackers: a function of one's own, and TensorBoard with its real writer on this disk."""
 
-from collections.abc import Mapping
-from pathlib import Path
-
 import pytest
 from refusals import check_said, refusal
 from tiny import spec
 
-from fpt.records import Store
-from fpt.spec import RunSpec
 from fpt.training import sweep
-from fpt.training.trackers import Tracker, tracker
+from fpt.training.trackers import tracker
 
 SPECS = [spec(backbone="pico", seed=seed) for seed in (0, 1)]  # which every process knows
 TITLES = {run.key: "fpt on bit-xor" for run in SPECS}
 
 
-def follow(store: Store, tracker: Tracker, workers: int = 1) -> None:
+def follow(store, tracker, workers=1):
     """Train the runs where `tracker` sees them."""
     sweep.run(SPECS, store, device="cpu", workers=workers, titles=TITLES, tracker=tracker)
 
 
-def test_a_tracker_sees_every_evaluation_and_the_end(store: Store) -> None:
-    points: dict[str, list[Mapping[str, float]]] = {}
+def test_a_tracker_sees_every_evaluation_and_the_end(store):
+    points = {}
 
-    def listen(spec: RunSpec, title: str, point: Mapping[str, float]) -> None:
+    def listen(spec, title, point):
         points.setdefault(f"{title} {spec.seed}", []).append(point)
 
     follow(store, listen)
@@ -35,7 +30,7 @@ def test_a_tracker_sees_every_evaluation_and_the_end(store: Store) -> None:
         assert of_run == [*record.curve[:-1], record.curve[-1] | ends]
 
 
-def test_tensorboard_follows_worker_processes(store: Store, tmp_path: Path) -> None:
+def test_tensorboard_follows_worker_processes(store, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -49,7 +44,7 @@ def test_tensorboard_follows_worker_processes(store: Store, tmp_path: Path) -> N
         assert "end/test_accuracy" in written.Tags()["scalars"]
 
 
-def test_a_wrong_tracker_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_tracker_is_one_sentence(monkeypatch):
     check_said(refusal(lambda: tracker("tensorbord")), ["'tensorbord'", "tensorboard"])
     monkeypatch.setattr("fpt.training.trackers.find_spec", lambda name: None)
     check_said(refusal(lambda: tracker("tensorboard")), ["pip install 'fpt[tensorboard]'"])

@@ -5,7 +5,6 @@ import json
 import math
 import pickle
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ import torch
 from refusals import check_said, refusal
 from safetensors.torch import load_file, save_file
 from tiny import WEIGHTS, assembled, pretrained, spec
-from torch import Tensor
 
 from fpt.backbones import backbone, build
 from fpt.backbones.initialisations import INITS, initial_state
@@ -25,23 +23,21 @@ BIAS = "transformer.h.1.mlp.c_fc.bias"
 TABLE = "transformer.wpe.weight"
 
 
-def initial(
-    init: str = "pretrained", weights: str | None = WEIGHTS, name: str = "tiny", seed: int = 0
-) -> dict[str, Tensor]:
+def initial(init="pretrained", weights=WEIGHTS, name="tiny", seed=0):
     architecture = backbone(name)
     return initial_state(architecture, build(architecture), init, weights, seed)
 
 
-def file_of(tiny: Path) -> Path:
+def file_of(tiny):
     return tiny / "backbones" / WEIGHTS / "model.safetensors"
 
 
-def change(tiny: Path, name: str, by: Callable[[Tensor], Tensor]) -> None:
+def change(tiny, name, by):
     stored = load_file(file_of(tiny))
     save_file({**stored, name: by(stored[name]).contiguous()}, file_of(tiny))
 
 
-def test_pretrained_weights_are_the_stored_ones(tiny: Path) -> None:
+def test_pretrained_weights_are_the_stored_ones(tiny):
     """With the head's prefix and without it, in any precision."""
     assert find(WEIGHTS) == file_of(tiny)
     stored = load_file(file_of(tiny))
@@ -57,7 +53,7 @@ def test_pretrained_weights_are_the_stored_ones(tiny: Path) -> None:
 
 
 @pytest.mark.parametrize("init", INITS)
-def test_every_backbone_is_rounded_to_bfloat16(init: str, tiny: Path) -> None:
+def test_every_backbone_is_rounded_to_bfloat16(init, tiny):
     fine = {name: value + 1e-4 for name, value in load_file(file_of(tiny)).items()}
     save_file(fine, file_of(tiny))
     for name, value in initial(init).items():
@@ -67,7 +63,7 @@ def test_every_backbone_is_rounded_to_bfloat16(init: str, tiny: Path) -> None:
 
 
 @pytest.mark.parametrize("init", ["random", "random-scaled"])
-def test_both_default_initialisations_of_gpt2(init: str) -> None:
+def test_both_default_initialisations_of_gpt2(init):
     """Standard deviations per tensor: 0.02, and over sqrt(2 * layers) where a block adds."""
     for name, value in initial(init, None, "nano").items():
         if name.endswith("bias"):
@@ -84,7 +80,7 @@ def test_both_default_initialisations_of_gpt2(init: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tiny", "lstm-tiny", "lstm-released-tiny"])
-def test_a_seed_is_a_backbone(name: str, tiny: Path) -> None:
+def test_a_seed_is_a_backbone(name, tiny):
     first, again, second = (initial("random", None, name, seed) for seed in (0, 0, 1))
     assert all(torch.equal(again[key], value) for key, value in first.items())
     drawn = [key for key, value in first.items() if value.unique().numel() > 2]
@@ -94,7 +90,7 @@ def test_a_seed_is_a_backbone(name: str, tiny: Path) -> None:
     assert len({tuple(row) for row in values}) == len(drawn)  # no tensor repeats another
 
 
-def test_a_model_holds_nothing_without_values(tiny: Path) -> None:
+def test_a_model_holds_nothing_without_values(tiny):
     """Backbones are built on the meta device: none of it may be left."""
     runs = [
         pretrained(),
@@ -127,11 +123,11 @@ def test_a_model_holds_nothing_without_values(tiny: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_given(arguments: dict[str, str], sentence: list[str], tiny: Path) -> None:
+def test_what_cannot_be_given(arguments, sentence, tiny):
     check_said(refusal(lambda: initial(**arguments)), sentence)
 
 
-CHANGES: dict[str, tuple[str, Callable[[Tensor], Tensor], str]] = {
+CHANGES = {
     "NaN": (BIAS, lambda t: t * float("nan"), "of finite floating-point numbers"),
     "infinity": (TABLE, lambda t: t / 0, "positions should be"),
     "whole numbers": (BIAS, lambda t: t.long(), "it holds (64,) of torch."),
@@ -142,14 +138,14 @@ CHANGES: dict[str, tuple[str, Callable[[Tensor], Tensor], str]] = {
 
 
 @pytest.mark.parametrize("change_of", CHANGES)
-def test_a_tensor_that_does_not_fit(change_of: str, tiny: Path) -> None:
+def test_a_tensor_that_does_not_fit(change_of, tiny):
     name, by, expected = CHANGES[change_of]
     change(tiny, name, by)
     check_said(refusal(initial), [f"{file_of(tiny)} does not fit backbone 'tiny'", expected])
 
 
 @pytest.mark.parametrize("how", ["truncated", "empty", "text", "flipped", "swapped"])
-def test_a_damaged_file(how: str, tiny: Path) -> None:
+def test_a_damaged_file(how, tiny):
     """A whole file too, if it is not the one of which the pretraining metadata state the digest."""
     path = file_of(tiny)
     content = path.read_bytes()
@@ -174,7 +170,7 @@ def test_a_damaged_file(how: str, tiny: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"), [("{", "is not valid JSON"), ("[]", "no values by name")]
 )
-def test_damaged_metadata_beside_the_weights(text: str, sentence: str, tiny: Path) -> None:
+def test_damaged_metadata_beside_the_weights(text, sentence, tiny):
     file_of(tiny).with_name("pretraining.json").write_text(text)
     check_said(refusal(initial), ["pretraining.json", sentence])
 
@@ -182,7 +178,7 @@ def test_damaged_metadata_beside_the_weights(text: str, sentence: str, tiny: Pat
 class Trap:
     """Leaves a file behind when it is unpickled."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path):
         self.path = path
 
     def __reduce__(self):
@@ -190,7 +186,7 @@ class Trap:
 
 
 @pytest.mark.parametrize("name", ["pytorch_model.bin", "model.safetensors"])
-def test_a_pickle_is_never_opened(name: str, tiny: Path) -> None:
+def test_a_pickle_is_never_opened(name, tiny):
     sprung = tiny / "sprung"
     file_of(tiny).unlink()
     (file_of(tiny).parent / name).write_bytes(pickle.dumps(Trap(sprung)))
@@ -204,7 +200,7 @@ NAMES = ["../outside", "a/../../outside", "..", ".", "", "./tiny-weights", ".hid
 
 
 @pytest.mark.parametrize("name", [*NAMES, "a\nb", "x" * 300, "{folder}/outside"])
-def test_a_name_that_leads_elsewhere(name: str, tiny: Path) -> None:
+def test_a_name_that_leads_elsewhere(name, tiny):
     """Right weights lie there; they are not taken."""
     name = name.format(folder=tiny)
     shutil.copytree(file_of(tiny).parent, tiny / "outside")
@@ -220,9 +216,7 @@ HUB = ["hub:../../outside@main", "hub:gpt2@../main", "hub:a//b@main", "hub:@main
 
 
 @pytest.mark.parametrize("name", [*HUB, "hub:gpt2@a b", "hub:.x/gpt2@main", "hub:a/gpt2"])
-def test_a_name_that_is_not_the_hubs(
-    name: str, tiny: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_is_not_the_hubs(name, tiny, monkeypatch):
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *_, **__: pytest.fail("asked"))
     check_said(refusal(lambda: initial(weights=name)), [repr(name), "hub:OWNER/REPO@REVISION"])
 
@@ -230,8 +224,8 @@ def test_a_name_that_is_not_the_hubs(
 @pytest.mark.parametrize(
     "error", [ConnectionError("no route"), OSError(28, "full"), TimeoutError()]
 )
-def test_a_hub_that_fails(error: Exception, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def download(*_: object, **__: object) -> str:
+def test_a_hub_that_fails(error, tiny, monkeypatch):
+    def download(*_, **__):
         raise error
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", download)

@@ -4,8 +4,6 @@ A backbone that adds no positions would keep it zero through all its norms, each
 the gradient by 1 / sqrt(eps) in its backward pass.
 """
 
-from typing import Any
-
 import pytest
 import torch
 from tiny import assembled, loop_of, spec
@@ -23,7 +21,7 @@ LIKE_LLAMA = {
     "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "vocab_size": 9,
     "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1,
 }  # fmt: skip
-CONFIGURATIONS: dict[str, dict[str, Any]] = {  # RMSNorm and LayerNorm; rotary, ALiBi and relative
+CONFIGURATIONS = {  # RMSNorm and LayerNorm; rotary, ALiBi and relative
     **dict.fromkeys(("llama", "qwen3", "gemma2", "olmo2", "gpt_neox", "phi"), LIKE_LLAMA),
     "modernbert": LIKE_LLAMA | {"cls_token_id": 0, "sep_token_id": 0},
     "bloom": {"hidden_size": WIDTH, "n_layer": DEPTH, "n_head": 2, "vocab_size": 9},
@@ -47,21 +45,21 @@ FAMILIES = [
 ]
 
 
-def configured(kind: str) -> Backbone:
+def configured(kind):
     config = canonical({"model_type": kind, **CONFIGURATIONS[kind]})
     return Backbone(f"zeros-{kind}", config=config, **generic.facts(config))
 
 
 @pytest.fixture
-def architecture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Backbone:
+def architecture(request, monkeypatch):
     param = request.param
     built = configured(param) if isinstance(param, str) else param
-    monkeypatch.setitem(BACKBONES, built.name, built)  # type: ignore[arg-type]
+    monkeypatch.setitem(BACKBONES, built.name, built)
     return built
 
 
 @pytest.mark.parametrize("architecture", [*FAMILIES, *CONFIGURATIONS], indirect=True, ids=str)
-def test_every_group_learns_from_strings_with_zeros(architecture: Backbone) -> None:
+def test_every_group_learns_from_strings_with_zeros(architecture):
     trainable = tuple(sorted({*FROZEN} & {*architecture.groups}))
     changes = {"lr": LR, "dropout": 0.0, "trainable": trainable}
     loop = loop_of(spec(options={"n": 5}, backbone=architecture.name, **changes))
@@ -77,12 +75,12 @@ def test_every_group_learns_from_strings_with_zeros(architecture: Backbone) -> N
 
 
 def test_the_drawn_bias_follows_the_seed_and_is_as_long_as_a_column(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     architecture = configured("llama")
-    monkeypatch.setitem(BACKBONES, architecture.name, architecture)  # type: ignore[arg-type]
+    monkeypatch.setitem(BACKBONES, architecture.name, architecture)
 
-    def bias(**changes: Any) -> torch.Tensor:
+    def bias(**changes):
         run = spec(backbone=architecture.name, trainable=("input", "output"), **changes)
         model, _, _ = assembled(run)
         return model.input.bias[0].detach()
@@ -93,7 +91,7 @@ def test_the_drawn_bias_follows_the_seed_and_is_as_long_as_a_column(
     assert torch.equal(drawn, bias(input_init="normal"))
 
 
-def test_backbones_with_positions_keep_a_bias_of_zero(tiny: None) -> None:
+def test_backbones_with_positions_keep_a_bias_of_zero(tiny):
     run = spec()
     model, _, _ = assembled(run)
     assert not model.input.bias.any()

@@ -1,24 +1,16 @@
 """Backbones small enough to train in a test, and specs of runs on them."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
 
-import pytest
 import torch
-from torch import nn
 
 from fpt.backbones import BACKBONES, Backbone
 from fpt.backbones.gpt2 import gpt2_config
-from fpt.records import Record
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
-from fpt.tasks import Task, get_task
+from fpt.tasks import get_task
 from fpt.training.loop import Loop
-from fpt.training.model import Model, assemble
-from fpt.training.packing import PackedParameters
-
-if TYPE_CHECKING:
-    from transformers import GPT2LMHeadModel
+from fpt.training.model import assemble
 
 TINY = (
     Backbone("tiny", "gpt2", 2, 16, 2, 64, 50),
@@ -31,26 +23,26 @@ CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 FULL = ("attention", "feedforward", *FROZEN)
 
 
-def register() -> None:
+def register():
     """Make the backbones known by name; tests do it through the fixture `tiny`."""
-    BACKBONES.update({architecture.name: architecture for architecture in TINY})  # type: ignore[attr-defined]
+    BACKBONES.update({architecture.name: architecture for architecture in TINY})
 
 
-def measured_of(record: Record) -> dict[str, object]:
+def measured_of(record):
     """The part of a record that two trainings of one spec in one packing share to the bit."""
     return {name: getattr(record, name) for name in ("status", "metrics", "curve")}
 
 
-def columns_of(rows: PackedParameters) -> dict[str, slice]:
+def columns_of(rows):
     """The columns of every parameter, by its name."""
     return {part.name: columns for part, columns in rows.parts()}
 
 
-def spec(task: str = "bit-xor", options: dict[str, Any] | None = None, **changes: Any) -> RunSpec:
+def spec(task="bit-xor", options=None, **changes):
     """A run of the frozen random arm, by default on bit-xor with strings of two bits."""
     if task == "bit-xor" and options is None:
         options = {"n": 2}
-    values: dict[str, Any] = {
+    values = {
         "data": canonical(get_task(task, **options or {}).identity),
         "backbone": "tiny",
         "init": "random",
@@ -66,21 +58,39 @@ def spec(task: str = "bit-xor", options: dict[str, Any] | None = None, **changes
     return RunSpec(**{**values, **changes})
 
 
-def task_of(run: RunSpec) -> Task:
+def task_of(run):
     return get_task(run.task, **run.options)
 
 
-def assembled(
-    *runs: RunSpec, architecture: Backbone | None = None
-) -> tuple[Model, PackedParameters, PackedParameters]:
+def assembled(*runs, architecture=None):
     return assemble(runs, task_of(runs[0]), CPU, architecture)
 
 
-def loop_of(*runs: RunSpec, **options: Any) -> Loop:
+def loop_of(*runs, **options):
     return Loop(runs, task_of(runs[0]), CPU, quiet=True, **options)
 
 
-def random_values(model: nn.Module) -> None:
+def gradients(*specs, masked=False):
+    """Losses (K,) and gradients, by run and parameter, of one training step in double precision,
+    dropout on; if `masked`, of padded sequences that are read at their last token."""
+    task = task_of(specs[0])
+    model, rows, frozen = assembled(*specs)
+    model.double().train()
+    for part in (rows, frozen):
+        part.bind(part.values.double())
+    batch = task.train_batch([run.seed for run in specs], 5, 8, "cpu")
+    batch = replace(batch, inputs=batch.inputs.double())
+    if masked:
+        last = torch.tensor([15, 0, 3, 14, 7, 9, 15, 2]).expand(len(specs), -1)
+        mask = torch.arange(16) <= last[..., None]
+        batch = replace(batch, last=last, mask=mask, targets=batch.targets[..., :1])
+    loss = task.losses(model(batch, step=5), batch.targets).flatten(1).mean(1)
+    rows.differentiate(loss.sum())
+    columns = columns_of(rows).items()
+    return loss.detach(), [{name: row[where] for name, where in columns} for row in rows.grads]
+
+
+def random_values(model):
     """Far from the initial ones, so that every parameter matters; they fit in bfloat16."""
     draw = torch.Generator().manual_seed(0)
     gains = {
@@ -94,11 +104,11 @@ def random_values(model: nn.Module) -> None:
             parameter.copy_((noise + float(id(parameter) in gains)).bfloat16())
 
 
-def pretrained(**changes: Any) -> RunSpec:
+def pretrained(**changes):
     return spec(**{"init": "pretrained", "weights": WEIGHTS, **changes})
 
 
-def save_weights(folder: Path) -> "GPT2LMHeadModel":
+def save_weights(folder):
     """A GPT-2 with its head, as transformers stores one, in `folder`/WEIGHTS. Its values are far
     from the initial ones, so that every parameter matters; they fit in bfloat16."""
     from transformers import GPT2LMHeadModel  # processes that save none start at once
@@ -113,11 +123,11 @@ def save_weights(folder: Path) -> "GPT2LMHeadModel":
     return model.eval()
 
 
-def clock_of_steps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def clock_of_steps(monkeypatch):
     """Lets the loop's time be the steps made since, the one number of the list returned."""
     clock, begin = [0.0], Loop.train_step
 
-    def step(self: Loop) -> None:
+    def step(self):
         clock[0] += 1
         begin(self)
 

@@ -72,9 +72,9 @@ def train_pack(
             architecture=pack.architecture,
             precision=precision,
         )
-        while loop.step < loop.steps:
+        while loop.step < loop.shared.steps:
             loop.train_step()
-            if loop.step % loop.every == 0 or loop.step == loop.steps:
+            if loop.step % loop.shared.eval_every == 0 or loop.step == loop.shared.steps:
                 loop.validate()
             if time.time() > deadline:
                 return None

@@ -14,10 +14,10 @@ from ..backbones.weights import digest, files, find
 from ..files import FptError
 from ..records import Record, Store
 from ..spec import RunSpec
-from ..tasks import Task, get_task
+from ..tasks import Task
 from .device import environment, precision_like
 from .model import Model, assemble
-from .train import Job, train
+from .train import Job, task_of, train
 
 SAME = ("device", "precision", "torch", "transformers")  # must agree for equal numbers
 # If they do not, a training amplifies rounding step by step and ends in another model that is as
@@ -40,7 +40,7 @@ def trained_model(record: Record, store: Store, device: torch.device | str = "cp
             "(`keep: true` in params.yaml, then fpt run)."
         )
     check_weights(record)
-    return with_parameters(spec, get_task(spec.task, **spec.options), content, device)
+    return with_parameters(spec, task_of(spec), content, device)
 
 
 def with_parameters(

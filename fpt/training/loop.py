@@ -61,9 +61,7 @@ class Loop:
         self.titles = titles
         self.tracker = tracker
         self.quiet = quiet
-        self.batch = specs[0].batch
-        self.steps = specs[0].steps
-        self.every = specs[0].eval_every
+        self.shared = specs[0]  # for the settings that all runs of a pack have in common
         self.model, self.rows, self.frozen = assemble(specs, task, device, architecture)
         self.model.compute_in(precision, device.type)
         self.arithmetic = arithmetic(device.type, precision)
@@ -72,14 +70,15 @@ class Loop:
         self.alive = list(range(len(specs)))
         self.step = 0
         values = self.rows.values
-        state = {
-            "values": values,
-            "frozen": self.frozen.values,
-            "best": values.clone(),
-            "first": torch.zeros_like(values),
-            "second": torch.zeros_like(values),
-        }
-        self.hold(state)
+        self.hold(
+            {
+                "values": values,
+                "frozen": self.frozen.values,
+                "best": values.clone(),
+                "first": torch.zeros_like(values),
+                "second": torch.zeros_like(values),
+            }
+        )
         self.reset_sums()
 
     def hold(self, state: Mapping[str, Tensor]) -> None:
@@ -88,14 +87,10 @@ class Loop:
         self.state = state
         self.bind(self.alive, state["values"], state["frozen"])
         specs = [self.specs[index] for index in self.alive]
-        self.adam = Adam(
-            self.rows,
-            self.column([spec.lr for spec in specs]),
-            self.column([spec.clip for spec in specs]),
-            self.rows.mask([spec.trainable for spec in specs]),
-            state["first"],
-            state["second"],
-        )
+        lr = self.column([spec.lr for spec in specs])
+        clip = self.column([spec.clip for spec in specs])
+        mask = self.rows.mask([spec.trainable for spec in specs])
+        self.adam = Adam(self.rows, lr, clip, mask, state["first"], state["second"])
 
     def bind(self, indices: Sequence[int], values: Tensor, frozen: Tensor) -> None:
         """Let the model be that of the runs `indices`, with these trained and frozen values."""
@@ -118,7 +113,8 @@ class Loop:
         """Train until all runs have ended (True) or `time.monotonic()` passes `deadline`."""
         self.resume()
         others = f", last of {len(self.specs)}" if len(self.specs) > 1 else ""
-        with pack_bar(self.steps, self.titles[-1] + others, self.step, self.quiet) as bar:
+        steps = self.shared.steps
+        with pack_bar(steps, self.titles[-1] + others, self.step, self.quiet) as bar:
             now = saved = time.monotonic()
             process_now = time.process_time()
             while self.alive:
@@ -127,7 +123,7 @@ class Loop:
                 members = self.alive
                 self.train_step()
                 bar.update()
-                if self.step % self.every == 0 or self.step == self.steps:
+                if self.step % self.shared.eval_every == 0 or self.step == steps:
                     self.validate()
                     self.finish_runs()
                     self.report(members, bar)
@@ -148,9 +144,9 @@ class Loop:
 
     def train_step(self) -> None:
         """One update of every run that is alive."""
-        augment = self.specs[0].augment
-        seeds = self.model.seeds
-        batch = self.task.train_batch(seeds, self.step, self.batch, self.device, augment)
+        batch = self.task.train_batch(
+            self.model.seeds, self.step, self.shared.batch, self.device, self.shared.augment
+        )
         if not self.model.training:  # to say so to every module takes as long as a block
             self.model.train()
         with autocast(self.device, self.model.precision):
@@ -167,7 +163,7 @@ class Loop:
 
     def validate(self) -> None:
         """Add a point to every learning curve, from the validation set."""
-        validated = evaluate(self.model, "valid", self.specs[0].eval_items)
+        validated = evaluate(self.model, "valid", self.shared.eval_items)
         means = (self.sums / max(1, self.summed)).T.tolist()
         for row, index in enumerate(self.alive):
             progress = self.progress[index]
@@ -193,7 +189,7 @@ class Loop:
         """Whether a run ends here."""
         spec = self.specs[index]
         progress = self.progress[index]
-        if progress.status == "diverged" or self.step >= self.steps:
+        if progress.status == "diverged" or self.step >= spec.steps:
             return True
         if 0 < spec.patience <= progress.waited:
             return True
@@ -213,7 +209,7 @@ class Loop:
         best = self.state["best"][leave]
         self.bind(ending, best, self.state["frozen"][leave])
         # The test set is read here and nowhere else, once, after validation has chosen.
-        tested = evaluate(self.model, "test", self.specs[0].test_items)
+        tested = evaluate(self.model, "test", self.shared.test_items)
         trained: list[dict[str, float]] = []
         if self.task.sizes["train"]:  # if it is endless, its examples are like those of the test
             trained = evaluate(self.model, "train", TRAIN_ITEMS)

@@ -116,8 +116,10 @@ def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
 def score(name: str, logits: Tensor, targets: Tensor) -> dict[str, float]:
     """Loss and accuracy on a split of (N, answers * classes) logits and (N, answers) targets."""
     right = logits.view(*targets.shape, -1).argmax(-1) == targets
-    loss = float(cross_entropy(logits, targets))
-    return {f"{name}_loss": loss, f"{name}_accuracy": float(right.double().mean())}
+    return {
+        f"{name}_loss": float(cross_entropy(logits, targets)),
+        f"{name}_accuracy": float(right.double().mean()),
+    }
 
 
 def training_batches(task: Task, spec: RunSpec, size: int, device: torch.device) -> Iterable[Batch]:
@@ -133,8 +135,8 @@ def features_of(model: Model, batches: Iterable[Batch]) -> tuple[Tensor, Tensor]
     """Features that the model of one run hands to its output net, (N, width) float32 for N examples
     times the positions read, and their targets, (N, answers) int64."""
     model.eval()
-    features: list[Tensor] = []
-    targets: list[Tensor] = []
+    features = []
+    targets = []
     for batch in batches:
         with autocast(model.output.weight.device, model.precision):
             features.append(model.features(batch).float().flatten(0, 2))

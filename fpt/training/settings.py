@@ -33,12 +33,16 @@ SETTINGS: Mapping[str, Allowed] = {
     "dropout": (float, 0, 0.99),
     "augment": (bool, False, True),
 }
-# Evaluation subsets are shared by all arms, so arms and blocks may not set them.
-OF_ARMS = tuple(name for name in SETTINGS if name not in ("eval_items", "test_items"))
-LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
-LONG_TEST_ITEMS = 2000  # test examples of such a task at most
 SEED = (int, 0, 2**63 - 1)
 FLAG = (bool, False, True)
+MOST_SEEDS = (int, 1, 1000)
+EXPECTED = {
+    float: "a number such as 0.001 or 1.0e-3, from {} to {}",
+    int: "a whole number from {} to {}",
+    bool: "true or false",
+}
+# Evaluation subsets are shared by all arms, so arms and blocks may not set them.
+OF_ARMS = tuple(name for name in SETTINGS if name not in ("eval_items", "test_items"))
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "init": tuple(INITS),
     "input_init": INPUT_INITS,
@@ -46,12 +50,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "order": ORDERS,
 }
 GROUPS = sorted({group for architecture in BACKBONES.values() for group in architecture.trainable})
-MOST_SEEDS = (int, 1, 1000)
-EXPECTED = {
-    float: "a number such as 0.001 or 1.0e-3, from {} to {}",
-    int: "a whole number from {} to {}",
-    bool: "true or false",
-}
+LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
+LONG_TEST_ITEMS = 2000  # test examples of such a task at most
 
 
 @contextmanager
@@ -63,6 +63,9 @@ def placed(where: str) -> Iterator[None]:
         raise FptError(f"{where}: {error}") from error
 
 
+# ------------------------------------------------------------------------------------ one setting
+
+
 def check_value(where: str, value: Any, allowed: Allowed) -> Any:
     """`value` in its type, of which a whole number may be a float; a number of NumPy will do."""
     kind, least, most = allowed
@@ -72,6 +75,11 @@ def check_value(where: str, value: Any, allowed: Allowed) -> Any:
         expected = EXPECTED[kind].format(least, most)
         raise FptError(f"{where}: expected {expected}, found {value!r}.")
     return kind(value)
+
+
+def check_name(where: str, value: Any) -> None:
+    if not isinstance(value, str):
+        raise FptError(f"{where}: expected a name, found {value!r}.")
 
 
 def check_mapping(
@@ -88,34 +96,6 @@ def check_mapping(
     return values
 
 
-def check_settings(
-    where: str, values: Any, extra: Iterable[str] = (), names: Iterable[str] = tuple(SETTINGS)
-) -> dict[str, Any]:
-    """`values`, whose settings `names` have their types; they may have the names `extra` too."""
-    checked = dict(check_mapping(where, values, (*names, *extra)))
-    for name, allowed in SETTINGS.items():
-        if name in checked:
-            checked[name] = check_value(f"{where}.{name}", checked[name], allowed)
-    return checked
-
-
-def check_arm(where: str, values: Any, tasks: Iterable[str]) -> dict[str, Any]:
-    """Settings of an arm, whose `lr` may be given by task."""
-    rates = check_mapping(where, values).get("lr")
-    if not isinstance(rates, Mapping):
-        return check_settings(where, values, names=OF_ARMS)
-    if not rates:
-        raise FptError(f"{where}.lr: expected a rate, or rates by task, found {{}}.")
-    check_names(f"{where}.lr", rates, tasks)
-    settings = {name: value for name, value in values.items() if name != "lr"}
-    checked = check_settings(where, settings, names=OF_ARMS)
-    checked["lr"] = {
-        task: check_value(f"{where}.lr.{task}", rate, SETTINGS["lr"])
-        for task, rate in rates.items()
-    }
-    return checked
-
-
 def check_list(where: str, values: Any, names: Iterable[str] | None = None) -> list[Any]:
     """The values of a list, each different, and one of `names` unless these are None."""
     if not isinstance(values, list | tuple) or not values:
@@ -128,6 +108,36 @@ def check_list(where: str, values: Any, names: Iterable[str] | None = None) -> l
     return list(values)
 
 
+# ------------------------------------------------------------------------------- several settings
+
+
+def check_settings(
+    where: str, values: Any, extra: Iterable[str] = (), names: Iterable[str] = tuple(SETTINGS)
+) -> dict[str, Any]:
+    """`values`, whose settings `names` have their types; they may have the names `extra` too."""
+    checked = dict(check_mapping(where, values, (*names, *extra)))
+    for name in SETTINGS.keys() & checked.keys():
+        checked[name] = check_value(f"{where}.{name}", checked[name], SETTINGS[name])
+    return checked
+
+
+def check_arm(where: str, values: Any, tasks: Iterable[str]) -> dict[str, Any]:
+    """Settings of an arm, whose `lr` may be given by task."""
+    settings = dict(check_mapping(where, values))
+    if not isinstance(settings.get("lr"), Mapping):
+        return check_settings(where, settings, names=OF_ARMS)
+    rates = settings.pop("lr")
+    if not rates:
+        raise FptError(f"{where}.lr: expected a rate, or rates by task, found {{}}.")
+    checked = check_settings(where, settings, names=OF_ARMS)
+    check_names(f"{where}.lr", rates, tasks)
+    of_tasks = {
+        task: check_value(f"{where}.lr.{task}", rate, SETTINGS["lr"])
+        for task, rate in rates.items()
+    }
+    return {**checked, "lr": of_tasks}
+
+
 def check_choices(where: str, values: Mapping[str, Any]) -> None:
     """The names in `values` that a run or an arm chooses among: its initialisations, its procedure,
     the order of its tokens, and the groups that it trains (None: all)."""
@@ -137,72 +147,69 @@ def check_choices(where: str, values: Mapping[str, Any]) -> None:
         check_list(f"{where}.trainable", values["trainable"], GROUPS)
 
 
+def check_roles(
+    where: str, values: Any, roles: Iterable[str], check: Callable[[str, str], object]
+) -> None:
+    """Names by role; each role and its name must pass `check`."""
+    for role, name in check_mapping(where, values, sorted(roles)).items():
+        check_name(f"{where}.{role}", name)
+        with placed(f"{where}.{role}"):
+            check(role, name)
+
+
+# ------------------------------------------------------------------------------------ a whole run
+
+
 def check_spec(where: str, spec: RunSpec) -> None:
     """A run before it is trained: each of its settings, and what they mean together."""
     for name, allowed in {**SETTINGS, "seed": SEED}.items():
         check_value(f"{where}.{name}", getattr(spec, name), allowed)
     check_choices(where, vars(spec))
-    names = {"data": spec.data, "backbone": spec.backbone, "weights": spec.weights}
-    for name, value in names.items():
-        if not isinstance(value, str) and not (name == "weights" and value is None):
-            raise FptError(f"{where}.{name}: expected a name, found {value!r}.")
+    for name in ("data", "backbone", *(() if spec.weights is None else ("weights",))):
+        check_name(f"{where}.{name}", getattr(spec, name))
     with placed(where):
-        task = task_of(spec)
+        try:
+            options = (spec.task, spec.options)
+        except (ValueError, TypeError, KeyError) as error:
+            raise FptError(
+                f"data: expected the identity of a task as JSON, found {spec.data!r}."
+            ) from error
+        task = get_task(options[0], **options[1])
         architecture = backbone(spec.backbone)
         check_names(f"trainable group of {spec.backbone}", spec.trainable, architecture.trainable)
         check_length(architecture, task)
-        check_weights(spec)
-        check_draw(spec)
-        check_evaluations(spec, task)
-        if spec.procedure == "probe" and spec != probe_of(spec):
-            fixed = {name for name, value in PROBE.items() if getattr(spec, name) != value}
-            raise FptError(f"a probe fixes {', '.join(sorted(fixed))}; change none of them.")
+        if spec.weights is not None:
+            check_identity(spec.weights)
+        if spec.draw is not None:
+            check_value("draw", spec.draw, SEED)
+        check_items(task, vars(spec))
+        for sentence in contradictions(spec):
+            raise FptError(sentence)
 
 
-def task_of(spec: RunSpec) -> Task:
-    """The task of a run. FptError if its data are no identity of a task."""
-    try:
-        name = spec.task
-        options = spec.options
-    except (ValueError, TypeError, KeyError) as error:
-        raise FptError(
-            f"data: expected the identity of a task as JSON, found {spec.data!r}."
-        ) from error
-    return get_task(name, **options)
-
-
-def check_weights(spec: RunSpec) -> None:
-    """FptError unless weights are named if and only if they are read."""
-    if INITS[spec.init].reads_weights == (spec.weights is None):
+def contradictions(spec: RunSpec) -> Iterator[str]:
+    """What settings that are right by themselves cannot mean together, each as a sentence."""
+    init = INITS[spec.init]
+    if init.reads_weights == (spec.weights is None):
         reads = "needs" if spec.weights is None else "reads no"
-        raise FptError(f"the initialisation {spec.init!r} {reads} weights, found {spec.weights!r}.")
-    if spec.weights is not None:
-        check_identity(spec.weights)
-
-
-def check_draw(spec: RunSpec) -> None:
-    """FptError if a draw is named of an initialisation without one."""
-    if spec.draw is None:
-        return
-    check_value("draw", spec.draw, SEED)
-    if not INITS[spec.init].depends_on_seed:
-        raise FptError(f"the initialisation {spec.init!r} draws nothing; leave `draw` out.")
-
-
-def check_evaluations(spec: RunSpec, task: Task) -> None:
-    """FptError if a run ends before its first evaluation, or evaluates more than there is."""
+        yield f"the initialisation {spec.init!r} {reads} weights, found {spec.weights!r}."
+    if spec.draw is not None and not init.depends_on_seed:
+        yield f"the initialisation {spec.init!r} draws nothing; leave `draw` out."
     if spec.eval_every > spec.steps:
-        raise FptError(
+        yield (
             f"eval_every is {spec.eval_every:,}, above the {spec.steps:,} steps, so that nothing "
             "would be seen of the training; give the number of steps at most."
         )
-    check_items(task, vars(spec))
+    if spec.procedure == "probe" and spec != probe_of(spec):
+        fixed = sorted(name for name, value in PROBE.items() if getattr(spec, name) != value)
+        yield f"a probe fixes {', '.join(fixed)}; change none of them."
 
 
 def check_items(task: Task, settings: Mapping[str, Any]) -> None:
     """FptError if `settings` evaluate more examples than the task's sets have."""
-    for name, split in (("eval_items", "valid"), ("test_items", "test")):
-        items, size = settings.get(name, 0), task.sizes[split]
+    for name, split in {"eval_items": "valid", "test_items": "test"}.items():
+        items = settings.get(name, 0)
+        size = task.sizes[split]
         if items > size:
             raise FptError(
                 f"{name} is {items:,}, and the set has {size:,} examples; give that at most, or 0 "
@@ -213,27 +220,15 @@ def check_items(task: Task, settings: Mapping[str, Any]) -> None:
 def evaluated(task: Task, settings: Mapping[str, Any]) -> dict[str, int]:
     """How many examples of each set a run is evaluated on, 0 for all. A number in `defaults` is for
     sets of all sizes, so it is a bound."""
-    valid = task.sizes["valid"]
     test = task.sizes["test"]
     eval_items = settings["eval_items"]
     test_items = settings["test_items"] or test
     if task.length >= LONG:
         test_items = min(test_items, LONG_TEST_ITEMS)
     return {
-        "eval_items": eval_items if eval_items <= valid else 0,
+        "eval_items": eval_items if eval_items <= task.sizes["valid"] else 0,
         "test_items": test_items if test_items < test else 0,
     }
-
-
-def check_roles(
-    where: str, values: Any, roles: Iterable[str], check: Callable[[str, str], object]
-) -> None:
-    """Names by role; each role and its name must pass `check`."""
-    for role, name in check_mapping(where, values, sorted(roles)).items():
-        if not isinstance(name, str):
-            raise FptError(f"{where}.{role}: expected a name, found {name!r}.")
-        with placed(f"{where}.{role}"):
-            check(role, name)
 
 
 def semantics_of(spec: RunSpec) -> int:
@@ -255,10 +250,12 @@ def semantics_of(spec: RunSpec) -> int:
         return 1
     if task.kind == "token" and spec.dropout:
         return 2
-    for split, count in {"valid": spec.eval_items, "train": TRAIN_ITEMS}.items():
-        if 0 < count < task.sizes[split] and split not in task.random_order:
-            return 2
-    return 1
+    in_part = [
+        split
+        for split, count in {"valid": spec.eval_items, "train": TRAIN_ITEMS}.items()
+        if 0 < count < task.sizes[split]
+    ]
+    return 1 if {*in_part} <= {*task.random_order} else 2
 
 
 def starts_anew(spec: RunSpec, architecture: Backbone, task: Task) -> bool:

@@ -3,8 +3,8 @@
 import hashlib
 import math
 import time
-from collections.abc import Container, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -78,22 +78,24 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         missing = [spec for spec in free if spec.key not in recorded]
         if not missing:
             return []
-        task = task_of(missing[0])
+        first = missing[0]
+        task = task_of(first)
         device = devices.choose(job.device)
         if device.type == "cuda":  # or a record would state the peak of an earlier pack
             torch.cuda.reset_peak_memory_stats(device)
 
-        if missing[0].procedure == "probe":  # a convex fit takes seconds: no checkpoint, no mates
-            (spec,) = missing
-            fitted = probe(spec, task, device, job.precision)
-            record = make_record(spec, task, device, job.precision, pack, fitted)
-            return [job.store.write(record)]
+        if first.procedure == "probe":  # a convex fit takes seconds: no checkpoint, no mates
+            fitted = probe(first, task, device, job.precision)
+            return [job.store.write(record_of(first, task, device, job, pack, fitted))]
 
         path = job.cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
         members = members_of(pack, missing, path)
-        loop = run_loop(members, task, device, job, path)
-        if loop is None:
-            return []
+        titles = [job.titles.get(spec.key, spec.task) for spec in members]
+        devices.keep_memory()
+        with memory_for(members):
+            loop = Loop(members, task, device, path, titles, job.tracker, precision=job.precision)
+            if not loop.run(job.deadline):
+                return []
         records = []
         for index, spec in enumerate(members):
             # A member that was recorded before the pack was stopped keeps its record.
@@ -101,10 +103,10 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
                 continue
             progress = loop.progress[index]
             progress.cost["tokens"] = progress.metrics["steps"] * spec.batch * task.length
-            record = make_record(spec, task, device, job.precision, members, progress)
-            keeps = spec.key in job.keep
-            row = loop.selected[index]
-            parameters = loop.rows.stored(row, spec.trainable) if keeps else None
+            record = record_of(spec, task, device, job, members, progress)
+            parameters = None
+            if spec.key in job.keep:
+                parameters = loop.rows.stored(loop.selected[index], spec.trainable)
             records.append(job.store.write(record, parameters))
         # Only now: killed between two records, the next process writes the rest from it.
         path.unlink(missing_ok=True)
@@ -124,44 +126,35 @@ def members_of(
     return members if set(missing) <= set(members) else missing
 
 
-def run_loop(
-    members: Sequence[RunSpec], task: Task, device: torch.device, job: Job, path: Path
-) -> Loop | None:
-    """The loop after all its runs have ended; None if the deadline has passed before. FptError if
-    the device lacks memory."""
-    devices.keep_memory()
-    titles = [job.titles.get(spec.key, spec.task) for spec in members]
+@contextmanager
+def memory_for(pack: Sequence[RunSpec]) -> Iterator[None]:
+    """Says what to do if the device lacks memory for a pack that is trained in the block."""
     try:
-        loop = Loop(members, task, device, path, titles, job.tracker, precision=job.precision)
-        return loop if loop.run(job.deadline) else None
+        yield
     except RuntimeError as error:
         # torch has one class for all its errors.
-        if any(part in str(error) for part in devices.NO_MEMORY):
-            raise too_large(members, error) from error
-        raise
+        if not any(part in str(error) for part in devices.NO_MEMORY):
+            raise
+        first = pack[0]
+        reason = str(error).splitlines()[0].rstrip(".")
+        remedy = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
+        raise FptError(
+            f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} "
+            f"sequences a step each) does not fit into the memory of the device; use {remedy} "
+            f"({reason})."
+        ) from error
 
 
-def too_large(pack: Sequence[RunSpec], error: RuntimeError) -> FptError:
-    """The sentence that says what to do about a lack of memory."""
-    first = pack[0]
-    reason = str(error).splitlines()[0].rstrip(".")
-    remedy = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
-    return FptError(
-        f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} sequences a "
-        f"step each) does not fit into the memory of the device; use {remedy} ({reason})."
-    )
-
-
-def make_record(
+def record_of(
     spec: RunSpec,
     task: Task,
     device: torch.device,
-    precision: str,
+    job: Job,
     pack: Sequence[RunSpec],
     progress: Progress,
 ) -> Record:
     """The record of a run that has ended."""
-    environment = devices.environment(device, precision)
+    environment = devices.environment(device, job.precision)
     # A specification names data and weights; their digests say with which content it was trained.
     environment["data_digest"] = task.digest()
     if spec.weights is not None:
