@@ -265,41 +265,39 @@ def test_a_run_that_was_left_to_another_process_joins_its_pack_again(store, unin
     same(records, uninterrupted)
 
 
-def damaged(path):
-    path.write_bytes(path.read_bytes()[:-10])
+def of_other_runs(tensors, history):
+    return tensors, history | {"keys": [run.key for run in PACK[::-1]]}
 
 
-def of_other_runs(path):
-    tensors, history = checkpoint.read(path) or ({}, {})
-    checkpoint.write(path, tensors, history | {"keys": [run.key for run in PACK[::-1]]})
+def of_another_version(tensors, history):
+    return {name: tensors[name] for name in tensors if name != "frozen"}, history
 
 
-def of_another_version(path):
-    tensors, history = checkpoint.read(path) or ({}, {})
-    checkpoint.write(path, {name: tensors[name] for name in tensors if name != "frozen"}, history)
+DAMAGE = {
+    "truncated": lambda content: content[:-10],
+    "empty": lambda content: b"",
+    "flipped": lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+    "of another history": lambda content: content.replace(b'"step": 1', b'"step": 2'),
+    "text": lambda content: b"this is no checkpoint",
+}
 
 
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        (damaged, "is damaged"),
-        (of_other_runs, r"\.safetensors is of other runs .*starts again"),
-        (of_another_version, "another version of this package; its pack starts"),
-    ],
-)
-def test_a_checkpoint_that_does_not_fit_costs_time_only(
-    change,
-    sentence,
-    store,
-    uninterrupted,
-    tmp_path,
-):
+@pytest.mark.parametrize("how", [*DAMAGE, of_other_runs, of_another_version])
+def test_a_checkpoint_that_does_not_fit_costs_time_only(how, store, uninterrupted, tmp_path):
     assert trained(PACK, store, deadline=0.0) == []
     (path,) = (tmp_path / "cache" / "checkpoints").iterdir()
-    change(path)
+    if how in DAMAGE:
+        sentence = "is damaged .*starts again"
+        content = path.read_bytes()
+        path.write_bytes(DAMAGE[how](content))
+        assert path.read_bytes() != content
+    else:
+        sentence = "of other runs .* or of another version .*starts again"
+        checkpoint.write(path, *how(*checkpoint.read(path)))
     with pytest.warns(UserWarning, match=sentence):
         records = trained(PACK, store)
     same(records, uninterrupted)
+    assert path.with_name(f"{path.name}.corrupt").exists() is (how in DAMAGE)
 
 
 # -------------------------------------------------------------------------------------- the record

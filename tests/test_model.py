@@ -248,8 +248,6 @@ def test_the_last_attention_layer_is_a_part_of_its_own(tiny):
     "run",
     [
         pretrained(),
-        spec(trainable=("layernorm",)),
-        spec(trainable=("input", "output", "positions")),
         spec(trainable=("attention", "output")),
         spec(backbone="lstm-tiny", trainable=("input", "output", "recurrent")),
         spec(backbone="lstm-released-tiny", trainable=("layernorm",)),

@@ -104,7 +104,9 @@ def test_a_record_says_its_arithmetic_and_the_processor(llama, tmp_path):
     assert exact.environment["precision"] == "fp32"
     assert "instructions" not in exact.environment
     assert rounded.environment["precision"] == "bf16 autocast"
-    assert isinstance(rounded.environment["instructions"], str)
+    flags = Path("/proc/cpuinfo").read_text()
+    for instruction in rounded.environment["instructions"].split():
+        assert instruction == "none" or f" {instruction} " in flags
     assert exact.key == rounded.key
     assert exact.curve != rounded.curve
     assert rounded.metrics["test_accuracy"] == pytest.approx(
@@ -112,23 +114,13 @@ def test_a_record_says_its_arithmetic_and_the_processor(llama, tmp_path):
     )
 
 
-@pytest.mark.parametrize("text", ["flags\t\t: fpu avx512_bf16 amx_bf16 amx_tile", "Features: bf16"])
-def test_instructions_are_those_of_the_processor(text, monkeypatch):
-    monkeypatch.setattr(devices, "cpuinfo", lambda: f"processor : 0\n{text}\n")
-    instructions = devices.environment(CPU, "bf16")["instructions"]
-    assert instructions.split() == sorted(word for word in text.split() if word.endswith("bf16"))
-    monkeypatch.setattr(devices, "cpuinfo", str)
-    assert devices.environment(CPU, "bf16")["instructions"] == "none"
-
-
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_pack_that_was_stopped_goes_on_to_the_bit(precision, llama, tmp_path):
+def test_a_pack_that_was_stopped_goes_on_to_the_bit(llama, tmp_path):
     runs = [llama, replace(llama, lr=0.02)]
-    uninterrupted = trained(runs, Store(tmp_path / "a" / "records"), precision)
+    uninterrupted = trained(runs, Store(tmp_path / "a" / "records"), "bf16")
     store, parts = Store(tmp_path / "b" / "records"), list[Record]()
-    assert trained(runs, store, precision, deadline=0.0) == []
+    assert trained(runs, store, "bf16", deadline=0.0) == []
     while not parts:  # each call makes one step
-        parts = trained(runs, store, precision, deadline=0.0)
+        parts = trained(runs, store, "bf16", deadline=0.0)
     assert list(map(measured_of, parts)) == list(map(measured_of, uninterrupted))
 
 

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -283,13 +282,6 @@ def test_a_killed_process_leaves_nothing_half(model, tmp_path):
     assert all(path.name.startswith(".") for path in folder.iterdir())
     whole = converted(tmp_path / "tiny.gguf", folder)
     assert [path for path in folder.iterdir() if path != whole] == []
-
-
-def test_two_that_need_them_at_once_fetch_them_once(model, capsys):
-    with ThreadPoolExecutor(2) as threads:
-        paths = [*threads.map(files, [model.name] * 2)]
-    assert paths[0] == paths[1]
-    assert capsys.readouterr().err.count("fetching") == 1
 
 
 def test_a_run_reads_them(model):
