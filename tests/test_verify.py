@@ -1,7 +1,6 @@
 """`fpt verify`: accuracies that a training gives again, and accuracies that were changed."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,10 +9,8 @@ from refusals import check_said
 from tiny import pretrained
 
 from fpt.__main__ import main
-from fpt.analysis.study import Study
 from fpt.backbones.weights import find
 from fpt.config import Run
-from fpt.records import Record
 from fpt.training.kept import TRAINED_ELSEWHERE, retrained
 from fpt.training.train import Job, train
 
@@ -21,7 +18,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture
-def study(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(tiny, monkeypatch):
     """Two runs of a tiny backbone that were trained in one pack."""
     study = make_study(tiny, monkeypatch)
     specs = [pretrained(options={"n": 5}, seed=seed) for seed in (0, 1)]
@@ -31,24 +28,22 @@ def study(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     return section
 
 
-def first(study: Study) -> Record:
+def first(study):
     return study.records()[study.keys[0]]
 
 
-def lowered(record: Record, points: float) -> Record:
+def lowered(record, points):
     accuracy = record.metrics["test_accuracy"] - points / 100
     return replace(record, metrics=record.metrics | {"test_accuracy": accuracy})
 
 
-def verified(capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+def verified(capsys, *options):
     """Exit status and output of `fpt verify`."""
     code = main(["verify", "--profile", "lab", "--device", "cpu", *options])
     return code, capsys.readouterr().out
 
 
-def test_a_training_gives_the_recorded_accuracy_and_a_changed_one_is_found(
-    study: Study, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_training_gives_the_recorded_accuracy_and_a_changed_one_is_found(study, capsys):
     code, out = verified(capsys)
     assert code == 0
     check_said(out, ["2 match, 0 differ, 0 could not be checked"])
@@ -62,9 +57,7 @@ def test_a_training_gives_the_recorded_accuracy_and_a_changed_one_is_found(
     assert verified(capsys, "--count", "1", "--seed", "1") == once
 
 
-def test_a_run_is_trained_in_its_pack_if_all_of_it_is_recorded(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_is_trained_in_its_pack_if_all_of_it_is_recorded(study, monkeypatch):
     packs = []
     monkeypatch.setattr(
         "fpt.training.kept.train", lambda specs, job: packs.append(specs) or train(specs, job)
@@ -77,9 +70,7 @@ def test_a_run_is_trained_in_its_pack_if_all_of_it_is_recorded(
     assert [len(specs) for specs in packs] == [2, 1]
 
 
-def test_runs_whose_weights_are_not_here_are_passed_over(
-    study: Study, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_whose_weights_are_not_here_are_passed_over(study, capsys):
     """Whether they are missing or others; and a sentence if there is nothing else to check."""
     record = first(study)
     environment = record.environment | {"weights_digest": "0" * 64}
@@ -87,13 +78,13 @@ def test_runs_whose_weights_are_not_here_are_passed_over(
     code, out = verified(capsys, "--count", "2")
     assert code == 0
     check_said(out, ["1 match, 0 differ, 1 could not be checked, such as:", "are not those"])
-    find(record.spec.weights).unlink()  # type: ignore[arg-type]
+    find(record.spec.weights).unlink()
     assert main(["verify", "--profile", "lab", "--device", "cpu"]) == 2
     check_said(capsys.readouterr().err, [f"The weights {record.spec.weights!r} are in none of"])
 
 
 @pytest.mark.parametrize("name", ["device", "precision", "torch", "transformers"])
-def test_another_machine_excuses_two_points_and_no_more(name: str, study: Study) -> None:
+def test_another_machine_excuses_two_points_and_no_more(name, study):
     record = first(study)
     moved = replace(record, environment=record.environment | {name: "another"})
     check = retrained(lowered(moved, 1.5), study.store, CPU)
