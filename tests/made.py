@@ -9,7 +9,8 @@ import yaml
 from fpt import config
 from fpt.analysis.study import Study
 from fpt.config import Run
-from fpt.records import Record, Status, read_archive
+from fpt.records import Record, read_archive
+from fpt.records.content import Status
 from fpt.sections.arms import SOURCES
 from fpt.training.loop import TRAIN_ITEMS
 from fpt.training.train import task_of
@@ -34,7 +35,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 def exploratory() -> list[Record]:
     """The records of lab that no plan expects any more."""
-    return list(read_archive(LAB / "exploratory.jsonl.xz").records().values())
+    return list(read_archive(LAB / "exploratory.jsonl.xz").records.values())
 
 
 def backbones(transformer: str) -> dict[str, str]:

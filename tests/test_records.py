@@ -1,4 +1,4 @@
-"""Records, and the files under them: complete, or moved aside with a warning."""
+"""Records in files: complete, or moved aside with a warning; and records that are merged."""
 
 import errno
 import json
@@ -8,16 +8,12 @@ import re
 from dataclasses import replace
 
 import pytest
+from made import tree
 from refusals import refuses
 from tiny import spec
 
 from fpt.files import lock, write_json
-from fpt.records import Record, Store, digest, to_content, to_file
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store(tmp_path / "reports" / "smoke" / "records")
+from fpt.records import Record, Store, digest, parse, to_content, to_file
 
 
 @pytest.fixture
@@ -43,10 +39,15 @@ KEY = made().key
 
 
 def test_a_record_is_read_as_it_was_written(store):
-    record = made()
+    points = [
+        {"step": 3, "valid_accuracy": 0.5, "valid_loss": 0.5},
+        {"step": 6, "valid_accuracy": 1},  # lacks a value of the other
+    ]
+    record = replace(made(), curve=points)
     assert store.read(KEY) is None
     store.write(record)
     assert store.read(KEY) == record
+    assert json.loads(store.path(KEY).read_text())["curve"]["valid_loss"] == [0.5, None]
     assert store.keys() == {KEY}
     missing = made(1).key
     assert store.read_all([KEY, missing]) == {KEY: record}
@@ -65,16 +66,6 @@ def test_who_changes_what_was_read_changes_nothing_for_others(store, packed):
     for values in (record.metrics, record.cost, record.environment, record.pack, record.notes):
         values.clear()
     assert store.read(KEY) == made()
-
-
-def test_a_point_may_lack_a_value_of_the_others(store):
-    points = [
-        {"step": 3, "valid_accuracy": 0.5, "valid_loss": 0.5},
-        {"step": 6, "valid_accuracy": 1},
-    ]
-    record = store.write(replace(made(), curve=points))
-    assert json.loads(store.path(KEY).read_text())["curve"]["valid_loss"] == [0.5, None]
-    assert store.read(KEY) == record
 
 
 def test_a_value_that_is_not_finite_is_never_written(store):
@@ -114,7 +105,6 @@ DAMAGED = {
     "metrics empty": signed(metrics={}),
     "metrics a list": signed(metrics=[0.5]),
     "no cost": signed(cost={}),
-    "no environment": signed(environment={}),
     "no device": signed(environment={"kind": "cpu"}),
     "a device of two": signed(environment={"device": ["a", "b"], "kind": "cpu"}),
     "a device that no file holds": signed(environment={"device": "\ud800", "kind": "cpu"}),
@@ -128,7 +118,6 @@ DAMAGED = {
     "a negative time": signed(cost=made().cost | {"seconds": -1.0}),
     "half a step": with_metrics(steps=12.5),
     "best after the end": with_metrics(best_step=13),
-    "a point without a step": signed(curve=[{"valid_accuracy": 0.5}]),
     "a point without accuracy": signed(curve=[{"step": 3}]),
     "a point above one": signed(curve=[POINT | {"valid_accuracy": 1.5}]),
     "steps that fall": signed(curve=[POINT | {"step": 6}, POINT]),
@@ -137,30 +126,26 @@ DAMAGED = {
     "a pack of no keys": signed(pack=["../../etc"]),
     "parameters without a digest": signed(parameters="x"),
 }
-damages = pytest.mark.parametrize("how", DAMAGED)
 
 
-@damages
-def test_a_damaged_record_is_moved_aside_and_missing(store, how):
+@pytest.mark.parametrize("how", DAMAGED)
+def test_nothing_that_no_run_can_give_is_a_record(how):
+    assert parse(SOUND, KEY) == made()
+    with pytest.raises(ValueError, match=r"\w"):
+        parse(DAMAGED[how], KEY)
+
+
+def test_a_damaged_record_is_moved_aside_and_missing(store):
     path = store.path(KEY)
     store.write(made())
-    path.write_bytes(DAMAGED[how])
+    path.write_bytes(DAMAGED["truncated"])
     with pytest.warns(UserWarning, match=rf"{path.name} is damaged .*moved to {path.name}.corrupt"):
         assert store.read(KEY) is None
-    assert path.with_name(f"{path.name}.corrupt").read_bytes() == DAMAGED[how]
+    assert path.with_name(f"{path.name}.corrupt").read_bytes() == DAMAGED["truncated"]
     assert store.keys() == set()
     assert store.read(KEY) is None  # without another warning
     store.write(made())
     assert store.read(KEY) == made()
-
-
-@damages
-def test_nothing_that_no_run_can_give_is_merged(store, foreign, how):
-    foreign.write(made(2))
-    foreign.path(KEY).write_bytes(DAMAGED[how])
-    with pytest.warns(UserWarning, match=f"{KEY}.json is damaged"):
-        assert store.merge(foreign.folder) == (1, 0)
-    assert store.keys() == {made(2).key}
 
 
 def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(store, monkeypatch):
@@ -239,22 +224,14 @@ def test_merging_takes_pretraining_metadata_along(store, foreign):
     assert (store.folder / "bodies" / "nano-uniform-0.json").exists()
 
 
-def tree(folder):
-    return {
-        str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
-FOREIGN = ("composer.json", "dataset.json", "config.json", "deadbeef.json", "a b.json")
+FOREIGN = ("composer.json", "config.json", "deadbeef.json", "a b.json")
 
 
 def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store, foreign):
     """Wrong files beside records, and damaged ones among them, stay as they are."""
     for seed in range(3):
         foreign.write(made(seed), b"parameters")
-    foreign.path(KEY).write_bytes(DAMAGED["truncated"])
+    foreign.path(KEY).write_bytes(DAMAGED["accuracy in percent"])
     foreign.parameters_path(made(1).key).write_bytes(b"others")
     for name in FOREIGN:
         (foreign.folder / name).write_text("{}")
@@ -274,6 +251,7 @@ def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store
     assert "and 1 more" in sentence
     assert not [name for name in FOREIGN if name in sentence]
     assert store.keys() == {made(1).key, made(2).key}
+    assert not store.parameters_path(made(1).key).exists()
     assert [path.name for path in (store.folder / "bodies").iterdir()] == ["sound.json"]
 
 
@@ -285,17 +263,6 @@ def test_if_nothing_can_be_taken_the_sentence_names_why(store, foreign, tmp_path
     parts = ["no records", f"{KEY}.json is damaged", "test_accuracy 7.5"]
     refuses(lambda: store.merge(foreign.folder), *parts)
     assert not store.folder.exists()
-
-
-def test_damaged_parameters_are_not_merged(store, foreign):
-    for seed in range(3):
-        foreign.write(made(seed), b"parameters")
-    path = foreign.parameters_path(KEY)
-    path.write_bytes(b"others")
-    with pytest.warns(UserWarning, match=f"{path.name} is damaged"):
-        store.merge(foreign.folder)
-    assert store.keys() == {made(seed).key for seed in range(3)}
-    assert not store.parameters_path(KEY).exists()
 
 
 # ------------------------------------------------------------------------------------------ files

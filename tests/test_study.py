@@ -13,7 +13,7 @@ from fpt import config
 from fpt.analysis.study import Study
 from fpt.analysis.tuning import at_edge, chosen_rates
 from fpt.files import FptError
-from fpt.records import Status
+from fpt.records.content import Status
 
 
 @pytest.fixture

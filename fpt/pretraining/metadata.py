@@ -21,7 +21,8 @@ from torch import Tensor
 
 from ..backbones.weights import file_digest, folder_of, local_folder
 from ..files import NAME, FptError, read_json, write_atomic, write_json
-from ..records import digest, parse_metadata
+from ..records import digest
+from ..records.content import parse_metadata
 
 log = logging.getLogger("fpt")
 CHECKPOINT = "checkpoint.safetensors"

@@ -7,57 +7,15 @@ parameters of a run are kept beside its record, in KEY.safetensors.
 """
 
 import warnings
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ..files import (
-    REPORTS,
-    FptError,
-    lock,
-    set_aside,
-    write_atomic,
-    write_json,
-)
-from .archive import (
-    ARCHIVE,
-    Archive,
-    differ,
-    read_archive,
-    warn_that_two_differ,
-    write_archive,
-)
-from .content import (
-    KEY,
-    Record,
-    Status,
-    copied,
-    digest,
-    parse,
-    parse_metadata,
-    to_content,
-    to_file,
-)
-from .foreign import METADATA, metadata_in, parameters_in, records_in, sha256
-
-__all__ = [
-    "ARCHIVE",
-    "METADATA",
-    "Record",
-    "Status",
-    "Store",
-    "digest",
-    "parse",
-    "parse_metadata",
-    "read_archive",
-    "store",
-    "to_content",
-    "to_file",
-]
-
-# A sentence names so many files at most, of those that cannot be taken or packed.
-MAX_NAMED = 5
+from ..files import REPORTS, FptError, lock, set_aside, write_atomic, write_json
+from .archive import ARCHIVE, MAX_NAMED, Archive, listed, read_archive, write_archive
+from .content import KEY, Record, copied, digest, parse, to_content, to_file
+from .foreign import METADATA, Refused, metadata_in, parameters_in, records_in, sha256
 
 
 # Without a bound: of a cache that is smaller than a profile, each pass over all records would drop
@@ -82,7 +40,7 @@ class Store:
         return self.folder / f"{key}.json"
 
     def archive(self) -> Archive:
-        """The records that were packed; they are parsed when they are asked for."""
+        """The records that were packed."""
         return read_archive(self.folder / ARCHIVE)
 
     def parameters_path(self, key: str) -> Path:
@@ -90,21 +48,24 @@ class Store:
         return self.folder / f"{key}.safetensors"
 
     def keys(self) -> set[str]:
-        """Keys that have a file or a line of the archive; the records are not parsed."""
+        """Keys that have a file or a whole record in the archive; files are not parsed."""
         files = (path for path in self.folder.glob("*.json") if KEY.fullmatch(path.stem))
         single = {path.stem for path in files}
         # The archive comes second: a record that another process packs meanwhile is in either.
-        return single | self.archive().lines.keys()
+        return single | self.archive().records.keys()
 
     def read(self, key: str) -> Record | None:
-        """The record of `key`, or None. A damaged file is moved aside with a warning, a damaged
-        line of the archive is left where it is, with a warning too."""
+        """The record of `key`, or None. A damaged file is moved aside with a warning."""
         single = self._single(key)
-        archived = self._archived(key)
-        if single is None or archived is None:
-            return single or archived
-        if differ(single, archived):
-            warn_that_two_differ(self.path(key))
+        archived = self.archive().records.get(key)
+        if single is None:
+            return archived and copied(archived)
+        if archived is not None and differ(single, archived):
+            warnings.warn(
+                f"{self.path(key)} and {ARCHIVE} beside it hold two results of one run; the file "
+                "is read.",
+                stacklevel=2,
+            )
         return single
 
     def _single(self, key: str) -> Record | None:
@@ -116,24 +77,8 @@ class Store:
         except FileNotFoundError:
             return None
         except ValueError as error:
-            in_archive = key in self.archive().lines
-            set_aside(
-                path,
-                error,
-                f"is read from {ARCHIVE}" if in_archive else "counts as missing",
-            )
-            return None
-
-    def _archived(self, key: str) -> Record | None:
-        """The record of `key` in the archive, or None."""
-        try:
-            return self.archive().read(key)
-        except ValueError as error:
-            warnings.warn(
-                f"The record {key} in {self.folder / ARCHIVE} is damaged ({error}); it counts as "
-                "missing. Take a whole copy of the file, such as Git's.",
-                stacklevel=3,
-            )
+            packed = key in self.archive().records
+            set_aside(path, error, f"is read from {ARCHIVE}" if packed else "counts as missing")
             return None
 
     def parameters(self, record: Record) -> bytes | None:
@@ -192,22 +137,19 @@ class Store:
             if not is_mine:
                 raise FptError(f"Another process packs {self.folder}; call again when it is done.")
             archive = self.archive()
-            archived = archive.records()
             singles = {}
             for key in self.keys():
                 record = self._single(key)
                 if record is not None:
                     singles[key] = record
-            self._check_same(singles, archived)
-            records = archived | singles
-            lines = {key: to_file(to_content(records[key])) for key in sorted(records)}
+            self._check_same(singles, archive)
+            records = {**archive.records, **singles}
             if archive.damages:
                 self._keep_damaged(archive)
-            # As lists, because the order counts too.
-            if archive.damages or list(archive.lines.items()) != list(lines.items()):
-                write_archive(self.folder / ARCHIVE, lines)
+            if archive.damages or records != archive.records:
+                write_archive(self.folder / ARCHIVE, records)
             # Read from the disk, with every digest compared.
-            packed = self.archive().records()
+            packed = self.archive().records
             for key in singles:
                 # A file that has changed meanwhile is packed by the next call.
                 if self._single(key) == packed.get(key):
@@ -220,22 +162,24 @@ class Store:
         aside = path.with_name(f"{ARCHIVE}.corrupt")
         write_atomic(aside, path.read_bytes())
         warnings.warn(
-            f"{ARCHIVE} was damaged ({'; '.join(archive.damages)}); it was copied to {aside.name} "
-            "and written anew with what could be read.",
+            f"{ARCHIVE} was damaged ({listed(archive.damages)}); it was copied to {aside.name} and "
+            "written anew with what could be read.",
             stacklevel=3,
         )
 
-    def _check_same(self, singles: dict[str, Record], archived: dict[str, Record]) -> None:
+    def _check_same(self, singles: Mapping[str, Record], archive: Archive) -> None:
         """FptError if a file and the archive hold different results of one run."""
-        both = sorted(singles.keys() & archived.keys())
-        different = [key for key in both if differ(singles[key], archived[key])]
+        different = [
+            key
+            for key in sorted(singles.keys() & archive.records.keys())
+            if differ(singles[key], archive.records[key])
+        ]
         if different:
-            named = ", ".join(different[:MAX_NAMED])
             raise FptError(
-                f"In {self.folder}, the files of {named} ({len(different)} "
-                f"in all) hold other results than {ARCHIVE}. To keep those of the archive, remove "
-                f"the files. To keep the files, move {ARCHIVE} to a folder of its own and call "
-                "fpt merge with that folder. Then pack again."
+                f"In {self.folder}, the files of {', '.join(different[:MAX_NAMED])} "
+                f"({len(different)} in all) hold other results than {ARCHIVE}. To keep those of "
+                f"the archive, remove the files. To keep the files, move {ARCHIVE} to a folder of "
+                "its own and call fpt merge with that folder. Then pack again."
             )
 
     def merge(self, folder: Path) -> tuple[int, int]:
@@ -248,47 +192,36 @@ class Store:
         takes the place of one without. What is damaged, or cannot be the result of a run, is left
         out with one warning. FptError if there is nothing that can be taken.
         """
-        # The reasons by file.
-        refused: dict[str, object] = {}
-        taken = [
-            *self._merge_metadata(folder, refused),
-            *self._merge_records(folder, refused),
-        ]
-        reasons = [f"{name} is damaged ({reason})" for name, reason in refused.items()]
-        if len(reasons) > MAX_NAMED:
-            reasons[MAX_NAMED:] = [f"and {len(reasons) - MAX_NAMED} more"]
-        listed = " ".join("; ".join(reasons).split())
-        if not taken and refused:
-            raise FptError(f"There are no records in {folder} that can be taken: {listed}.")
-        if not taken:
-            raise FptError(f"There are no records in {folder}; name the folder that holds them.")
-        if refused:
-            files = "1 file" if len(refused) == 1 else f"{len(refused)} files"
-            warnings.warn(f"{files} of {folder} could not be taken: {listed}.", stacklevel=2)
-        return taken.count(True), taken.count(False)
-
-    def _merge_metadata(self, folder: Path, refused: dict[str, object]) -> Iterator[bool]:
-        """Take over pretraining metadata; yields for each whole file whether it was missing here,
-        and adds those that are not whole to `refused`."""
+        refused: Refused = {}
+        taken = []
         for name, content in metadata_in(folder, refused):
             copy = self.folder / METADATA / name
-            missing = not copy.exists()
-            if missing:
+            taken.append(not copy.exists())
+            if taken[-1]:
                 write_json(copy, content)
-            yield missing
-
-    def _merge_records(self, folder: Path, refused: dict[str, object]) -> Iterator[bool]:
-        """Take over records with their parameters; yields for each whole record whether it was
-        taken, and adds the files that are not whole to `refused`."""
         for record in records_in(folder, refused):
             own = self.read(record.key)
             parameters = None
             if own is None or self.parameters(own) is None:
                 parameters = parameters_in(folder, record, refused)
-            is_taken = own is None or parameters is not None
-            if is_taken:
+            taken.append(own is None or parameters is not None)
+            if taken[-1]:
                 self.write(record, parameters)
-            yield is_taken
+        reasons = listed([f"{name} is damaged ({reason})" for name, reason in refused.items()])
+        if not taken and refused:
+            raise FptError(f"There are no records in {folder} that can be taken: {reasons}.")
+        if not taken:
+            raise FptError(f"There are no records in {folder}; name the folder that holds them.")
+        if refused:
+            files = "1 file" if len(refused) == 1 else f"{len(refused)} files"
+            warnings.warn(f"{files} of {folder} could not be taken: {reasons}.", stacklevel=2)
+        return taken.count(True), taken.count(False)
+
+
+def differ(single: Record, archived: Record) -> bool:
+    """Whether a file and the archive hold two results of one run. A record that comes with
+    parameters may take the place of one in the archive, as in a merge."""
+    return single != archived and single.parameters is None
 
 
 def store(profile: str) -> Store:

@@ -29,12 +29,9 @@ COST = ("seconds", "tokens", "flops", "peak_bytes")
 ENVIRONMENT = ("device", "kind")
 POINT = ("step", "valid_accuracy")
 # The range of a number follows from how its name ends.
-# In [0, 1].
-SHARES = ("accuracy", "clipped")
-# Integers that are not negative.
-COUNTS = ("step", "steps", "items")
-# Not negative.
-AMOUNTS = ("loss", "gradient", "norm", "penalty")
+SHARES = ("accuracy", "clipped")  # in [0, 1]
+COUNTS = ("step", "steps", "items")  # integers that are not negative
+AMOUNTS = ("loss", "gradient", "norm", "penalty")  # not negative
 
 
 @dataclass(frozen=True)
@@ -100,9 +97,9 @@ def to_file(content: Mapping[str, Any]) -> bytes:
     return text.encode() + b"\n"
 
 
-def parse(content: bytes, key: str) -> Record:
-    """The record in a file that is named by `key`. ValueError if the file is damaged, if it holds
-    another record, or if its values cannot be those of a run."""
+def parse(content: bytes, key: str | None = None) -> Record:
+    """The record in a file, or a line of the archive; a file is named by its `key`. ValueError if
+    it is damaged, if it holds another record, or if its values cannot be those of a run."""
     try:
         values = json.loads(content)
         values["curve"] = points_of(values["curve"])
@@ -115,7 +112,7 @@ def parse(content: bytes, key: str) -> Record:
         own_key = record.key
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"its fields are not those of a record ({error})") from error
-    if not key == stated_key == own_key:
+    if not (key or own_key) == stated_key == own_key:
         raise ValueError(f"it is the record of {stated_key!r}")
     check_record(record)
     return record
@@ -143,7 +140,7 @@ def check_spec_types(spec: RunSpec) -> None:
         value = getattr(spec, name)
         if type(value) not in kinds and not (kinds == (float,) and type(value) is int):
             raise ValueError(f"its spec has {name} {value!r}")
-    check_texts("trainable", spec.trainable)
+    check_texts("trainable", list(spec.trainable))
     data = json.loads(spec.data)
     if not isinstance(data["name"], str) or not isinstance(data["options"], dict):
         raise ValueError(f"its spec names no task but {spec.data}")
@@ -162,20 +159,23 @@ def check_record(record: Record) -> None:
     steps = [point["step"] for point in record.curve]
     if steps != sorted(steps):
         raise ValueError("the steps of its curve do not rise")
-    check_names_of("environment", record.environment, ENVIRONMENT)
-    check_texts("environment", [record.environment[name] for name in ENVIRONMENT])
-    for name, value in record.environment.items():
-        if type(value) not in (str, int, float, bool, type(None)):
-            raise ValueError(f"its environment has {name} {value!r}")
-        check_texts("environment", [name, str(value)])
+    check_environment(record.environment)
     check_texts("notes", record.notes)
     check_texts("pack", record.pack)
     if not all(map(KEY.fullmatch, record.pack)):
         raise ValueError("its pack is not a list of keys")
-    if record.parameters is not None:
-        check_texts("parameters", [record.parameters])
-        if not SHA256.fullmatch(record.parameters):
-            raise ValueError("its parameters are not named by a SHA-256")
+    if record.parameters is not None and not SHA256.fullmatch(str(record.parameters)):
+        raise ValueError("its parameters are not named by a SHA-256")
+
+
+def check_environment(values: object) -> None:
+    """ValueError unless `values` are what a page can say of a machine."""
+    named = check_names_of("environment", values, ENVIRONMENT)
+    check_texts("environment", [named[name] for name in ENVIRONMENT])
+    check_texts("environment", [text for item in named.items() for text in map(str, item)])
+    for name, value in named.items():
+        if type(value) not in (str, int, float, bool, type(None)):
+            raise ValueError(f"its environment has {name} {value!r}")
 
 
 def parse_metadata(content: bytes) -> dict[str, Any]:
@@ -198,26 +198,23 @@ def parse_metadata(content: bytes) -> dict[str, Any]:
     return values
 
 
-def check_names_of(where: str, values: object, needed: Iterable[str]) -> None:
-    """ValueError unless `values` are values by name, all of those `needed` among them."""
+def check_names_of(where: str, values: object, needed: Iterable[str]) -> dict[str, Any]:
+    """`values`, which must be values by name, all of those `needed` among them; else ValueError."""
     if not isinstance(values, dict):
         raise ValueError(f"its {where} are not values by name")
     absent = [name for name in needed if name not in values]
     if absent:
         raise ValueError(f"its {where} lack {', '.join(absent)}")
+    return values
 
 
 @cache
 def allowed(name: str) -> tuple[tuple[type, ...], float, float]:
     """The types and the range, both ends included, of a number of this name."""
     check_texts("numbers", [name])
-    if name.endswith(SHARES):
-        return (int, float), 0, 1
-    if name.endswith(COUNTS):
-        return (int,), 0, LARGEST
-    if name.endswith(AMOUNTS):
-        return (int, float), 0, LARGEST
-    return (int, float), -LARGEST, LARGEST
+    kinds = (int,) if name.endswith(COUNTS) else (int, float)
+    least = 0 if name.endswith(SHARES + COUNTS + AMOUNTS) else -LARGEST
+    return kinds, least, 1 if name.endswith(SHARES) else LARGEST
 
 
 def check_numbers(
@@ -225,23 +222,18 @@ def check_numbers(
 ) -> None:
     """ValueError unless `values` are numbers by name in the range that their name implies, `least`
     or more, all of those `needed` among them."""
-    check_names_of(where, values, needed)
-    assert isinstance(values, dict)
-    for name, value in values.items():
+    for name, value in check_names_of(where, values, needed).items():
         kinds, low, high = allowed(name)
         if type(value) not in kinds or not max(low, least) <= value <= high:
             raise ValueError(f"its {where} have {name} {value!r}")
 
 
 def check_texts(where: str, values: object) -> None:
-    """ValueError unless `values` are texts that a page can hold."""
-    if not isinstance(values, Iterable) or isinstance(values, str):
+    """ValueError unless `values` are a list of texts that a page can hold."""
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise ValueError(f"its {where} are not a list of texts")
-    for value in values:
-        if not isinstance(value, str):
-            raise ValueError(f"its {where} hold {value!r} instead of a text")
-        try:
-            value.encode()
-        except UnicodeEncodeError as error:
-            # It has half of a surrogate pair, which no file can hold.
-            raise ValueError(f"its {where} hold a text that is no Unicode") from error
+    try:
+        "".join(values).encode()
+    except UnicodeEncodeError as error:
+        # It has half of a surrogate pair, which no file can hold.
+        raise ValueError(f"its {where} hold a text that is no Unicode") from error

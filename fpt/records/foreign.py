@@ -4,95 +4,84 @@ Files that are not whole are added to `refused`, the reason by file, and the oth
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..files import NAME, FptError
-from .archive import ARCHIVE, differ, open_archive, warn_that_two_differ
+from .archive import ARCHIVE, listed, open_archive
 from .content import KEY, Record, parse, parse_metadata
 
 # The subfolder of records that holds the pretraining metadata of backbones.
 METADATA = "bodies"
-
-
-def _names(folder: Path) -> Iterator[str]:
-    """The names in a folder, in their order; none if it is no folder. FptError if it cannot be
-    listed."""
-    try:
-        yield from (sorted(path.name for path in folder.iterdir()) if folder.is_dir() else ())
-    except OSError as error:
-        raise FptError(f"Cannot read {folder}: {error.strerror}.") from error
-
-
-def content_of(path: Path) -> bytes:
-    """The bytes of a file that another machine made; ValueError if it cannot be read."""
-    try:
-        if path.is_file():
-            # Nothing else is read: a pipe would never end.
-            return path.read_bytes()
-    except OSError as error:
-        raise ValueError(f"it cannot be read: {error.strerror}") from error
-    raise ValueError("it is no file")
-
-
-def records_in(folder: Path, refused: dict[str, object]) -> Iterator[Record]:
-    """The whole records in a folder that another machine made, each once, those with files first;
-    adds the files that are not whole to `refused`."""
-    single = {}
-    for path in (folder / name for name in _names(folder)):
-        if path.suffix != ".json" or not KEY.fullmatch(path.stem):
-            continue
-        try:
-            record = parse(content_of(path), path.stem)
-        except ValueError as error:
-            if path.exists():
-                # If it is gone, it was packed after the folder was listed.
-                refused[path.name] = error
-            continue
-        single[record.key] = record
-        yield record
-    path = folder / ARCHIVE
-    if not path.exists():
-        return
-    archive = open_archive(path)
-    for key, record in archive.records().items():
-        if key not in single:
-            yield record
-        elif differ(single[key], record):
-            warn_that_two_differ(folder / f"{key}.json")
-    if archive.damages:
-        refused[ARCHIVE] = "; ".join(archive.damages)
+Refused = dict[str, object]
+Content = TypeVar("Content")
 
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def parameters_in(folder: Path, record: Record, refused: dict[str, object]) -> bytes | None:
-    """The file of the parameters that a record of the folder names; None if it names none, or if
-    the file is missing or added to `refused`."""
-    path = folder / f"{record.key}.safetensors"
-    if record.parameters is None or not path.exists():
-        return None
+def read_foreign(path: Path, parse: Callable[[bytes], Content], refused: Refused) -> Content | None:
+    """What `parse` makes of a file; None, and the reason in `refused`, if it is not whole."""
     try:
-        content = content_of(path)
-        if sha256(content) != record.parameters:
-            raise ValueError("its digest is not the one in its record")
+        # Nothing but a file is read: a pipe would never end.
+        content = path.read_bytes() if path.is_file() else None
+        if content is None and path.exists():
+            raise ValueError("it is no file")
+        # If it is gone, it was packed after the folder was listed.
+        return None if content is None else parse(content)
+    except OSError as error:
+        refused[path.name] = f"it cannot be read: {error.strerror}"
     except ValueError as error:
         refused[path.name] = error
+    return None
+
+
+def files_in(folder: Path) -> list[Path]:
+    """The JSON files in a folder, in the order of their names; none if it is no folder. FptError if
+    it cannot be listed."""
+    try:
+        paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    except OSError as error:
+        raise FptError(f"Cannot read {folder}: {error.strerror}.") from error
+    return [path for path in paths if path.suffix == ".json"]
+
+
+def records_in(folder: Path, refused: Refused) -> Iterator[Record]:
+    """The whole records in a folder, each once, those with files first."""
+    single = set()
+    for path in files_in(folder):
+        if KEY.fullmatch(path.stem):
+            record = read_foreign(path, partial(parse, key=path.stem), refused)
+            if record is not None:
+                single.add(record.key)
+                yield record
+    if (folder / ARCHIVE).exists():
+        archive = open_archive(folder / ARCHIVE)
+        yield from (record for key, record in archive.records.items() if key not in single)
+        if archive.damages:
+            refused[ARCHIVE] = listed(archive.damages)
+
+
+def parameters_in(folder: Path, record: Record, refused: Refused) -> bytes | None:
+    """The file of the parameters that a record of the folder names, or None."""
+
+    def checked(content: bytes) -> bytes:
+        if sha256(content) != record.parameters:
+            raise ValueError("its digest is not the one in its record")
+        return content
+
+    if record.parameters is None:
         return None
-    return content
+    return read_foreign(folder / f"{record.key}.safetensors", checked, refused)
 
 
-def metadata_in(folder: Path, refused: dict[str, object]) -> Iterator[tuple[str, dict[str, Any]]]:
+def metadata_in(folder: Path, refused: Refused) -> Iterator[tuple[str, dict[str, Any]]]:
     """The whole pretraining metadata beside records, with the names of their files."""
-    for path in (folder / METADATA / name for name in _names(folder / METADATA)):
-        if path.suffix != ".json" or not NAME.fullmatch(path.stem):
-            continue
-        try:
-            content = parse_metadata(content_of(path))
-        except ValueError as error:
-            refused[f"{METADATA}/{path.name}"] = error
-            continue
-        yield path.name, content
+    for path in files_in(folder / METADATA):
+        if NAME.fullmatch(path.stem):
+            content = read_foreign(path, parse_metadata, refused)
+            if content is not None:
+                yield path.name, content

@@ -179,7 +179,7 @@ def exploratory_table() -> Table | None:
 def _exploratory_runs() -> list[dict[str, Any]]:
     rows = []
     archive = read_archive(store(LAB).folder / "exploratory.jsonl.xz")
-    for record in archive.records().values():
+    for record in archive.records.values():
         spec = record.spec
         options = f"n {spec.options['n']}, " if "n" in spec.options else ""
         fitting = ", fitting" if task_of(spec).fitting else ""
