@@ -26,7 +26,7 @@ from .tasks import TASKS, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
 from .training.flops import parameter_counts
 from .training.kept import retrained
-from .training.trackers import tracker
+from .training.progress import tracker
 
 
 def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[Study]:

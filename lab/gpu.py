@@ -135,7 +135,7 @@ def trained() -> pd.DataFrame:
         for run in config.expand(profile, section):
             first.setdefault(run.key, (section, run))
     rows = []
-    for pack in packs((run.spec for _, run in first.values()), apart=config.sections_of(profile)):
+    for pack in packs((run.spec for _, run in first.values()), sections=config.sections_of(profile)):
         section, run = first[pack[0].key]
         flops, hours = cost(pack)
         length, weights = task_of(run.spec).length, run.spec.weights or ""

@@ -10,9 +10,9 @@ import pytest
 from tiny import FULL, clock_of_steps, loop_of, measured_of, pretrained, spec
 
 from fpt.records import Store
-from fpt.training import checkpoint
 from fpt.training.loop import TRAIN_ITEMS, Loop, reached
 from fpt.training.model import evaluate
+from fpt.training.progress import read_checkpoint, write_checkpoint
 from fpt.training.train import Job, train
 
 TESTS = Path(__file__).parent
@@ -293,7 +293,7 @@ def test_a_checkpoint_that_does_not_fit_costs_time_only(how, store, uninterrupte
         assert path.read_bytes() != content
     else:
         sentence = "of other runs .* or of another version .*starts again"
-        checkpoint.write(path, *how(*checkpoint.read(path)))
+        write_checkpoint(path, *how(*read_checkpoint(path)))
     with pytest.warns(UserWarning, match=sentence):
         records = trained(PACK, store)
     same(records, uninterrupted)

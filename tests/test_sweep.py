@@ -88,12 +88,12 @@ def test_packs_are_a_function_of_the_specs_and_their_order():
 
 def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once():
     profile = config.load("smoke")
-    apart = config.sections_of(profile)
+    sections = config.sections_of(profile)
     specs = [[run.spec for run in config.expand(profile, name)] for name in profile.sections]
-    assert any(len(sections) > 1 for sections in apart.values())
-    all_packs = set(packs(itertools.chain(*specs), apart=apart))
+    assert any(len(names) > 1 for names in sections.values())
+    all_packs = set(packs(itertools.chain(*specs), sections=sections))
     for specs_of_section in specs:
-        assert set(packs(specs_of_section, apart=apart)) <= all_packs
+        assert set(packs(specs_of_section, sections=sections)) <= all_packs
 
 
 def test_a_pack_is_bounded_by_runs_and_by_tokens():

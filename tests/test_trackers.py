@@ -5,7 +5,7 @@ from refusals import check_said, refusal
 from tiny import spec
 
 from fpt.training import sweep
-from fpt.training.trackers import tracker
+from fpt.training.progress import tracker
 
 SPECS = [spec(backbone="pico", seed=seed) for seed in (0, 1)]  # which every process knows
 TITLES = {run.key: "fpt on bit-xor" for run in SPECS}
@@ -46,5 +46,5 @@ def test_tensorboard_follows_worker_processes(store, tmp_path):
 
 def test_a_wrong_tracker_is_one_sentence(monkeypatch):
     check_said(refusal(lambda: tracker("tensorbord")), ["'tensorbord'", "tensorboard"])
-    monkeypatch.setattr("fpt.training.trackers.find_spec", lambda name: None)
+    monkeypatch.setattr("fpt.training.progress.find_spec", lambda name: None)
     check_said(refusal(lambda: tracker("tensorboard")), ["pip install 'fpt[tensorboard]'"])

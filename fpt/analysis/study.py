@@ -147,7 +147,7 @@ class Study:
         sections = config.sections_of(self.profile)
         specs = [run.spec for run in self.runs]
         return sweep.run(
-            specs, self.store, keep=self.keep, apart=sections, titles=titles, **options
+            specs, self.store, keep=self.keep, sections=sections, titles=titles, **options
         )
 
     def change(self, arm: str, task: str, **settings: Any) -> Record:

@@ -16,7 +16,7 @@ import pandas as pd
 from ..backbones.names import choose
 from ..files import CACHE, FptError, write_atomic, write_json
 from ..tasks.own.inputs import check_length, described
-from ..training.trackers import progress_bar
+from ..training.progress import progress_bar
 from . import engine
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, body_of
 from .data import VALIDATION_SHARE, Fold, folds_of, read_examples

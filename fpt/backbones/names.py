@@ -243,11 +243,11 @@ def folders_called(name: str) -> list[str]:
     """The models `name` in the working directory and in `local_folder()`, by what to write for
     each; one if both are the same folder. The folder in which the weights of a published model are
     kept is no other model."""
-    here = model_at(name)
+    near = model_at(name)
     local = model_at(str(local_folder() / name)) if NAME.fullmatch(name) else None
-    same = here and local and here[0].samefile(local[0])
+    same = near and local and near[0].samefile(local[0])
     spellings = []
-    if here and not (same and comes_in_wheel(here[0].name)):
+    if near and not (same and comes_in_wheel(near[0].name)):
         spellings.append(os.path.join(os.curdir, name))
     if local and not same and not comes_in_wheel(local[0].name):
         spellings.append(str(local_folder() / name))

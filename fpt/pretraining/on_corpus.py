@@ -19,10 +19,9 @@ from torch import Tensor
 from ..backbones import backbone
 from ..files import FptError
 from ..tasks.rng import generator
-from ..training import checkpoint
 from ..training import device as devices
 from ..training.loop import CHECKPOINT_SECONDS
-from ..training.trackers import progress_bar
+from ..training.progress import progress_bar, read_checkpoint, write_checkpoint
 from .corpora import open_stream
 from .language_model import LanguageModel, cross_entropy, language_model
 from .lines import VOCABULARY, entropy
@@ -200,11 +199,11 @@ class Training:
             tensors[f"value.{name}"] = parameter
             for key in ADAM_STATE:
                 tensors[f"{key}.{name}"] = self.optimizer.state[parameter][key]
-        checkpoint.write(self.path, tensors, {**self.identity(), "log": asdict(self.progress)})
+        write_checkpoint(self.path, tensors, {**self.identity(), "log": asdict(self.progress)})
 
     def resume(self) -> None:
         """Resume from the checkpoint, if there is one of the same plan on the same corpus."""
-        saved = checkpoint.read(self.path)
+        saved = read_checkpoint(self.path)
         if saved is None:
             return
         tensors, identity = saved

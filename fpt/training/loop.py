@@ -19,12 +19,10 @@ from torch import Tensor
 from ..backbones import Backbone
 from ..spec import RunSpec
 from ..tasks import Task
-from . import checkpoint
-from .checkpoint import Progress
 from .device import AUTO, arithmetic, autocast
 from .model import assemble, evaluate
 from .packing import Adam
-from .trackers import Tracker, pack_bar
+from .progress import Progress, Tracker, pack_bar, read_checkpoint, write_checkpoint
 
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
@@ -112,9 +110,9 @@ class Loop:
     def run(self, deadline: float = math.inf) -> bool:
         """Train until all runs have ended (True) or `time.monotonic()` passes `deadline`."""
         self.resume()
-        others = f", last of {len(self.specs)}" if len(self.specs) > 1 else ""
+        ending = f", last of {len(self.specs)}" if len(self.specs) > 1 else ""
         steps = self.shared.steps
-        with pack_bar(steps, self.titles[-1] + others, self.step, self.quiet) as bar:
+        with pack_bar(steps, self.titles[-1] + ending, self.step, self.quiet) as bar:
             now = saved = time.monotonic()
             process_now = time.process_time()
             while self.alive:
@@ -255,11 +253,11 @@ class Loop:
             "progress": [vars(progress) for progress in self.progress],
             **{name: getattr(self, name) for name in COUNTS},
         }
-        checkpoint.write(self.path, {**self.state, "sums": self.sums, **left}, history)
+        write_checkpoint(self.path, {**self.state, "sums": self.sums, **left}, history)
 
     def resume(self) -> None:
         """Go on from the checkpoint of this very pack, if there is one; warns of another's."""
-        saved = checkpoint.read(self.path) if self.path else None
+        saved = read_checkpoint(self.path) if self.path else None
         if saved is None:
             return
         tensors, history = saved

@@ -19,9 +19,9 @@ from torch import Tensor, nn
 
 from ..spec import RunSpec
 from ..tasks import Batch, Task
-from .checkpoint import Progress
 from .device import AUTO, autocast, keep_memory
 from .model import EVAL_TOKENS, Model, assemble, evaluate
+from .progress import Progress
 
 PENALTIES = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # L2, the same for every arm
 GRADIENT = 1e-5  # converged if no entry of the gradient is larger, in nats

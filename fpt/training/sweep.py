@@ -33,37 +33,36 @@ from ..records import Record, Store
 from ..spec import RunSpec
 from . import device as devices
 from .flops import packable
-from .trackers import in_jupyter, progress_bar
+from .progress import in_jupyter, progress_bar
 from .train import Job, Pack, pack_id, task_of, train_pack
 
 MAX_RUNS_PER_PACK = 8
 MAX_TOKENS_PER_STEP = 1 << 16  # of a pack; bounds the activations that are kept
 RETRIES_AFTER_LOST_WORKER = 5
-Sections = Mapping[str, object] | None
+Sections = Mapping[str, object] | None  # by the keys of runs
 Contents = list[tuple[Record, bytes | None]]  # records with their kept parameters
 
 
 def packs(
     specs: Iterable[RunSpec],
     max_runs: int = MAX_RUNS_PER_PACK,
-    apart: Sections = None,
+    sections: Sections = None,
     length: int = 0,
 ) -> list[Pack]:
     """`specs` in packs of about equal size: a deterministic function of the specs, their order,
-    `max_runs` and `apart`, the same on every machine.
+    `max_runs` and `sections`, the same on every machine.
 
-    Runs whose keys have different values in `apart` share no pack. The values are the sections that
-    have a run: then its pack is the same if one section is trained or all of them at once.
+    `sections` are those that have a run, by its key. Runs of different ones share no pack: so a pack
+    is the same if one section is trained or all of them at once.
     `length`: of the sequences, for a task that has no name.
     """
-    apart = apart or {}
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):
         evaluations = (spec.eval_every, spec.eval_items, spec.test_items)
         shape = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment)
         # A run that trains its backbone shares it with no other; a probe is fitted by itself.
         alone = spec.key if spec.procedure == "probe" or not packable(spec) else ""
-        group = (backbone_identity(spec), shape, alone, apart.get(spec.key))
+        group = (backbone_identity(spec), shape, alone, (sections or {}).get(spec.key))
         groups.setdefault(group, []).append(spec)
     all_packs = []
     for members in groups.values():
@@ -104,7 +103,7 @@ def run(
     part: str | None = None,
     workers: int | None = None,
     max_runs: int = MAX_RUNS_PER_PACK,
-    apart: Sections = None,
+    sections: Sections = None,
     cluster: str | None = None,
     gpus: float = 1.0,
     **options: Any,
@@ -113,14 +112,14 @@ def run(
 
     `budget`: in seconds; packs that are not finished by then go on in a later call. `part`: of the
     packs (see `shard`). `workers`: packs side by side; by default one per core, but on a GPU and in
-    Jupyter, where their bars would not show, one. `apart`: see `packs`. `cluster`: the address of a
+    Jupyter, where their bars would not show, one. `sections`: see `packs`. `cluster`: the address of a
     Ray cluster, or "local"; packs run there, each on `gpus` of a GPU, instead of in processes of
     this machine. `options` are those of `Job`: `device`, `precision`, `titles`, `tracker`, and
     `keep`, without whose parameters a run is missing. A pack that cannot be trained, because its
     weights are missing for example, does not stop the others; its FptError is raised after them.
     """
     job = Job(store, deadline=time.monotonic() + budget, **options)
-    shard_packs = shard(packs(specs, max_runs, apart), part)
+    shard_packs = shard(packs(specs, max_runs, sections), part)
     shard_specs = [spec for pack in shard_packs for spec in pack]
     recorded = job.recorded(shard_specs)
     check_one_arithmetic(recorded.values(), job.precision)

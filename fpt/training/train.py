@@ -7,6 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -16,13 +17,11 @@ from ..records import Record, Store
 from ..spec import RunSpec
 from ..tasks import Task, get_task
 from ..tasks.datasets import data_note
-from . import checkpoint
 from . import device as devices
-from .checkpoint import Progress
 from .flops import flops_per_token
 from .loop import Loop
 from .probe import probe
-from .trackers import Tracker
+from .progress import Progress, Tracker, read_checkpoint
 
 Pack = tuple[RunSpec, ...]
 
@@ -85,8 +84,9 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
             torch.cuda.reset_peak_memory_stats(device)
 
         if first.procedure == "probe":  # a convex fit takes seconds: no checkpoint, no mates
-            fitted = probe(first, task, device, job.precision)
-            return [job.store.write(record_of(first, task, device, job, pack, fitted))]
+            progress = probe(first, task, device, job.precision)
+            record = record_of(first, pack, progress, **provenance(first, task, device, job))
+            return [job.store.write(record)]
 
         path = job.cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
         members = members_of(pack, missing, path)
@@ -96,6 +96,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
             loop = Loop(members, task, device, path, titles, job.tracker, precision=job.precision)
             if not loop.run(job.deadline):
                 return []
+        common = provenance(first, task, device, job)
         records = []
         for index, spec in enumerate(members):
             # A member that was recorded before the pack was stopped keeps its record.
@@ -103,7 +104,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
                 continue
             progress = loop.progress[index]
             progress.cost["tokens"] = progress.metrics["steps"] * spec.batch * task.length
-            record = record_of(spec, task, device, job, members, progress)
+            record = record_of(spec, members, progress, **common)
             parameters = None
             if spec.key in job.keep:
                 parameters = loop.rows.stored(loop.selected[index], spec.trainable)
@@ -118,7 +119,7 @@ def members_of(
 ) -> Sequence[RunSpec]:
     """The runs to train: those of the checkpoint at `path`, if it has all that are missing, since
     a run's rounding depends on its pack mates; else those that are missing."""
-    saved = checkpoint.read(path)
+    saved = read_checkpoint(path)
     if saved is None:
         return missing
     _, history = saved
@@ -145,21 +146,25 @@ def memory_for(pack: Sequence[RunSpec]) -> Iterator[None]:
         ) from error
 
 
-def record_of(
-    spec: RunSpec,
-    task: Task,
-    device: torch.device,
-    job: Job,
-    pack: Sequence[RunSpec],
-    progress: Progress,
-) -> Record:
-    """The record of a run that has ended."""
+def provenance(spec: RunSpec, task: Task, device: torch.device, job: Job) -> dict[str, Any]:
+    """What the records of a pack have in common: how its runs were trained, and on what."""
     environment = devices.environment(device, job.precision)
     # A specification names data and weights; their digests say with which content it was trained.
     environment["data_digest"] = task.digest()
     if spec.weights is not None:
         environment["weights_digest"] = digest(files(spec.weights))
     note = data_note(task.dataset)
+    return {
+        "environment": environment,
+        "notes": [note] if note else [],
+        "peak_bytes": devices.peak_memory(device),
+    }
+
+
+def record_of(
+    spec: RunSpec, pack: Sequence[RunSpec], progress: Progress, *, peak_bytes: int, **common: Any
+) -> Record:
+    """The record of a run of `pack` that has ended; the rest is its `provenance`."""
     return Record(
         spec=spec,
         status="diverged" if progress.status == "diverged" else "done",
@@ -169,12 +174,11 @@ def record_of(
             "seconds": progress.seconds,
             "process_seconds": progress.process_seconds,
             "flops": progress.cost["tokens"] * flops_per_token(spec),
-            "peak_bytes": devices.peak_memory(device),
+            "peak_bytes": peak_bytes,
             **progress.cost,
         },
-        environment=environment,
         pack=[member.key for member in pack],
-        notes=[note] if note else [],
+        **common,
     )
 
 

@@ -1,0 +1,120 @@
+"""The progress of a training: the state of its runs, its checkpoint, its bar, and trackers such as
+TensorBoard, which show it while it runs.
+
+A checkpoint is one file of arrays with their digest. It needs no generator state, since every
+random draw is keyed by run and step (`fpt.tasks.rng`).
+
+A tracker is a function, called in the process that trains a pack, for each member after each of its
+evaluations: with its spec, a title (its arm and task), and the point of its record's curve. The
+metrics of its record follow with the last of them, called `end/` and their name. A run that was
+stopped and goes on may repeat the points after its last checkpoint.
+"""
+
+import json
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from importlib.util import find_spec
+from multiprocessing import current_process
+from pathlib import Path
+from shutil import get_terminal_size
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+from tqdm import auto, std
+
+from ..files import ROOT, FptError, check_names, set_aside
+from ..spec import RunSpec
+from ..tasks.datasets import read_arrays, write_arrays
+
+Tracker = Callable[[RunSpec, str, Mapping[str, float]], None]
+
+
+@dataclass
+class Progress:
+    """The state of one run beside its tensors; plain JSON values, so a checkpoint can hold it."""
+
+    curve: list[dict[str, float]] = field(default_factory=list)
+    best_accuracy: float = -math.inf
+    best_step: int = 0
+    waited: int = 0  # evaluations since the best one
+    seconds: float = 0.0  # its share of the pack's wall time
+    process_seconds: float = 0.0  # its share of the processor time of the pack's process
+    status: str = "running"
+    metrics: dict[str, float] = field(default_factory=dict)
+    cost: dict[str, float] = field(default_factory=dict)  # beside seconds
+
+
+# ------------------------------------------------------------------------------------ checkpoints
+
+
+def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], history: Mapping[str, Any]) -> None:
+    """Write tensors and history, JSON values, to `path`, whole or not at all."""
+    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
+    text = json.dumps(history).encode()
+    write_arrays(path, {**arrays, "history": np.frombuffer(text, np.uint8)})
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+    """Tensors and history; None if there is no checkpoint, or a damaged one (moved aside)."""
+    stored = read_arrays(path)
+    if stored is None:
+        if path.exists():
+            set_aside(path, "its digest does not fit", "its pack starts again")
+        return None
+    tensors, _ = stored
+    return tensors, json.loads(tensors.pop("history").numpy().tobytes())
+
+
+# ------------------------------------------------------------------------------------------- bars
+
+
+def in_jupyter() -> bool:
+    """Whether bars are widgets of a notebook, which only its own process can draw."""
+    return auto.notebook_tqdm is not std.tqdm and "TQDM_DISABLE" not in os.environ
+
+
+def progress_bar(total: int, title: str, quiet: bool = False, **options: Any) -> Any:
+    """A tqdm bar in a terminal or in Jupyter, none in a log, if `quiet`, or if TQDM_DISABLE=1 is
+    set. `options` are tqdm's."""
+    if quiet or not in_jupyter():
+        options["disable"] = quiet or None  # None: shown in a terminal alone
+    # A terminal that does not know its size has no lines for tqdm.
+    return auto.tqdm(total=total, desc=title, nrows=get_terminal_size().lines, **options)
+
+
+def pack_bar(total: int, title: str, step: int, quiet: bool) -> Any:
+    """The bar of a pack that goes on at `step`, below that of its sweep: one line per worker."""
+    line = (current_process()._identity or (1,))[-1]
+    return progress_bar(total, title, quiet, initial=step, position=line, leave=False)
+
+
+# --------------------------------------------------------------------------------------- trackers
+
+
+def tracker(text: str) -> Tracker:
+    """The tracker `tensorboard:FOLDER`, by default in runs/tensorboard; FptError if TensorBoard is
+    not installed."""
+    name, _, folder = text.partition(":")
+    check_names("tracker", [name], ["tensorboard"])
+    if find_spec("tensorboard") is None:
+        raise FptError("TensorBoard is not installed: pip install 'fpt[tensorboard]'.")
+    return partial(tensorboard, folder or str(ROOT / "runs" / "tensorboard"))
+
+
+def tensorboard(folder: str, spec: RunSpec, title: str, point: Mapping[str, float]) -> None:
+    """Event files in a subfolder of `folder` for each run."""
+    writer = writer_of(Path(folder) / title / f"seed-{spec.seed}-{spec.key}")
+    for name in point.keys() - {"step"}:
+        writer.add_scalar(name, point[name], point["step"])
+    writer.flush()
+
+
+@lru_cache
+def writer_of(folder: Path) -> Any:
+    from torch.utils.tensorboard import SummaryWriter
+
+    return SummaryWriter(folder)
