@@ -52,8 +52,8 @@ def packs(
     """`specs` in packs of about equal size: a deterministic function of the specs, their order,
     `max_runs` and `sections`, the same on every machine.
 
-    `sections` are those that have a run, by its key. Runs of different ones share no pack: so a pack
-    is the same if one section is trained or all of them at once.
+    `sections` are those that have a run, by its key. Runs of different ones share no pack, so that
+    a pack is the same if one section is trained or all of them at once.
     `length`: of the sequences, for a task that has no name.
     """
     groups: dict[object, list[RunSpec]] = {}
@@ -112,9 +112,9 @@ def run(
 
     `budget`: in seconds; packs that are not finished by then go on in a later call. `part`: of the
     packs (see `shard`). `workers`: packs side by side; by default one per core, but on a GPU and in
-    Jupyter, where their bars would not show, one. `sections`: see `packs`. `cluster`: the address of a
-    Ray cluster, or "local"; packs run there, each on `gpus` of a GPU, instead of in processes of
-    this machine. `options` are those of `Job`: `device`, `precision`, `titles`, `tracker`, and
+    Jupyter, where their bars would not show, one. `sections`: see `packs`. `cluster`: the address
+    of a Ray cluster, or "local"; packs run there, each on `gpus` of a GPU, instead of in processes
+    of this machine. `options` are those of `Job`: `device`, `precision`, `titles`, `tracker`, and
     `keep`, without whose parameters a run is missing. A pack that cannot be trained, because its
     weights are missing for example, does not stop the others; its FptError is raised after them.
     """
