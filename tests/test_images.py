@@ -149,8 +149,3 @@ def test_a_part_is_trained_on_and_evaluated_in_its_order(few):
     rows = (epochs.inputs[0, :, None] == inputs).flatten(2).all(-1).int().argmax(1)
     assert rows.bincount().tolist() == [4] * 7
     assert torch.equal(labels[rows], epochs.targets[0])
-
-
-def test_baselines_of_the_manifest_are_those_of_all_examples():
-    assert "linear classifier" in get_task("digits").floors()
-    assert set(get_task("digits", train=100).floors()) == {"majority"}

@@ -36,11 +36,10 @@ def test_they_are_what_would_be_made_under_their_name(folder):
 def test_they_are_small_and_fit_their_backbone(folder):
     assert sum(file.stat().st_size for file in folder.iterdir()) < 4_000_000
     architecture = backbone(plan_of(folder.name).backbone)
-    state = initial_state(architecture, build(architecture), "pretrained", folder.name, 0)
-    start = initial_state(architecture, build(architecture), "random", None, 0)
-    for name, value in state.items():
-        assert value.isfinite().all()
-        assert not torch.equal(value, start[name])
+    module = build(architecture)
+    state = initial_state(architecture, module, "pretrained", folder.name, 0)
+    start = initial_state(architecture, module, "random", None, 0)
+    assert not any(torch.equal(state[name], start[name]) for name in start)
 
 
 def test_they_learned(folder):
