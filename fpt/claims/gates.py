@@ -18,7 +18,6 @@ from ..config import Profile
 from ..sections.arms import arm as arm_named
 from ..tasks import get_task
 from ..tasks.base import FiniteTask
-from ..tasks.datasets import read_manifest
 from .claim import Claim
 from .finding import Finding, task_sides
 from .pooled import ALPHA, depends_on_task
@@ -102,12 +101,8 @@ def recorded_baseline(profile: Profile, name: str) -> Baseline | None:
         return None
     settings = profile.tasks[name]
     task = get_task(settings.get("name", name), **settings.get("options", {}))
-    if isinstance(task, FiniteTask):
-        entry = read_manifest().get(task.dataset.key, {})
-        if task.name not in entry.get("floors", {}):
-            return None
-        if entry["examples"]["train"] != task.sizes["train"]:
-            return None
+    if isinstance(task, FiniteTask) and task.recorded_floors() is None:
+        return None
     return best_baseline(task)
 
 
