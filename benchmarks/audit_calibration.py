@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fpt.auditing.arms import CONTROLS, PRETRAINED
+from fpt.auditing.arms import CONTROLS
 from fpt.auditing.verdict import CONTENT_HELPS, difference, judge, power_of_one_deviation
 
 AUDITS = 2000
@@ -21,8 +21,8 @@ MARGIN = 0.02
 
 @dataclass(frozen=True)
 class World:
-    """The truth of a simulated audit: the accuracy of each control and of the model, in units of the
-    standard deviation between draws above or below `ACCURACY`."""
+    """The truth of a simulated audit: how far the accuracies of the model and of each control are
+    from `ACCURACY`, in standard deviations between draws."""
 
     what: str
     model: float
@@ -47,22 +47,21 @@ def simulated(
 ) -> str:
     """The verdict of one audit without arms that lack a transformer."""
 
-    def runs(mean: float) -> dict[tuple[int, int], np.ndarray]:
-        """The right answers by fold and seed of one draw."""
-        return {
-            (0, seed): (difficulty < mean + by_seed[seed] + SEEDS * rng.normal()).astype(float)
-            for seed in range(seeds)
-        }
-
     # One difficulty for each example: what one arm finds hard is hard for others.
     difficulty = rng.uniform(size=examples)
     by_seed = SEEDS * rng.normal(size=seeds)
+
+    def scores(means: np.ndarray) -> np.ndarray:
+        """(draws, seeds, examples) of 1 for right, from the mean accuracy of each draw."""
+        runs = means[:, None] + by_seed + SEEDS * rng.normal(size=(len(means), seeds))
+        return (difficulty < runs[..., None]).astype(float)
+
     own_draw = deviation * rng.normal() if world.is_draw else 0.0
-    scores = {PRETRAINED: {None: runs(ACCURACY + deviation * world.model + own_draw)}}
+    model = scores(np.array([ACCURACY + deviation * world.model + own_draw]))
+    differences = {}
     for arm, shift in zip(CONTROLS, world.controls, strict=True):
         means = ACCURACY + deviation * (shift + rng.normal(size=draws))
-        scores[arm] = {draw: runs(mean) for draw, mean in enumerate(means)}
-    differences = {arm: difference(scores[PRETRAINED], scores[arm]) for arm in CONTROLS}
+        differences[arm] = difference(model, scores(means))
     return judge(differences, MARGIN, None, learned=True).label
 
 
@@ -83,7 +82,9 @@ def main() -> None:
             )
             print(f"| {world.what} | {deviation} | {examples} | {draws} | {shares} |")
     for draws in (3, 4, 5, 6, 12):
-        print(f"power for one standard deviation, {draws} draws: {power_of_one_deviation(draws):.3f}")
+        print(
+            f"power for one standard deviation, {draws} draws: {power_of_one_deviation(draws):.3f}"
+        )
     print(f"«{CONTENT_HELPS}» in a null is the error that is bounded by 5%.")
 
 

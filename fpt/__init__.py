@@ -12,6 +12,7 @@ from .files import FptError, instead
 
 if TYPE_CHECKING:
     from .analysis.study import Study, section
+    from .auditing import Audit, audit
     from .estimator import FrozenTransformer, FrozenTransformerRegressor
     from .preprocessing import Patches
     from .sections.arms import Arm, register_arm
@@ -19,18 +20,20 @@ if TYPE_CHECKING:
 
 LAZY = {
     "Arm": "sections.arms",
+    "Audit": "auditing",
     "FrozenTransformer": "estimator",
     "FrozenTransformerRegressor": "estimator",
     "Patches": "preprocessing",
     "Study": "analysis.study",
+    "audit": "auditing",
     "own_task": "tasks",
     "register_arm": "sections.arms",
     "register_task": "tasks",
     "section": "analysis.study",
 }
 __all__ = [
-    "Arm", "FptError", "FrozenTransformer", "FrozenTransformerRegressor", "Patches", "Study",
-    "own_task", "register_arm", "register_task", "section",
+    "Arm", "Audit", "FptError", "FrozenTransformer", "FrozenTransformerRegressor", "Patches",
+    "Study", "audit", "own_task", "register_arm", "register_task", "section",
 ]  # fmt: skip
 
 

@@ -19,20 +19,11 @@ from ..tasks.own.inputs import check_length, described
 from ..training.progress import progress_bar
 from . import engine
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, body_of
-from .data import VALIDATION_SHARE, Fold, folds_of, read_examples
+from .data import VALIDATION_SHARE, folds_of, read_examples
 from .engine import Engine, Outcome
-from .plan import EVALUATIONS, Layout
+from .plan import Layout
 from .runs import Results, machine_for
-from .verdict import (
-    Difference,
-    Scores,
-    Verdict,
-    difference,
-    judge,
-    mean_part,
-    nothing_learned,
-    power_of_one_deviation,
-)
+from .verdict import difference, judge, mean_interval, nothing_learned, power_of_one_deviation
 
 WIDE = 256  # numbers a token, from which bf16 pays on a CPU
 BATCH = 16
@@ -187,135 +178,67 @@ def audit(
         "power": power_of_one_deviation(sizes.draws),
         "minutes_taken": (time.time() - start) / 60,
     }
-    return concluded(outcome, facts, folds)
+    return concluded(outcome, facts)
 
 
-def concluded(outcome: Outcome, facts: dict[str, Any], folds: list[Fold]) -> Audit:
+def concluded(outcome: Outcome, facts: dict[str, Any]) -> Audit:
     """The verdict, tables and curves of what was trained."""
     if PRETRAINED not in outcome.results:
         raise FptError(
             "The time was over before the pretrained backbone was trained; give the audit more "
             "minutes, a smaller backbone or shorter sequences."
         )
-    scores = scores_of(outcome)
+    scores = {arm: outcome.scores(arm) for arm in LABELS if arm in outcome.results}
     differences = {
         arm: difference(scores[PRETRAINED], of_arm)
         for arm, of_arm in scores.items()
         if arm != PRETRAINED
     }
-    without = [arm for arm in NO_TRANSFORMER if arm in scores]
-    best_without = max(without, key=lambda arm: mean_valid(outcome, arm), default=None)
+    runs = runs_of(outcome)
+    without = runs[runs["arm"].isin(NO_TRANSFORMER)].groupby("arm")["valid_score"].mean()
+    best_without = str(without.idxmax()) if len(without) else None
     learned = not nothing_learned(scores, facts["guess"])
-    verdict: Verdict = judge(differences, facts["margin"], best_without, learned)
+    verdict = judge(differences, facts["margin"], best_without, learned)
+    table = runs.groupby("arm")[["score", "best_step"]].mean().reindex([*scores])
+    table.insert(0, "label", [LABELS[arm] for arm in scores])
+    table["runs"] = runs.groupby("arm").size()
+    table["draws"] = [len(scores[arm]) if arm in CONTROLS else 0 for arm in scores]
+    table[["low", "high"]] = [mean_interval(of_arm) for of_arm in scores.values()]
+    rates = pd.Series({arm: float(np.median(of_arm)) for arm, of_arm in outcome.rates.items()})
+    table["lr"] = rates.reindex(table.index)
+    table["at_edge"] = table["lr"].isin([outcome.tried[0], outcome.tried[-1]])
+    gaps = pd.DataFrame({arm: vars(gap) for arm, gap in differences.items()}).T
+    for column, name in (("difference", "estimate"), ("least", "low"), ("most", "high")):
+        table[column] = gaps[name].reindex(table.index) if len(gaps) else np.nan
     return Audit(
         verdict=verdict.label,
         reason=verdict.reason,
         remedy=verdict.remedy,
-        table=table_of(outcome, scores, differences),
+        table=table,
         cuts=tuple(outcome.cuts),
         facts=facts,
-        curves=curves_of(outcome, facts["steps"]),
-        runs=runs_of(outcome),
+        curves=outcome.curves(),
+        runs=runs,
     )
-
-
-def scores_of(outcome: Outcome) -> dict[str, Scores]:
-    """The scores of the test examples of every arm, by draw, fold and seed."""
-    return {
-        arm: {
-            draw: {place: run.correct for place, run in runs.items()}
-            for draw, runs in by_draw.items()
-        }
-        for arm, by_draw in outcome.results.items()
-    }
-
-
-def mean_valid(outcome: Outcome, arm: str) -> float:
-    """The mean validation score of an arm's runs."""
-    runs = [run for runs in outcome.results[arm].values() for run in runs.values()]
-    return float(np.mean([run.valid_score for run in runs]))
-
-
-def table_of(
-    outcome: Outcome, scores: Mapping[str, Scores], differences: Mapping[str, Difference]
-) -> pd.DataFrame:
-    """A row per arm, in the order of `LABELS`."""
-    rows = {}
-    for arm in [arm for arm in LABELS if arm in scores]:
-        runs = [run for runs in outcome.results[arm].values() for run in runs.values()]
-        low, high = interval_of(scores[arm])
-        gap = differences.get(arm)
-        rates = outcome.rates.get(arm, [])
-        rows[arm] = {
-            "label": LABELS[arm],
-            "lr": float(np.median(rates)) if rates else np.nan,
-            "at_edge": any(rate in (outcome.tried[0], outcome.tried[-1]) for rate in rates),
-            "score": float(np.mean([run.score for run in runs])),
-            "low": low,
-            "high": high,
-            "best_step": float(np.mean([run.best_step for run in runs])),
-            "runs": len(runs),
-            "draws": len(scores[arm]) if arm in CONTROLS else 0,
-            "difference": gap.estimate if gap else np.nan,
-            "difference_low": gap.low if gap else np.nan,
-            "difference_high": gap.high if gap else np.nan,
-        }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("arm")
-
-
-def interval_of(scores: Scores) -> tuple[float, float]:
-    """The 95% interval of an arm's mean score, over draws or seeds and over test examples."""
-    from .verdict import interval
-
-    units = [np.mean([run.mean() for run in runs.values()]) for runs in scores.values()]
-    if scores.keys() == {None}:
-        units = [run.mean() for run in scores[None].values()]
-    folds = sorted({fold for runs in scores.values() for fold, _ in runs})
-    items = np.concatenate(
-        [
-            np.mean(
-                [run for runs in scores.values() for (fold, _), run in runs.items() if fold == each],
-                axis=0,
-            )
-            for each in folds
-        ]
-    )
-    parts = [mean_part(items)]
-    if len(units) > 1:
-        parts.append(mean_part(units))
-    gap = interval(float(np.mean(units)), parts)
-    return gap.low, gap.high
 
 
 def runs_of(outcome: Outcome) -> pd.DataFrame:
-    """A row per run: arm, fold, seed, draw, test score, validation score and step."""
+    """A row per run: arm, draw, fold, seed, test score, validation score and step."""
     rows = [
         {
             "arm": arm,
+            "draw": draw,
             "fold": fold,
             "seed": seed,
-            "draw": draw,
             "score": run.score,
             "valid_score": run.valid_score,
             "best_step": run.best_step,
             "diverged": run.diverged,
         }
-        for arm, by_draw in outcome.results.items()
-        for draw, runs in by_draw.items()
-        for (fold, seed), run in runs.items()
+        for arm, results in outcome.results.items()
+        for (draw, fold, seed), run in results.items()
     ]
     return pd.DataFrame(rows)
 
 
-def curves_of(outcome: Outcome, steps: int) -> dict[str, list[tuple[float, float]]]:
-    """The mean learning curve of each arm that is trained."""
-    curves = {}
-    for arm, by_draw in outcome.results.items():
-        runs = [run for runs in by_draw.values() for run in runs.values()]
-        curve = engine.mean_curve(runs, steps)
-        if curve:
-            curves[arm] = curve
-    return curves
-
-
-__all__ = ["EVALUATIONS", "Audit", "audit"]
+__all__ = ["Audit", "audit"]

@@ -4,7 +4,8 @@ the frozen features of the pretrained backbone.
 Each model has one penalty, which validation chooses. The test examples are predicted once.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,7 +19,7 @@ from ..spec import RunSpec
 from ..training import device as devices
 from ..training.model import EVAL_TOKENS, assemble
 from ..training.probe import features_of
-from .arms import CONVOLUTIONS, LINEAR, PROBE, Body
+from .arms import Body
 from .data import Fold
 from .runs import Machine
 
@@ -42,24 +43,20 @@ def has_convolutions(fold: Fold) -> bool:
     return is_series and fold.task.length >= SHORTEST_SERIES and mini_rocket() is not None
 
 
-def mini_rocket() -> Callable[..., Any] | None:
-    """MiniRocket of the library that is installed, aeon or sktime; None without both."""
+def mini_rocket() -> Any:
+    """A MiniRocket of the library that is installed, aeon or sktime; None without both."""
     if find_spec("aeon"):
-        from aeon.transformations.collection.convolution_based import MiniRocket
-
-        return lambda: MiniRocket(n_kernels=KERNELS, random_state=0)
+        package = import_module("aeon.transformations.collection.convolution_based")
+        return package.MiniRocket(n_kernels=KERNELS, random_state=0)
     if find_spec("sktime"):
-        from sktime.transformations.panel.rocket import MiniRocketMultivariate
-
-        return lambda: MiniRocketMultivariate(num_kernels=KERNELS, random_state=0)
+        package = import_module("sktime.transformations.panel.rocket")
+        return package.MiniRocketMultivariate(num_kernels=KERNELS, random_state=0)
     return None
 
 
 def convolutions(fold: Fold) -> dict[str, Any]:
     """Ridge regression on the features of random convolutions (Dempster et al. 2021)."""
-    create = mini_rocket()
-    assert create is not None, "ask has_convolutions first"
-    transformer = create()
+    transformer = mini_rocket()
     series = {
         split: fold.flat(split)
         .reshape(len(rows), fold.task.length, fold.task.dim)
@@ -125,10 +122,3 @@ def right(fold: Fold, model: Any, features: Features, split: str) -> np.ndarray:
         scores: np.ndarray = 1 - (answers - targets) ** 2
         return scores
     return (answers == targets).astype(float)
-
-
-BASELINES: Mapping[str, str] = {
-    LINEAR: "ridge or logistic regression on the flattened tokens",
-    CONVOLUTIONS: "MiniRocket and ridge regression",
-    PROBE: "ridge or logistic regression on frozen features",
-}

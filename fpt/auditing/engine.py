@@ -11,22 +11,53 @@ import numpy as np
 from ..files import read_json, write_json
 from ..spec import canonical
 from . import baselines, plan
-from .arms import CONTROLS, CONVOLUTIONS, LABELS, LINEAR, PRETRAINED, PROBE, Sizes
+from .arms import CONTROLS, CONVOLUTIONS, LABELS, LINEAR, PRETRAINED, PROBE, Sizes, units_of
 from .plan import Layout
 from .runs import Machine, Pack, Result, Results
 
 PLAN = "plan.json"
+FEWEST_DRAWS = 2  # of a control; one alone has no spread
+
+
+Place = tuple[int | None, int, int]  # the draw of a run (None: not drawn), its fold and its seed
 
 
 @dataclass
 class Outcome:
-    """What an audit has trained: results by arm, draw, fold and seed; the rate of each arm by fold;
-    all rates that were tried; and sentences on what the time did not allow."""
+    """What an audit has trained: results by arm, and in it by draw, fold and seed; the best rate of
+    each arm on each fold; all rates that were tried; and sentences on what the time did not
+    allow."""
 
-    results: dict[str, dict[int | None, dict[tuple[int, int], Result]]]
+    results: dict[str, dict[Place, Result]]
     rates: dict[str, list[float]]
     tried: list[float]
     cuts: list[str] = field(default_factory=list)
+
+    def scores(self, arm: str) -> np.ndarray:
+        """(draws, seeds, test examples of all folds): how right an arm's runs are."""
+        results = self.results[arm]
+        draws, folds, seeds = (list(dict.fromkeys(part)) for part in zip(*results, strict=True))
+        return np.array(
+            [
+                [
+                    np.concatenate([results[draw, fold, seed].correct for fold in folds])
+                    for seed in seeds
+                ]
+                for draw in draws
+            ]
+        )
+
+    def curves(self) -> dict[str, list[tuple[float, float]]]:
+        """The mean validation score of each trained arm at each step that was evaluated, of the
+        runs that did not diverge."""
+        curves = {}
+        for arm, results in self.results.items():
+            whole = [run.curve for run in results.values() if run.curve and not run.diverged]
+            if whole:
+                scores = [[point["valid_accuracy"] for point in curve] for curve in whole]
+                steps = [point["step"] for point in whole[0]]
+                curves[arm] = list(zip(steps, np.mean(scores, axis=0).tolist(), strict=True))
+        return curves
 
 
 @dataclass
@@ -77,7 +108,7 @@ class Engine:
         self, outcome: Outcome, arm: str, fit: Callable[[Any], dict[str, Any]]
     ) -> None:
         """Read or fit an arm that has one run a fold."""
-        runs: dict[tuple[int, int], Result] = {}
+        runs: dict[Place, Result] = {}
         for index, fold in enumerate(self.layout.folds):
             name = f"{arm}-{index}"
             if name not in self.results:
@@ -85,8 +116,8 @@ class Engine:
                     outcome.cuts.append(f"«{LABELS[arm]}» was not fitted.")
                     return
                 self.results.write(name, fit(fold))
-            runs[index, 0] = self.results.read(name)
-        outcome.results[arm] = {None: runs}
+            runs[None, index, 0] = self.results.read(name)
+        outcome.results[arm] = runs
 
     # ------------------------------------------------------------------------------------- search
 
@@ -111,9 +142,7 @@ class Engine:
                     looks[cell].append(pack)
         done = {cell: packs for cell, packs in looks.items() if all(map(self.is_complete, packs))}
         finals = {
-            cell: self.layout.finals(
-                *cell, plan.best_rates(self.results, packs, plan.FINALISTS)
-            )
+            cell: self.layout.finals(*cell, plan.best_rates(self.results, packs, plan.FINALISTS))
             for cell, packs in done.items()
         }
         self.train([pack for packs in finals.values() for pack in packs])
@@ -135,26 +164,27 @@ class Engine:
         # The pretrained arm and the nets without a transformer have one pack each, in round 0.
         for index in range(most):
             self.train([units[index] for units in packs.values() if index < len(units)])
-        for (fold, arm), units in packs.items():
-            complete = [pack for pack in units if self.is_complete(pack)]
+        for arm in self.layout.bodies:
+            units = [
+                [packs[fold, arm][index] for fold in range(len(self.layout.folds))]
+                for index in range(len(units_of(arm, self.layout.sizes)))
+                if (len(self.layout.folds) - 1, arm) in packs
+            ]
+            complete = [unit for unit in units if all(map(self.is_complete, unit))]
             if len(complete) < len(units):
+                what = "draws" if arm in CONTROLS else "packs"
                 outcome.cuts.append(
-                    f"{len(complete)} of {len(units)} draws of «{LABELS[arm]}» were trained."
-                    if arm in CONTROLS
-                    else f"«{LABELS[arm]}» was not trained."
+                    f"«{LABELS[arm]}»: {len(complete)} of {len(units)} {what} were trained."
                 )
-            if not complete:
+            if not complete or (arm in CONTROLS and len(complete) < FEWEST_DRAWS):
                 continue
-            outcome.rates.setdefault(arm, []).append(rates[fold, arm])
-            by_draw = outcome.results.setdefault(arm, {})
-            for pack in complete:
-                runs = by_draw.setdefault(pack.specs[0].draw, {})
-                for spec in pack.specs:
-                    runs[fold, spec.seed] = self.results.read(spec.key)
-        for arm in CONTROLS:
-            if len(outcome.results.get(arm, {})) == 1:
-                del outcome.results[arm]
-                outcome.cuts.append(f"«{LABELS[arm]}» has one draw alone, which decides nothing.")
+            outcome.rates[arm] = [rates[fold, arm] for fold in range(len(self.layout.folds))]
+            outcome.results[arm] = {
+                (spec.draw, pack.fold, spec.seed): self.results.read(spec.key)
+                for unit in complete
+                for pack in unit
+                for spec in pack.specs
+            }
 
     def train(self, packs: Sequence[Pack]) -> None:
         tasks = [fold.task for fold in self.layout.folds]
@@ -196,12 +226,3 @@ def planned_steps(layout: Layout) -> int:
             ]
             total += sum(pack.run_steps for pack in packs)
     return total
-
-
-def mean_curve(runs: Sequence[Result], steps: int) -> list[tuple[float, float]]:
-    """The mean validation score at each evaluation of runs that did not diverge."""
-    curves = [run.curve for run in runs if len(run.curve) >= plan.EVALUATIONS]
-    if not curves:
-        return []
-    scores = np.mean([[point["valid_accuracy"] for point in curve] for curve in curves], axis=0)
-    return [(point["step"], float(score)) for point, score in zip(curves[0], scores, strict=True)]

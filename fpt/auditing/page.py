@@ -143,7 +143,7 @@ def html_table(audit: "Audit") -> str:
             span(row["low"], row["high"]),
             "–"
             if arm == PRETRAINED
-            else f"{row['difference']:+.3f} {span(row['difference_low'], row['difference_high'])}",
+            else f"{row['difference']:+.3f} {span(row['least'], row['most'])}",
             rate,
             f"{row['best_step']:.0f}" if row["best_step"] else "–",
             f"{row['runs']}",
@@ -167,8 +167,8 @@ def fixed(audit: "Audit") -> str:
         f"All arms had the same {facts['train']} training, {facts['valid']} validation and "
         f"{facts['test']} test examples ({facts['inputs']}) in {facts['folds']} fold(s), "
         f"{facts['steps']} steps of {facts['batch']} sequences by Adam without dropout, the same "
-        f"batches for the same seed, and one grid of learning rates ({rates}), chosen on validation "
-        "by successive halving with seeds that are not reported. Trained are the input and output "
+        f"batches for the same seed, and one grid of learning rates ({rates}), chosen on "
+        "validation by successive halving with seeds that are not reported. Trained are the input and output "
         "nets, the layer norms and the positions; all else is frozen. Validation chose the step. "
         f"Something simpler suffices if it is at most {facts['margin']:g} worse. A difference "
         "counts one more draw of a control, and the test examples. If the pretrained backbone were "

@@ -2,8 +2,8 @@
 
 All arms share everything but what they freeze: steps, batch, the grid of rates, and the batches of
 equal seeds. The rate of each arm is chosen on validation by successive halving: all rates with one
-seed for a quarter of the steps, then the best two with two seeds for all of them. Seeds and draws of
-the search are not those of the reported runs.
+seed for a quarter of the steps, then the best two with two seeds for all of them. Seeds and draws
+of the search are not those of the reported runs.
 """
 
 import math
@@ -18,7 +18,7 @@ from ..isolation import usual_settings
 from ..spec import RunSpec, canonical
 from ..training import device as devices
 from ..training.loop import Loop
-from .arms import CONTROLS, NETS, PRETRAINED, TRAINED, Body, Sizes, trained_groups, units_of
+from .arms import CONTROLS, NETS, PRETRAINED, Body, Sizes, trained_groups, units_of
 from .data import Fold
 from .runs import Machine, Pack, Results
 
@@ -43,8 +43,8 @@ SHARE_PLANNED = 0.75  # of the time; measured costs are those of a machine that 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds on one core of one run of an arm: a training step, an evaluation, and the rest, which is
-    building the model and reading the test examples."""
+    """Seconds on one core of one run of an arm: a training step, an evaluation, and the rest, which
+    is building the model and reading the test examples."""
 
     step: float
     evaluation: float
@@ -224,6 +224,3 @@ def beyond(best: Sequence[float], rates: Sequence[float]) -> list[float]:
         if edge in best and untried:
             more.append(untried[0])
     return more
-
-
-__all__ = ["TRAINED", "Cost", "Layout", "affordable_sizes", "beyond", "measured_costs"]

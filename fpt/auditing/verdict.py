@@ -1,8 +1,8 @@
 """The verdict of an audit: is the pretrained backbone better than simpler things, and by how much?
 
 A published model exists once, so it is compared with one more draw of a control: the standard
-deviation of the draws' means times sqrt(1 + 1/draws), by Student's t. Every draw is trained with the
-same seeds as the model. Test examples add their part, since other examples would give other scores.
+deviation of the draws' means times sqrt(1 + 1/draws), by Student's t. Every draw is trained with
+the same seeds as the model. Test examples add their part, since others would give other scores.
 Something simpler suffices if it is at most `margin` worse, by a one-sided interval of 95%.
 """
 
@@ -13,13 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED
+from .arms import CONTROLS, LABELS, NO_TRANSFORMER
 
 LEVEL = 0.95
 MOST_DRAWS = 100
-Place = tuple[int, int]  # a fold and a seed
-# The scores of the test examples by draw (None: not drawn), and by fold and seed.
-Scores = Mapping[int | None, Mapping[Place, np.ndarray]]
+Part = tuple[float, int]  # a variance and its degrees of freedom
 
 NO_TRANSFORMER_NEEDED = "no transformer is needed"
 SUFFICES = {
@@ -55,93 +53,65 @@ class Verdict:
     remedy: str = ""
 
 
-def difference(pretrained: Scores, other: Scores) -> Difference:
-    """Compare on the folds and seeds that both have; NaN without two runs of either."""
-    (model,) = pretrained.values()
-    places = sorted(set(model).intersection(*other.values()))
-    if other.keys() == {None} and len(next(iter(other.values()))) == len({f for f, _ in model}):
-        return against_fixed(model, next(iter(other.values())))
-    means = {draw: np.mean([runs[place].mean() for place in places]) for draw, runs in other.items()}
-    estimate = float(
-        np.mean([model[place].mean() for place in places]) - np.mean([*means.values()])
-    )
-    parts = [items_part(model, other, places)]
-    draws, deviation = 0, math.nan
-    if other.keys() == {None}:
-        runs = next(iter(other.values()))
-        by_seed = [model[place].mean() - runs[place].mean() for place in places]
-        parts.append(mean_part(by_seed))
+def difference(pretrained: np.ndarray, other: np.ndarray) -> Difference:
+    """The pretrained arm minus another, both (draws, seeds, test examples) of scores. An arm that
+    is not drawn has one draw, and one that has no seeds one seed."""
+    draws, seeds, _ = other.shape
+    if seeds > 1:  # the seeds that both arms have
+        seeds = min(seeds, pretrained.shape[1])
+        pretrained, other = pretrained[:, :seeds], other[:, :seeds]
+    by_example = pretrained.mean((0, 1)) - other.mean((0, 1))
+    by_seed = pretrained.mean((0, 2)) - other.mean((0, 2))
+    deviation = math.nan
+    if draws > 1:
+        deviation = float(other.mean((1, 2)).std(ddof=1))
+        of_draws = (deviation**2 * (1 + 1 / draws), draws - 1)
     else:
-        draws, deviation = len(means), float(np.std([*means.values()], ddof=1))
-        parts.append((deviation**2 * (1 + 1 / draws), draws - 1))
-    return interval(estimate, parts, draws, deviation)
+        of_draws = mean_part(by_seed)
+    estimate = float(by_seed.mean())
+    low, high, most = interval(estimate, [mean_part(by_example), of_draws])
+    return Difference(estimate, low, high, most, draws, deviation)
 
 
-def against_fixed(
-    model: Mapping[Place, np.ndarray], fixed: Mapping[Place, np.ndarray]
-) -> Difference:
-    """Compare with an arm that has one run a fold, since nothing in it is drawn."""
-    of_fold = {fold: scores for (fold, _), scores in fixed.items()}
-    by_run = [scores.mean() - of_fold[fold].mean() for (fold, _), scores in model.items()]
-    items = np.concatenate(
-        [
-            np.mean([scores for (place, _), scores in model.items() if place == fold], axis=0)
-            - of_fold[fold]
-            for fold in sorted(of_fold)
-        ]
-    )
-    return interval(float(np.mean(by_run)), [mean_part(by_run), mean_part(items)])
-
-
-def items_part(
-    model: Mapping[Place, np.ndarray], other: Scores, places: Sequence[Place]
-) -> tuple[float, int]:
-    """The part of the variance that comes from the test examples, and its degrees of freedom."""
-    by_fold = []
-    for fold in sorted({fold for fold, _ in places}):
-        chosen = [place for place in places if place[0] == fold]
-        ours = np.mean([model[place] for place in chosen], axis=0)
-        theirs = np.mean([runs[place] for runs in other.values() for place in chosen], axis=0)
-        by_fold.append(ours - theirs)
-    return mean_part(np.concatenate(by_fold))
-
-
-def mean_part(values: Sequence[float] | np.ndarray) -> tuple[float, int]:
+def mean_part(values: np.ndarray) -> Part:
     """The variance of a mean of independent values, and its degrees of freedom."""
     if len(values) < 2:
         return math.nan, 1
-    return float(np.var(values, ddof=1)) / len(values), len(values) - 1
+    return float(values.var(ddof=1)) / len(values), len(values) - 1
 
 
-def interval(
-    estimate: float,
-    parts: Sequence[tuple[float, int]],
-    draws: int = 0,
-    deviation: float = math.nan,
-) -> Difference:
-    """The difference whose variance is the sum of `parts`, with Welch and Satterthwaite's degrees
-    of freedom."""
+def interval(estimate: float, parts: Sequence[Part]) -> tuple[float, float, float]:
+    """The 95% interval of an estimate whose variance is the sum of `parts`, and the bound that it
+    is below with 95%, with Welch and Satterthwaite's degrees of freedom. NaN if a part is."""
     variance = math.fsum(part for part, _ in parts)
-    if math.isnan(variance):
-        return Difference(estimate, math.nan, math.nan, math.nan, draws, deviation)
     if variance == 0:
-        return Difference(estimate, estimate, estimate, estimate, draws, deviation)
+        return estimate, estimate, estimate
+    if math.isnan(variance):
+        return math.nan, math.nan, math.nan
     freedom = variance**2 / math.fsum(part**2 / degrees for part, degrees in parts)
     error = math.sqrt(variance)
     half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
-    most = estimate + float(stats.t.ppf(LEVEL, freedom)) * error
-    return Difference(estimate, estimate - half, estimate + half, most, draws, deviation)
+    return estimate - half, estimate + half, estimate + float(stats.t.ppf(LEVEL, freedom)) * error
 
 
-def nothing_learned(scores: Mapping[str, Scores], guess: float) -> bool:
+def mean_interval(scores: np.ndarray) -> tuple[float, float]:
+    """The 95% interval of an arm's mean score (draws, seeds, test examples): over its draws, or its
+    seeds if it is not drawn, and over the test examples."""
+    units = scores.mean((1, 2)) if len(scores) > 1 else scores.mean((0, 2))
+    parts = [mean_part(scores.mean((0, 1)))]
+    if len(units) > 1:
+        parts.append(mean_part(units))
+    low, high, _ = interval(float(units.mean()), parts)
+    return low, high
+
+
+def nothing_learned(scores: Mapping[str, np.ndarray], guess: float) -> bool:
     """Whether no arm is better than the best constant answer, with Bonferroni's correction."""
-    for arm_scores in scores.values():
-        runs = [run for by_place in arm_scores.values() for run in by_place.values()]
-        mean = float(np.mean([run.mean() for run in runs]))
-        items = np.concatenate([run for run in next(iter(arm_scores.values())).values()])
-        examples = len(items) / len(next(iter(arm_scores.values())))
-        error = float(items.std()) / math.sqrt(max(1.0, examples))
-        if mean - guess > float(stats.norm.isf(0.05 / len(scores))) * error:
+    bound = stats.norm.isf((1 - LEVEL) / len(scores))
+    for of_arm in scores.values():
+        by_example = of_arm.mean((0, 1))
+        error = of_arm[0, 0].std() / math.sqrt(len(by_example))
+        if by_example.mean() - guess > bound * error:
             return False
     return True
 
@@ -154,7 +124,6 @@ def judge(
 ) -> Verdict:
     """The first verdict that holds, from the simplest. `best_without` is the arm without a
     transformer that validation prefers."""
-    unit = "points"
     if not learned:
         return Verdict(
             UNCLEAR,
@@ -164,12 +133,11 @@ def judge(
     if best_without is not None and differences[best_without].most < margin:
         return Verdict(
             NO_TRANSFORMER_NEEDED,
-            f"{LABELS[best_without].capitalize()} is at most {100 * margin:g} {unit} worse than the "
+            f"«{LABELS[best_without]}» is at most {100 * margin:g} points worse than the "
             f"pretrained backbone ({told(differences[best_without])}).",
         )
     controls = [arm for arm in CONTROLS if arm in differences]
-    clearly_worse = "random" in differences and differences["random"].high < 0
-    if clearly_worse:
+    if "random" in differences and differences["random"].high < 0:
         return Verdict(
             HURTS,
             "A random backbone does better than the pretrained one "
@@ -179,46 +147,52 @@ def judge(
         if differences[arm].most < margin:
             return Verdict(
                 SUFFICES[arm],
-                f"One more backbone of the kind «{LABELS[arm]}» is at most {100 * margin:g} {unit} "
+                f"One more backbone of the kind «{LABELS[arm]}» is at most {100 * margin:g} points "
                 f"worse ({told(differences[arm])}).",
             )
-    if controls and all(gap.low > 0 for gap in differences.values() if not math.isnan(gap.low)):
+    # A probe reads the content of the weights, so it is no rival.
+    rivals = [*controls, *(arm for arm in NO_TRANSFORMER if arm in differences)]
+    open_rivals = [arm for arm in rivals if not differences[arm].low > 0]
+    if controls and not open_rivals:
         closest = min(controls, key=lambda arm: differences[arm].low)
         return Verdict(
             CONTENT_HELPS,
-            "The pretrained backbone is better than every arm without its content; the closest is "
-            f"«{LABELS[closest]}» ({told(differences[closest])}).",
+            "The pretrained backbone is better than every arm without its content; the closest "
+            f"control is «{LABELS[closest]}» ({told(differences[closest])}).",
         )
-    hurting = [arm for arm in controls if differences[arm].high < 0]
-    if hurting:
-        return Verdict(
-            HURTS,
-            f"«{LABELS[hurting[0]]}» does better than the pretrained backbone "
-            f"({told(differences[hurting[0]])}).",
-        )
-    return Verdict(UNCLEAR, *open_case(differences, controls, margin))
-
-
-def open_case(
-    differences: Mapping[str, Difference], controls: Sequence[str], margin: float
-) -> tuple[str, str]:
-    """Why nothing is decided, and what would decide it."""
+    for arm in controls:
+        if differences[arm].high < 0:
+            return Verdict(
+                HURTS,
+                f"«{LABELS[arm]}» does better than the pretrained backbone "
+                f"({told(differences[arm])}).",
+            )
     if not controls:
-        return (
+        return Verdict(
+            UNCLEAR,
             "No control was trained in the time that the audit had.",
             "Give it more minutes, a smaller backbone or shorter sequences.",
         )
-    widest = max(controls, key=lambda arm: differences[arm].high - differences[arm].low)
-    gap = differences[widest]
-    reason = f"The interval against «{LABELS[widest]}» holds both signs ({told(gap)})."
+    rival = max(open_rivals, key=lambda arm: differences[arm].high)
+    return Verdict(
+        UNCLEAR,
+        f"The pretrained backbone may be better or worse than «{LABELS[rival]}» "
+        f"({told(differences[rival])}).",
+        remedy_for(rival, differences[rival]),
+    )
+
+
+def remedy_for(rival: str, gap: Difference) -> str:
+    """What would decide an open comparison."""
+    if rival not in CONTROLS:
+        return "More test examples, or folds (cv), would narrow the interval."
     draws = draws_to_decide(gap)
-    if draws is None:
-        return reason, (
-            f"More draws would not decide it: draws of «{LABELS[widest]}» differ among themselves "
-            f"by a standard deviation of {100 * gap.deviation:.1f} points. More training steps or "
-            "examples might."
-        )
-    return reason, f"If the difference stays as it is, about {draws} draws would decide it."
+    if draws is not None:
+        return f"If the difference stays as it is, about {draws} draws would decide it."
+    return (
+        "More draws would not decide it, since draws differ among themselves by a standard "
+        f"deviation of {100 * gap.deviation:.1f} points; more steps or examples might."
+    )
 
 
 def draws_to_decide(gap: Difference) -> int | None:
@@ -247,6 +221,3 @@ def told(gap: Difference) -> str:
     if math.isnan(gap.low):
         return f"{100 * gap.estimate:+.1f} points, one run"
     return f"{100 * gap.estimate:+.1f} points [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
-
-
-__all__ = ["NO_TRANSFORMER", "PRETRAINED", "Difference", "Verdict", "difference", "judge"]
