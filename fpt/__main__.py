@@ -142,6 +142,21 @@ def parser() -> argparse.ArgumentParser:
     verify("--seed", type=int, default=0, help="of the choice")
     verify("--device", **DEVICE)
 
+    audit = verb(
+        "audit",
+        "Find out whether pretraining helps on your data, and what of it.",
+        "A call that was stopped goes on, and the same call again reads its results.",
+        profile=False,
+    )
+    audit("file", metavar="FILE", help="X, y and maybe groups in an .npz, or a CSV")
+    audit("--target", default="target", metavar="COLUMN", help="of a CSV: what is predicted")
+    audit("--backbone", default="nano", help="with pretrained weights")
+    audit("--minutes", type=float, default=30.0, help="that it may take")
+    audit("--task", default="auto", choices=("auto", "classification", "regression"))
+    audit("--device", **DEVICE)
+    audit("--html", metavar="PAGE", help="write the page of the audit")
+    audit("--json", metavar="FILE", help="write all its numbers")
+
     corpus = verb("corpus", "Build a corpus for pretraining from public sources.", profile=False)
     corpus("name", choices=["english"], metavar="NAME", help="english")
 

@@ -6,9 +6,10 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from . import config
+from . import auditing, config
 from .analysis.status import left
 from .analysis.study import Study, section
 from .backbones.names import choose_backbone, split_layers
@@ -205,3 +206,16 @@ def pretrain(args: argparse.Namespace) -> None:
     weights = {name for study in sections_of(args.profile) for name in study.weights}
     may_train = devices.choose().type in config.load(args.profile).train_on
     print(*ensure.ensure_weights(sorted(weights), may_train), sep="\n")
+
+
+def audit(args: argparse.Namespace) -> None:
+    X, y, groups = auditing.read_file(Path(args.file), args.target)
+    names = ("backbone", "minutes", "task", "device")
+    result = auditing.audit(X, y, groups=groups, **{name: getattr(args, name) for name in names})
+    print(result)
+    for cut in result.cuts:
+        print(f"Not done in the time: {cut}")
+    if args.html:
+        print(result.to_html(args.html))
+    if args.json:
+        print(result.to_json(args.json))

@@ -19,7 +19,7 @@ from ..tasks.own.inputs import check_length, described
 from ..training.progress import progress_bar
 from . import engine
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, body_of
-from .data import VALIDATION_SHARE, folds_of, read_examples
+from .data import VALIDATION_SHARE, folds_of, read_examples, read_file
 from .engine import Engine, Outcome
 from .plan import Layout
 from .runs import Results, machine_for
@@ -241,4 +241,4 @@ def runs_of(outcome: Outcome) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-__all__ = ["Audit", "audit"]
+__all__ = ["Audit", "audit", "read_file"]

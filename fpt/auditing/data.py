@@ -7,7 +7,9 @@ examples of a fold alone.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import pandas as pd
@@ -20,7 +22,8 @@ from sklearn.model_selection import (
     check_cv,
 )
 
-from ..tasks.own import arrays
+from ..files import FptError
+from ..tasks.own import arrays, columns
 from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import ExamplesTask, check_paired, examples_task
 from ..tasks.own.inputs import Inputs, read_inputs
@@ -78,6 +81,23 @@ class Examples:
     targets: np.ndarray
     classes: np.ndarray | None
     groups: np.ndarray | None
+
+
+def read_file(path: Path, target: str) -> tuple[Any, Any, Any]:
+    """X, y and groups (None if there are none) of an .npz file, or of a table whose column `target`
+    is predicted. FptError if they cannot be read."""
+    if path.suffix != ".npz":
+        return *columns(path.stem, path, target), None
+    try:
+        # Pickles, which could execute code, are refused.
+        with np.load(path, allow_pickle=False) as file:  # noqa: TID251
+            arrays_of = {name: file[name] for name in file.files}
+    except (OSError, ValueError, BadZipFile) as error:
+        raise FptError(f"The data in {path} cannot be read ({error}).") from error
+    missing = {"X", "y"} - set(arrays_of)
+    if missing:
+        raise FptError(f"{path} has no array {' and no array '.join(sorted(missing))}.")
+    return arrays_of["X"], arrays_of["y"], arrays_of.get("groups")
 
 
 def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:

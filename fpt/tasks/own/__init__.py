@@ -32,7 +32,7 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
     cannot be read or do not fit.
     """
     if isinstance(y, str):
-        X, y = _columns(name, X, y)
+        X, y = columns(name, X, y)
     sequences = read_inputs(X)
     y = labels(y)
     classes, codes = np.unique(y, return_inverse=True)
@@ -67,8 +67,8 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
     return examples_task(splits, len(classes), sequences.limits["dim"], name)
 
 
-def _columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
-    """Inputs and labels of a table."""
+def columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
+    """Inputs and labels of a table (see `own_task`), whose labels are in the column `label`."""
     try:
         if isinstance(table, str | Path):
             table = pd.read_csv(table)

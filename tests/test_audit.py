@@ -1,0 +1,291 @@
+"""`fpt.audit`: fair arms, verdicts that are calibrated, results that are kept."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fpt
+from fpt import FptError
+from fpt.__main__ import main
+from fpt.auditing import arms, baselines, data, engine, plan, runs, verdict
+from fpt.auditing.arms import CONTROLS, PRETRAINED, TRAINED
+from fpt.auditing.verdict import Difference, difference, judge
+from fpt.tasks.own.arrays import InputError
+
+# One layer of a backbone that ships with the package, for a few steps.
+SMALL: dict[str, Any] = {"backbone": "nano@1", "steps": 8, "workers": 1, "progress": False}
+rng = np.random.default_rng(0)
+X = rng.normal(size=(160, 4, 2))
+Y = np.where(X[:, :, 0].sum(1) > 0, "up", "down")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audits")
+
+
+@pytest.fixture(scope="module")
+def audit(folder: Path) -> fpt.Audit:
+    return fpt.audit(X, Y, folder=folder, **SMALL)
+
+
+def test_a_sum_needs_no_transformer(audit: fpt.Audit) -> None:
+    assert audit.verdict == "no transformer is needed"
+    assert audit.table.loc["linear", "score"] > 0.9
+    assert {*TRAINED, "linear", "probe"} <= set(audit.table.index)
+    assert audit.cuts == ()
+
+
+def test_all_arms_are_treated_alike(audit: fpt.Audit) -> None:
+    """One grid, the same seeds, and draws of every control crossed with them."""
+    by_arm = {arm: rows for arm, rows in audit.runs.groupby("arm")}
+    layouts = {
+        arm: sorted(zip(by_arm[arm]["draw"], by_arm[arm]["seed"], strict=True)) for arm in CONTROLS
+    }
+    assert len({str(layout) for layout in layouts.values()}) == 1
+    assert audit.table.loc[list(CONTROLS), "draws"].min() >= 3
+    assert set(by_arm["random"]["seed"]) <= set(by_arm[PRETRAINED]["seed"])
+    assert set(audit.table["lr"].dropna()) <= set(audit.facts["rates"])
+    search = {seed for seed in plan.SEARCH_SEEDS}
+    assert not search & {*audit.runs["seed"], *audit.runs["draw"].dropna()}
+
+
+def test_the_same_audit_again_only_reads(
+    audit: fpt.Audit, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runs, "train_pack", lambda *_: pytest.fail("a pack was trained again"))
+    again = fpt.audit(X, Y, folder=folder, **SMALL)
+    pd.testing.assert_frame_equal(again.table, audit.table)
+    assert again.reason == audit.reason
+
+
+def test_an_audit_that_was_stopped_goes_on(
+    audit: fpt.Audit, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (results,) = folder.iterdir()
+    lost = sorted(path for path in results.iterdir() if len(path.stem) == 16)[0]
+    lost.unlink()
+    packs = []
+    train_pack = runs.train_pack
+    monkeypatch.setattr(
+        runs, "train_pack", lambda pack, *more: packs.append(pack) or train_pack(pack, *more)
+    )
+    again = fpt.audit(X, Y, folder=folder, **SMALL)
+    assert len(packs) == 1
+    pd.testing.assert_frame_equal(again.table, audit.table)
+
+
+def test_the_page_needs_no_other_file(audit: fpt.Audit, tmp_path: Path) -> None:
+    page = audit.to_html(tmp_path / "audit.html").read_text()
+    assert audit.verdict.capitalize() in page
+    assert 'src="http' not in page and "<link" not in page
+    numbers = json.loads(audit.to_json(tmp_path / "audit.json").read_text())
+    assert numbers["verdict"] == audit.verdict
+    assert len(numbers["runs"]) == len(audit.runs)
+
+
+def test_labels_that_mean_nothing_give_no_verdict(folder: Path) -> None:
+    shuffled = np.random.default_rng(1).permutation(Y)
+    audit = fpt.audit(X, shuffled, folder=folder, **SMALL)
+    assert audit.verdict in (verdict.UNCLEAR, verdict.NO_TRANSFORMER_NEEDED)
+
+
+def test_numbers_are_predicted_too(folder: Path) -> None:
+    audit = fpt.audit(X, X[:, :, 1].sum(1), folder=folder, **SMALL)
+    assert audit.facts["task"] == "regression"
+    assert audit.table.loc["linear", "score"] > 0.99
+    assert audit.facts["guess"] == 0.0
+
+
+def test_the_time_is_kept(folder: Path) -> None:
+    with pytest.raises(FptError, match="before the pretrained backbone was trained"):
+        fpt.audit(X[:100], Y[:100], minutes=1e-6, folder=folder, **SMALL)
+
+
+def test_what_the_time_allows_is_planned() -> None:
+    layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)  # type: ignore[list-item, arg-type]
+    costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.1))
+    sizes = [plan.affordable_sizes(layout, costs, 60 * minutes, None) for minutes in (1, 10, 60)]
+    steps = [size.steps for size in sizes]
+    assert steps == sorted(steps)
+    assert steps[0] < steps[2]
+    assert sizes[0].draws < sizes[2].draws
+    for size, minutes in zip(sizes[1:], (10, 60), strict=True):
+        planned = plan.Layout([None], layout.bodies, 16, size, 0)  # type: ignore[list-item]
+        assert plan.total_cost(planned, costs) <= 60 * minutes
+
+
+def test_a_best_rate_at_the_edge_extends_the_grid() -> None:
+    assert plan.beyond([0.003], plan.RATES) == []
+    assert plan.beyond([0.03, 0.0003], plan.RATES) == [0.0001, 0.1]
+    assert plan.beyond([0.3], [*plan.RATES, 0.1, 0.3]) == []
+
+
+def test_groups_and_given_folds_are_kept() -> None:
+    groups = np.repeat(np.arange(40), 4)
+    examples = data.read_examples(X, Y, groups, "auto")
+    for fold in data.folds_of(examples, 4, 0.2, 0):
+        members = [set(groups[rows]) for rows in fold.rows.values()]
+        assert len(set().union(*members)) == sum(map(len, members))
+    training, test = np.arange(120), np.arange(120, 160)
+    (fold,) = data.folds_of(data.read_examples(X, Y, None, "auto"), [(training, test)], 0.2, 0)
+    assert (fold.rows["test"] == test).all()
+    assert set(fold.rows["train"]) | set(fold.rows["valid"]) == set(training)
+
+
+def test_flat_tokens_are_those_of_the_sequences() -> None:
+    symbols = [np.array([2, 0, 1]), np.array([1])] * 20
+    examples = data.read_examples(symbols, np.arange(40) % 2, None, "auto")
+    (fold,) = data.folds_of(examples, None, 0.2, 0)
+    flat = fold.flat("train").toarray()
+    for row, number in zip(flat, fold.rows["train"], strict=True):
+        expected = np.zeros((3, 3))
+        expected[np.arange(len(symbols[number])), symbols[number]] = 1
+        assert (row == expected.ravel()).all()
+
+
+def test_random_convolutions_are_fitted_if_a_library_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a stand-in for aeon, whose MiniRocket gives the mean of each channel."""
+    package = tmp_path / "aeon" / "transformations" / "collection"
+    package.mkdir(parents=True)
+    (package / "convolution_based.py").write_text(
+        "class MiniRocket:\n"
+        "    def __init__(self, n_kernels, random_state): pass\n"
+        "    def fit_transform(self, X): return X.mean(2)\n"
+        "    transform = fit_transform\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    series = np.random.default_rng(0).normal(size=(200, 12, 2))
+    examples = data.read_examples(series, series[:, :, 1].sum(1) > 0, None, "auto")
+    (fold,) = data.folds_of(examples, None, 0.2, 0)
+    assert baselines.has_convolutions(fold)
+    assert np.mean(baselines.convolutions(fold)["correct"]) > 0.9
+
+
+# ------------------------------------------------------------------------------------- verdicts
+
+
+def gaps(**differences: float) -> dict[str, Difference]:
+    """Differences in points, each with an interval of one point around it."""
+    return {
+        arm.replace("_", "-"): Difference(
+            points / 100, points / 100 - 0.01, points / 100 + 0.01, points / 100 + 0.008, 5, 0.01
+        )
+        for arm, points in differences.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("label", "differences"),
+    [
+        ("no transformer is needed", {"random": 5, "linear": 0}),
+        ("any frozen body suffices", {"random": 0.5, "random_at_scale": 0, "linear": 5}),
+        ("its scale suffices", {"random": 5, "random_at_scale": 0.5, "linear": 5}),
+        ("its statistics suffice", {"random": 5, "random_at_scale": 5, "statistics_tensor": 0.5}),
+        ("its statistics suffice", {"random": 5, "statistics_tensor": 5, "shuffled": 0.5}),
+        ("its content helps", {"random": 5, "statistics_tensor": 4, "linear": 5, "probe": 0}),
+        ("it hurts", {"random": -5, "random_at_scale": 5, "linear": 5}),
+        ("no clear difference", {"random": 5, "statistics_tensor": 4, "shuffled": 1.5}),
+        ("no clear difference", {"random": 5, "statistics_tensor": 4, "linear": 1.5}),
+    ],
+)
+def test_the_first_verdict_that_holds_is_given(label: str, differences: dict[str, float]) -> None:
+    best_without = "linear" if "linear" in differences else None
+    found = judge(gaps(**differences), 0.02, best_without, learned=True)
+    assert found.label == label
+    assert found.reason.endswith(".")
+    assert bool(found.remedy) == (label == "no clear difference")
+
+
+def test_a_model_that_is_one_more_draw_is_rarely_called_better() -> None:
+    draws = np.random.default_rng(0)
+    helped = 0
+    for _ in range(400):
+        means = 0.8 + 0.03 * draws.normal(size=6)
+        runs = means[:, None, None] + 0.01 * draws.normal(size=(6, 2, 1))
+        scores = (draws.uniform(size=(1, 1, 200)) < runs).astype(float)
+        gap = difference(scores[:1], scores[1:])
+        helped += gap.low > 0 or gap.high < 0
+    assert helped / 400 <= 0.05
+
+
+def test_a_difference_is_that_of_the_means_with_a_known_interval() -> None:
+    """Constant examples leave the spread of the draws alone: sd * sqrt(1 + 1/3) * t(2)."""
+    model = np.full((1, 2, 50), 0.9)
+    control = np.stack([np.full((2, 50), mean) for mean in (0.5, 0.6, 0.7)])
+    gap = difference(model, control)
+    assert gap.estimate == pytest.approx(0.3)
+    assert gap.high - gap.estimate == pytest.approx(4.3027 * 0.1 * np.sqrt(4 / 3), rel=1e-4)
+
+
+def test_power_for_one_deviation_is_that_of_a_simulation() -> None:
+    draws = np.random.default_rng(0).normal(size=(20_000, 6))
+    means, deviations = draws[:, 1:].mean(1), draws[:, 1:].std(1, ddof=1)
+    unlike = np.abs(draws[:, 0] + 1 - means) > 2.7764 * deviations * np.sqrt(1.2)
+    assert verdict.power_of_one_deviation(5) == pytest.approx(unlike.mean(), abs=0.01)
+
+
+# ------------------------------------------------------------------------------------ wrong input
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"y": Y[:-1]}, "160 examples and y has 159"),
+        ({"y": np.array(["one"] * 160)}, "one class"),
+        ({"y": np.tile(Y[:, None], 4)}, r"y should be \(N,\)"),
+        ({"groups": [1, 2]}, r"groups should be \(160,\)"),
+        ({"cv": "many"}, "folds cannot be made"),
+        ({"validation": 1.5}, "cannot be held out"),
+        ({"X": X[:10], "y": Y[:10]}, "at least 20 examples"),
+    ],
+)
+def test_wrong_data_are_one_sentence(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fpt.audit(**{"X": X, "y": Y, **SMALL, **changes})
+
+
+def test_a_backbone_without_weights_has_nothing_to_audit() -> None:
+    with pytest.raises(FptError, match="no pretrained weights"):
+        fpt.audit(X, Y, backbone="lstm-nano")
+
+
+@pytest.mark.parametrize("suffix", ["npz", "csv"])
+def test_the_command_line_reads_files(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / f"series.{suffix}"
+    if suffix == "npz":
+        np.savez(path, X=X, y=Y)
+    else:
+        pd.DataFrame(X[:, :, 0]).assign(answer=Y).to_csv(path, index=False)
+    calls = []
+    monkeypatch.setattr(
+        "fpt.auditing.audit", lambda X, y, **options: calls.append((X, y, options)) or Printed()
+    )
+    assert main(["audit", str(path), "--target", "answer", "--backbone", "nano@1"]) == 0
+    ((inputs, labels, options),) = calls
+    assert np.shape(inputs)[:2] == (160, 4)
+    assert list(labels) == list(Y)
+    assert options["backbone"] == "nano@1"
+    assert "a verdict" in capsys.readouterr().out
+    assert main(["audit", str(tmp_path / f"missing.{suffix}")]) == 2
+
+
+class Printed:
+    cuts = ()
+
+    def __repr__(self) -> str:
+        return "a verdict"
+
+
+def test_results_are_named_by_everything_they_depend_on() -> None:
+    facts = {"data": ["a"], "steps": 8}
+    assert engine.audit_key(facts) == engine.audit_key({"steps": 8, "data": ["a"]})
+    assert engine.audit_key(facts) != engine.audit_key({"data": ["b"], "steps": 8})
