@@ -30,6 +30,7 @@ class World:
     is_draw: bool = False  # the model is one more draw of the last two controls
 
 
+CASES = ((0.03, 300, 5), (0.01, 300, 5), (0.03, 2000, 3))  # sd of draws, test examples, draws
 ACCURACY = 0.8
 SEEDS = 0.01  # standard deviation of the accuracy between seeds
 WORLDS = (
@@ -72,7 +73,7 @@ def main() -> None:
     print("| truth | sd of draws | test examples | draws | verdicts |")
     print("|---|---|---|---|---|")
     for world in WORLDS:
-        for deviation, examples, draws in ((0.01, 300, 5), (0.03, 300, 5), (0.03, 2000, 3)):
+        for deviation, examples, draws in CASES:
             rng = np.random.default_rng(0)
             verdicts = Counter(
                 simulated(world, deviation, examples, draws, 2, rng) for _ in range(args.audits)

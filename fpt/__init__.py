@@ -13,8 +13,7 @@ from .files import FptError, instead
 if TYPE_CHECKING:
     from .analysis.study import Study, section
     from .auditing import Audit, audit
-    from .estimator import FrozenTransformer, FrozenTransformerRegressor
-    from .preprocessing import Patches
+    from .estimator import FrozenTransformer, FrozenTransformerRegressor, Patches
     from .sections.arms import Arm, register_arm
     from .tasks import own_task, register_task
 
@@ -23,7 +22,7 @@ LAZY = {
     "Audit": "auditing",
     "FrozenTransformer": "estimator",
     "FrozenTransformerRegressor": "estimator",
-    "Patches": "preprocessing",
+    "Patches": "estimator",
     "Study": "analysis.study",
     "audit": "auditing",
     "own_task": "tasks",

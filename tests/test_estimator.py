@@ -1,6 +1,5 @@
 """`FrozenTransformer`: the pipeline's numbers, scikit-learn's conventions, wrong input."""
 
-import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def test_what_is_saved_is_loaded(fitted: FrozenTransformer, tmp_path: Path) -> N
 
 def test_other_weights_are_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     FrozenTransformer(steps=2).fit(X, Y).save(tmp_path)
-    monkeypatch.setattr("fpt.training.fitted.digest", lambda path: "other")
+    monkeypatch.setattr("fpt.estimator.fitted.digest", lambda path: "other")
     with pytest.raises(FptError, match="are not those that"):
         FrozenTransformer.load(tmp_path)
 
@@ -250,16 +249,6 @@ def test_padding_does_not_standardise() -> None:
     np.testing.assert_allclose(model.moments_[1], np.concatenate(ragged).std(0), rtol=1e-5)
 
 
-def test_the_twin_of_a_control_is_random() -> None:
-    """A regression's score tells two networks apart, as an accuracy may not."""
-    y, held = X[:, :, 0].sum(1), (X[:20], X[:20, :, 0].sum(1))
-    model = FrozenTransformerRegressor(steps=10, control=True).fit(X, y, validation=held)
-    twin = FrozenTransformerRegressor(steps=10, init="random").fit(X, y, validation=held)
-    errors = (twin.predict(held[0]) - held[1]) / y.std()
-    assert model.control_.random == pytest.approx(1 - (errors**2).mean(), rel=1e-4)
-    assert abs(model.control_.score - model.control_.random) > 1e-3
-
-
 def test_there_may_be_an_answer_per_token_of_sequences_of_any_length() -> None:
     before = np.roll(IDS, 1, axis=1) % 2
     model = FrozenTransformer(**SMALL).fit(IDS, np.where(before, "odd", "even"))
@@ -304,23 +293,6 @@ def test_it_works_inside_scikit_learn() -> None:
     steps = make_pipeline(FunctionTransformer(np.abs), FrozenTransformer(**SMALL))
     search = GridSearchCV(steps, {"frozentransformer__lr": np.logspace(-3, -2, 2)}, cv=2).fit(X, Y)
     assert search.predict(X).shape == Y.shape
-
-
-def test_many_are_one_by_one() -> None:
-    many = FrozenTransformer(steps=20).fit_many(X, Y, [{"lr": 0.001}, {"lr": 0.01}])
-    for it in many:
-        alone = FrozenTransformer(steps=20, lr=it.lr).fit(X, Y)
-        np.testing.assert_allclose(it.predict_proba(X), alone.predict_proba(X), atol=1e-4)
-
-
-def test_a_control_is_the_random_twin() -> None:
-    model = FrozenTransformer(steps=20, control=True).fit(X, Y, validation=(X[:20], Y[:20]))
-    twin = FrozenTransformer(steps=20, init="random").fit(X, Y, validation=(X[:20], Y[:20]))
-    found = model.control_
-    assert found.score == pytest.approx(model.score(X[:20], Y[:20]))
-    assert found.random == pytest.approx(twin.score(X[:20], Y[:20]))
-    assert found.low <= found.score - found.random <= found.high
-    assert re.fullmatch(r"[01]\.\d+, random twin 0\.\d+, difference \S+ \[\S+, \S+\]", repr(found))
 
 
 def test_groups_are_counted(fitted: FrozenTransformer) -> None:

@@ -189,9 +189,8 @@ def test_changed_parameters_of_a_saved_estimator_are_noticed(tmp_path):
 
 def test_a_second_fit_leaves_nothing_of_the_first():
     named = pd.DataFrame(X[..., 0], columns=[*"abcde"])
-    model = small("pico", init="random", control=True).fit(named, Y)
-    model.set_params(control=False).fit(list(np.tile(X, (1, 2, 1))), Y)
+    model = small("pico", init="random").fit(named, Y)
+    model.fit(list(np.tile(X, (1, 2, 1))), Y)
     fresh = small("pico", init="random").fit(list(np.tile(X, (1, 2, 1))), Y)
     assert vars(model).keys() == vars(fresh).keys()
-    assert model.control_ is None
     assert np.array_equal(model.predict_proba(X), fresh.predict_proba(X))

@@ -139,7 +139,7 @@ def test_a_prediction_does_not_depend_on_the_batch(monkeypatch):
         X, np.arange(30) % 2
     )
     expected = model.predict_proba(X)
-    monkeypatch.setattr("fpt.training.fitted.EVAL_TOKENS", 28)  # seven examples
+    monkeypatch.setattr("fpt.estimator.fitted.EVAL_TOKENS", 28)  # seven examples
     np.testing.assert_allclose(model.predict_proba(X), expected, rtol=1e-4)
 
 

@@ -9,15 +9,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile  # noqa: TID251 - nothing is unpacked
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.model_selection import (
-    BaseCrossValidator,
+    GroupKFold,
     GroupShuffleSplit,
     ShuffleSplit,
+    StratifiedGroupKFold,
     StratifiedShuffleSplit,
     check_cv,
 )
@@ -134,8 +135,8 @@ def folds_of(examples: Examples, cv: Any, validation: float, seed: int) -> list[
     of folds, a splitter, or pairs of rows (training, test). Groups are never divided."""
     folds = []
     for training, test in test_splits(examples, cv, seed):
-        kept, held = next(held_out(examples, np.asarray(training), validation, seed))
-        rows = {"train": training[kept], "valid": training[held], "test": np.asarray(test)}
+        kept, validating = next(held_out(examples, np.asarray(training), validation, seed))
+        rows = {"train": training[kept], "valid": training[validating], "test": np.asarray(test)}
         folds.append(fold_of(examples, rows))
     return folds
 
@@ -147,7 +148,9 @@ def test_splits(examples: Examples, cv: Any, seed: int) -> Splits:
         return held_out(examples, every_row, TEST_SHARE, seed)
     is_classification = examples.classes is not None
     try:
-        splitter: BaseCrossValidator = check_cv(cv, examples.targets, classifier=is_classification)
+        splitter: Any = check_cv(cv, examples.targets, classifier=is_classification)
+        if isinstance(cv, int) and examples.groups is not None:
+            splitter = StratifiedGroupKFold(cv) if is_classification else GroupKFold(cv)
         return list(splitter.split(every_row, examples.targets, examples.groups))
     except (ValueError, TypeError) as error:
         raise InputError(f"These folds cannot be made: {error}".rstrip(".") + ".") from error
@@ -182,8 +185,8 @@ def fold_of(examples: Examples, rows: dict[str, np.ndarray]) -> Fold:
     moments = inputs.moments(rows["train"]) if inputs.kind == "vector" else None
     targets = examples.targets
     if examples.classes is None:
-        known = targets[rows["train"]]
-        targets = ((targets - known.mean()) / (known.std() or 1.0)).astype(np.float32)
+        training = targets[rows["train"]]
+        targets = ((targets - training.mean()) / (training.std() or 1.0)).astype(np.float32)
     splits = {
         split: (inputs.prepared(chosen, moments), targets[chosen][:, None])
         for split, chosen in rows.items()

@@ -52,10 +52,10 @@ class Outcome:
         runs that did not diverge."""
         curves = {}
         for arm, results in self.results.items():
-            whole = [run.curve for run in results.values() if run.curve and not run.diverged]
-            if whole:
-                scores = [[point["valid_accuracy"] for point in curve] for curve in whole]
-                steps = [point["step"] for point in whole[0]]
+            complete = [run.curve for run in results.values() if run.curve and not run.diverged]
+            if complete:
+                scores = [[point["valid_accuracy"] for point in curve] for curve in complete]
+                steps = [point["step"] for point in complete[0]]
                 curves[arm] = list(zip(steps, np.mean(scores, axis=0).tolist(), strict=True))
         return curves
 
@@ -172,9 +172,8 @@ class Engine:
             ]
             complete = [unit for unit in units if all(map(self.is_complete, unit))]
             if len(complete) < len(units):
-                what = "draws" if arm in CONTROLS else "packs"
                 outcome.cuts.append(
-                    f"«{LABELS[arm]}»: {len(complete)} of {len(units)} {what} were trained."
+                    f"«{LABELS[arm]}»: {len(complete)} of {len(units)} draws were trained."
                 )
             if not complete or (arm in CONTROLS and len(complete) < FEWEST_DRAWS):
                 continue

@@ -53,18 +53,18 @@ class Verdict:
     remedy: str = ""
 
 
-def difference(pretrained: np.ndarray, other: np.ndarray) -> Difference:
-    """The pretrained arm minus another, both (draws, seeds, test examples) of scores. An arm that
+def difference(pretrained: np.ndarray, rival: np.ndarray) -> Difference:
+    """The pretrained arm minus anrival, both (draws, seeds, test examples) of scores. An arm that
     is not drawn has one draw, and one that has no seeds one seed."""
-    draws, seeds, _ = other.shape
+    draws, seeds, _ = rival.shape
     if seeds > 1:  # the seeds that both arms have
         seeds = min(seeds, pretrained.shape[1])
-        pretrained, other = pretrained[:, :seeds], other[:, :seeds]
-    by_example = pretrained.mean((0, 1)) - other.mean((0, 1))
-    by_seed = pretrained.mean((0, 2)) - other.mean((0, 2))
+        pretrained, rival = pretrained[:, :seeds], rival[:, :seeds]
+    by_example = pretrained.mean((0, 1)) - rival.mean((0, 1))
+    by_seed = pretrained.mean((0, 2)) - rival.mean((0, 2))
     deviation = math.nan
     if draws > 1:
-        deviation = float(other.mean((1, 2)).std(ddof=1))
+        deviation = float(rival.mean((1, 2)).std(ddof=1))
         of_draws = (deviation**2 * (1 + 1 / draws), draws - 1)
     else:
         of_draws = mean_part(by_seed)

@@ -15,21 +15,21 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from .backbones import Backbone
-from .backbones.initialisations import INITS
-from .backbones.names import choose
-from .files import FptError, check_names
-from .isolation import usual_settings
-from .spec import RunSpec, canonical
-from .tasks.own import arrays, examples, inputs
-from .tasks.own.arrays import InputError
-from .tasks.own.examples import Data
-from .tasks.own.inputs import Inputs
-from .training import fitted as training
-from .training import settings as checks
-from .training.flops import parameter_counts
+from ..backbones import Backbone
+from ..backbones.initialisations import INITS
+from ..backbones.names import choose
+from ..files import FptError, check_names
+from ..isolation import usual_settings
+from ..spec import RunSpec, canonical
+from ..tasks.own import arrays, examples, inputs
+from ..tasks.own.arrays import InputError
+from ..tasks.own.examples import Data
+from ..tasks.own.inputs import Inputs
+from ..training.flops import parameter_counts
+from ..training.settings import SEED, SETTINGS, check_list, check_settings, check_value
+from .fitted import Fitted, load_fitted, train
 
-SHARED = ("class_weight", "device", "progress")  # the same in all that are fitted together
+# What a fit learns from its data, beside the run: `save` writes it, `load` reads it.
 LEARNED = (
     "classes_", "inputs_", "limits_", "moments_", "symbols_", "target_",
     "n_features_in_", "feature_names_in_",
@@ -59,7 +59,6 @@ class FrozenEstimator(BaseEstimator):
     eval_every, patience : steps between evaluations on held-out examples, which choose the
         parameters; evaluations without a better one before training ends (0: never)
     class_weight : as in scikit-learn, of a classifier
-    control : also train a random backbone and compare (`control_`)
     random_state : the seed of everything that is drawn
     device, progress : `auto`, `cpu` or `cuda`; whether to show a progress bar
     """
@@ -77,7 +76,6 @@ class FrozenEstimator(BaseEstimator):
         patience: int = 0,
         dropout: float = 0.1,
         class_weight: Mapping[Any, float] | str | None = None,
-        control: bool = False,
         random_state: int = 0,
         device: str = "auto",
         progress: bool = False,
@@ -93,7 +91,6 @@ class FrozenEstimator(BaseEstimator):
         self.patience = patience
         self.dropout = dropout
         self.class_weight = class_weight
-        self.control = control
         self.random_state = random_state
         self.device = device
         self.progress = progress
@@ -104,55 +101,35 @@ class FrozenEstimator(BaseEstimator):
         y is (N,), or (N, T) with one answer per token. InputError (a ValueError) for wrong input,
         FptError for a name that is not known, missing weights, and a training that diverged.
         """
-        clone(self)._fit_together([self], X, y, validation)
+        # A copy learns from the data, so a fit that fails leaves this estimator as it was.
+        scratch = clone(self)
+        run = scratch._trained(X, y, validation)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)  # of an earlier fit, whose data may have had other columns
+        for name in LEARNED:
+            if hasattr(scratch, name):
+                setattr(self, name, getattr(scratch, name))
+        self.fitted_ = run
+        self.learning_curve_ = pd.DataFrame(run.curve)
         return self
 
-    def fit_many(
-        self, X: Any, y: Any, settings: Sequence[Mapping[str, Any]], validation: Validation = 0.1
-    ) -> list[Self]:
-        """A fitted copy of this estimator for each of the `settings`, such as
-        `[{"lr": 0.001}, {"lr": 0.01}]` or several values of `random_state`. Copies that share a
-        backbone are trained as one pack, in much less time than one after another. All have the
-        same held-out examples, class weights and device."""
-        names = [name for name in self.get_params() if name not in SHARED]
-        given = [checks.check_mapping("The settings of fit_many", it, names) for it in settings]
-        members = [clone(self).set_params(**it) for it in given]
-        clone(self)._fit_together(members, X, y, validation)
-        return members
-
     @usual_settings(gradients=True)
-    def _fit_together(
-        self, members: Sequence[Self], X: Any, y: Any, validation: Validation
-    ) -> None:
-        """Fit `members`; what the data determine is kept here until all have been trained."""
-        train, valid = self._split(X, y, validation)
-        if len(valid[1]) < 2 and any(it.control for it in members):
-            raise InputError("control compares on held-out examples; hold out at least two.")
+    def _trained(self, X: Any, y: Any, validation: Validation) -> Fitted:
+        """The trained run; the attributes in `LEARNED` are set."""
+        training, held_out = self._split(X, y, validation)
         weights = None
         if is_classifier(self):
-            weights = examples.class_weights(self.class_weight, self.classes_, train[1])
+            weights = examples.class_weights(self.class_weight, self.classes_, training[1])
         task = examples.examples_task(
-            {"train": train, "valid": valid, "test": valid},
+            {"train": training, "valid": held_out, "test": held_out},
             classes=len(self.classes_) if is_classifier(self) else 1,
             dim=self.limits_["dim"],
             weights=weights,
         )
         if self.progress:  # numbers that were taken for symbols are noticed before a long training
             print(f"X was taken for {self.inputs_}.", file=sys.stderr)
-        twins = [clone(it).set_params(init="random") for it in members if it.control]
-        runs = [it._run(task) for it in (*members, *twins)]
-        fitted = training.train(runs, task, self.device, self.progress)
-        learned = {name: value for name, value in vars(self).items() if name in LEARNED}
-        controls = iter(fitted[len(members) :])
-        for it, one in zip(members, fitted, strict=False):
-            for name in [name for name in vars(it) if name.endswith("_")]:
-                delattr(it, name)  # of an earlier fit, whose data may have had other columns
-            it.__dict__.update(learned)
-            it.fitted_, it.learning_curve_, it.control_ = one, pd.DataFrame(one.curve), None
-            if it.control:
-                it.control_ = training.compared(
-                    one, next(controls), valid, task, it.device, self.symbols_
-                )
+        spec, architecture = self._run(task)
+        return train(spec, architecture, task, self.device, self.progress)
 
     def _split(self, X: Any, y: Any, validation: Validation) -> tuple[Data, Data]:
         """Training and held-out examples; what the training set determines is set."""
@@ -177,36 +154,39 @@ class FrozenEstimator(BaseEstimator):
     def _run(self, task: examples.ExamplesTask) -> tuple[RunSpec, Backbone]:
         """The run of this estimator on `task`, and its backbone."""
         check_names("initialisation", [self.init], INITS)
-        given = {name: it for name, it in self.get_params().items() if name in checks.SETTINGS}
-        settings = checks.check_settings("FrozenTransformer", given)
+        parameters = {
+            name: self.get_params()[name] for name in self.get_params() if name in SETTINGS
+        }
+        settings = check_settings("FrozenTransformer", parameters)
         settings["batch"] = min(settings["batch"], task.sizes["train"])
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
-        frozen, weights = choose(self.backbone, self.weights)
-        inputs.check_length(task.length, frozen.name, frozen.positions)
-        groups = {*checks.check_list("FrozenTransformer.trainable", self.trainable)}
-        if not frozen.positions:
+        architecture, weights = choose(self.backbone, self.weights)
+        inputs.check_length(task.length, architecture.name, architecture.positions)
+        groups = {*check_list("FrozenTransformer.trainable", self.trainable)}
+        if not architecture.positions:
             groups = groups - {"positions"} or groups
         spec = RunSpec(
             data=canonical(task.identity),
-            backbone=frozen.name,
+            backbone=architecture.name,
             init=self.init,
             weights=weights if INITS[self.init].reads_weights else None,
             trainable=tuple(sorted(groups)),
-            seed=checks.check_value("random_state", self.random_state, checks.SEED),
+            seed=check_value("random_state", self.random_state, SEED),
             augment=False,
             **settings,
         )
-        return spec, frozen
+        return spec, architecture
 
     @usual_settings()
     def _logits(self, X: Any) -> Any:
         """(N, answers), or (N, T, answers) if there is an answer per token, a tensor."""
         check_is_fitted(self, "fitted_")
         read = self._read(X)
-        frozen = self.fitted_.architecture
-        inputs.check_length(read.limits["length"], frozen.name, frozen.positions)
-        found = self.fitted_.logits(read.prepared(None, self.moments_), self.device, self.symbols_)
-        return found[:, 0] if self.fitted_.shapes["reads"] == 1 else found
+        architecture = self.fitted_.architecture
+        inputs.check_length(read.limits["length"], architecture.name, architecture.positions)
+        sequences = read.prepared(None, self.moments_)
+        logits = self.fitted_.logits(sequences, self.device, self.symbols_)
+        return logits[:, 0] if self.fitted_.shapes["reads"] == 1 else logits
 
     def trainable_parameters(self) -> pd.DataFrame:
         """The groups of the fitted model: how many parameters each has, and whether it is
@@ -221,25 +201,26 @@ class FrozenEstimator(BaseEstimator):
         """Write the trained parameters and a description, some hundred kB; the frozen parameters
         are named by identity and digest."""
         check_is_fitted(self, "fitted_")
-        learned = {it: getattr(self, it) for it in LEARNED if getattr(self, it, None) is not None}
+        learned = {name: getattr(self, name, None) for name in LEARNED}
+        learned = {name: value for name, value in learned.items() if value is not None}
         self.fitted_.save(Path(folder), {"estimator": self.get_params(), "learned": learned})
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """What `save` wrote. FptError if it is missing or damaged, or if the weights of the
         backbone are others than those that it was trained on."""
-        fitted, found = training.load(Path(folder))
-        given = found["estimator"]
-        it = cls(**{**given, "trainable": tuple(given["trainable"])})
-        if is_classifier(it) is (fitted.shapes["classes"] == 1):
+        fitted, description = load_fitted(Path(folder))
+        parameters = description["estimator"]
+        estimator = cls(**{**parameters, "trainable": tuple(parameters["trainable"])})
+        if is_classifier(estimator) is (fitted.shapes["classes"] == 1):
             raise FptError(f"{folder} holds no {cls.__name__}; load it by the class that saved it.")
-        if isinstance(it.class_weight, list):
-            it.class_weight = dict(it.class_weight)
-        it.moments_ = it.symbols_ = it.target_ = None
-        for name, value in found["learned"].items():
-            setattr(it, name, np.array(value) if isinstance(value, list) else value)
-        it.fitted_ = fitted
-        return it
+        if isinstance(estimator.class_weight, list):
+            estimator.class_weight = dict(estimator.class_weight)
+        estimator.moments_ = estimator.symbols_ = estimator.target_ = None
+        for name, value in description["learned"].items():
+            setattr(estimator, name, np.array(value) if isinstance(value, list) else value)
+        estimator.fitted_ = fitted
+        return estimator
 
     @abstractmethod
     def _labels(self, y: Any, fitting: bool = False) -> np.ndarray:
@@ -261,21 +242,22 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, classes), or (N, T, classes) if there is an answer per token."""
-        found: np.ndarray = self._logits(X).softmax(-1).numpy()
-        return found
+        probabilities: np.ndarray = self._logits(X).softmax(-1).numpy()
+        return probabilities
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class: (N,), or (N, T)."""
         likeliest = self.predict_proba(X).argmax(-1)
-        found: np.ndarray = self.classes_[likeliest]
-        return found
+        labels: np.ndarray = self.classes_[likeliest]
+        return labels
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy."""
-        found, y = self.predict(X), arrays.labels(y)
-        if found.shape != y.shape:
-            raise InputError(f"y has the shape {y.shape}, and the predictions {found.shape}.")
-        right = found == y
+        predictions = self.predict(X)
+        y = arrays.labels(y)
+        if predictions.shape != y.shape:
+            raise InputError(f"y has the shape {y.shape}, and the predictions {predictions.shape}.")
+        right = predictions == y
         return float(np.average(right, axis=0, weights=sample_weight).mean())
 
 
@@ -291,5 +273,5 @@ class FrozenTransformerRegressor(RegressorMixin, FrozenEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The expected number: (N,), or (N, T)."""
-        found: np.ndarray = self._logits(X)[..., 0].double().numpy()
-        return found * self.target_[1] + self.target_[0]
+        numbers: np.ndarray = self._logits(X)[..., 0].double().numpy()
+        return numbers * self.target_[1] + self.target_[0]

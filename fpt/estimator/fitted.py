@@ -1,4 +1,4 @@
-"""Runs on examples in memory: trained in packs, used to predict, stored without the backbone.
+"""A run on examples in memory: trained, used to predict, stored without the backbone.
 
 The frozen weights are up to a gigabyte, and the same in every run on them. So neither a pickle nor
 a saved estimator holds them: it holds their digest, their identity and the absolute folder that
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy import stats
 from torch import nn
 
 from ..backbones import Backbone
@@ -23,13 +22,12 @@ from ..files import FptError, read_json, write_atomic, write_json
 from ..spec import RunSpec, canonical, from_dict
 from ..tasks.datasets import Dataset
 from ..tasks.own.arrays import InputError
-from ..tasks.own.examples import Data, ExamplesTask
+from ..tasks.own.examples import ExamplesTask
 from ..tasks.sequences import Sequences, batch
-from . import device as devices
-from .kept import with_parameters
-from .loop import Loop
-from .model import EVAL_TOKENS
-from .sweep import packs
+from ..training import device as devices
+from ..training.kept import with_parameters
+from ..training.loop import Loop
+from ..training.model import EVAL_TOKENS
 
 DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
 SHAPES = ("kind", "dim", "length", "reads", "classes")  # of a task, as a fitted run needs them
@@ -63,7 +61,7 @@ class Fitted:
         than those, and have symbols that are not among `symbols`, the ones that it was trained on.
         A run with an answer per token has one for each of theirs. InputError if the answers are not
         finite numbers."""
-        where, answers = devices.choose(device), []
+        place = devices.choose(device)
         longest = int(inputs.lengths.max())
         task = replace(
             self.task,
@@ -77,25 +75,25 @@ class Fitted:
             )
         if symbols is not None:
             inputs = inputs.with_unknown(symbols, task.dim)
-        model = with_parameters(self.spec, task, self.parameters, where, self.located())
+        model = with_parameters(self.spec, task, self.parameters, place, self.located())
         if symbols is not None:
             add_unknown(model.input, symbols)
         size = max(1, EVAL_TOKENS // task.length)
-        with torch.no_grad(), devices.autocast(where):
+        answers = []
+        with torch.no_grad(), devices.autocast(place):
             for first in range(0, len(inputs), size):
                 part = inputs[first : first + size]
                 values, starts = part.tensors()
                 rows = torch.arange(len(part))[None]
-                examples = batch(values.to(where), starts, rows, rows[..., None])
-                logits = model(examples, first=first)
-                answers.append(logits[0].float().cpu())
-        whole = torch.cat(answers)
-        if not whole.isfinite().all():
+                examples = batch(values.to(place), starts, rows, rows[..., None])
+                answers.append(model(examples, first=first)[0].float().cpu())
+        logits = torch.cat(answers)
+        if not logits.isfinite().all():
             raise InputError(
                 "The predictions are not finite numbers; bring X to the scale of the examples that "
                 "were fitted."
             )
-        return whole
+        return logits
 
     def located(self) -> Backbone:
         """The backbone, with the folder in which its weights lie now: the one that they were read
@@ -134,9 +132,9 @@ class Fitted:
             "shapes": self.shapes,
             "weights_digest": self.weights_digest,
         }
-        whole = plain({**run, **description})
+        content = plain({**run, **description})
         write_atomic(folder / PARAMETERS, self.parameters)
-        write_json(folder / DESCRIPTION, {"seal": seal(self.parameters, whole), **whole})
+        write_json(folder / DESCRIPTION, {"seal": seal(self.parameters, content), **content})
 
 
 def add_unknown(table: nn.Module, symbols: np.ndarray) -> None:
@@ -151,10 +149,11 @@ def add_unknown(table: nn.Module, symbols: np.ndarray) -> None:
 def plain(value: Any) -> Any:
     """`value` as JSON has it; values by names that are no text, as pairs."""
     if isinstance(value, Mapping):
-        named = {name: plain(it) for name, it in value.items()}
-        return named if all(isinstance(it, str) for it in named) else plain([*value.items()])
+        if all(isinstance(name, str) for name in value):
+            return {name: plain(content) for name, content in value.items()}
+        return plain([*value.items()])
     if isinstance(value, tuple | list):
-        return [plain(it) for it in value]
+        return [plain(part) for part in value]
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     return str(value.absolute()) if isinstance(value, Path) else value
@@ -165,79 +164,39 @@ def seal(parameters: bytes, description: Mapping[str, Any]) -> str:
     return hashlib.sha256(parameters + canonical(description).encode()).hexdigest()
 
 
-def load(folder: Path) -> tuple[Fitted, dict[str, Any]]:
+def load_fitted(folder: Path) -> tuple[Fitted, dict[str, Any]]:
     """What `Fitted.save` wrote, and its description. FptError if it is missing or damaged, or if
     the weights of its backbone are others than those that it was trained on."""
-    found: dict[str, Any] = read_json(folder / DESCRIPTION)
+    description: dict[str, Any] = read_json(folder / DESCRIPTION)
     path = folder / PARAMETERS
     content = path.read_bytes() if path.is_file() else b""
-    if found.pop("seal", None) != seal(content, found):
+    if description.pop("seal", None) != seal(content, description):
         raise FptError(f"{folder} holds no whole estimator as it was saved; save it again.")
     try:
-        spec, architecture = from_dict(found["spec"]), Backbone(**found["architecture"])
+        spec, architecture = from_dict(description["spec"]), Backbone(**description["architecture"])
     except (KeyError, TypeError) as error:
         raise FptError(
             f"{folder} was saved by another version of this package; fit the estimator again."
         ) from error
-    fitted = Fitted(spec, architecture, found["shapes"], content, found["weights_digest"])
+    fitted = Fitted(
+        spec, architecture, description["shapes"], content, description["weights_digest"]
+    )
     fitted.located()
-    return fitted, found
+    return fitted, description
 
 
 def train(
-    runs: Sequence[tuple[RunSpec, Backbone]], task: ExamplesTask, device: str, progress: bool
-) -> list[Fitted]:
-    """Train runs, each on its backbone, on one task; those that share a backbone, batch and steps
-    as one pack. FptError for a run that diverged."""
+    spec: RunSpec, architecture: Backbone, task: ExamplesTask, device: str, progress: bool
+) -> Fitted:
+    """Train a run on its backbone. FptError if it diverges."""
+    weights_digest = None
+    if spec.weights:
+        weights_digest = digest(files(spec.weights, architecture.folder))
+    loop = Loop([spec], task, devices.choose(device), quiet=not progress, architecture=architecture)
+    loop.run()
+    (run,) = loop.progress
+    if run.status == "diverged":
+        raise FptError(f"Training diverged at a learning rate of {spec.lr:g}; lower it.")
+    parameters = loop.rows.stored(loop.selected[0], spec.trainable)
     shapes = {name: getattr(task, name) for name in SHAPES}
-    architectures = dict(runs)
-    done = {}
-    for pack in packs(architectures, length=task.length):
-        architecture = architectures[pack[0]]
-        weights = pack[0].weights
-        weights_digest = digest(files(weights, architecture.folder)) if weights else None
-        titles = [f"seed {it.seed}, rate {it.lr:g}" for it in pack]
-        where, quiet = devices.choose(device), not progress
-        loop = Loop(pack, task, where, titles=titles, quiet=quiet, architecture=architecture)
-        loop.run()
-        for index, (spec, seen) in enumerate(zip(pack, loop.progress, strict=True)):
-            if seen.status == "diverged":
-                raise FptError(f"Training diverged at a learning rate of {spec.lr:g}; lower it.")
-            content = loop.rows.stored(loop.selected[index], spec.trainable)
-            done[spec] = Fitted(spec, architecture, shapes, content, weights_digest, seen.curve)
-    return [done[spec] for spec, _ in runs]
-
-
-@dataclass(frozen=True)
-class Control:
-    """The scores of a fitted backbone and of its random twin on the held-out examples, and the 95%
-    interval of the first minus the second. It reflects variation over these examples, not over
-    seeds; the parameters of both were chosen on them."""
-
-    score: float
-    random: float
-    low: float
-    high: float
-
-    def __repr__(self) -> str:
-        difference = f"{self.score - self.random:+.3f} [{self.low:+.3f}, {self.high:+.3f}]"
-        return f"{self.score:.3f}, random twin {self.random:.3f}, difference {difference}"
-
-
-def compared(
-    own: Fitted,
-    twin: Fitted,
-    valid: Data,
-    task: ExamplesTask,
-    device: str,
-    symbols: np.ndarray | None = None,
-) -> Control:
-    """A fitted run and its random twin on the held-out examples."""
-    targets = torch.from_numpy(valid[1])
-    scores = [task.correct(it.logits(valid[0], device, symbols), targets) for it in (own, twin)]
-    ours, theirs = (it.double().mean(1).numpy() for it in scores)
-    apart = ours - theirs
-    low = high = float(apart.mean())
-    if apart.std() > 0:
-        low, high = map(float, stats.ttest_1samp(apart, 0).confidence_interval())
-    return Control(float(ours.mean()), float(theirs.mean()), low, high)
+    return Fitted(spec, architecture, shapes, parameters, weights_digest, run.curve)

@@ -5,8 +5,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from .tasks.own.arrays import InputError, array
-from .training.settings import check_value
+from ..tasks.own.arrays import InputError, array
+from ..training.settings import check_value
 
 
 class Patches(TransformerMixin, BaseEstimator):

@@ -1,0 +1,6 @@
+"""Frozen transformers for your own arrays, by scikit-learn's conventions."""
+
+from .frozen import FrozenTransformer, FrozenTransformerRegressor
+from .patches import Patches
+
+__all__ = ["FrozenTransformer", "FrozenTransformerRegressor", "Patches"]
