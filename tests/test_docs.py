@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from pydoc import locate
@@ -21,7 +20,7 @@ MODULES = sorted((ROOT / "fpt").rglob("*.py"))
 MOST_LINES = 300
 
 
-def missing(page: Path) -> Iterator[str]:
+def missing(page):
     """Links, files and names of Python that a page has and this repository has not."""
     text = page.read_text()
     for link in re.findall(r"\]\(([^)#]+)\)", text):
@@ -37,23 +36,23 @@ def missing(page: Path) -> Iterator[str]:
             yield code
 
 
-def test_what_pages_name_exists() -> None:
+def test_what_pages_name_exists():
     lost = {str(page.relative_to(ROOT)): list(missing(page)) for page in PAGES}
     assert not {page: names for page, names in lost.items() if names}
 
 
-def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     subprocess.run(build, cwd=ROOT, check=True)
     html = "".join(page.read_text() for page in tmp_path.rglob("*.html"))
     assert not re.search(r"<(script|img|link)[^>]*(src|sheet\"? href)=\"?(https?:)?//", html)
 
 
-def test_the_page_of_costs_is_of_these_parameters() -> None:
+def test_the_page_of_costs_is_of_these_parameters():
     assert (ROOT / "docs/gpu.md").read_text() == import_module("lab.gpu").page()
 
 
-def rooms_read(path: Path, node: ast.AST) -> Iterator[str]:
+def rooms_read(path, node):
     """The rooms from which a `node` of a module imports, its own one too."""
     for statement in ast.walk(node):
         if not isinstance(statement, ast.ImportFrom):
@@ -65,11 +64,11 @@ def rooms_read(path: Path, node: ast.AST) -> Iterator[str]:
             yield room(path)
 
 
-def room(path: Path) -> str:
+def room(path):
     return path.relative_to(ROOT / "fpt").with_suffix("").parts[0]
 
 
-def test_a_room_imports_only_rooms_above_it_and_at_the_top_of_a_module() -> None:
+def test_a_room_imports_only_rooms_above_it_and_at_the_top_of_a_module():
     assert {room(path) for path in MODULES} - {"__init__", "__main__"} == set(ROOMS)
     wrong = []
     for path in MODULES:
@@ -82,5 +81,5 @@ def test_a_room_imports_only_rooms_above_it_and_at_the_top_of_a_module() -> None
     assert not wrong
 
 
-def test_no_module_is_long() -> None:
+def test_no_module_is_long():
     assert not [path for path in MODULES if len(path.read_text().splitlines()) > MOST_LINES]

@@ -3,7 +3,6 @@
 import contextlib
 import io
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -15,20 +14,20 @@ PATHS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
-def test_exercises_run(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exercises_run(path, monkeypatch):
     """With a few steps in place of hundreds."""
     cells = nbformat.read(path, as_version=4).cells
     if not any("change" in cell.metadata.get("tags", ()) for cell in cells):
         pytest.skip("has no exercise")
     change = Study.change
 
-    def shorter(study: Study, arm: str, task: str, **settings: Any) -> object:
+    def shorter(study, arm, task, **settings):
         return change(study, arm, task, **(settings | {"steps": 4, "eval_every": 2}))
 
     monkeypatch.setattr(Study, "change", shorter)
     for name in ("dot_plot", "learning_curves", "line_plot"):
         monkeypatch.setattr(report, name, lambda *_, **__: None)
-    variables: dict[str, Any] = {}
+    variables = {}
     for cell in cells:
         if cell.cell_type == "code":
             with contextlib.redirect_stdout(io.StringIO()):

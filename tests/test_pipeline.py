@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -82,7 +81,7 @@ elif verb == "index":
 """
 
 
-def sources() -> set[str]:
+def sources():
     """The files and folders of this repository that stages depend on."""
     stages = [stage.get("do", stage) for stage in PIPELINE["stages"].values()]
     paths = {path for stage in stages for path in stage.get("deps", [])}
@@ -95,7 +94,7 @@ def sources() -> set[str]:
 class Checkout:
     """A Git checkout of this project's pipeline with a stand-in for its package."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self.root = root
         shutil.copytree(HERE / ".dvc", root / ".dvc", ignore=shutil.ignore_patterns("tmp", "cache"))
         for path in (PARAMS, *(HERE / name for name in ("dvc.yaml", ".gitignore", ".dvcignore"))):
@@ -110,11 +109,11 @@ class Checkout:
         self.run("git", "init", "-q")
         self.commit()
 
-    def commit(self) -> None:
+    def commit(self):
         self.run("git", "add", "-A")
         self.run("git", "commit", "-qm", "a state")
 
-    def keep_parts(self) -> None:
+    def keep_parts(self):
         """Leave only the sections of PARTS in the pipeline and in its parameters."""
         pipeline = yaml.safe_load((self.root / "dvc.yaml").read_text())
         next(block for block in pipeline["vars"] if "sections" in block)["sections"] = PARTS
@@ -125,7 +124,7 @@ class Checkout:
         for name, content in (("dvc.yaml", pipeline), ("params.yaml", params)):
             (self.root / name).write_text(yaml.safe_dump(content, sort_keys=False))
 
-    def run(self, *command: str, expect: int = 0, **variables: str) -> str:
+    def run(self, *command, expect=0, **variables):
         own = {
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(self.root),
@@ -142,26 +141,26 @@ class Checkout:
         assert done.returncode == expect, done.stdout
         return done.stdout
 
-    def dvc_says(self, *arguments: str, expect: int = 0, **variables: str) -> str:
+    def dvc_says(self, *arguments, expect=0, **variables):
         return self.run(sys.executable, "-m", "dvc", *arguments, expect=expect, **variables)
 
-    def dvc(self, *arguments: str, expect: int = 0) -> tuple[set[str], set[str]]:
+    def dvc(self, *arguments, expect=0):
         """The stages that ran, and the sections that were trained."""
         lines = self.dvc_says(*arguments, expect=expect).splitlines()
         ran = {line.split("'")[1] for line in lines if line.startswith("Running stage")}
         return ran, {line.split()[1] for line in lines if line.startswith("TRAINING")}
 
-    def records(self, profile: str) -> list[Path]:
+    def records(self, profile):
         return sorted((self.root / "reports" / profile / "records").glob("*.json"))
 
 
-def test_what_the_stages_depend_on_exists() -> None:
+def test_what_the_stages_depend_on_exists():
     assert {"fpt/sections/verdict.py", "notebooks/12_verdict.ipynb"} < sources()
     assert not [path for path in sources() if not (HERE / path).exists()]
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+def checkout(tmp_path_factory):
     """Reproduced once, from nothing."""
     checkout = Checkout(tmp_path_factory.mktemp("checkout"))
     ran, trained = checkout.dvc("repro")
@@ -171,12 +170,12 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
-def test_a_second_repro_does_nothing(checkout: Checkout) -> None:
+def test_a_second_repro_does_nothing(checkout):
     assert checkout.dvc("repro") == (set(), set())
     assert checkout.run("git", "status", "--porcelain") == "?? dvc.lock\n"
 
 
-def test_experiments_are_compared(checkout: Checkout) -> None:
+def test_experiments_are_compared(checkout):
     rate = "smoke.sections.transfer.0.lr"
     checkout.dvc("exp", "run", "-n", "before")
     ran, trained = checkout.dvc("exp", "run", "-n", "faster", "-S", f"+{rate}=0.25")
@@ -198,7 +197,7 @@ def test_experiments_are_compared(checkout: Checkout) -> None:
     assert checkout.dvc("repro")[1] == set()
 
 
-def test_a_deleted_and_a_merged_record_are_noticed(checkout: Checkout) -> None:
+def test_a_deleted_and_a_merged_record_are_noticed(checkout):
     checkout.records("smoke")[0].unlink()
     ran, trained = checkout.dvc("repro")
     assert ran == {"train"}  # the record is the same as before, so no section changes
@@ -207,7 +206,7 @@ def test_a_deleted_and_a_merged_record_are_noticed(checkout: Checkout) -> None:
     assert checkout.dvc("repro") == ({"train"}, set())
 
 
-def test_packed_records_are_noticed_and_stay(checkout: Checkout) -> None:
+def test_packed_records_are_noticed_and_stay(checkout):
     """The archive is part of an output that a stage completes and never starts over."""
     store = Store(checkout.root / "reports/smoke/records")
     runs = config.expand(config.load("smoke"), "transfer")[:3]
@@ -224,14 +223,14 @@ def test_packed_records_are_noticed_and_stay(checkout: Checkout) -> None:
     assert "up to date" in checkout.dvc_says("status")
 
 
-def test_a_learning_rate_reaches_its_section_only(checkout: Checkout) -> None:
+def test_a_learning_rate_reaches_its_section_only(checkout):
     params = yaml.safe_load((checkout.root / "params.yaml").read_text())
     params["smoke"]["sections"]["transfer"][0]["lr"] = 0.5
     (checkout.root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
     assert checkout.dvc("repro") == ({"train", "section@transfer", "index"}, {"transfer"})
 
 
-def test_a_change_of_a_section_renders_that_section_alone(checkout: Checkout) -> None:
+def test_a_change_of_a_section_renders_that_section_alone(checkout):
     (checkout.root / "fpt/sections/transfer.py").write_text("# another comparison")
     changed = checkout.dvc_says("status", "section", "data", "pretrain")
     assert "section@transfer:" in changed
@@ -239,7 +238,7 @@ def test_a_change_of_a_section_renders_that_section_alone(checkout: Checkout) ->
     assert checkout.dvc("repro", "section")[0] == {"section@transfer"}
 
 
-def test_a_failed_section_leaves_the_others(checkout: Checkout) -> None:
+def test_a_failed_section_leaves_the_others(checkout):
     first, *others = [checkout.root / "notebooks" / f"{name}.ipynb" for name in PARTS.values()]
     for path in (first, *others):
         path.write_text("FAIL" if path == first else "changed")
@@ -250,7 +249,7 @@ def test_a_failed_section_leaves_the_others(checkout: Checkout) -> None:
     assert f"section@{first.stem[3:]}" in ran
 
 
-def test_switching_profiles_trains_nothing(checkout: Checkout) -> None:
+def test_switching_profiles_trains_nothing(checkout):
     checkout.commit()
     before = {path.name: path.stat().st_mtime_ns for path in checkout.records("smoke")}
     committed = checkout.root / f"reports/lab/records/{next(iter(PARTS))}-None.json"
@@ -275,7 +274,7 @@ def test_switching_profiles_trains_nothing(checkout: Checkout) -> None:
     assert "data/" not in untracked
 
 
-def test_every_git_checks_out_the_same_bytes(tmp_path: Path) -> None:
+def test_every_git_checks_out_the_same_bytes(tmp_path):
     """Also that of Windows, which makes other line ends by itself."""
     tensors = b"text before the first zero \r\n is \n text \0"
     files = {
@@ -297,7 +296,7 @@ def test_every_git_checks_out_the_same_bytes(tmp_path: Path) -> None:
     assert {name: (copy / name).read_bytes() for name in files} == files
 
 
-def test_dvc_reads_the_same_parameters() -> None:
+def test_dvc_reads_the_same_parameters():
     # DVC reads YAML 1.2, where 1e-3 is a number and `no` a word; in PyYAML's 1.1 they are not.
     assert json.dumps(YAML(typ="safe").load(PARAMS.read_text())) == json.dumps(read_yaml(PARAMS))
 
@@ -312,19 +311,19 @@ def test_dvc_reads_the_same_parameters() -> None:
         ("profile=lab", "lab", 2),
     ],
 )
-def test_dvc_changes_one_value(change: str, values: Any, lines: int, tmp_path: Path) -> None:
+def test_dvc_changes_one_value(change, values, lines, tmp_path):
     """`dvc exp run -S` writes params.yaml anew: the value arrives, and no other line changes."""
     path = Path(shutil.copy(PARAMS, tmp_path))
     apply_overrides(path, [change])
     before, after = PARAMS.read_text().splitlines(), path.read_text().splitlines()
     assert sum(line[0] in "+-" for line in difflib.ndiff(before, after)) <= lines
-    block: Any = read_yaml(path)
+    block = read_yaml(path)
     for name in change.partition("=")[0].strip("+").split("."):
         block = block[int(name) if name.isdigit() else name]
     assert block == values
 
 
-def test_parameters_are_brought_into_the_form_that_dvc_writes(tmp_path: Path) -> None:
+def test_parameters_are_brought_into_the_form_that_dvc_writes(tmp_path):
     path = tmp_path / "params.yaml"
     path.write_text("profile: lab # of one list\nlab: {seeds: [0, 1], lrs: [0.00001, 1.0e-3]}\n")
     content = read_yaml(path)
@@ -338,7 +337,7 @@ def test_parameters_are_brought_into_the_form_that_dvc_writes(tmp_path: Path) ->
     assert path.read_text() == PARAMS.read_text()
 
 
-def test_parameters_have_no_alias_and_every_profile_has_every_section() -> None:
+def test_parameters_have_no_alias_and_every_profile_has_every_section():
     """DVC would write the old value of each alias over the changed value of the block it repeats,
     without a word."""
     tokens = yaml.scan(PARAMS.read_text())
@@ -349,7 +348,7 @@ def test_parameters_have_no_alias_and_every_profile_has_every_section() -> None:
         assert set(block["sections"]) == set(SECTIONS)
 
 
-def test_notebooks_are_the_sections_take_a_profile_and_are_stored_clean() -> None:
+def test_notebooks_are_the_sections_take_a_profile_and_are_stored_clean():
     paths = sorted(HERE.glob("notebooks/*.ipynb"))
     assert [path.stem for path in paths] == sorted(SECTIONS.values())
     assert all(notebook[3:] == section for section, notebook in SECTIONS.items())
