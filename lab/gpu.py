@@ -31,8 +31,8 @@ rates, five seeds. This page says what it downloads, what it costs, and how to t
 
 Nothing has been timed on a GPU yet. This page assumes that a step of a pack (runs that are trained
 together) lasts as long as its matrix products at {share:.0%} of {peak:.0f} TFLOPs per second, the
-bfloat16 peak of one NVIDIA H100, and at least {step:.0f} milliseconds, and that an hour costs {price}
-USD.
+bfloat16 peak of one NVIDIA H100, and at least {step:.0f} milliseconds, and that an hour costs
+{price} USD.
 
 The matrix products are those of the backbone, as every record counts them. Those between tokens
 and the evaluations must fit into what {share:.0%} leaves. LSTMs go token by token and will take
