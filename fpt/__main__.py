@@ -174,6 +174,7 @@ def dispatch(args: argparse.Namespace) -> int:
     if "profile" in args:
         args.profile = current_profile() if args.profile is None else args.profile
         check_names("profile", [args.profile], PROFILES)
+    # Modules are imported by the verb that needs them: torch takes seconds.
     match args.verb:
         case "render":
             # jsonschema would compile a grammar of addresses, which no notebook has, for a second.
@@ -213,15 +214,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")
     try:
         code = dispatch(parser().parse_args(argv))
-        print(end="", flush=True)  # nothing if stdout is closed
+        # Here, where an error of the output can still be told; nothing if stdout is closed.
+        print(end="", flush=True)
         return code
     except FptError as error:
         print(f"fpt: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # as in `fpt status | head`
+    except BrokenPipeError:
+        # As in `fpt status | head`.
         discard_stdout()
         return 128 + signal.SIGPIPE
-    except (OSError, MemoryError) as error:  # the machine lacks disk or memory
+    except (OSError, MemoryError) as error:
+        # The machine lacks disk or memory, which is nobody's mistake and needs no traceback.
         discard_stdout()
         reason = " ".join(str(error).split()) or "it is out of memory"
         print(f"fpt: The machine cannot go on ({reason}).", file=sys.stderr)

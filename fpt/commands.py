@@ -78,6 +78,7 @@ def run(args: argparse.Namespace) -> None:
     studies = sections_of(args.profile, args.section, **dict(args.set))
     first = studies[0]
     runs = chosen([run for study in studies for run in study.runs], args.only, args.seed)
+    # One sweep over all sections: its packs train side by side, whatever section they belong to.
     together = replace(first, runs=tuple(runs))
     if args.dry_run:
         print(left(together) or "Nothing is missing.")
@@ -106,6 +107,7 @@ def run(args: argparse.Namespace) -> None:
         missing = left(together)
         if missing:
             print(f"{missing}\nThe same command goes on from the last checkpoints.")
+    # Runs with other settings are no part of the report.
     if not args.set:
         write_outputs(studies, args.all)
 
@@ -166,12 +168,14 @@ def verify(args: argparse.Namespace) -> int:
     failures = []
     for study in sections_of(args.profile, args.section):
         records = [record for record in study.records().values() if record.status == "done"]
+        # Drawn at random, so that nobody can choose the records that look best.
         random.Random(args.seed).shuffle(records)
         enough = len(matches) + args.count
         while records and len(matches) < enough:
             try:
                 check = retrained(records.pop(), study.store, device)
-            except FptError as error:  # its data or weights are not here
+            except FptError as error:
+                # Its data or weights are not here: another record is drawn in its place.
                 failures.append(error)
                 continue
             print(check)
@@ -203,6 +207,7 @@ def pretrain(args: argparse.Namespace) -> None:
         return
     if args.backbone or args.seed is not None or args.budget < math.inf:
         raise FptError("Options of fpt pretrain need an OBJECTIVE, such as english; name one.")
+    # Where the profile may not train, what can be fetched is fetched and the rest is named.
     weights = {name for study in sections_of(args.profile) for name in study.weights}
     may_train = devices.choose().type in config.load(args.profile).train_on
     print(*ensure.ensure_weights(sorted(weights), may_train), sep="\n")

@@ -9,7 +9,7 @@ torn, none more.
 """
 
 import argparse
-import json
+import itertools
 import math
 import os
 import random
@@ -19,34 +19,34 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import torch
 
 from fpt import records
 from fpt.files import FptError
 from fpt.records import Store, to_content
+from fpt.report.table import markdown_table
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import datasets, get_task
 from fpt.training import loop, train
 
-CALLS = ("fsync", "rename", "unlink")
+# Calls that change the disk: where they are, and how many passages of each there are at least.
+CALLS = {"fsync": (os, "fsync", 16), "rename": (os, "replace", 16), "unlink": (Path, "unlink", 2)}
 MOMENT = "a random moment"
-FULL, SECOND = "disk full", "a second process"
+FULL = "disk full"
+SECOND = "a second process"
 DAMAGES = ("a bit flipped", "truncated", "swapped")
+BEFORE_DAMAGE = "after rename"  # where a process is killed whose files are damaged then
 POINTS = (
     *(f"{when} {call}" for call in CALLS for when in ("before", "after")),
-    MOMENT,
-    FULL,
-    SECOND,
-    *DAMAGES,
+    *(MOMENT, FULL, SECOND, *DAMAGES),
 )
-# Passages of a call that there are at least.
-PASSAGES = {"fsync": 16, "rename": 16, "unlink": 2}
-CRASHED, REFUSED = 3, 4  # exit status of a child that an exception ended, or a sentence
+REFUSED = 4  # exit status of a child that a sentence ended
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,6 @@ class Outcome:
     torn: int
     extra: int
 
-    @property
-    def clean(self) -> bool:
-        return not (self.lost or self.torn or self.extra)
-
 
 def specs() -> list[RunSpec]:
     """Two packs of two runs on a small backbone; the second pack loses a member on the way."""
@@ -74,45 +70,41 @@ def specs() -> list[RunSpec]:
         "trainable": ("input", "output", "layernorm", "positions"), "augment": False,
     }  # fmt: skip
     return [
-        RunSpec(**shared, seed=seed, lr=lr, patience=patience)
-        for seed, patience in ((0, 0), (1, 1))
-        for lr in (0.01, 0.02)
+        RunSpec(**shared, seed=seed, lr=lr, patience=seed) for seed in (0, 1) for lr in (0.01, 0.02)
     ]
 
 
 def work(folder: Path) -> None:
-    store, runs = Store(folder / "store" / "records"), specs()
+    """Train both packs, with a checkpoint after each step."""
+    store = Store(folder / "store" / "records")
+    runs = specs()
     loop.CHECKPOINT_SECONDS = 0.0
-    for pack in (runs[:2], runs[2:]):
-        keep = {spec.key for spec in runs}
-        train.train(pack, train.Job(store, keep, "cpu", cache=folder / "cache"))
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+    job = train.Job(store, {spec.key for spec in runs}, "cpu", cache=folder / "cache")
+    train.train(runs[:2], job)
+    train.train(runs[2:], job)
 
 
 def arm(point: str, nth: int) -> None:
     """Kill this process at the n-th passage of `point`, or fill its disk after `nth` bytes."""
     if point == FULL:
         resource.setrlimit(resource.RLIMIT_FSIZE, (nth, resource.RLIM_INFINITY))
-    if point.split()[-1] not in CALLS:
+    when, _, call = point.partition(" ")
+    if call not in CALLS:
         return
-    when, call = point.split()
-    place, name = (Path, "unlink") if call == "unlink" else (os, call.replace("rename", "replace"))
-    real, passed = getattr(place, name), 0
+    owner, name, _ = CALLS[call]
+    real = getattr(owner, name)
+    passages = itertools.count(1)
 
     def fatal(*args: Any, **options: Any) -> Any:
-        nonlocal passed
-        passed += 1
-        if passed == nth and when == "before":
-            die()
+        is_last = next(passages) == nth
+        if is_last and when == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
         result = real(*args, **options)
-        if passed == nth:
-            die()
+        if is_last:
+            os.kill(os.getpid(), signal.SIGKILL)
         return result
 
-    setattr(place, name, fatal)
+    setattr(owner, name, fatal)
 
 
 def begin(folder: Path, before: Callable[[], None] = lambda: None) -> int:
@@ -127,97 +119,106 @@ def begin(folder: Path, before: Callable[[], None] = lambda: None) -> int:
             os._exit(REFUSED)
         except BaseException:
             traceback.print_exc()
-            os._exit(CRASHED)
+            os._exit(1)
         os._exit(0)
     return child
 
 
-def ended(child: int, kill_after: float = 0.0) -> int:
+def ended(child: int) -> int:
     """The exit status of a child, negative for the signal that ended it."""
-    if kill_after:
-        time.sleep(kill_after)
-        os.kill(child, signal.SIGKILL)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def damage(folder: Path, how: str, draw: random.Random) -> int:
     """Damage a file that a work has left under `folder`, of the store or (if there is none yet)
     a checkpoint; the number of files damaged."""
-    there = sorted((folder / "store").rglob("*.*")) or sorted((folder / "cache").rglob("*.*"))
-    there = [path for path in there if path.is_file() and not path.name.startswith(".")]
-    pairs = [(a, b) for a in there for b in there if a < b and a.suffix == b.suffix]
-    if not (pairs if how == "swapped" else there):
-        return 0
+    visible = "[!.]*.*"
+    files = sorted((folder / "store").rglob(visible)) or sorted((folder / "cache").rglob(visible))
     if how == "swapped":
-        one, other = draw.choice(pairs)
-        first, second = one.read_bytes(), other.read_bytes()
-        one.write_bytes(second)
-        other.write_bytes(first)
+        pairs = [
+            (first, second)
+            for first, second in itertools.combinations(files, 2)
+            if first.suffix == second.suffix
+        ]
+        if not pairs:
+            return 0
+        first, second = draw.choice(pairs)
+        content = first.read_bytes()
+        first.write_bytes(second.read_bytes())
+        second.write_bytes(content)
         return 2
-    path = draw.choice(there)
-    content = bytearray(path.read_bytes())
+    if not files:
+        return 0
+    path = draw.choice(files)
+    damaged = bytearray(path.read_bytes())
+    place = draw.randrange(len(damaged))
     if how == "truncated":
-        del content[draw.randrange(len(content)) :]
+        del damaged[place:]
     else:
-        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
-    path.write_bytes(content)
+        damaged[place] ^= 1 << draw.randrange(8)
+    path.write_bytes(damaged)
     return 1
 
 
-def measured(store: Store) -> dict[str, Any]:
+def measured(folder: Path) -> dict[str, Any]:
     """What is in the store, without what differs between two undisturbed runs (time, memory)."""
-    found = store.read_all(sorted(store.keys()), store.keys())
+    store = Store(folder / "store" / "records")
     return {
         key: {
-            **{name: getattr(record, name) for name in ("status", "metrics", "curve")},
+            **{name: getattr(record, name) for name in ("status", "metrics", "curve", "pack")},
             "parameters": record.parameters,
             "spec": to_content(record)["spec"],
-            "pack": record.pack,
         }
-        for key, record in found.items()
+        for key, record in store.read_all(sorted(store.keys()), store.keys()).items()
     }
 
 
-def agrees(found: Any, expected: Any) -> bool:
+def agrees(content: Any, expected: Any) -> bool:
     """Bit for bit; a run that lost its record may be trained again without its pack mates, and then
     sums come in another order."""
-    if found is None or found["pack"] == expected["pack"]:
-        return found == expected
-    return found["spec"] == expected["spec"] and all(
-        math.isclose(found["metrics"][name], value, rel_tol=1e-3)
+    if content is None or content["pack"] == expected["pack"]:
+        return content == expected
+    return content["spec"] == expected["spec"] and all(
+        math.isclose(content["metrics"][name], value, rel_tol=1e-3)
         for name, value in expected["metrics"].items()
     )
 
 
 def trial(point: str, moment: float, draw: random.Random, reference: Any) -> Outcome:
-    most = PASSAGES.get(point.split()[-1], PASSAGES["rename"])
-    most = {FULL: 6000}.get(point, 2 * most if point in DAMAGES else most)
+    """One fault, and the same work again."""
+    stop = BEFORE_DAMAGE if point in DAMAGES else point
+    passages = 16
+    if stop.split()[-1] in CALLS:
+        passages = CALLS[stop.split()[-1]][2]
+    most = {FULL: 6000}.get(point, 2 * passages if point in DAMAGES else passages)
     nth = draw.randint(1, most)  # of the passages, or bytes
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        at = "after rename" if point in DAMAGES else point
-        children = [begin(folder, lambda: arm(at, nth)) for _ in range(1 + (point == SECOND))]
-        kill_after = draw.uniform(0.0, moment) if point == MOMENT else 0.0
-        statuses = [ended(child, kill_after) for child in children]
+        count = 2 if point == SECOND else 1
+        children = [begin(folder, lambda: arm(stop, nth)) for _ in range(count)]
+        if point == MOMENT:
+            time.sleep(draw.uniform(0.0, moment))
+            os.kill(children[0], signal.SIGKILL)
+        statuses = [ended(child) for child in children]
         allowed = {FULL: (0, REFUSED), SECOND: (0,)}.get(point, (0, -signal.SIGKILL))
         torn = sum(status not in allowed for status in statuses)
         if point in (FULL, SECOND):
             torn += len(list(folder.rglob("*.partial")))
-        damaged = damage(folder, point, draw) if point in DAMAGES else 0
-        injected = bool(damaged) if point in DAMAGES else any(statuses) or point == SECOND
+        injected = any(statuses) or point == SECOND
+        damaged = 0
+        if point in DAMAGES:
+            damaged = damage(folder, point, draw)
+            injected = damaged > 0
         torn += ended(begin(folder)) != 0
-        found = measured(Store(folder / "store" / "records"))
-        lost = sum(not agrees(found.get(key), value) for key, value in reference.items())
         torn += max(0, len(list(folder.rglob("*.corrupt"))) - damaged)
-        extra = len(set(found) - set(reference))
-        return Outcome(point, injected, lost, torn, extra)
+        content = measured(folder)
+    lost = sum(not agrees(content.get(key), value) for key, value in reference.items())
+    return Outcome(point, injected, lost, torn, extra=len(content.keys() - reference.keys()))
 
 
-def campaign(trials: int, seed: int, prepare: Callable[[], None] = lambda: None) -> list[Outcome]:
-    """`trials` outcomes, each kind of fault in turn; where it strikes, at random by `seed`.
-
-    `prepare` may spoil something in this process first: its children inherit it.
-    """
+def campaign(trials: int, seed: int, planted: bool) -> list[Outcome]:
+    """`trials` outcomes, each kind of fault in turn; where it strikes, at random by `seed`. With
+    `planted`, a write is not atomic, which the trials have to find."""
     torch.set_num_threads(1)
     draw = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
@@ -225,41 +226,32 @@ def campaign(trials: int, seed: int, prepare: Callable[[], None] = lambda: None)
             began = time.monotonic()
             work(folder)
             moment = time.monotonic() - began
-        reference = measured(Store(folder / "store" / "records"))
+        reference = measured(folder)
     assert len(reference) == len(specs())
-    prepare()
-    points = [POINTS[index % len(POINTS)] for index in range(trials)]
+    if planted:  # the children of this process inherit it
+        for module in (records, datasets):
+            module.write_atomic = careless  # type: ignore[attr-defined]
+    points = itertools.islice(itertools.cycle(POINTS), trials)
     return [trial(point, moment, draw, reference) for point in points]
 
 
-def matrix(outcomes: Sequence[Outcome]) -> str:
-    """Trials, injected faults and losses by kind of fault, as a Markdown table."""
-    lines = [
-        "| fault | trials | faults injected | lost | torn | too many |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for point in (*POINTS, "all"):
-        found = [it for it in outcomes if point in (it.point, "all")]
-        numbers = [
-            sum(getattr(it, name) for it in found) for name in ("injected", "lost", "torn", "extra")
-        ]
-        lines.append(f"| {point} | " + " | ".join(map(str, [len(found), *numbers])) + " |")
-    return "\n".join(lines) + "\n"
-
-
-def plant() -> None:
+def careless(path: Path, content: bytes) -> None:
     """A write that is not atomic: what the harness must catch."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(content[: len(content) // 2])
+        file.flush()
+        os.fsync(file.fileno())
+        file.write(content[len(content) // 2 :])
 
-    def careless(path: Path, content: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(content[: len(content) // 2])
-            file.flush()
-            os.fsync(file.fileno())
-            file.write(content[len(content) // 2 :])
 
-    for module in (records, datasets):
-        module.write_atomic = careless  # type: ignore[attr-defined]
+def matrix(outcomes: pd.DataFrame) -> str:
+    """Trials, injected faults and losses by kind of fault, as a Markdown table."""
+    counts = outcomes.assign(trials=1).groupby("point").sum()
+    counts = counts.reindex(POINTS, fill_value=0)
+    counts.loc["all"] = counts.sum()
+    rows = [{"fault": point, **row.astype(str)} for point, row in counts.iterrows()]
+    return markdown_table(rows, right=counts.columns) + "\n"
 
 
 HEAD = """# Faults
@@ -276,7 +268,7 @@ a checkpoint, has *a bit flipped*, is *truncated* or *swapped* with another.
 *Lost*: runs whose record or kept parameters are not those of an undisturbed process, bit for bit. A
 run whose record was damaged is trained again without its pack mates, so that sums come in another
 order: it has to agree to three digits. *Torn*: files that a reader could not use (other than the
-damaged ones), work that ended in another way, or that could not be done again. *Too many*: records
+damaged ones), work that ended in another way, or that could not be done again. *Extra*: records
 of no run. If the work had ended before its fault came, none was injected.
 
 `tests/test_ray.py` kills Ray's workers. `tests/test_limits.py` has devices without the memory for a
@@ -292,12 +284,12 @@ def main() -> int:
     parser.add_argument("--plant", action="store_true", help="with a write that is not atomic")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the matrix with its head")
-    given = parser.parse_args()
-    outcomes = campaign(given.trials, given.seed, plant if given.plant else lambda: None)
-    if given.write:
-        given.write.write_text(HEAD.format(trials=given.trials, seed=given.seed) + matrix(outcomes))
-    print(json.dumps([asdict(it) for it in outcomes]) if given.json else matrix(outcomes))
-    return int(not all(it.clean for it in outcomes))
+    args = parser.parse_args()
+    outcomes = pd.DataFrame(campaign(args.trials, args.seed, args.plant))
+    if args.write:
+        args.write.write_text(HEAD.format(trials=args.trials, seed=args.seed) + matrix(outcomes))
+    print(outcomes.to_json(orient="records") if args.json else matrix(outcomes))
+    return int(outcomes[["lost", "torn", "extra"]].to_numpy().any())
 
 
 if __name__ == "__main__":

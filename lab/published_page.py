@@ -3,41 +3,48 @@
 `python -m lab.published_page` writes the two lists of models in docs/published.md.
 """
 
-from pathlib import Path
+import re
 
 from fpt.backbones import build
 from fpt.backbones.published import PUBLISHED, Published
-from fpt.files import write_atomic
+from fpt.files import ROOT, write_atomic
+from fpt.report.table import markdown_table
 
-PAGE = Path(__file__).parents[1] / "docs" / "published.md"
-COLUMNS = "name, model, weights from, licence, quantisation, bits per byte, frozen part"
+PAGE = ROOT / "docs" / "published.md"
 
 
 def page() -> str:
     """docs/published.md with what stands between its marks made anew."""
-    columns = COLUMNS.split(", ")
-    rows = [columns, ["---"] * len(columns), *map(row, PUBLISHED.values())]
-    table = [f"| {' | '.join(cells)} |" for cells in rows]
-    wheels = [described(model) for model in PUBLISHED.values() if model.wheel]
+    lists = {
+        "table": markdown_table([row(model) for model in PUBLISHED.values()]),
+        "wheels": "\n".join(in_words(model) for model in PUBLISHED.values() if model.wheel),
+    }
     text = PAGE.read_text()
-    for mark, lines in (("table", table), ("wheels", wheels)):
-        before, _, rest = text.partition(f"<!-- {mark} -->\n")
-        _, end, after = rest.partition("<!-- end -->")
-        text = f"{before}<!-- {mark} -->\n" + "\n".join(lines) + f"\n{end}{after}"
+    for mark, lines in lists.items():
+        pattern = rf"(?<=<!-- {mark} -->\n).*?(?=\n<!-- end -->)"
+        text = re.sub(pattern, lambda _, lines=lines: lines, text, count=1, flags=re.DOTALL)
     return text
 
 
-def row(model: Published) -> tuple[str, ...]:
-    """The cells of one line of the table."""
-    commit = f"@{model.commit[:12]}" if model.commit else ", no commit pinned"
-    source = f"{model.wheel} (wheel)" if model.wheel else f"{model.repository}{commit}"
-    bits = "-" if model.bits_per_byte is None else f"{model.bits_per_byte:.3f}"
+def row(model: Published) -> dict[str, str]:
+    """The cells of one line of the table, by column."""
+    source = f"{model.wheel} (wheel)"
+    if not model.wheel:
+        commit = f"@{model.commit[:12]}" if model.commit else ", no commit pinned"
+        source = f"{model.repository}{commit}"
     parameters = sum(parameter.numel() for parameter in build(model.backbone).parameters())
-    size = f"{4 * parameters / 1e6:,.0f} MB"
-    return (f"`{model.name}`", model.kind, source, model.licence, model.quantisation, bits, size)
+    return {
+        "name": f"`{model.name}`",
+        "model": model.kind,
+        "weights from": source,
+        "licence": model.licence,
+        "quantisation": model.quantisation,
+        "bits per byte": "-" if model.bits_per_byte is None else f"{model.bits_per_byte:.3f}",
+        "frozen part": f"{4 * parameters / 1e6:,.0f} MB",
+    }
 
 
-def described(model: Published) -> str:
+def in_words(model: Published) -> str:
     """The item of a model whose weights come in a wheel."""
     assert model.wheel is not None
     return (

@@ -20,6 +20,7 @@ from fpt.files import PARAMS, ROOT, notebooks, read_params
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 PROJECT = ROOT / "tests" / "project"
 RECORDS = Path("reports/smoke/records")
+INDEX = Path("reports/smoke/index")
 
 
 def rewrite(path: Path) -> None:
@@ -51,13 +52,12 @@ def clean(content: Any) -> Any:
     """The notebook with what is compared and nothing else; cleaning it again changes nothing."""
     content["metadata"] = {"kernelspec": dict(KERNEL), "language_info": {"name": "python"}}
     for cell in content["cells"]:
-        tags = cell["metadata"].get("tags", [])
+        tags = cell["metadata"].get("tags")
         cell["metadata"] = {"tags": tags} if tags else {}
         for output in cell.get("outputs", ()):
             if "data" in output:
                 output["metadata"] = {}
-                for kind in [it for it in output["data"] if it not in ("text/plain",)]:
-                    del output["data"][kind]
+                output["data"] = {"text/plain": output["data"]["text/plain"]}
     return content
 
 
@@ -66,8 +66,8 @@ def train(root: Path) -> None:
     records that its sections have, no others."""
     command = [sys.executable, "-m", "fpt", "run", "--all", "--profile", "smoke"]
     subprocess.run(command, check=True)
-    listed = [json.loads(path.read_bytes()) for path in (root / RECORDS.parent / "index").iterdir()]
-    keys = {key for index in listed for key in index}
+    indexes = [json.loads(path.read_bytes()) for path in (root / INDEX).iterdir()]
+    keys = set().union(*indexes)
     shutil.rmtree(PROJECT / RECORDS)
     (PROJECT / RECORDS).mkdir()
     for path in (root / RECORDS).iterdir():

@@ -17,7 +17,9 @@ def on_page_markdown(markdown: str, **site: Any) -> str:
     if MARK not in markdown:
         return markdown
     os.environ["COLUMNS"] = "64"  # the width of the help
-    (verbs,) = (it for it in parser()._actions if isinstance(it, argparse._SubParsersAction))
+    (verbs,) = (
+        action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)
+    )
     parts = [
         f"## fpt {name}\n\n```text\n{verb.format_help()}```" for name, verb in verbs.choices.items()
     ]
@@ -28,7 +30,7 @@ class Comments(griffe.Extension):
     """The comment behind a field of a dataclass is the field's docstring."""
 
     def on_attribute_instance(self, *, attr: griffe.Attribute, **more: Any) -> None:
-        found = re.search("  # (.*)", attr.source)
-        if found and attr.docstring is None and "dataclass" in attr.parent.labels:
-            text = found[1][:1].upper() + found[1][1:] + "."
+        comment = re.search("  # (.*)", attr.source)
+        if comment and attr.docstring is None and "dataclass" in attr.parent.labels:
+            text = comment[1][:1].upper() + comment[1][1:] + "."
             attr.docstring = griffe.Docstring(text, parent=attr)

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ Send = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def page(tmp_path_factory):
     """The page of the committed runs of `smoke`."""
     with pytest.MonkeyPatch.context() as patch:
         root = tmp_path_factory.mktemp("checkout")
@@ -36,7 +36,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(params=[1280, 420])
-def send(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Send]:
+def send(page, tmp_path, request):
     """Sends commands of the DevTools protocol to a browser that shows the page."""
     if BROWSER is None:
         pytest.skip("needs Chromium or Chrome")
@@ -49,7 +49,7 @@ def send(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
         (tab,) = (target for target in json.load(answer) if target["type"] == "page")
     socket = websocket.create_connection(tab["webSocketDebuggerUrl"], suppress_origin=True)
 
-    def send(method: str, **parameters: Any) -> Any:
+    def send(method, **parameters):
         socket.send(json.dumps({"id": 1, "method": method, "params": parameters}))
         reply = json.loads(socket.recv())
         while reply.get("id") != 1:
@@ -64,18 +64,18 @@ def send(page: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator
     browser.communicate()
 
 
-def evaluate(send: Send, code: str) -> Any:
+def evaluate(send, code):
     answer = send("Runtime.evaluate", expression=code, returnByValue=True, awaitPromise=True)
     assert "exceptionDetails" not in answer, answer
     return answer["result"].get("value")
 
 
-def shown(send: Send) -> str:
+def shown(send):
     """What the page says of the cell that is pointed at."""
     return str(evaluate(send, "document.getElementById('cell').textContent"))
 
 
-def point(send: Send, query: int, key: int, length: int, event: str = "mouseMoved") -> None:
+def point(send, query, key, length, event="mouseMoved"):
     """Move the pointer to a cell of the map after training."""
     box = evaluate(send, "after.scrollIntoView(), after.getBoundingClientRect().toJSON()")
     cell = box["width"] / length
@@ -83,12 +83,12 @@ def point(send: Send, query: int, key: int, length: int, event: str = "mouseMove
     send("Input.dispatchMouseEvent", type=event, **place, button="left", clickCount=1)
 
 
-def choose(send: Send, name: str, index: int) -> None:
+def choose(send, name, index):
     code = f"{name}.selectedIndex = {index}, {name}.dispatchEvent(new Event('change'))"
     evaluate(send, f"(() => {{ const {name} = document.getElementById('{name}'); {code} }})()")
 
 
-def test_pointer_keys_and_choices_read_the_weights_of_the_model(send: Send) -> None:
+def test_pointer_keys_and_choices_read_the_weights_of_the_model(send):
     study = section("attention", "smoke")
     run = next(run for run in study.runs if run.task == "bit-xor")
     model = trained_model(study.records()[run.key], study.store)
@@ -112,12 +112,10 @@ def test_pointer_keys_and_choices_read_the_weights_of_the_model(send: Send) -> N
     assert evaluate(send, "run.tokens[0].length") != length
 
 
-def test_the_page_fetches_nothing(page: Path) -> None:
+def test_the_page_fetches_nothing(page):
     assert not re.search(r"https?:|src=|@import", page.read_text())
 
 
-def test_without_trained_models_there_is_no_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_trained_models_there_is_no_page(tmp_path, monkeypatch):
     monkeypatch.setattr("fpt.records.REPORTS", tmp_path)
     check_said(refusal(lambda: attention_page.write("smoke")), ["no trained model", "fpt run"])

@@ -331,25 +331,20 @@ def test_backbones_run_in_bfloat16(family):
 # --------------------------------------------------------------- Longformer's window, and Table 7
 
 
+def attended(attention, query, key, value):
+    """What one head hands to the output matrix, by the definition of attention."""
+    return attention.out((query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value)
+
+
 @torch.no_grad()
-def test_linformer_by_hand():
-    """Every number of one head of width 2 over 3 tokens and 2 mixtures, worked out."""
-    attention = Attention(Backbone("by hand", "linformer", 1, 2, 1, positions=4, rank=2))
-    for layer in (attention.query, attention.key, attention.out):
-        layer.weight.copy_(torch.eye(2))
-    attention.value.weight.copy_(torch.tensor([[2.0, 0.0], [0.0, 1.0]]))
-    # first mixture: tokens 1 and 2 added; second: token 3; the fourth row is beyond the sequence
-    attention.mix.copy_(torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [9.0, 9.0]]))
-    x = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]])
-    # keys (1, 1) and (0, 2); values (2, 1) and (0, 2); queries are the tokens
-    scores = torch.tensor([[1.0, 0.0], [1.0, 2.0], [2.0, 4.0]]) / 2**0.5
-    first = 1 / (1 + (scores[:, 1] - scores[:, 0]).exp())  # weight of the first mixture
-    expected = torch.stack([2 * first, first + 2 * (1 - first)], 1)
-    torch.testing.assert_close(attention(x, None)[0], expected)
-    # token 3 is padding: the second mixture is empty, key and value 0
-    mask = torch.tensor([[True, True, False]])
-    weight = torch.sigmoid(torch.tensor([1.0, 1.0]) / 2**0.5)
-    torch.testing.assert_close(attention(x, mask)[0, :2], torch.stack([2 * weight, weight], 1))
+def test_linformer_attends_to_mixtures_of_tokens_that_are_not_padding():
+    attention = Attention(Backbone("", "linformer", 1, 4, 1, positions=9, rank=3))
+    random_values(attention)
+    x = normal(2, 7, 4)  # fewer tokens than positions
+    mask = torch.arange(7) < torch.tensor([[5], [7]])
+    mixed = [attention.mix[:7].T @ (layer(x) * mask[..., None])
+             for layer in (attention.key, attention.value)]  # fmt: skip
+    close(attention(x, mask), attended(attention, attention.query(x), *mixed))
 
 
 @torch.no_grad()
@@ -420,21 +415,16 @@ def test_a_causal_backbone_hears_what_came_before_and_nothing_else(name):
 
 
 @torch.no_grad()
-def test_fixed_attention_by_hand():
-    """One head of width 2 over 3 tokens: weights from the table of positions, values from the
-    tokens. Queries and keys are drawn with unit size."""
-    attention = Attention(Backbone("by hand", "gpt2-unfused", 1, 2, 1, positions=4, fixed=True))
-    for layer in (attention.value, attention.out):
-        layer.weight.copy_(torch.eye(2))
-        layer.bias.zero_()
-    # The fourth position is beyond the sequence.
-    attention.query.copy_(torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [9.0, 9.0]]))
-    attention.key.copy_(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0], [9.0, 9.0]]))
-    x = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [2.0, 2.0]]])
-    second = (torch.tensor([0.0, 2.0]) / 2**0.5).softmax(0)
-    third = (torch.tensor([1.0, 2.0, 3.0]) / 2**0.5).softmax(0)
-    expected = torch.stack([x[0, 0], second @ x[0, :2], third @ x[0]])
-    torch.testing.assert_close(attention(x)[0], expected)
-    drawn = initialised(CONTROLS["fixed"]).layers[0].attention
-    assert drawn.query.std().item() == pytest.approx(1, rel=0.1)
-    assert drawn.value.weight.std().item() == pytest.approx(0.02, rel=0.2)
+def test_fixed_attention_depends_on_positions_alone():
+    """Each token takes the values of those so far, by weights that are drawn with unit size."""
+    attention = initialised(CONTROLS["fixed"]).layers[0].attention
+    assert attention.query.std().item() == pytest.approx(1, rel=0.1)
+    assert attention.value.weight.std().item() == pytest.approx(0.02, rel=0.2)
+    attention = Attention(Backbone("", "gpt2-unfused", 1, 4, 1, positions=9, fixed=True))
+    random_values(attention)
+    x = normal(2, 7, 4)
+    value = attention.value(x)
+    for token in range(7):
+        query = attention.query[token : token + 1]
+        expected = attended(attention, query, attention.key[: token + 1], value[:, : token + 1])
+        close(attention(x)[:, token], expected[:, 0])

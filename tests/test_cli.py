@@ -8,8 +8,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -23,12 +21,11 @@ from tiny import WEIGHTS, task_of
 from fpt.__main__ import main, seconds
 from fpt.config import expand, load
 from fpt.files import PACKAGE, FptError
-from fpt.records import ARCHIVE, Record, Store
-from fpt.sections import declared
+from fpt.records import ARCHIVE, Store
 from fpt.tasks import TASKS
 from fpt.training.flops import planned_flops
 
-SMOKE: dict[str, Any] = {
+SMOKE = {
     "train_on": ["cpu", "cuda"],
     "backbones": {"transformer": "tiny", "lstm": "lstm-tiny"},
     "weights": {"language": WEIGHTS},
@@ -50,13 +47,13 @@ RANDOM_ON_XOR = ("--only", "random", "--only", "bit-xor")
 Cli = Callable[..., tuple[int, str, str]]
 
 
-def write_params(root: Path, smoke: dict[str, Any], **blocks: Any) -> None:
+def write_params(root, smoke, **blocks):
     content = {"profile": "smoke", "smoke": smoke, **blocks}
     (root / "params.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
 
 
 @pytest.fixture
-def project(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tiny, monkeypatch):
     """A project of its own: parameters, reports, locks and checkpoints in the test's folder."""
     root = tiny / "project"
     root.mkdir()
@@ -72,10 +69,10 @@ def project(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def fpt(project: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
+def fpt(project, capsys):
     """Calls the command line in this process; returns status, output, errors."""
 
-    def call(*arguments: str) -> tuple[int, str, str]:
+    def call(*arguments):
         if arguments[0] == "run":
             arguments += ("--device", "cpu", "--workers", "1")
         capsys.readouterr()
@@ -84,25 +81,23 @@ def fpt(project: Path, capsys: pytest.CaptureFixture[str]) -> Cli:
     return call
 
 
-def store_of(project: Path, profile: str = "smoke") -> Store:
+def store_of(project, profile="smoke"):
     return Store(project / "reports" / profile / "records")
 
 
-def read(store: Store) -> list[Record]:
+def read(store):
     return list(store.read_all(sorted(store.keys())).values())
 
 
-def index_of(project: Path, profile: str = "smoke") -> dict[str, str | None]:
-    content: dict[str, str | None] = json.loads(
-        (project / "reports" / profile / "index" / "transfer.json").read_text()
-    )
+def index_of(project, profile="smoke"):
+    content = json.loads((project / "reports" / profile / "index" / "transfer.json").read_text())
     return content
 
 
 # ----------------------------------------------------------------------------------- what is right
 
 
-def test_run_trains_a_section_once(fpt: Cli, project: Path) -> None:
+def test_run_trains_a_section_once(fpt, project):
     code, out, err = fpt("run", "transfer")
     assert (code, err) == (0, "")
     assert out.startswith("12 new records in ")
@@ -124,7 +119,7 @@ def test_run_trains_a_section_once(fpt: Cli, project: Path) -> None:
     assert after == before
 
 
-def test_the_runs_of_an_experiment_share_one_precision(fpt: Cli, project: Path) -> None:
+def test_the_runs_of_an_experiment_share_one_precision(fpt, project):
     first = fpt("run", "transfer", *RANDOM_ON_XOR, "--seed", "1", "--precision", "bf16")
     assert first[1].startswith("1 new")
     code, _, err = fpt("run", "transfer", *RANDOM_ON_XOR)
@@ -136,7 +131,7 @@ def test_the_runs_of_an_experiment_share_one_precision(fpt: Cli, project: Path) 
     assert precisions == {"bf16 autocast"}
 
 
-def test_only_and_shard_choose_runs(fpt: Cli, project: Path) -> None:
+def test_only_and_shard_choose_runs(fpt, project):
     assert fpt("run", "transfer", "--only", "fpt", "--only", "bit-xor")[1].startswith("2 new")
     specs = [record.spec for record in read(store_of(project))]
     assert {(run.init, run.task) for run in specs} == {("pretrained", "bit-xor")}
@@ -147,7 +142,7 @@ def test_only_and_shard_choose_runs(fpt: Cli, project: Path) -> None:
     assert None not in index_of(project).values()
 
 
-def test_a_budget_stops_and_a_later_call_goes_on(fpt: Cli, project: Path) -> None:
+def test_a_budget_stops_and_a_later_call_goes_on(fpt, project):
     code, out, _ = fpt("run", "transfer", "--budget", "0")
     assert (code, out.startswith(f"0 new records in {store_of(project).folder}\n")) == (0, True)
     missing = "missing: 12 of 12 runs, cost unknown: no run was measured yet\n  fpt on bit-xor: 2\n"
@@ -160,9 +155,7 @@ def test_a_budget_stops_and_a_later_call_goes_on(fpt: Cli, project: Path) -> Non
     assert fpt("run", "transfer", "--budget", "9m", "--only", "random")[1].startswith("4 new")
 
 
-def test_the_pipeline_obeys_the_profile(
-    fpt: Cli, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_pipeline_obeys_the_profile(fpt, project, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     command = ("run", "transfer", "--profile", "lab")
     code, out, _ = fpt(*command, "--pipeline")
@@ -173,13 +166,15 @@ def test_the_pipeline_obeys_the_profile(
     assert store_of(project).keys() == set()
 
 
-def test_packed_and_merged_records_are_shown_and_not_trained_again(fpt: Cli, project: Path) -> None:
+def test_packed_and_merged_records_are_shown_and_not_trained_again(fpt, project):
     assert fpt("pack") == (0, f"0 files packed; {ARCHIVE} holds 0 records\n", "")
     assert not store_of(project).folder.exists()
     fpt("run", "transfer", "--only", "random")
     before = fpt("status", "--json"), fpt("show", "transfer")
     assert fpt("pack") == (0, f"4 files packed; {ARCHIVE} holds 4 records\n", "")
     assert (fpt("status", "--json"), fpt("show", "transfer")) == before
+    assert re.search(r"^Frozen random +[0-9.]+( ± [0-9.]+)? \(2\)", before[1][1], re.MULTILINE)
+    assert re.search(r"^LSTM \(layer norm\) +– \(0 of 2\)", before[1][1], re.MULTILINE)
     assert fpt("verify", "transfer", "--count", "1")[1].endswith(
         "1 match, 0 differ, 0 could not be checked\n"
     )
@@ -190,11 +185,11 @@ def test_packed_and_merged_records_are_shown_and_not_trained_again(fpt: Cli, pro
     assert fpt("pack")[1] == f"12 files packed; {ARCHIVE} holds 12 records\n"
 
 
-def test_status(fpt: Cli, project: Path) -> None:
-    def row() -> dict[str, Any]:
+def test_status(fpt, project):
+    def row():
         rows = json.loads(fpt("status", "--json")[1])["sections"]
         assert [row["section"] for row in rows] == ["transfer", "tasks"]
-        first: dict[str, Any] = rows[0]
+        first = rows[0]
         return first
 
     keys = [run.spec.key for run in expand(load("smoke"), "transfer")]
@@ -205,10 +200,9 @@ def test_status(fpt: Cli, project: Path) -> None:
     fpt("run", "transfer", "--only", "random")
     first = read(store_of(project))[0]
     store_of(project).write(replace(first, status="diverged"))
-    counts = row()
-    assert (counts["done"], counts["diverged"], counts["missing"]) == (3, 1, 8)
-    assert first.key not in counts["missing_keys"]
-    assert 0 < counts["hours_left"] < 1
+    expected = {"done": 3, "diverged": 1, "missing": 8}
+    assert {**row(), **expected} == row()
+    assert first.key not in row()["missing_keys"]
     text = fpt("status")[1]
     for name in ("transfer", "all"):
         line = rf"{name} +4 of 12 runs, 1 diverged, 1 min left at the measured speed"
@@ -216,25 +210,24 @@ def test_status(fpt: Cli, project: Path) -> None:
     assert re.search(r"tasks +0 of 0 runs$", text, re.MULTILINE)
 
 
-def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt: Cli, project: Path) -> None:
+def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt, project):
     """Of the runs on the same backbone: 2 processor seconds on one, 30 on another, whatever the
     clock said."""
     every = expand(load("smoke"), "transfer")
     runs = {run.arm: run for run in every if run.task == "bit-xor"}
-    for arm, spent in (("fpt", 2.0), ("lstm", 30.0)):
+    seconds = {"tiny": 2e-6, "lstm-tiny": 30e-6}  # per FLOP
+    for arm in ("fpt", "lstm"):
         record = replace(made(), spec=runs[arm].spec, pack=[runs[arm].key])
+        spent = 1e6 * seconds[record.spec.backbone]
         record.cost.update(seconds=99.0, process_seconds=spent, flops=1e6)
         store_of(project).write(record)
     row = json.loads(fpt("status", "--json")[1])["sections"][0]
-    missing = [run.spec for run in every if run.key in row["missing_keys"]]
-    expected = sum(
-        planned_flops(spec, task_of(spec)) * (30e-6 if spec.backbone == "lstm-tiny" else 2e-6)
-        for spec in missing
-    )
-    assert row["hours_left"] == pytest.approx(expected / 3600)
+    specs = [run.spec for run in every if run.key in row["missing_keys"]]
+    left = [planned_flops(spec, task_of(spec)) * seconds[spec.backbone] for spec in specs]
+    assert row["hours_left"] == pytest.approx(sum(left) / 3600)
 
 
-def test_other_settings_are_no_part_of_the_report(fpt: Cli, project: Path) -> None:
+def test_other_settings_are_no_part_of_the_report(fpt, project):
     command = ("run", "transfer", "--set", "lr=0.5", "--set", "steps=6", "--only", "bit-xor")
     code, out, _ = fpt(*command)
     assert (code, out.startswith("6 new records in ")) == (0, True)
@@ -246,15 +239,7 @@ def test_other_settings_are_no_part_of_the_report(fpt: Cli, project: Path) -> No
     assert settings == {(0.5, 6, 6)}
 
 
-def test_show_prints_the_table(fpt: Cli) -> None:
-    fpt("run", "transfer", "--only", "random")
-    code, out, _ = fpt("show", "transfer")
-    assert (code, out.splitlines()[0]) == (0, declared("transfer").comparisons[0].title)
-    assert re.search(r"^Frozen random +[0-9.]+( ± [0-9.]+)? \(2\)", out, re.MULTILINE)
-    assert re.search(r"^LSTM \(layer norm\) +– \(0 of 2\)", out, re.MULTILINE)
-
-
-def test_tasks_params_and_data(fpt: Cli, project: Path) -> None:
+def test_tasks_params_and_data(fpt, project):
     code, out, _ = fpt("tasks")
     assert code == 0
     assert [line.split()[0] for line in out.splitlines()] == list(TASKS)
@@ -268,7 +253,7 @@ def test_tasks_params_and_data(fpt: Cli, project: Path) -> None:
     assert len(list((project / "data" / "prepared").glob("digits*.safetensors"))) == 1
 
 
-def test_times() -> None:
+def test_times():
     times = {"90": 90, "90s": 90, "9m": 540, "1.5h": 5400, "0": 0}
     assert {text: seconds(text) for text in times} == times
     for text in ("", "h", "9 m", "-1", "1e3", "nan", "9min", "1h30m"):
@@ -278,7 +263,7 @@ def test_times() -> None:
 
 # ----------------------------------------------------------------------------------- what is wrong
 
-WRONG: dict[str, list[str]] = {
+WRONG = {
     "": ["VERB"],
     "stauts": ["'stauts'", "status"],
     # what is run
@@ -321,9 +306,7 @@ WRONG: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("line", WRONG, ids=[line or "nothing" for line in WRONG])
-def test_wrong_input_is_one_line_and_leaves_no_trace(
-    line: str, project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_input_is_one_line_and_leaves_no_trace(line, project, monkeypatch, capsys):
     monkeypatch.chdir(project)
     monkeypatch.setenv("FPT_CORPORA", "nowhere")
     monkeypatch.setitem(sys.modules, "ray", None)  # as if the extra is not installed
@@ -337,7 +320,7 @@ def test_wrong_input_is_one_line_and_leaves_no_trace(
     assert tree(project) == before
 
 
-def test_wrong_parameters_and_missing_weights_too(fpt: Cli, project: Path, tiny: Path) -> None:
+def test_wrong_parameters_and_missing_weights_too(fpt, project, tiny):
     (tiny / "backbones" / WEIGHTS / "model.safetensors").unlink()
     code, _, err = fpt("run", "transfer", "--only", "fpt")
     assert code == 2
@@ -354,7 +337,7 @@ def test_wrong_parameters_and_missing_weights_too(fpt: Cli, project: Path, tiny:
 # -------------------------------------------------------------------------- in its own process
 
 
-def shell(line: str, root: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+def shell(line, root, **options):
     """`line` in a shell where $fpt is the command, for the project in `root`."""
     env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(root)}
     env |= {"fpt": f"{sys.executable} -m fpt"}
@@ -363,7 +346,7 @@ def shell(line: str, root: Path, **options: Any) -> subprocess.CompletedProcess[
 
 
 @pytest.fixture
-def plain(tmp_path: Path) -> Path:
+def plain(tmp_path):
     """A folder with parameters on backbones that every process knows."""
     write_params(tmp_path, ALONE)
     return tmp_path
@@ -382,7 +365,7 @@ sys.exit(code)
 """
 
 
-def test_help_and_merge_start_without_torch(plain: Path) -> None:
+def test_help_and_merge_start_without_torch(plain):
     other = Store(plain / "other")
     for seed in range(2):
         other.write(made(seed))
@@ -397,12 +380,12 @@ def test_help_and_merge_start_without_torch(plain: Path) -> None:
     assert done.stderr.startswith(f"fpt: 1 file of other could not be taken: {made(0).key}.json")
 
 
-def test_a_terminal_without_a_size_shows_bars_too(plain: Path) -> None:
+def test_a_terminal_without_a_size_shows_bars_too(plain):
     done = shell('script -qc "$fpt run transfer --only random --workers 1" /dev/null', plain)
     assert re.search(r"random on bit-xor: .*accuracy=0\.\d+, loss=0\.\d+", done.stdout)
 
 
-def test_who_reads_may_stop_reading(plain: Path) -> None:
+def test_who_reads_may_stop_reading(plain):
     reader, writer = os.pipe()
     os.close(reader)
     done = shell(f"$fpt status >&{writer}", plain, pass_fds=[writer])
@@ -420,9 +403,7 @@ def test_who_reads_may_stop_reading(plain: Path) -> None:
         ("$fpt status > /dev/full", 2, "No space left on device"),
     ],
 )
-def test_wherever_a_command_runs_it_says_one_sentence_at_most(
-    plain: Path, line: str, code: int, sentence: str
-) -> None:
+def test_wherever_a_command_runs_it_says_one_sentence_at_most(plain, line, code, sentence):
     done = shell(line, plain)
     assert done.returncode == code
     assert sentence in done.stderr
@@ -430,7 +411,7 @@ def test_wherever_a_command_runs_it_says_one_sentence_at_most(
     assert len(said) == bool(sentence)
 
 
-def test_a_module_that_ends_the_process_is_one_line(plain: Path) -> None:
+def test_a_module_that_ends_the_process_is_one_line(plain):
     (plain / "ends.py").write_text("import sys; sys.exit(0)")
     sections = {"transfer": [{"tasks": ["bit-xor"], "arms": ["mine"]}]}
     write_params(plain, {**ALONE, "sections": sections}, modules=["ends"])
@@ -439,7 +420,7 @@ def test_a_module_that_ends_the_process_is_one_line(plain: Path) -> None:
     assert "the module 'ends' cannot be imported (SystemExit: 0)" in done.stderr
 
 
-def test_a_warning_is_one_line(plain: Path) -> None:
+def test_a_warning_is_one_line(plain):
     key = expand(load("smoke", plain / "params.yaml"), "transfer")[0].key
     path = store_of(plain).path(key)
     path.parent.mkdir(parents=True)
@@ -450,7 +431,7 @@ def test_a_warning_is_one_line(plain: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "begun"), [(signal.SIGINT, False), (signal.SIGTERM, True)])
-def test_a_signal_ends_all_processes(number: signal.Signals, begun: bool, tmp_path: Path) -> None:
+def test_a_signal_ends_all_processes(number, begun, tmp_path):
     """Workers are about to start, or train, and more packs wait. Ctrl-C goes to all of them."""
     smoke = {
         **SMOKE,
@@ -463,9 +444,9 @@ def test_a_signal_ends_all_processes(number: signal.Signals, begun: bool, tmp_pa
     words = ["--device", "cpu", "--workers", "2", "--budget", "5m"]  # if nobody ends it
     command = [sys.executable, "-m", "fpt", "run", "long", *words]
     env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(tmp_path)}
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
-    def heard() -> None:  # also where the tests run in the background of a shell, which ignores it
+    def heard():  # also where the tests run in the background of a shell, which ignores it
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     driver = subprocess.Popen(command, env=env, start_new_session=True, preexec_fn=heard, **pipes)

@@ -1,7 +1,5 @@
 """What the frozen backbone has and computes, by hand and by counting what runs."""
 
-from pathlib import Path
-
 import pytest
 import torch
 from made import make_study
@@ -16,7 +14,7 @@ from fpt.training.train import task_of
 DEEPER = [size for size, (layers, _, _) in SIZES.items() if layers > 3]
 
 
-def test_matrices_by_hand() -> None:
+def test_matrices_by_hand():
     """12 width^2 per layer of a transformer, 8 per layer of an LSTM; GPT-2 is not built for it."""
     built = sum(weight.numel() for _, weight, _ in matrices(build(backbone("nano"))))
     assert matrix_parameters(backbone("nano")) == 4 * 12 * 128**2 == 786_432 == built
@@ -25,7 +23,7 @@ def test_matrices_by_hand() -> None:
 
 
 @pytest.mark.parametrize("size", DEEPER)
-def test_the_matched_lstm_has_the_matrices_of_the_transformer(size: str) -> None:
+def test_the_matched_lstm_has_the_matrices_of_the_transformer(size):
     lstm, transformer = backbone(f"lstm-matched-{size}"), backbone(size)
     assert matrix_parameters(lstm) == matrix_parameters(transformer)
     attention = 4 * transformer.layers * transformer.width * 100
@@ -33,7 +31,7 @@ def test_the_matched_lstm_has_the_matrices_of_the_transformer(size: str) -> None
 
 
 @pytest.mark.parametrize("size", DEEPER)
-def test_the_lstm_of_equal_cost_takes_the_flops_of_the_transformer(size: str) -> None:
+def test_the_lstm_of_equal_cost_takes_the_flops_of_the_transformer(size):
     lstm, transformer = backbone(f"lstm-flops-{size}"), backbone(size)
     assert lstm.width == transformer.width
     assert forward_flops(lstm, 1024) == forward_flops(transformer, 1024)
@@ -53,7 +51,7 @@ def test_the_lstm_of_equal_cost_takes_the_flops_of_the_transformer(size: str) ->
     + ["t5-encoder-nano", "longformer-nano", "vit-nano", "vanilla", "linformer"],
 )
 @torch.no_grad()
-def test_flops_are_those_that_pytorch_counts(name: str) -> None:
+def test_flops_are_those_that_pytorch_counts(name):
     architecture = backbone(name)
     module = build(architecture).to_empty(device="cpu").eval()
     for parameter in module.parameters():
@@ -64,7 +62,7 @@ def test_flops_are_those_that_pytorch_counts(name: str) -> None:
     assert counter.get_total_flops() == 24 * forward_flops(architecture, 24)
 
 
-def test_what_runs_are_planned_to_compute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_runs_are_planned_to_compute(tmp_path, monkeypatch):
     """A probe: every split once, or 4,096 examples of an endless training set."""
     arms, tasks = ("fpt", "probe"), ("bit-xor", "digits")
     study = make_study(tmp_path, monkeypatch, arms=arms, tasks=tasks)

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import venv
-from pathlib import Path
 
 import pytest
 from refusals import one_sentence
@@ -18,19 +17,19 @@ BARE = {"PATH": os.defpath}  # no environment is activated
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+def checkout(tmp_path_factory):
     root = tmp_path_factory.mktemp("folder") / "my {project} of ${two} words"
     root.mkdir()
     return Checkout(root)
 
 
 @pytest.mark.parametrize("shell", ["", *SHELLS])
-def test_a_stage_runs_in_any_shell(checkout: Checkout, shell: str) -> None:
+def test_a_stage_runs_in_any_shell(checkout, shell):
     output = checkout.dvc_says("repro", "--force", "data", SHELL=shell, **BARE)
     assert "Running stage 'data'" in output
 
 
-def test_commands_are_words_alone() -> None:
+def test_commands_are_words_alone():
     """So that a shell that is not on this machine reads them too."""
     launcher, *_ = (block["fpt"] for block in PIPELINE["vars"] if "fpt" in block)
     for stage in PIPELINE["stages"].values():
@@ -38,13 +37,13 @@ def test_commands_are_words_alone() -> None:
         assert re.fullmatch(r"[\w./ -]+", command.replace("${key}", "transfer"))
 
 
-def test_an_experiment_runs_in_a_copy(checkout: Checkout) -> None:
+def test_an_experiment_runs_in_a_copy(checkout):
     change = ("-S", "smoke.seeds=[1]")
     output = checkout.dvc_says("exp", "run", "--temp", "-n", "copy", *change, "data", **BARE)
     assert "Ran experiment(s): copy" in output
 
 
-def launched(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+def launched(folder, **variables):
     """The launcher, called by two shells, so that no Python calls it."""
     line = f'bash -c \'sh "{LAUNCHER}" a "b c"; exit $?\'; exit $?'
     return subprocess.run(
@@ -56,7 +55,7 @@ def launched(folder: Path, **variables: str) -> subprocess.CompletedProcess[str]
     )
 
 
-def put_python(path: Path, packages: bool) -> None:
+def put_python(path, packages):
     """A Python that has the packages or not, and says how it was called."""
     path.parent.mkdir(parents=True)
     says = f"printf '%s|' {path.parent.name} \"$@\""
@@ -64,7 +63,7 @@ def put_python(path: Path, packages: bool) -> None:
     path.chmod(0o755)
 
 
-def test_the_environment_of_the_checkout_comes_before_one_on_the_path(tmp_path: Path) -> None:
+def test_the_environment_of_the_checkout_comes_before_one_on_the_path(tmp_path):
     root, path = tmp_path / "my root", tmp_path / "active"
     put_python(path / "python", packages=True)
     put_python(root / ".venv/bin/python", packages=True)
@@ -77,7 +76,7 @@ def test_the_environment_of_the_checkout_comes_before_one_on_the_path(tmp_path: 
     assert launched(root, **variables).stdout == "bin|-m|fpt|a|b c|"
 
 
-def test_no_environment_is_one_sentence(tmp_path: Path) -> None:
+def test_no_environment_is_one_sentence(tmp_path):
     put_python(tmp_path / "active/python", packages=False)
     put_python(tmp_path / "active3/python3", packages=False)
     done = launched(tmp_path, PATH=f"{tmp_path}/active:{tmp_path}/active3:{os.defpath}")
@@ -85,7 +84,7 @@ def test_no_environment_is_one_sentence(tmp_path: Path) -> None:
     assert "make setup" in one_sentence(done.stderr.strip())
 
 
-def test_programs_of_an_environment_find_each_other(tmp_path: Path) -> None:
+def test_programs_of_an_environment_find_each_other(tmp_path):
     """DVC's queue calls `dvc` by its name."""
     venv.create(tmp_path / "env", symlinks=True)
     (packages,) = (tmp_path / "env/lib").glob("*/site-packages")

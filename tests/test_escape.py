@@ -4,11 +4,9 @@ every record: on each page it is read as a text."""
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +15,7 @@ from matplotlib.figure import Figure
 from nbconvert.filters import markdown2html
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from fpt.analysis.study import Study, section
+from fpt.analysis.study import section
 from fpt.files import PARAMS
 from fpt.records import Store
 from fpt.report import attention_page, conclude, results_table, show_figure
@@ -40,15 +38,15 @@ MARKUP = {"img", "script", "b", "em", "strong", "s", "del", "code"}  # what it w
 class Reader(HTMLParser):
     """What a browser makes of a page: its tags, active parts (handlers and addresses) and text."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__()
-        self.tags: list[str] = []
-        self.active: list[str] = []
-        self.texts: list[str] = []
+        self.tags = []
+        self.active = []
+        self.texts = []
         self.feed(page)
         self.close()
 
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         for name, value in attrs:
             address = name in ("href", "src") and re.match("javascript:|x$|i.png$", value)
@@ -57,15 +55,15 @@ class Reader(HTMLParser):
             if name == "alt":
                 self.texts.append(value)
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         self.texts.append(data)
 
     @property
-    def text(self) -> str:
+    def text(self):
         return " ".join("".join(self.texts).split())
 
 
-def check_read_as_text(page: str) -> None:
+def check_read_as_text(page):
     reader = Reader(page)
     assert reader.active == []
     assert ON_A_LINE in reader.text
@@ -73,7 +71,7 @@ def check_read_as_text(page: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def reports(tmp_path_factory):
     """The reports of the committed runs of `smoke`, all of whose names are hostile."""
     root = tmp_path_factory.mktemp("hostile")
     content = yaml.safe_load(PARAMS.read_text())
@@ -110,17 +108,17 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
-def study(reports: Path) -> Study:
+def study(reports):
     return section("transfer", "smoke")
 
 
-def cells_of_rows(page: str) -> set[int]:
+def cells_of_rows(page):
     """The numbers of cells that the rows of all tables have."""
     rows = re.findall(r"<tr>.*?</tr>", page, re.DOTALL)
     return {len(re.findall(r"<t[dh]", row)) for row in rows}
 
 
-def test_the_index_and_the_appendix(reports: Path) -> None:
+def test_the_index_and_the_appendix(reports):
     index("smoke")
     for name in ("index.html", "appendix.html"):
         check_read_as_text((reports / name).read_text())
@@ -132,7 +130,7 @@ def test_the_index_and_the_appendix(reports: Path) -> None:
     assert cells_of_rows(page) == {9}  # cells stay cells
 
 
-def test_a_table(study: Study) -> None:
+def test_a_table(study):
     table = results_table(study, study.declared.comparisons[0])
     table = replace(table, title=HOSTILE, caption=f"One of `nano`. {HOSTILE}", notes=HOSTILE)
     check_read_as_text(table._repr_html_())
@@ -143,7 +141,7 @@ def test_a_table(study: Study) -> None:
         assert "<code>nano</code>" in page
 
 
-def test_the_page_of_a_notebook(study: Study) -> None:
+def test_the_page_of_a_notebook(study):
     picture = show_figure(study, "results", Figure((2, 1)), HOSTILE)
     outputs = [
         new_output("display_data", {"text/markdown": conclude(study).text}),
@@ -158,7 +156,7 @@ def test_the_page_of_a_notebook(study: Study) -> None:
     check_read_as_text(text_page("# T", {HOSTILE: "index.html"}))
 
 
-def test_the_page_of_attention_maps(reports: Path) -> None:
+def test_the_page_of_attention_maps(reports):
     page = attention_page.write("smoke").read_text()
     scripts = re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)
     assert len(scripts) == 2
@@ -168,7 +166,7 @@ def test_the_page_of_attention_maps(reports: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "a|b", "`", "a\nb", "[1](2)", "<!--", "\\", "$x$ $y$"])
-def test_each_function_gives_the_text_back(text: str) -> None:
+def test_each_function_gives_the_text_back(text):
     plain = " ".join(text.split())
     assert Reader(f'<p title="{in_html(text)}">{in_html(text)}</p>').text == plain
     assert Reader(prose_in_html(f"a {text}")).tags in ([], ["code"])

@@ -12,7 +12,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
@@ -34,10 +33,10 @@ INSTEAD = {
 }
 
 
-SEEN: dict[str, object] = {}  # what earlier blocks of Python have defined
+SEEN = {}  # what earlier blocks of Python have defined
 
 
-def examples() -> Iterator[tuple[str, str, str]]:
+def examples():
     """The page, language and text of each: a command of a block of sh, or a whole block."""
     for page in PAGES:
         blocks = re.findall(r"^ *```(\w+)\n(.*?)^ *```$", page.read_text(), re.M | re.S)
@@ -47,18 +46,18 @@ def examples() -> Iterator[tuple[str, str, str]]:
             yield from ((page.name, language, it) for it in commands)
 
 
-def instead(text: str) -> str:
+def instead(text):
     return next((it for pattern, it in INSTEAD.items() if re.search(pattern, text)), "executed")
 
 
-def test_every_example_in_the_documents_runs(tmp_path: Path) -> None:
+def test_every_example_in_the_documents_runs(tmp_path):
     root = shutil.copytree(ROOT / "tests/project", tmp_path / "fpt")
     env = os.environ | {"FPT_ROOT": str(root), "FPT_CORPORA": str(root), "PYTHONPATH": str(ROOT)}
     done = subprocess.check_output([sys.executable, __file__], cwd=root, env=env, text=True)
     assert not re.findall(".* FAILED.*", done)
 
 
-def prepare() -> None:
+def prepare():
     """Small profiles, records of a second machine, a text to pretrain on, a file of the hub."""
     import huggingface_hub
     import pandas as pd
@@ -75,7 +74,7 @@ def prepare() -> None:
     huggingface_hub.hf_hub_download = lambda *args, **more: "rows.parquet"
 
 
-def perform(language: str, text: str) -> None:
+def perform(language, text):
     """Execute an example, or do what INSTEAD says."""
     from dvc.cli.parser import get_main_parser
 

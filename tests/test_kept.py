@@ -1,21 +1,16 @@
 """Kept parameters: those that were tested, beside their record, whole or missing."""
 
 import hashlib
-import json
 from dataclasses import replace
 
 import pytest
 import torch
-import yaml
-from made import SETTINGS
+from made import make_study
+from refusals import refuses
 from safetensors.torch import load
-from tiny import CPU, TINY, WEIGHTS, clock_of_steps, measured_of, pretrained, spec, task_of
+from tiny import CPU, WEIGHTS, clock_of_steps, measured_of, pretrained, spec, task_of
 
-from fpt import config
-from fpt.analysis.study import Study
-from fpt.config import expand
-from fpt.files import FptError
-from fpt.records import Store, to_content
+from fpt.records import Store
 from fpt.training import sweep
 from fpt.training.kept import trained_model
 from fpt.training.train import Job, train
@@ -100,96 +95,52 @@ def test_a_record_without_the_parameters_asked_for_is_missing(store):
     assert sweep.run([run], store, device="cpu", workers=1) == 1
     before = store.read(run.key)
     assert before is not None
-    assert "parameters" not in to_content(before)
-    with pytest.raises(FptError, match=rf"parameters of run {run.key} .*`keep: true`"):
-        trained_model(before, store)
-    assert store.read_all([run.key], keep) == {}
+    refuses(lambda: trained_model(before, store), f"parameters of run {run.key}", "`keep: true`")
     assert store.digests([run.key], keep) == {run.key: None}
     assert sweep.run([run], store, keep=keep, device="cpu", workers=1) == 1
-    after = store.read_all([run.key], keep)[run.key]
-    assert measured_of(after) == measured_of(before)
+    assert measured_of(store.read_all([run.key], keep)[run.key]) == measured_of(before)
+    # It serves where parameters are asked for, and where they are not.
     assert sweep.run([run], store, keep=keep, device="cpu", workers=1) == 0
-    assert sweep.run([run], store, device="cpu", workers=1) == 0  # and it serves where none asks
+    assert sweep.run([run], store, device="cpu", workers=1) == 0
 
 
-@pytest.mark.parametrize("truncated", [True, False])
-def test_damaged_parameters_are_moved_aside_and_trained_again(store, truncated):
-    """Half a file, or that of another run."""
+def test_damaged_parameters_are_moved_aside_and_trained_again(store):
+    """Here those of another run."""
     run, mate = pretrained(), pretrained(seed=1)
-    (record, _) = kept([run, mate], store)
+    record = kept([run, mate], store)[0]
     path = store.parameters_path(run.key)
-    damaged = path.read_bytes()[:-1] if truncated else store.parameters_path(mate.key).read_bytes()
-    path.write_bytes(damaged)
+    path.write_bytes(store.parameters_path(mate.key).read_bytes())
     with pytest.warns(UserWarning, match=rf"{path.name} is damaged .*moved to {path.name}.corr"):
         assert store.read_all([run.key], keep={run.key}) == {}
-    assert path.with_name(f"{path.name}.corrupt").read_bytes() == damaged
     assert not path.exists()
     assert store.read(run.key) == record  # for whom needs no parameters
-    assert store.read_all([run.key], keep={run.key}) == {}  # without another warning
     assert len(kept([run, mate], store)) == 1
     assert store.read_all([run.key], keep={run.key}).keys() == {run.key}
 
 
 def test_a_model_needs_the_weights_that_its_run_saw(store, tiny):
-    (record,) = kept([pretrained()], store)
-    path = tiny / "backbones" / WEIGHTS / "model.safetensors"
+    record = kept([pretrained()], store)[0]
     changed = replace(record, environment=record.environment | {"weights_digest": "0" * 64})
-    with pytest.raises(FptError, match=rf"'{WEIGHTS}' .*are not those that run {record.key}"):
-        trained_model(changed, store)
-    path.unlink()
-    with pytest.raises(FptError, match=rf"weights '{WEIGHTS}' are in none of"):
-        trained_model(record, store)
+    words = f"are not those that run {record.key}"
+    refuses(lambda: trained_model(changed, store), f"'{WEIGHTS}'", words)
+    (tiny / "backbones" / WEIGHTS / "model.safetensors").unlink()
+    refuses(lambda: trained_model(record, store), f"weights '{WEIGHTS}' are in none of")
 
 
-# ---------------------------------------------------------------------------------------- sections
-
-
-def sections(folder, monkeypatch):
-    """Two sections that share their runs; the second asks for parameters."""
-    monkeypatch.setattr("fpt.analysis.study.REPORTS", folder / "reports")
-    monkeypatch.setattr("fpt.records.REPORTS", folder / "reports")
-    block = {"tasks": ["bit-xor"], "arms": ["fpt", "random"]}
-    parameters = {
-        "train_on": ["cpu", "cuda"], "backbones": {"transformer": TINY[0].name},
-        "weights": {"language": WEIGHTS}, "seeds": [0],
-        "defaults": SETTINGS | {"steps": 4, "eval_every": 2},
-        "tasks": {"bit-xor": {"options": {"n": 2}}}, "arms": {},
-        "sections": {"transfer": [block], "attention": [block | {"keep": True}]},
-    }  # fmt: skip
-    path = folder / "params.yaml"
-    path.write_text(yaml.safe_dump({"profile": "smoke", "smoke": parameters}, sort_keys=False))
-    monkeypatch.setattr("fpt.files.PARAMS", path)
-    profile = config.load("smoke")
-    plain, keeping = (
-        Study(name, profile, tuple(expand(profile, name))) for name in profile.sections
-    )
-    return plain, keeping
-
-
-def test_sections_agree_on_what_is_missing(tiny, monkeypatch, capsys):
-    from fpt.__main__ import main
-
-    plain, keeping = sections(tiny, monkeypatch)
+def test_sections_agree_on_what_is_missing(tiny, monkeypatch):
+    """Two that share their runs, the second of which asks for parameters."""
+    plain = make_study(tiny, monkeypatch, arms=["random"], tasks=["bit-xor"], seeds=2, steps=20)
+    keeping = replace(plain, runs=tuple(replace(run, keep=True) for run in plain.runs))
     assert plain.keys == keeping.keys  # what is kept is no part of a run
 
     def counts():
-        capsys.readouterr()
-        assert main(["status", "--profile", "smoke", "--json"]) == 0
-        rows = json.loads(capsys.readouterr().out)["sections"]
-        return [
-            [row["missing"] for row in rows],
-            [len(plain.missing()), len(keeping.missing())],
-        ]
+        return [len(study.missing()) for study in (plain, keeping)]
 
-    assert counts() == [[2, 2]] * 2
-    assert plain.train(device="cpu", workers=1) == 2
-    assert counts() == [[0, 2]] * 2
-    assert keeping.train(device="cpu", workers=1) == 2
-    assert counts() == [[0, 0]] * 2
+    assert counts() == [2, 2]
+    assert plain.train_anyway(device="cpu", workers=1) == 2
+    assert counts() == [0, 2]
+    assert keeping.train_anyway(device="cpu", workers=1) == 2
+    assert counts() == [0, 0]
     keeping.store.parameters_path(keeping.keys[0]).unlink()
-    assert counts() == [[0, 1]] * 2
-    run = ["run", "--all", "--profile", "smoke", "--device", "cpu", "--workers", "1"]
-    for new in (1, 0):
-        assert main(run) == 0
-        assert capsys.readouterr().out.startswith(f"{new} new records")
-    assert counts() == [[0, 0]] * 2
+    assert counts() == [0, 1]
+    assert plain.train_anyway(device="cpu", workers=1) == 0

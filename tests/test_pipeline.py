@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -24,6 +23,7 @@ from ruamel.yaml import YAML
 from fpt import config
 from fpt.files import PACKAGE, PARAMS, read_yaml
 from fpt.records import ARCHIVE, Store
+from fpt.report.render import read_source
 from lab.renew import clean, rewrite
 
 HERE = PACKAGE.parent
@@ -81,7 +81,7 @@ elif verb == "index":
 """
 
 
-def sources() -> set[str]:
+def sources():
     """The files and folders of this repository that stages depend on."""
     stages = [stage.get("do", stage) for stage in PIPELINE["stages"].values()]
     paths = {path for stage in stages for path in stage.get("deps", [])}
@@ -94,7 +94,7 @@ def sources() -> set[str]:
 class Checkout:
     """A Git checkout of this project's pipeline with a stand-in for its package."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root):
         self.root = root
         shutil.copytree(HERE / ".dvc", root / ".dvc", ignore=shutil.ignore_patterns("tmp", "cache"))
         for path in (PARAMS, *(HERE / name for name in ("dvc.yaml", ".gitignore", ".dvcignore"))):
@@ -105,10 +105,15 @@ class Checkout:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("# stand-in")
         (root / "fpt/__main__.py").write_text(STAND_IN)
-        for command in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "pipeline"]):
-            self.run("git", *command)
+        (root / ".gitconfig").write_text("[user]\nname = fpt\nemail = fpt@localhost\n")
+        self.run("git", "init", "-q")
+        self.commit()
 
-    def keep_parts(self) -> None:
+    def commit(self):
+        self.run("git", "add", "-A")
+        self.run("git", "commit", "-qm", "a state")
+
+    def keep_parts(self):
         """Leave only the sections of PARTS in the pipeline and in its parameters."""
         pipeline = yaml.safe_load((self.root / "dvc.yaml").read_text())
         next(block for block in pipeline["vars"] if "sections" in block)["sections"] = PARTS
@@ -119,43 +124,43 @@ class Checkout:
         for name, content in (("dvc.yaml", pipeline), ("params.yaml", params)):
             (self.root / name).write_text(yaml.safe_dump(content, sort_keys=False))
 
-    def run(self, *command: str, expect: int = 0, **variables: str) -> str:
-        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-        env |= {
-            f"GIT_{role}_{what}": "fpt@localhost"
-            for role in ("AUTHOR", "COMMITTER")
-            for what in ("NAME", "EMAIL")
-        }
-        env |= {
-            "PATH": f"{Path(sys.executable).parent}:{env['PATH']}",
+    def run(self, *command, expect=0, **variables):
+        own = {
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
             "PYTHONPATH": str(self.root),
-            **variables,
+            "GIT_CONFIG_GLOBAL": str(self.root / ".gitconfig"),
         }
-        done = subprocess.run(command, cwd=self.root, env=env, capture_output=True, text=True)
-        output = done.stdout + done.stderr
-        assert done.returncode == expect, output
-        return output
+        done = subprocess.run(
+            command,
+            cwd=self.root,
+            env={**os.environ, **own, **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        assert done.returncode == expect, done.stdout
+        return done.stdout
 
-    def dvc_says(self, *arguments: str, expect: int = 0, **variables: str) -> str:
+    def dvc_says(self, *arguments, expect=0, **variables):
         return self.run(sys.executable, "-m", "dvc", *arguments, expect=expect, **variables)
 
-    def dvc(self, *arguments: str, expect: int = 0) -> tuple[set[str], set[str]]:
+    def dvc(self, *arguments, expect=0):
         """The stages that ran, and the sections that were trained."""
         lines = self.dvc_says(*arguments, expect=expect).splitlines()
         ran = {line.split("'")[1] for line in lines if line.startswith("Running stage")}
         return ran, {line.split()[1] for line in lines if line.startswith("TRAINING")}
 
-    def records(self, profile: str) -> list[Path]:
+    def records(self, profile):
         return sorted((self.root / "reports" / profile / "records").glob("*.json"))
 
 
-def test_what_the_stages_depend_on_exists() -> None:
+def test_what_the_stages_depend_on_exists():
     assert {"fpt/sections/verdict.py", "notebooks/12_verdict.ipynb"} < sources()
     assert not [path for path in sources() if not (HERE / path).exists()]
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+def checkout(tmp_path_factory):
     """Reproduced once, from nothing."""
     checkout = Checkout(tmp_path_factory.mktemp("checkout"))
     ran, trained = checkout.dvc("repro")
@@ -165,12 +170,12 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
     return checkout
 
 
-def test_a_second_repro_does_nothing(checkout: Checkout) -> None:
+def test_a_second_repro_does_nothing(checkout):
     assert checkout.dvc("repro") == (set(), set())
     assert checkout.run("git", "status", "--porcelain") == "?? dvc.lock\n"
 
 
-def test_experiments_are_compared(checkout: Checkout) -> None:
+def test_experiments_are_compared(checkout):
     rate = "smoke.sections.transfer.0.lr"
     checkout.dvc("exp", "run", "-n", "before")
     ran, trained = checkout.dvc("exp", "run", "-n", "faster", "-S", f"+{rate}=0.25")
@@ -192,19 +197,16 @@ def test_experiments_are_compared(checkout: Checkout) -> None:
     assert checkout.dvc("repro")[1] == set()
 
 
-def test_a_deleted_record_is_trained_again(checkout: Checkout) -> None:
+def test_a_deleted_and_a_merged_record_are_noticed(checkout):
     checkout.records("smoke")[0].unlink()
     ran, trained = checkout.dvc("repro")
     assert ran == {"train"}  # the record is the same as before, so no section changes
     assert len(trained) == 1
-
-
-def test_a_merged_record_is_noticed(checkout: Checkout) -> None:
     (checkout.root / "reports/smoke/records/merged.json").write_text("1")
     assert checkout.dvc("repro") == ({"train"}, set())
 
 
-def test_packed_records_are_noticed_and_stay(checkout: Checkout) -> None:
+def test_packed_records_are_noticed_and_stay(checkout):
     """The archive is part of an output that a stage completes and never starts over."""
     store = Store(checkout.root / "reports/smoke/records")
     runs = config.expand(config.load("smoke"), "transfer")[:3]
@@ -221,17 +223,14 @@ def test_packed_records_are_noticed_and_stay(checkout: Checkout) -> None:
     assert "up to date" in checkout.dvc_says("status")
 
 
-def test_a_learning_rate_reaches_its_section_only(checkout: Checkout) -> None:
+def test_a_learning_rate_reaches_its_section_only(checkout):
     params = yaml.safe_load((checkout.root / "params.yaml").read_text())
     params["smoke"]["sections"]["transfer"][0]["lr"] = 0.5
     (checkout.root / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
-    assert checkout.dvc("repro") == (
-        {"train", "section@transfer", "index"},
-        {"transfer"},
-    )
+    assert checkout.dvc("repro") == ({"train", "section@transfer", "index"}, {"transfer"})
 
 
-def test_a_change_of_a_section_renders_that_section_alone(checkout: Checkout) -> None:
+def test_a_change_of_a_section_renders_that_section_alone(checkout):
     (checkout.root / "fpt/sections/transfer.py").write_text("# another comparison")
     changed = checkout.dvc_says("status", "section", "data", "pretrain")
     assert "section@transfer:" in changed
@@ -239,7 +238,7 @@ def test_a_change_of_a_section_renders_that_section_alone(checkout: Checkout) ->
     assert checkout.dvc("repro", "section")[0] == {"section@transfer"}
 
 
-def test_a_failed_section_leaves_the_others(checkout: Checkout) -> None:
+def test_a_failed_section_leaves_the_others(checkout):
     first, *others = [checkout.root / "notebooks" / f"{name}.ipynb" for name in PARTS.values()]
     for path in (first, *others):
         path.write_text("FAIL" if path == first else "changed")
@@ -250,15 +249,13 @@ def test_a_failed_section_leaves_the_others(checkout: Checkout) -> None:
     assert f"section@{first.stem[3:]}" in ran
 
 
-def test_switching_profiles_trains_nothing(checkout: Checkout) -> None:
-    checkout.run("git", "add", "-A")
-    checkout.run("git", "commit", "-qm", "smoke")
+def test_switching_profiles_trains_nothing(checkout):
+    checkout.commit()
     before = {path.name: path.stat().st_mtime_ns for path in checkout.records("smoke")}
     committed = checkout.root / f"reports/lab/records/{next(iter(PARTS))}-None.json"
     committed.parent.mkdir(parents=True)
     committed.write_text("0")
-    checkout.run("git", "add", "-A")
-    checkout.run("git", "commit", "-qm", "a lab record")
+    checkout.commit()
     by_hand = checkout.root / "data/prepared/by-hand"
     by_hand.write_text("not known to dvc.lock")
 
@@ -277,7 +274,7 @@ def test_switching_profiles_trains_nothing(checkout: Checkout) -> None:
     assert "data/" not in untracked
 
 
-def test_every_git_checks_out_the_same_bytes(tmp_path: Path) -> None:
+def test_every_git_checks_out_the_same_bytes(tmp_path):
     """Also that of Windows, which makes other line ends by itself."""
     tensors = b"text before the first zero \r\n is \n text \0"
     files = {
@@ -299,7 +296,7 @@ def test_every_git_checks_out_the_same_bytes(tmp_path: Path) -> None:
     assert {name: (copy / name).read_bytes() for name in files} == files
 
 
-def test_dvc_reads_the_same_parameters() -> None:
+def test_dvc_reads_the_same_parameters():
     # DVC reads YAML 1.2, where 1e-3 is a number and `no` a word; in PyYAML's 1.1 they are not.
     assert json.dumps(YAML(typ="safe").load(PARAMS.read_text())) == json.dumps(read_yaml(PARAMS))
 
@@ -307,28 +304,26 @@ def test_dvc_reads_the_same_parameters() -> None:
 @pytest.mark.parametrize(
     ("change", "values", "lines"),
     [
-        ("smoke.seeds=[0,1,7]", [0, 1, 7], 1),
         ("smoke.defaults.lr=1e-5", 1e-5, 2),
         ("+smoke.tasks.digits.lr=2.5E-7", 2.5e-7, 2),
         ("smoke.sections.learning_rate.0.lrs=[1e-3,1e-4,1e-7]", [1e-3, 1e-4, 1e-7], 6),
         ("lab.arms.random-t5.lr.bit-xor=1e-6", 1e-6, 2),
-        ("lab.weights.bit-memory=nano-mine", "nano-mine", 2),
         ("profile=lab", "lab", 2),
     ],
 )
-def test_dvc_changes_one_value(change: str, values: Any, lines: int, tmp_path: Path) -> None:
+def test_dvc_changes_one_value(change, values, lines, tmp_path):
     """`dvc exp run -S` writes params.yaml anew: the value arrives, and no other line changes."""
     path = Path(shutil.copy(PARAMS, tmp_path))
     apply_overrides(path, [change])
     before, after = PARAMS.read_text().splitlines(), path.read_text().splitlines()
     assert sum(line[0] in "+-" for line in difflib.ndiff(before, after)) <= lines
-    block: Any = read_yaml(path)
+    block = read_yaml(path)
     for name in change.partition("=")[0].strip("+").split("."):
         block = block[int(name) if name.isdigit() else name]
     assert block == values
 
 
-def test_parameters_are_brought_into_the_form_that_dvc_writes(tmp_path: Path) -> None:
+def test_parameters_are_brought_into_the_form_that_dvc_writes(tmp_path):
     path = tmp_path / "params.yaml"
     path.write_text("profile: lab # of one list\nlab: {seeds: [0, 1], lrs: [0.00001, 1.0e-3]}\n")
     content = read_yaml(path)
@@ -342,26 +337,22 @@ def test_parameters_are_brought_into_the_form_that_dvc_writes(tmp_path: Path) ->
     assert path.read_text() == PARAMS.read_text()
 
 
-def test_parameters_have_no_alias() -> None:
+def test_parameters_have_no_alias_and_every_profile_has_every_section():
     """DVC would write the old value of each alias over the changed value of the block it repeats,
     without a word."""
     tokens = yaml.scan(PARAMS.read_text())
     assert [token.value for token in tokens if isinstance(token, yaml.AliasToken)] == []
-
-
-def test_every_profile_has_every_section() -> None:
     params = read_yaml(PARAMS)
     assert params.pop("profile") == "smoke"
     for block in params.values():
         assert set(block["sections"]) == set(SECTIONS)
 
 
-def test_notebooks_are_the_sections_take_a_profile_and_are_stored_clean() -> None:
+def test_notebooks_are_the_sections_take_a_profile_and_are_stored_clean():
     paths = sorted(HERE.glob("notebooks/*.ipynb"))
     assert [path.stem for path in paths] == sorted(SECTIONS.values())
     assert all(notebook[3:] == section for section, notebook in SECTIONS.items())
     for path in paths:
+        read_source(path)
         content = nbformat.read(path, as_version=4)
-        cells = [cell for cell in content.cells if "parameters" in cell.metadata.get("tags", [])]
-        assert [cell.source for cell in cells] == ['profile = "smoke"'], path
         assert content == clean(nbformat.read(path, as_version=4)), "run `make notebooks`"

@@ -2,9 +2,6 @@
 whole, as it was before or as it is after."""
 
 import errno
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import nbformat
 import pytest
@@ -27,7 +24,7 @@ folder.mkdir(parents=True)
 PAGES = ["notebooks/01_transfer.html", "notebooks/01_transfer.ipynb"]
 
 
-def notebook(last: str) -> Any:
+def notebook(last):
     """A notebook whose last cell that is executed is `last`."""
     cells = [
         new_markdown_cell("# Title\n\n**Is it so?**\n\nIn short."),
@@ -41,16 +38,16 @@ def notebook(last: str) -> Any:
     return new_notebook(cells=cells, metadata=KERNEL)
 
 
-def write(project: Path, content: Any) -> None:
+def write(project, content):
     nbformat.write(content, project / "notebooks/01_transfer.ipynb")
 
 
-def draw(project: Path, name: str, then: str = "") -> None:
+def draw(project, name, then=""):
     write(project, notebook(DRAW.format(name=name, then=then)))
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path, monkeypatch):
     """A project with two notebooks, the first of which draws a figure called `first`."""
     (tmp_path / "notebooks").mkdir()
     monkeypatch.setattr("fpt.files.NOTEBOOKS", tmp_path / "notebooks")
@@ -61,13 +58,13 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def report(project: Path) -> Path:
+def report(project):
     """The report of a section that was rendered once."""
     render("transfer", "smoke")
     return project / "reports" / "smoke"
 
 
-def test_a_page_has_its_result_on_top_and_code_folded(project: Path) -> None:
+def test_a_page_has_its_result_on_top_and_code_folded(project):
     page = render("transfer", "smoke").read_text()
     body = page[page.index("<body>") :]
     assert body.index("smoke!") < body.index('<h2 id="Results">')
@@ -81,7 +78,7 @@ def test_a_page_has_its_result_on_top_and_code_folded(project: Path) -> None:
     assert tree(project / "reports") == before
 
 
-def test_a_page_takes_the_place_of_the_earlier_one(project: Path, report: Path) -> None:
+def test_a_page_takes_the_place_of_the_earlier_one(project, report):
     assert sorted(tree(report)) == ["figures/transfer/first.png", *PAGES]
     (report / ".transfer.rendering" / "notebooks").mkdir(parents=True)  # of a killed process
     draw(project, "second")
@@ -98,9 +95,7 @@ def test_a_page_takes_the_place_of_the_earlier_one(project: Path, report: Path) 
         ("os.kill(os.getpid(), 9)", "failed because its kernel died"),
     ],
 )
-def test_a_notebook_that_fails_leaves_the_report_and_shows_why(
-    project: Path, report: Path, then: str, words: str
-) -> None:
+def test_a_notebook_that_fails_leaves_the_report_and_shows_why(project, report, then, words):
     before = tree(report)
     draw(project, "second", then)
     refuses(lambda: render("transfer", "smoke"), words, "notebooks/01_transfer.failed.html")
@@ -112,20 +107,18 @@ def test_a_notebook_that_fails_leaves_the_report_and_shows_why(
     assert tree(report).keys() == before.keys()
 
 
-def end(*_: object) -> None:
+def end(*_):
     raise KeyboardInterrupt
 
 
-def full(path: Path, content: bytes) -> None:
+def full(path, content):
     """The disk is full after the notebook, the tables and the figures."""
     if path.suffix == ".html":
         raise OSError(errno.ENOSPC, "No space left on device")
     write_atomic(path, content)
 
 
-def test_whatever_goes_wrong_with_a_page_leaves_the_report(
-    project: Path, report: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_whatever_goes_wrong_with_a_page_leaves_the_report(project, report, monkeypatch):
     before = tree(report)
     draw(project, "second")
     with monkeypatch.context() as patch:
@@ -138,9 +131,7 @@ def test_whatever_goes_wrong_with_a_page_leaves_the_report(
     assert tree(report) == before
 
 
-def test_a_notebook_of_an_older_format_in_a_folder_with_braces_is_rendered(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_notebook_of_an_older_format_in_a_folder_with_braces_is_rendered(project, monkeypatch):
     content = notebook("1")
     content.nbformat_minor = 4  # its cells have no ids
     for cell in content.cells:
@@ -162,20 +153,18 @@ NO_CELLS = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
         (NO_CELLS, "[] have such tags and [] set it"),
     ],
 )
-def test_a_damaged_notebook_is_refused_before_anything_is_written(
-    project: Path, content: str, words: str
-) -> None:
+def test_a_damaged_notebook_is_refused_before_anything_is_written(project, content, words):
     (project / "notebooks/01_transfer.ipynb").write_text(content)
     refuses(lambda: render("transfer", "smoke"), "01_transfer.ipynb", words)
     refuses(lambda: render("nonsense", "smoke"), "'nonsense'", "transfer")
     assert not (project / "reports").exists()
 
 
-def tag(index: int, *tags: str) -> Callable[[Any], None]:
+def tag(index, *tags):
     return lambda content: content.cells[index].metadata.update(tags=list(tags))
 
 
-def set_profile(source: str) -> Callable[[Any], None]:
+def set_profile(source):
     return lambda content: content.cells[5].update(source=source)
 
 
@@ -190,9 +179,7 @@ def set_profile(source: str) -> Callable[[Any], None]:
         (set_profile("for profile in (1,): 2"), "[1, 5] set it"),
     ],
 )
-def test_a_notebook_that_would_not_take_its_profile_is_refused(
-    project: Path, change: Callable[[Any], None], words: str
-) -> None:
+def test_a_notebook_that_would_not_take_its_profile_is_refused(project, change, words):
     content = notebook("profile == 'lab'")
     change(content)
     write(project, content)

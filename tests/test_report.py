@@ -5,13 +5,11 @@ import io
 import itertools
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from made import ARMS, fill, make_record, make_study, spread, tree
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from PIL import Image
@@ -33,7 +31,6 @@ from fpt.report import (
 )
 from fpt.report.index import appendix_paragraphs
 from fpt.report.results import cell_text
-from fpt.report.style import looks
 from fpt.report.table import effect_text
 from fpt.sections import declared
 from fpt.tasks import shown_tasks
@@ -43,7 +40,7 @@ FPT, RANDOM = "FPT (frozen, language)", "Frozen random"
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def study(tmp_path, monkeypatch):
     """Three seeds; accuracies on two tasks, steps on a third."""
     tasks = {"bit-xor": {"threshold": 0.5}, "mnist": {}, "digits": {}}
     study = make_study(tmp_path, monkeypatch, tasks=tasks)
@@ -52,14 +49,14 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
 
 
 @pytest.fixture
-def five(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def five(tmp_path, monkeypatch):
     """Five seeds, which are enough for intervals."""
     study = make_study(tmp_path, monkeypatch, seeds=5)
     fill(study, spread)
     return study
 
 
-def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study: Study) -> None:
+def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study):
     table = results_table(study, TABLE)
     shown = table.texts.fillna("")
     steps = "bit-xor (fitting)"
@@ -84,15 +81,7 @@ def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study: Stu
     }  # fmt: skip
 
 
-def test_five_runs_have_intervals(five: Study) -> None:
-    shown = results_table(five, TABLE).texts["digits"]
-    assert shown[FPT] == "95.4 ± 0.4 (5)"
-    assert shown[f"{FPT} − {RANDOM}"] == "+15.0 [+14.5, +15.5]"
-
-
-def test_what_a_backbone_was_pretrained_on_is_marked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_backbone_was_pretrained_on_is_marked(tmp_path, monkeypatch):
     arms = ["fpt", "fpt-bits", "fpt-vit"]
     study = make_study(tmp_path, monkeypatch, "modality", arms, tasks=["bit-memory", "cifar10"])
     weights = {"bit-memory": "nano-bit-memory-0", "image": "vit-nano-cifar10-0"}
@@ -106,9 +95,7 @@ def test_what_a_backbone_was_pretrained_on_is_marked(
     assert "† A backbone" in table.caption
 
 
-def test_a_corpus_that_was_not_learned_is_marked(
-    study: Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_corpus_that_was_not_learned_is_marked(study, monkeypatch):
     content = {"weight_scale": 1.0, "unigram_entropy": 5.0, "valid_loss": 5.1}
     monkeypatch.setattr("fpt.pretraining.metadata.read", lambda *names: content)
     table = results_table(study, TABLE)
@@ -116,7 +103,7 @@ def test_a_corpus_that_was_not_learned_is_marked(
     assert "‡ Not learned" in table.caption
 
 
-def test_a_table_is_the_same_as_markdown_and_html(study: Study) -> None:
+def test_a_table_is_the_same_as_markdown_and_html(study):
     table = results_table(study, TABLE)
     lines = [line for line in table.markdown().splitlines() if line.startswith("| F")]
     cells = [cell for line in lines for cell in line.strip("| ").split(" | ")[1:]]
@@ -127,7 +114,7 @@ def test_a_table_is_the_same_as_markdown_and_html(study: Study) -> None:
     assert repr(table) == table.markdown()
 
 
-def test_incomplete_diverged_and_censored_runs_are_counted(study: Study) -> None:
+def test_incomplete_diverged_and_censored_runs_are_counted(study):
     cell = {"runs": 2, "expected": 3, "diverged": 1, "censored": 0, "low": np.nan, "high": np.nan}
     assert cell_text({**cell, "mean": 97.04}, False) == "97.0 (2 of 3, 1 diverged)"
     complete = {**cell, "runs": 3, "diverged": 0, "censored": 1, "mean": np.log(400)}
@@ -141,7 +128,7 @@ def test_incomplete_diverged_and_censored_runs_are_counted(study: Study) -> None
     assert shown[f"{FPT} − {RANDOM}"] == "–"
 
 
-def test_every_table_of_the_paper_is_shown_with_its_sources() -> None:
+def test_every_table_of_the_paper_is_shown_with_its_sources():
     for name, printed in paper.tables().items():
         table = paper_table(name)
         assert table.texts.shape == (len(printed.rows), len(printed.columns))
@@ -150,17 +137,17 @@ def test_every_table_of_the_paper_is_shown_with_its_sources() -> None:
         assert not re.search(r"\bT\d|Rothermel\d", table.title + table.caption + table.notes)
 
 
-def titles(figure: Figure) -> list[str]:
+def titles(figure):
     return [axes.get_title(loc="left") for axes in figure.axes]
 
 
-def intervals(axes: Axes) -> int:
+def intervals(axes):
     """How many intervals are drawn."""
     bars = [bar for bar in axes.collections if isinstance(bar, LineCollection)]
     return sum(len(line) > 0 for bar in bars for line in bar.get_segments())
 
 
-def test_dots_are_where_the_numbers_are(study: Study) -> None:
+def test_dots_are_where_the_numbers_are(study):
     figure = dot_plot(study, TABLE)
     assert titles(figure) == ["bit-xor (fitting)", "mnist", "digits"]
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear", "linear"]
@@ -172,22 +159,23 @@ def test_dots_are_where_the_numbers_are(study: Study) -> None:
     assert "the paper" in [text.get_text() for text in legend.get_texts()]
 
 
-def test_an_interval_is_drawn_once_every_run_is_there(five: Study) -> None:
+def test_there_is_an_interval_of_five_runs_once_every_run_is_there(five):
+    shown = results_table(five, TABLE).texts["digits"]
+    assert shown[FPT] == "95.4 ± 0.4 (5)"
+    assert shown[f"{FPT} − {RANDOM}"] == "+15.0 [+14.5, +15.5]"
     assert intervals(dot_plot(five, TABLE).axes[2]) == 4
     run = next(run for run in five.runs if (run.task, run.arm) == ("digits", "random"))
     five.store.path(run.key).unlink()
     assert intervals(dot_plot(five, TABLE).axes[2]) == 3
 
 
-def test_a_panel_is_at_least_half_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_panel_is_at_least_half_full(tmp_path, monkeypatch):
     study = make_study(tmp_path, monkeypatch, arms=[*ARMS, "lstm-released"])
     fill(study, lambda run: 0.5 if run.task == "mnist" or run.arm == "fpt" else None)
     assert titles(dot_plot(study, TABLE)) == ["mnist"]  # the others have one arm of five
 
 
-def test_without_records_there_is_no_figure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_records_there_is_no_figure(tmp_path, monkeypatch):
     empty = make_study(tmp_path, monkeypatch)
     assert dot_plot(empty, TABLE) is None
     assert learning_curves(empty) is None
@@ -195,12 +183,12 @@ def test_without_records_there_is_no_figure(
     assert results_table(empty, TABLE).texts.loc[RANDOM, "digits"] == "– (0 of 3)"
 
 
-def test_learning_curves_have_a_line_per_arm_and_seed(study: Study) -> None:
+def test_learning_curves_have_a_line_per_arm_and_seed(study):
     figure = learning_curves(study, ["fpt", "random"])
     assert [len(axes.lines) for axes in figure.axes] == [2 * (3 + 1) + 1] * 3  # with the baseline
 
 
-def test_lines_join_means_and_points_are_named() -> None:
+def test_lines_join_means_and_points_are_named():
     table = pd.DataFrame({"lr": [1, 1, 10, 10], "score": [1.0, 3.0, 5.0, 5.0], "arm": ["fpt"] * 4})
     figure = line_plot(table, "lr", "score", "arm", log="x")
     assert figure.axes[0].get_xscale() == "log"
@@ -212,7 +200,7 @@ def test_lines_join_means_and_points_are_named() -> None:
     assert not any(first.overlaps(second) for first, second in itertools.combinations(boxes, 2))
 
 
-def test_a_percentage_is_drawn_from_0_to_100() -> None:
+def test_a_percentage_is_drawn_from_0_to_100():
     scores = [2.0, 90, 90, 5, 4, 5, 99, 99, 3, 7]
     table = pd.DataFrame({"layers": [1] * 5 + [4] * 5, "score": scores})
     for unit, clipped in (("accuracy, %", True), ("points", False)):
@@ -221,21 +209,13 @@ def test_a_percentage_is_drawn_from_0_to_100() -> None:
         assert list(axes.get_xticks()) == [1, 4]
 
 
-def test_looks_differ_and_stay() -> None:
-    arms = ["fpt", "random", "full", "fpt-dyck", "fpt-unigram", "fpt-bigram"]
-    assert len(set(looks(arms).values())) == len(arms)
-    assert looks(["random", "fpt"])["fpt"] == looks(arms)["fpt"]
-
-
-def test_samples_show_an_example_or_how_to_fetch_it() -> None:
+def test_samples_show_an_example_or_how_to_fetch_it():
     figure = samples(shown_tasks(["bit-xor", "digits", "mnist"]))
     assert titles(figure)[0].startswith("bit-xor: 10 tokens\nanswer: ")
     assert [text.get_text() for text in figure.axes[2].texts] == ["Fetch it with\nfpt data mnist"]
 
 
-def test_a_report_is_written_only_if_it_is_rendered(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_report_is_written_only_if_it_is_rendered(study, tmp_path, monkeypatch):
     table = results_table(study, TABLE)
     staged = tmp_path / "staged"
     show_table(study, table)
@@ -256,7 +236,7 @@ def test_a_report_is_written_only_if_it_is_rendered(
     }
 
 
-def test_conclusions_say_how_much_and_in_which_unit(study: Study) -> None:
+def test_conclusions_say_how_much_and_in_which_unit(study):
     assert "decide" not in conclude(study).text  # of `lab`, but without the runs of its claims
     smoke = Study(study.name, fpt.section("transfer", "smoke").profile, study.runs)
     smoke.__dict__["store"] = study.store
@@ -265,18 +245,13 @@ def test_conclusions_say_how_much_and_in_which_unit(study: Study) -> None:
     assert re.search(steps + r"on mnist, \+15\.0 points of accuracy .*; on digits, \+15\.0 ", text)
     assert "[" not in text  # three seeds
     assert "decide nothing" in text
-
-
-def test_tasks_are_not_averaged(study: Study) -> None:
-    """An effect and its opposite have no mean that says anything."""
+    # An effect and its opposite have no mean that says anything.
     levels = {("fpt", "mnist"): 0.99, ("fpt", "digits"): 0.80}
     fill(study, lambda run: levels.get((run.arm, run.task), 0.95))
-    text = conclude(study).text
-    assert "on mnist, +4.0 points" in text
-    assert "on digits, -15.0 points" in text
+    assert re.search(r"on mnist, \+4\.0 points .*; on digits, -15\.0 ", conclude(study).text)
 
 
-def test_the_appendix_says_how_runs_were_made(study: Study) -> None:
+def test_the_appendix_says_how_runs_were_made(study):
     text = "\n".join(appendix_paragraphs([study]))
     assert (
         "36 of 36 runs are recorded on a test CPU (36): 0.4 processor hours, 7.2e+13 FLOPs" in text

@@ -16,12 +16,12 @@ from fpt.training.settings import check_choices
 COMPARISONS = {name: declared(name).comparisons for name in NAMES}
 
 
-def planned(profile: str) -> set[str]:
+def planned(profile):
     sections = yaml.safe_load(PARAMS.read_text())[profile]["sections"]
     return {name for blocks in sections.values() for block in blocks for name in block["arms"]}
 
 
-def test_a_row_says_what_differs_from_fpt() -> None:
+def test_a_row_says_what_differs_from_fpt():
     """Rows of every kind: layers, initialisation, groups that are trained, weights, input net."""
     fpt = arm("fpt")
     assert (fpt.role, fpt.init, fpt.trainable, fpt.weights) == (
@@ -38,7 +38,7 @@ def test_a_row_says_what_differs_from_fpt() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "ftp", "fpt-englsh", "random-", "fpt@x"])
-def test_other_names_are_refused_with_the_nearest(name: str) -> None:
+def test_other_names_are_refused_with_the_nearest(name):
     with pytest.raises(FptError, match="is no arm.*arms.yaml"):
         arm(name)
     if name == "fpt-englsh":
@@ -46,13 +46,13 @@ def test_other_names_are_refused_with_the_nearest(name: str) -> None:
             arm(name)
 
 
-def test_every_row_is_an_arm_that_a_run_can_be() -> None:
+def test_every_row_is_an_arm_that_a_run_can_be():
     for row in ARMS.values():
         check_choices(row.name, vars(row))
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_every_arm_of_a_section_is_compared_there(profile: str) -> None:
+def test_every_arm_of_a_section_is_compared_there(profile):
     """No run is trained that no table shows."""
     loaded = config.load(profile)
     for name, its in COMPARISONS.items():
@@ -61,25 +61,25 @@ def test_every_arm_of_a_section_is_compared_there(profile: str) -> None:
         assert there <= shown, name
 
 
-def test_labels_tell_arms_apart() -> None:
+def test_labels_tell_arms_apart():
     arms = sorted(set().union(*map(planned, PROFILES)))
     assert len({label(name) for name in arms}) == len(arms)
 
 
-def test_pairs_are_of_arms_that_are_compared() -> None:
+def test_pairs_are_of_arms_that_are_compared():
     for its in COMPARISONS.values():
         for comparison in its:
             assert {arm for pair in comparison.pairs for arm in pair} <= {*comparison.arms}
             assert len({it.name for it in its}) == len(its)
 
 
-def test_every_registered_claim_is_reported_in_a_section() -> None:
+def test_every_registered_claim_is_reported_in_a_section():
     known = {it.name for kind in KINDS for it in claims(kind)}
     reported = [name for section in NAMES for name in declared(section).claims]
     assert set(reported) == known
 
 
-def test_the_papers_numbers_stand_beside_their_arms() -> None:
+def test_the_papers_numbers_stand_beside_their_arms():
     results = {name: its[0] for name, its in COMPARISONS.items() if its}
     assert results["transfer"].printed("fpt", "cifar10") == 72.1
     assert results["transfer"].printed("fpt", "cifar10", "random") == 68.2  # both from T2
@@ -93,7 +93,7 @@ def test_the_papers_numbers_stand_beside_their_arms() -> None:
     assert depth.printed("random-output@24", "listops") == 17
 
 
-def test_every_cell_of_the_papers_tables_of_accuracies_has_a_place() -> None:
+def test_every_cell_of_the_papers_tables_of_accuracies_has_a_place():
     for name, table in paper.tables().items():
         if not name[1:].isdigit() or name in ("T6", "T7", "T8"):
             continue

@@ -8,17 +8,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import fpt
-from fpt.analysis.study import Study
 from fpt.report.findings import claims_table, exploratory_table
 from fpt.report.results import results_table
-from fpt.report.table import Table, paper_table
-from fpt.sections.comparison import Comparison
+from fpt.report.table import paper_table
 
 ROOT = Path(__file__).parents[1]
 LAB = ROOT / "reports" / "lab"
@@ -37,7 +34,7 @@ TASKS_OF = {
 PAIRED = ("synthetic_pretraining/statistics", "synthetic_pretraining/whole")
 
 
-def part(study: Study, comparison: Comparison) -> Study:
+def part(study, comparison):
     """The runs that the notebook shows in the table of a comparison."""
     name = f"{study.name}/{comparison.name}"
     if name in TASKS_OF:
@@ -48,7 +45,7 @@ def part(study: Study, comparison: Comparison) -> Study:
     return study
 
 
-def table(section: str, name: str) -> Table:
+def table(section, name):
     """The table that the notebook of a section writes under a name."""
     if name.startswith("paper-"):
         return paper_table(name.removeprefix("paper-"))
@@ -61,13 +58,13 @@ def table(section: str, name: str) -> Table:
     return results_table(part(study, comparison), comparison)
 
 
-def committed() -> Iterator[tuple[str, str]]:
+def committed():
     """Section and name of each committed table."""
     for path in sorted(LAB.glob("tables/*/*.csv")):
         yield path.parent.name, path.stem
 
 
-def test_every_table_of_the_lab_is_the_committed_one(tmp_path: Path) -> None:
+def test_every_table_of_the_lab_is_the_committed_one(tmp_path):
     if not (LAB / "records").exists():
         pytest.skip("needs the lab's records")
     shutil.copytree(ROOT / "tests" / "project", tmp_path, dirs_exist_ok=True)

@@ -46,6 +46,7 @@ class Draws:
 
     def kept(self, site: int) -> Tensor:
         """The mask of a site in this step, (K, B, T, width) bool, True for a value that is kept."""
+        # Site after site: all masks of a step come from one stream of numbers.
         while len(self.masks) <= site:
             keep = 1 - self.sites[len(self.masks)]
             rows = [draw_mask(stream, self.shape, keep) for stream in self.streams]
@@ -67,6 +68,7 @@ class Draws:
 
         if training:
             return draw(shape, self.step)
+        # In blocks of examples, so that a batch may begin and end anywhere.
         *outer, count, width = shape
         first_block, offset = divmod(self.first, NOISE_BLOCK)
         blocks = range(first_block, first_block + -(-(offset + count) // NOISE_BLOCK))

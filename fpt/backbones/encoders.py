@@ -52,7 +52,8 @@ class BertBackbone(nn.Module):
             num_hidden_layers=architecture.layers,
             num_attention_heads=architecture.heads,
             intermediate_size=4 * architecture.width,
-            attention_probs_dropout_prob=0.0,  # 0 in every backbone: a named deviation
+            # 0 in every backbone: a named deviation.
+            attention_probs_dropout_prob=0.0,
             layer_norm_eps=1e-5 if architecture.window else 1e-12,
         )
         bert: Any = BertModel(config, add_pooling_layer=False)

@@ -74,6 +74,7 @@ class GPT2Backbone(nn.Module):
         x = gpt2.drop(x)
         for block in gpt2.h[:-1]:
             x = run_block(block, x, visible, self.causal)
+        # The last block computes only what is read, so its mask is that of the positions read.
         causal = self.causal
         if causal and read is not None:
             places = torch.arange(x.shape[1], device=x.device)
@@ -100,6 +101,7 @@ def run_block(
     if read is None:
         query, key, value = project(normal, weight, bias).split(width, -1)
     else:
+        # What is read asks all tokens: keys and values are needed everywhere.
         query = project(select_positions(normal, read), weight[:, :width], bias[:width])
         key, value = project(normal, weight[:, width:], bias[width:]).split(width, -1)
         x = select_positions(x, read)

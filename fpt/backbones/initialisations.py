@@ -219,11 +219,14 @@ ONE = "1"
 PRETRAINED = "pretrained"
 INITS: Mapping[str, Initialisation] = {
     "pretrained": Initialisation(lambda start: start.read, PRETRAINED, depends_on_seed=False),
+    # Nothing pretrained: three ways to draw a backbone.
     "random": Initialisation(random, ONE, reads_weights=False),
     "random-own": Initialisation(random_own, ONE, reads_weights=False),
     "random-scaled": Initialisation(random_scaled, ONE, reads_weights=False),
+    # The pretrained scale alone, which speeds some tasks up by itself.
     "random-at-scale": Initialisation(random_at_scale, ONE),
     "random-at-scale-norms": Initialisation(random_at_scale_with_norms, PRETRAINED),
+    # The pretrained statistics alone, the paper's control, in three readings.
     "statistics-tensor": Initialisation(
         partial(resampled, level="tensor"), "drawn with the mean and sd of each norm"
     ),
@@ -233,9 +236,11 @@ INITS: Mapping[str, Initialisation] = {
     "statistics-global": Initialisation(
         partial(resampled, level="global"), "drawn with the mean and sd of all norms"
     ),
+    # The pretrained entries, or singular values, without what connects them.
     "shuffled": Initialisation(shuffled, "pretrained, shuffled within each norm"),
     "permuted-rows": Initialisation(permuted_rows, PRETRAINED),
     "spectrum": Initialisation(spectrum, PRETRAINED),
+    # One part drawn anew, or kept: which part carries the effect?
     "random-body": Initialisation(kept("layernorm", "positions"), PRETRAINED),
     # Norms are initialised to 1 and 0 in every random backbone.
     "random-layernorm": Initialisation(kept("body", "positions"), ONE, depends_on_seed=False),

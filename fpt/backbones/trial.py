@@ -82,6 +82,7 @@ def trial(model: Any) -> Trial:
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(len(lengths), longest, width, generator=draw, dtype=torch.float32)
 
+    # transformers' own hidden states first, then those of the bare model, which must be the same.
     causal = is_causal(model, x)
     used_mask = None if causal else mask  # as in training
     of_transformers = hidden_states(model, x, used_mask)
@@ -96,6 +97,7 @@ def trial(model: Any) -> Trial:
         raise Misfit("its hidden states are not finite")
     reason = "its positions are not added to the token vectors"
     check_equal(hidden[mask], of_transformers[mask], reason)
+    # A parameter without a gradient belongs to no trainable group.
     total = hidden[mask].square().sum()
     of_x, *of_outside = torch.autograd.grad(total, [x, *outside.values()], allow_unused=True)
     # That of padding too: it would reach what is trained.

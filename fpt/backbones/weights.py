@@ -155,6 +155,7 @@ def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> Sta
         raise FptError(
             f"{path} is damaged or not readable ({error}); fetch it or pretrain it again."
         ) from error
+    # A generic model is loaded by transformers, which knows how its tensors were called before.
     stored = generic.load(module, stored) if architecture.inside else family.load(stored)
     shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
     if architecture.positions:

@@ -57,6 +57,7 @@ def _document() -> dict[str, Any]:
 def tables() -> Mapping[str, PaperTable]:
     """All tables with at least one known number, by id (`T1`, `Rothermel1`, ...)."""
     blocks = _document()["tables"]
+    # Read-only, since all callers get the same tables.
     return MappingProxyType({name: _table(name, block) for name, block in blocks.items()})
 
 
@@ -84,15 +85,7 @@ def frame(name: str) -> pd.DataFrame:
         {"table": name, "row": row, "column": column, **asdict(cell)}
         for (row, column), cell in table(name).cells.items()
     ]
-    columns = [
-        "table",
-        "row",
-        "column",
-        "value",
-        "error",
-        "source",
-        "note",
-    ]
+    columns = ["table", "row", "column", "value", "error", "source", "note"]
     return pd.DataFrame(rows, columns=columns).astype({"value": float, "error": float})
 
 
@@ -101,6 +94,7 @@ def _table(name: str, block: dict[str, Any]) -> PaperTable:
     for row, values in block["rows"].items():
         errors = block.get("errors", {}).get(row, [None] * len(values))
         for column, value, error in zip(block["columns"], values, errors, strict=True):
+            # A cell may have another source than its table, or need a note.
             special = block.get("cells", {}).get(row, {}).get(column, {})
             notes = [special["note"]] if "note" in special else []
             if "conflict" in special:

@@ -32,6 +32,7 @@ def in_bf16(kind: str, precision: str = AUTO) -> bool:
     """Whether a training on a device of this kind (`cpu`, `cuda`) is in bf16 autocast over fp32
     trained parameters, else in fp32. FptError if there is no such precision."""
     check_names("precision", [precision], PRECISIONS)
+    # bf16 has the range of fp32, so that losses need no scaling.
     return precision == "bf16" or (precision == AUTO and kind == "cuda")
 
 
@@ -43,6 +44,7 @@ def arithmetic(kind: str, precision: str = AUTO) -> str:
 def precision_like(environment: Mapping[str, Any], device: torch.device) -> str:
     """The precision that computes on `device` what a record of this environment says: its own, if
     it ran on a device of this kind; else the one that is usual here."""
+    # On another kind of device its numbers cannot be had again, only ones as good.
     if environment.get("kind") != device.type:
         return AUTO
     return "bf16" if environment.get("precision") == arithmetic(device.type, "bf16") else "fp32"

@@ -34,15 +34,15 @@ def matrix_parameters(architecture: Backbone) -> int:
     Left out are biases, norms, positions, BERT's token type, T5's relative bias and the Linformer's
     mixing over positions.
     """
-    if (
-        architecture.family == "gpt2"
-    ):  # as it is built, but without transformers, whose import takes long
+    if architecture.family == "gpt2":
+        # As it is built, but without transformers, whose import takes long.
         return 12 * architecture.layers * architecture.width**2
     return sum(weight.numel() for _, weight, _ in matrices(build(architecture)))
 
 
 def packable(spec: RunSpec) -> bool:
     """Whether the run leaves its backbone frozen, so that others can share it."""
+    # These have a row for each run; all else of a backbone is one tensor for the whole pack.
     return set(spec.trainable) <= {"input", "output", "layernorm", "positions"}
 
 
@@ -52,6 +52,7 @@ def flops_per_token(spec: RunSpec) -> int:
     The forward pass costs 2 P for P parameters, the gradient by the input another 2 P if anything
     before the output net is trained, and that by the weights another 2 P if the backbone is."""
     trained = set(spec.trainable)
+    # Forward, the gradient by the input, the gradient by the weights.
     passes = 3
     if packable(spec):
         passes = 1 if trained == {"output"} else 2
@@ -66,6 +67,7 @@ def planned_flops(spec: RunSpec, task: Task) -> int:
     """
     examples = spec.steps * spec.batch
     if spec.procedure == "probe":
+        # Of an endless task one batch is drawn.
         examples = (task.sizes["train"] or spec.batch) + task.sizes["valid"] + task.sizes["test"]
     return flops_per_token(spec) * examples * task.length
 

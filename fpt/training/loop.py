@@ -202,6 +202,7 @@ class Loop:
         ending = [index for index in self.alive if self.ends(index)]
         if not ending:
             return
+        # Rows leave, so that each step costs what the runs that are left cost.
         leave = torch.tensor([index in ending for index in self.alive], device=self.device)
         last = self.state["values"][leave]
         best = self.state["best"][leave]
@@ -247,6 +248,7 @@ class Loop:
         if self.path is None:
             return
         left = {f"selected.{index}": row for index, row in self.selected.items()}
+        # With the keys of its runs and its arithmetic, so that no other pack goes on from it.
         history: dict[str, Any] = {
             "keys": [spec.key for spec in self.specs],
             "arithmetic": self.arithmetic,

@@ -149,6 +149,7 @@ def assemble(
     one from a folder of the reader's. FptError if they name an unknown group or initialisation, or
     weights that are missing.
     """
+    # All names are checked before anything is built, which takes seconds.
     first = specs[0]
     architecture = architecture or backbone(first.backbone)
     trained = set().union(*(spec.trainable for spec in specs))
@@ -168,6 +169,7 @@ def assemble(
     )
     initial: State = {}
     if architecture.positions:
+        # Rows after the longest sequence would never get a gradient.
         shape = (task.length, architecture.width)
         slices.append(ParameterSlice(model, "positions", shape, "positions", "positions"))
         initial["positions"] = state.pop("positions")[: task.length]
@@ -218,6 +220,7 @@ def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State)
         if value is None:
             assert isinstance(part.owner, PackedLinear | PackedEmbedding)
             init = spec.input_init if part.group == "input" else "default"
+            # Keyed by its name, so that it does not depend on what else a run trains.
             draw = generator("cpu", spec.seed, "init", part.name)
             value = part.owner.initial(part.attribute, init, draw)
         parts.append(value.flatten())
@@ -242,6 +245,7 @@ def shuffled(inputs: Tensor, last: Tensor | None, reads: int, seeds: Sequence[in
     length = inputs.shape[2]
     place = torch.arange(length, device=inputs.device)
     drawn = torch.stack([ranks(length, seed, inputs.device) for seed in seeds])[:, None]
+    # Drawn places lie below 1, so tokens that stay sort behind them, in their order.
     first = length - reads if last is None else last[..., None]
     order = torch.where(place >= first, 1.0 + place, drawn).argsort(-1)  # (K, B or 1, T)
     index = order.expand(inputs.shape[:3])
@@ -274,6 +278,7 @@ def evaluate(model: Model, split: str, at_most: int = 0) -> list[dict[str, float
             "loss": task.losses(logits, targets),
         }
         for name, values in (always | task.scores(logits, batch)).items():  # each (K, B, R)
+            # A loss that is not a number counts: it is what divergence looks like.
             applies = torch.ones_like(values).bool() if name in always else ~values.isnan()
             added = torch.stack([values.where(applies, 0).double(), applies.double()]).sum((2, 3))
             sums[name] = sums[name] + added if name in sums else added

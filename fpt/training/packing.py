@@ -102,7 +102,7 @@ class PackedLayerNorm(Packed):
 
     def forward(self, x: Tensor) -> Tensor:
         runs = self.weight.shape[0]
-        if runs == 1:
+        if runs == 1:  # the kernel scales and shifts too, in one pass
             return F.layer_norm(x, self.shape, self.weight[0], self.bias[0], self.eps)
         if self.time_major:
             return self.of_batches(x.transpose(0, 1)).transpose(0, 1)
@@ -111,6 +111,7 @@ class PackedLayerNorm(Packed):
     def of_batches(self, x: Tensor) -> Tensor:
         """The norm of (K*B, ..., width)."""
         runs = self.weight.shape[0]
+        # Without gain and bias, which differ between runs; then one fused multiply-add.
         normal = F.layer_norm(x, self.shape, None, None, self.eps).view(runs, -1, *self.shape)
         return torch.addcmul(self.bias[:, None], normal, self.weight[:, None]).view(x.shape)
 
@@ -124,6 +125,7 @@ class PackedRMSNorm(Packed):
         super().__init__(weight=tuple(norm.get_parameter("weight").shape))
         self.eps = float(getattr(norm, "variance_epsilon", getattr(norm, "eps", 0.0)))
         self.scales_by_gain = scales_by_gain(norm, self.eps)
+        # The norm computes with whatever gains are bound to it at each call.
         del norm.weight
         self.norm = norm
 
@@ -138,11 +140,8 @@ class PackedRMSNorm(Packed):
 
 class RootMeanSquareInBf16(torch.autograd.Function):
     """gain * x / sqrt(mean(x^2) + eps) of x (K, N, width) with gains (K, width), in float32 and
-    rounded once to bf16, as the products that read it would round it, each for itself.
-
-    transformers' norms would hand float32 to autocast, which casts it for every product, forward
-    and backward: together a tenth to a sixth of a step on a CPU.
-    """
+    rounded once to bf16. transformers' norms would hand float32 to autocast, which casts it for
+    every product that reads it: together a tenth to a sixth of a step on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gain: Tensor, eps: float) -> Tensor:
@@ -214,6 +213,7 @@ class PackedParameters:
         """Make `values` (K, P) the parameters. It is used, not copied."""
         self.values = values
         self.grads = torch.zeros_like(values) if self.trained else None
+        # Views of the rows: what updates these updates the model, and nothing is copied.
         for part, columns in self.parts():
             # A run that trains its backbone has no K axis there.
             alone = not part.packed and len(values) == 1
@@ -284,14 +284,17 @@ class Adam:
         bias_of_second = 1 - self.beta2**count
         grads = self.rows.grads
         assert grads is not None, "these rows are not trained"
+        # Before the norm, so that clipping sees what a run trains and nothing of its mates.
         if self.mask is not None:
             grads.mul_(self.mask)
         norms = torch.linalg.vector_norm(grads, dim=1, keepdim=True)
+        # As torch.nn.utils.clip_grad_norm_ has it, for each row.
         grads.mul_((self.clip / (norms + 1e-6)).clamp(max=1.0))
         self.first.lerp_(grads, 1 - self.beta1)
         self.second.mul_(self.beta2).addcmul_(grads, grads, value=1 - self.beta2)
         denominator = (self.second / bias_of_second).sqrt_().add_(self.eps)
         update = (self.first * (self.lr / bias_of_first)).div_(denominator)
         self.rows.values.sub_(update)
+        # Parameters keep views of it, so it is emptied, not replaced.
         grads.zero_()
         return norms[:, 0]

@@ -50,7 +50,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "order": ORDERS,
 }
 GROUPS = sorted({group for architecture in BACKBONES.values() for group in architecture.trainable})
-LONG = 1024  # tokens of a sequence from which on a test takes longer than the training
+LONG = 1024  # tokens of a sequence from which on a test is shortened
 LONG_TEST_ITEMS = 2000  # test examples of such a task at most
 
 
@@ -70,6 +70,7 @@ def check_value(where: str, value: Any, allowed: Allowed) -> Any:
     """`value` in its type, of which a whole number may be a float; a number of NumPy will do."""
     kind, least, most = allowed
     value = value.item() if isinstance(value, np.generic) else value
+    # By type, not isinstance: True is an int in Python, and no number of steps.
     kinds = (int, float) if kind is float else (kind,)
     if type(value) not in kinds or not least <= value <= most:
         expected = EXPECTED[kind].format(least, most)
@@ -223,6 +224,7 @@ def evaluated(task: Task, settings: Mapping[str, Any]) -> dict[str, int]:
     test = task.sizes["test"]
     eval_items = settings["eval_items"]
     test_items = settings["test_items"] or test
+    # Such a test would take longer than the training.
     if task.length >= LONG:
         test_items = min(test_items, LONG_TEST_ITEMS)
     return {
@@ -261,6 +263,7 @@ def semantics_of(spec: RunSpec) -> int:
 def starts_anew(spec: RunSpec, architecture: Backbone, task: Task) -> bool:
     """Whether a run starts from a drawn bias of its input net or a drawn table of positions where
     there were zeros before: without a table of positions, or on a ViT whose table is new."""
+    # Without positions, only a drawn bias keeps a token of zeros from the first norm.
     if architecture.meets_bare_tokens:
         return task.kind == "vector" and spec.input_init != "default"
     published = spec.weights is None or spec.weights.startswith("hub:")

@@ -57,7 +57,7 @@ def packs(
     `length`: of the sequences, for a task that has no name.
     """
     groups: dict[object, list[RunSpec]] = {}
-    for spec in dict.fromkeys(specs):
+    for spec in dict.fromkeys(specs):  # a run that several sections name is one run
         evaluations = (spec.eval_every, spec.eval_items, spec.test_items)
         shape = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment)
         # A run that trains its backbone shares it with no other; a probe is fitted by itself.
@@ -132,6 +132,7 @@ def run(
         results = train_here(todo, job, workers)
     else:
         results = train_on_cluster(todo, job, cluster, workers, gpus)
+    # One weights file that is missing must not cost the night of a sweep.
     count = 0
     errors: list[FptError] = []
     with progress_bar(sum(map(len, todo)), "runs") as bar:
@@ -182,6 +183,7 @@ def train_here(
     from joblib.externals.loky import ProcessPoolExecutor, as_completed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    # Small steps gain nothing from threads, so packs side by side come first.
     threads = max(1, min(torch.get_num_threads(), cores // workers))
     pool = ProcessPoolExecutor(workers, initializer=begin_worker, initargs=(os.getpid(), threads))
     running = {pool.submit(train_pack, pack, job): pack for pack in todo}
@@ -203,6 +205,7 @@ def begin_worker(parent: int, threads: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:
+        # The operating system gives an orphan another parent.
         while os.getppid() == parent:
             time.sleep(0.5)
         os._exit(1)
@@ -264,6 +267,7 @@ def train_remotely(
         store = Store(Path(folder) / job.store.folder.parent.name / "records")
         for record, parameters in recorded:
             store.write(record, parameters)
+        # Checkpoints stay on the worker's own disk, so that a retry there goes on from them.
         end = time.monotonic() + deadline - time.time()
         job = replace(job, store=store, deadline=end, cache=CACHE)
         result = train_pack(pack, job)
@@ -278,6 +282,7 @@ def contents(pack: Pack, job: Job) -> Contents:
 
 def start(address: str, workers: int | None) -> Any:
     """Ray, connected. FptError if it is not installed, or there is no cluster at the address."""
+    # Ray would report its use to its makers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
