@@ -441,6 +441,8 @@ Its rules are in `lab/search.yaml`. No reported run has a seed or a draw of the 
 
 * **MNIST.** A step of six layers on its 49 tokens takes half a second. What arms of SmolLM2 need
   to pass logistic regression there, 1,500 steps, would cost more than all other runs together.
+* **The other rungs on the whole model.** A run of its thirty layers costs five of six layers, so
+  gains, shuffled entries and spectra are compared on the truncated body and on MiniLM.
 * **One claim over all tasks.** Effects have had opposite signs on different tasks in the lab, so
   each claim is about one task.
 * **Gains folded into the matrices**, so that all arms start with gains of 1. Gains are a rung of

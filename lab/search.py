@@ -27,6 +27,7 @@ from fpt.records import Store
 from fpt.sections.registration import LANGUAGE
 from fpt.spec import RunSpec
 from fpt.training import sweep
+from fpt.training.train import task_of
 
 from . import pilot
 
@@ -87,11 +88,30 @@ def finals(profile: Profile, cell: Cell, rates: Sequence[float]) -> dict[float, 
     }
 
 
+def second_look(profile: Profile, cell: Cell) -> dict[float, RunSpec]:
+    """The runs of all steps that a cell needs because its first look says nothing: no rate had
+    learned by then, so the order is that of how little the loss rose. Empty if one had. KeyError
+    if the first look is not recorded."""
+    settings = search_settings()
+    looks = first_look(profile, cell, settings["rates"])
+    guessing = {rate: share_of_guessing(spec) for rate, spec in looks.items()}
+    if min(guessing.values()) < settings["learned"]:
+        return {}
+    rates = [rate for rate, share in guessing.items() if share < settings["hopeless"]]
+    return {rate: search_spec(profile, cell, rate, settings["seeds"][0], 1.0) for rate in rates}
+
+
+def share_of_guessing(spec: RunSpec) -> float:
+    """The area of a recorded run over that of guessing."""
+    return math.exp(log_area(spec)) / math.log(task_of(spec).classes)
+
+
 def finalists(profile: Profile, cell: Cell) -> list[float]:
-    """The rates that a first look leaves; KeyError if it is not recorded."""
-    looks = first_look(profile, cell, search_settings()["rates"])
+    """The rates that the looks leave; KeyError if one is not recorded."""
+    settings = search_settings()
+    looks = second_look(profile, cell) or first_look(profile, cell, settings["rates"])
     areas = {rate: log_area(spec) for rate, spec in looks.items()}
-    return sorted(sorted(areas, key=areas.__getitem__)[: search_settings()["finalists"]])
+    return sorted(sorted(areas, key=areas.__getitem__)[: settings["finalists"]])
 
 
 def search(profile: Profile, cell: Cell) -> int:
@@ -108,6 +128,7 @@ def search(profile: Profile, cell: Cell) -> int:
         )
 
     count = train([*first_look(profile, cell, search_settings()["rates"]).values()])
+    count += train([*second_look(profile, cell).values()])
     runs = finals(profile, cell, finalists(profile, cell))
     return count + train([spec for specs in runs.values() for spec in specs])
 
@@ -148,10 +169,8 @@ def results(profile: Profile) -> pd.DataFrame:
     for cell in cells(profile):
         looks = first_look(profile, cell, search_settings()["rates"])
         specs = [(search_settings()["share"], spec) for spec in looks.values()]
-        try:
-            runs = finals(profile, cell, finalists(profile, cell))
-        except KeyError:
-            runs = {}
+        # A rate that is no finalist may have a whole run too, from a second look.
+        runs = finals(profile, cell, search_settings()["rates"])
         specs += [(1.0, spec) for group in runs.values() for spec in group]
         for share, spec in specs:
             record = STORE.read(spec.key)
