@@ -65,10 +65,10 @@ def positions_seen(plan: Pretraining) -> int:
     """How many of a backbone's positions all steps together train; 0 if it has none."""
     if not backbone(plan.backbone).positions:
         return 0
-    seen = torch.zeros(POSITIONS, dtype=torch.bool)
+    is_trained = torch.zeros(POSITIONS, dtype=torch.bool)
     for step in range(plan.steps):
-        seen[positions_at(plan, step)] = True
-    return int(seen.sum())
+        is_trained[positions_at(plan, step)] = True
+    return int(is_trained.sum())
 
 
 @dataclass

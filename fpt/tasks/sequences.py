@@ -79,6 +79,7 @@ def batch(
     both = torch.stack([starts[rows], lengths])
     first, lengths = both.to(device, non_blocking=True).unbind()
     real = position < lengths[..., None]
+    # Padding reads the first value of all, which is cleared then.
     inputs = values[(first[..., None] + position).where(real, 0)]
     if inputs.is_floating_point():
         inputs = inputs.masked_fill(~real[..., None], 0)
