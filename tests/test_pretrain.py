@@ -15,7 +15,7 @@ from fpt.backbones.initialisations import initial_state
 from fpt.pretraining import language_model, on_corpus, on_task, plans, streams
 from fpt.pretraining.corpora import open_stream
 from fpt.pretraining.ensure import pretrain
-from fpt.pretraining.on_corpus import Training, positions_at
+from fpt.pretraining.on_corpus import Training, offsets_at
 from fpt.pretraining.plans import Pretraining, TaskPretraining
 from fpt.pretraining.streams import split, text_named, text_stream
 from fpt.tasks import get_task
@@ -234,12 +234,13 @@ def test_a_sparse_stream_has_one_loss_per_sequence_of_its_last_token(folder, spa
     stream = replace(open_stream("dyck-64", 4096, 2048), sparse=sparse)
     model = language_model.language_model(ARCHITECTURES[0], 0).eval()
     training = Training(DYCK, model, stream, folder / "none", False)
+    offsets = torch.tensor([[0], [64], [128]])
     ids = torch.randint(4096, (3, 12))
-    positions = torch.arange(12).expand(3, -1)
+    positions = offsets + torch.arange(12)
     with torch.no_grad():
         logits = (model(ids, positions) @ model.token_embeddings.T)[:, :-1].transpose(1, 2)
         losses = F.cross_entropy(logits, ids[:, 1:], reduction="none")
-        loss = training.loss(ids, positions).item()
+        loss = training.loss(ids.numpy(), offsets).item()
     assert loss == pytest.approx(losses[:, -1 if sparse else 0 :].mean().item(), rel=1e-5)
 
 
@@ -326,7 +327,7 @@ def test_a_seed_decides_the_values_the_order_and_the_positions(folder):
         plan = replace(DYCK, seed=seed)
         training = Training(plan, model, stream, folder / "none", False)
         values = torch.cat([value.detach().flatten() for value in model.parameters()])
-        return values, torch.from_numpy(training.order), positions_at(plan, 0)
+        return values, torch.from_numpy(training.order), offsets_at(plan, 0)
 
     for first, again, second in zip(*map(drawn, (0, 0, 1)), strict=True):
         assert torch.equal(first, again)
