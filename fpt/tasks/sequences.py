@@ -112,14 +112,11 @@ class Padded:
         """Blocks of complete sequences, (n, T, ...)."""
         count, *of_sequence = self.shape
         size = max(1, PART // int(np.prod(of_sequence)))
-        lengths = self.sequences.lengths
-        tokens = self.sequences.values.reshape(lengths.sum(), *of_sequence[1:])
-        ends = lengths.cumsum()
         for first in range(0, count, size):
-            block = np.zeros((min(size, count - first), *of_sequence), self.dtype)
-            for row, padded in enumerate(block, first):
-                length = lengths[row]
-                padded[:length] = tokens[ends[row] - length : ends[row]]
+            part = self.sequences[first : first + size]
+            block = np.zeros((len(part), *of_sequence), self.dtype)
+            is_token = np.arange(self.length) < part.lengths[:, None]
+            block[is_token] = part.values.reshape(-1, *of_sequence[1:])
             yield block
 
     def array(self) -> np.ndarray:
