@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 import transformers
-from refusals import check_said, one_sentence, refusal
+from refusals import one_sentence, refuses
 from safetensors.torch import load_file, save_file
-from tiny import assembled, loop_of, spec
+from tiny import assembled, close, loop_of, spec
 
 from fpt import FrozenTransformer
 from fpt.backbones import backbone, build, group_of
@@ -75,7 +75,7 @@ def test_a_pack_trains_as_each_alone_and_leaves_the_rest(kind, init, put):
             loop.train_step()
     for row in (0, 1):
         alone = loops[1 + row].rows.values[0]
-        torch.testing.assert_close(loops[0].rows.values[row], alone, rtol=1e-3, atol=1e-4)
+        close(loops[0].rows.values[row], alone, 1e-3, 1e-4)
     for loop, start in zip(loops, starts, strict=True):
         for name, value in loop.model.backbone.named_parameters():
             norm = group_of(backbone(folder), name) == "layernorm"
@@ -95,9 +95,9 @@ def test_shards_are_read_as_one_file_and_damage_is_said(put):
     assert backbone(folder).name != identity  # it is known by its content
     assert all(torch.equal(sharded[name], state[name]) for name in state)
     shards[0].write_bytes(shards[0].read_bytes()[:-8])
-    check_said(refusal(lambda: state_of(folder)), [shards[0].name, "is damaged"])
+    refuses(lambda: state_of(folder), shards[0].name, "is damaged")
     shards[0].unlink()
-    check_said(refusal(lambda: state_of(folder)), [f"({shards[0].name} is missing)"])
+    refuses(lambda: state_of(folder), f"({shards[0].name} is missing)")
 
 
 def test_a_folder_is_another_one_with_another_configuration(put):
@@ -107,14 +107,14 @@ def test_a_folder_is_another_one_with_another_configuration(put):
     content = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(content | {"layer_norm_epsilon": 0.1}))
     assert backbone(str(folder)).name != before
-    check_said(refusal(lambda: backbone(before)), [before])  # it is no longer here
+    refuses(lambda: backbone(before), before)  # it is no longer here
 
 
 @pytest.mark.parametrize("kind", ["mamba", "resnet", "no-such-type"])
 def test_what_does_not_fit_is_refused(kind, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
     (tmp_path / "model.safetensors").touch()
-    check_said(refusal(lambda: backbone(str(tmp_path))), [repr(kind), "what fits is"])
+    refuses(lambda: backbone(str(tmp_path)), repr(kind), "what fits is")
 
 
 # --------------------------------------------------------------------- tried before it is trained
@@ -181,7 +181,7 @@ def test_rotary_positions_are_scaled_as_by_transformers(scaling, tmp_path):
     X = [np.ones((3 + index % 9, 2)) for index in range(20)]
     fit = partial(FrozenTransformer(str(tmp_path), steps=2).fit, X, np.arange(20) % 2)
     if scaling in ("dynamic", "longrope"):  # the length of a batch changes all of its sequences
-        check_said(refusal(fit), ["8 tokens", "padding"])
+        refuses(fit, "8 tokens", "padding")
     else:
         fit()
 
@@ -242,12 +242,12 @@ def test_eight_bit_floats_are_read_unless_their_scales_would_be_lost(
     store(apertus, eight)
     assert as_transformers(apertus, 5)
     store(apertus, eight | {"layers.0.mlp.up_proj.weight_scale_inv": torch.ones(1, 1)})
-    check_said(refusal(lambda: state_of(apertus)), ["weight_scale_inv"])
+    refuses(lambda: state_of(apertus), "weight_scale_inv")
     codes = eight | {"layers.0.mlp.up_proj.weight": torch.ones(24, 16, dtype=torch.int8)}
     store(apertus, codes)
-    check_said(refusal(lambda: state_of(apertus)), ["up_proj.weight", "int8"])
+    refuses(lambda: state_of(apertus), "up_proj.weight", "int8")
     store(apertus, tensors | {"layers.0.mlp.up_proj.weight": torch.ones(3, 3)})
-    check_said(refusal(lambda: state_of(apertus)), ["up_proj.weight", "(24, 16)", "(3, 3)"])
+    refuses(lambda: state_of(apertus), "up_proj.weight", "(24, 16)", "(3, 3)")
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_eight_bit_floats_are_read_unless_their_scales_would_be_lost(
 def test_configurations_that_cannot_be_built_are_refused_at_once(changes, sentence, apertus):
     path = Path(apertus) / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    check_said(refusal(lambda: backbone(apertus)), [sentence, "what fits is"])
+    refuses(lambda: backbone(apertus), sentence, "what fits is")
 
 
 def test_the_program_around_changes_no_trial_and_keeps_its_random_state(apertus):

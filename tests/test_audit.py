@@ -82,7 +82,8 @@ def test_an_audit_that_was_stopped_goes_on(
 def test_the_page_needs_no_other_file(audit: fpt.Audit, tmp_path: Path) -> None:
     page = audit.to_html(tmp_path / "audit.html").read_text()
     assert audit.verdict.capitalize() in page
-    assert 'src="http' not in page and "<link" not in page
+    assert 'src="http' not in page
+    assert "<link" not in page
     numbers = json.loads(audit.to_json(tmp_path / "audit.json").read_text())
     assert numbers["verdict"] == audit.verdict
     assert len(numbers["runs"]) == len(audit.runs)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import save_file
-from tiny import CLOSE, assembled, gradients, random_values, spec
+from tiny import assembled, close, gradients, random_values, spec
 from torch import nn
 from transformers import (
     BertConfig,
@@ -64,10 +64,6 @@ def randomised(architecture):
 
 def normal(*shape, seed=1):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-
-
-def close(tensor, expected):
-    torch.testing.assert_close(tensor, expected, **CLOSE)
 
 
 # ------------------------------------------------------------------------- against transformers
@@ -272,11 +268,11 @@ def test_packed_runs_are_single_runs(family, masked, folder):
     packed_loss, packed = gradients(*specs, masked=masked)
     for row, run in enumerate(specs):
         loss, (alone,) = gradients(run, masked=masked)
-        torch.testing.assert_close(packed_loss[row], loss[0], rtol=1e-5, atol=1e-7)
+        close(packed_loss[row], loss[0], 1e-5, 1e-7)
         for name, gradient in alone.items():
             assert gradient.abs().max() > 0, name
             # float32 remains in the loss
-            torch.testing.assert_close(packed[row][name], gradient, rtol=1e-5, atol=1e-7)
+            close(packed[row][name], gradient, 1e-5, 1e-7)
 
 
 @FAMILY

@@ -341,8 +341,9 @@ def shell(line, root, **options):
     """`line` in a shell where $fpt is the command, for the project in `root`."""
     env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(root)}
     env |= {"fpt": f"{sys.executable} -m fpt"}
-    command, output = ["bash", "-c", line], {"capture_output": True, "text": True}
-    return subprocess.run(command, env=env, cwd=root, **output, **options)
+    return subprocess.run(
+        ["bash", "-c", line], env=env, cwd=root, capture_output=True, text=True, **options
+    )
 
 
 @pytest.fixture
@@ -366,15 +367,15 @@ sys.exit(code)
 
 
 def test_help_and_merge_start_without_torch(plain):
-    other = Store(plain / "other")
+    foreign = Store(plain / "other")
     for seed in range(2):
-        other.write(made(seed))
+        foreign.write(made(seed))
     (plain / "light.py").write_text(TORCH_FREE)
     for words in ("--help", "run --help", "--version", "merge other"):
         done = shell(f"{sys.executable} light.py {words}", plain)
         assert (done.returncode, done.stderr) == (0, ""), words
     assert done.stdout == "2 files taken, 0 were here already\n"
-    other.path(made(0).key).write_text("{}")
+    foreign.path(made(0).key).write_text("{}")
     done = shell("$fpt merge other", plain)
     assert (done.returncode, done.stdout) == (0, "0 files taken, 1 were here already\n")
     assert done.stderr.startswith(f"fpt: 1 file of other could not be taken: {made(0).key}.json")
@@ -407,8 +408,8 @@ def test_wherever_a_command_runs_it_says_one_sentence_at_most(plain, line, code,
     done = shell(line, plain)
     assert done.returncode == code
     assert sentence in done.stderr
-    said = [line for line in done.stderr.splitlines() if line.startswith("fpt: ")]
-    assert len(said) == bool(sentence)
+    sentences = [line for line in done.stderr.splitlines() if line.startswith("fpt: ")]
+    assert len(sentences) == bool(sentence)
 
 
 def test_a_module_that_ends_the_process_is_one_line(plain):
@@ -457,9 +458,8 @@ def test_a_signal_ends_all_processes(number, begun, tmp_path):
     workers = workers_of(driver.pid)
     os.kill(driver.pid, number) if begun else os.killpg(driver.pid, number)
     out, err = driver.communicate(timeout=300)
-    said = "fpt: interrupted; what was finished is kept\n"
     assert (driver.returncode, out) == (128 + number, "")
-    assert said in err
+    assert "fpt: interrupted; what was finished is kept\n" in err
     assert not begun or "Traceback" not in err  # a worker that starts hears of Ctrl-C by itself
     assert len(workers) == 2
     until(lambda: not any(map(lives, workers)))

@@ -37,7 +37,11 @@ def hub(folder, monkeypatch):
     return folder
 
 
-NUMBERS = Dataset("numbers-v1", {}, lambda: {"a": np.arange(3), "b": np.ones((2, 2), "u1")})
+NUMBERS = Dataset(
+    "numbers-v1",
+    {},
+    lambda: {"a": np.arange(3), "b": np.ones((2, 2), "u1")},
+)
 
 
 def reload(dataset):
@@ -60,7 +64,8 @@ def test_images_are_decoded_exactly_and_split(hub, monkeypatch, name, column, sh
     arrays = load(get_task(name).dataset)
     rows = []
     for split in ("train", "valid", "test"):
-        images, labels = arrays[f"{split}_images"], arrays[f"{split}_labels"].tolist()
+        images = arrays[f"{split}_images"]
+        labels = arrays[f"{split}_labels"].tolist()
         assert np.array_equal(images.reshape(-1, *shape), pixels[labels])
         rows.append(labels)
     assert sorted(rows[0] + rows[1]) == list(range(30))
@@ -187,7 +192,8 @@ def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
 
 
 def test_tasks_of_the_command_line():
-    digits, bits = get_task("digits"), get_task("bit-xor")
+    digits = get_task("digits")
+    bits = get_task("bit-xor")
     assert prepare(digits).startswith(f"digits: digits-v2, {digits.digest()[:12]} (data set")
     assert prepare(bits) == f"bit-xor: generated on the fly, {bits.digest()[:12]}"
     task = parse_task("listops:variant=released,train=50")

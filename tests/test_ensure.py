@@ -94,7 +94,8 @@ def test_an_identity_names_its_plan(name, objective, seed, corpora):
 
 
 def test_a_corpus_is_read_for_the_tokens_in_its_name():
-    usual, short = make_plan("english", "nano"), make_plan("english@1M", "nano")
+    usual = make_plan("english", "nano")
+    short = make_plan("english@1M", "nano")
     assert (usual.tokens, short.tokens) == (21_000_000, 1_000_000)
     assert short.warmup == short.steps // 5 < usual.warmup == 200
     assert make_plan("english@10000M", "nano").tokens == 10**10

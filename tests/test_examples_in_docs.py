@@ -43,11 +43,11 @@ def examples():
         for language, block in blocks:
             text = dedent(block).replace("\\\n", " ")
             commands = re.findall("^[^#\n].*", text, re.M) if language == "sh" else [text]
-            yield from ((page.name, language, it) for it in commands)
+            yield from ((page.name, language, command) for command in commands)
 
 
 def instead(text):
-    return next((it for pattern, it in INSTEAD.items() if re.search(pattern, text)), "executed")
+    return next((how for pattern, how in INSTEAD.items() if re.search(pattern, text)), "executed")
 
 
 def test_every_example_in_the_documents_runs(tmp_path):
@@ -69,7 +69,7 @@ def prepare():
         params[name] = params["smoke"] | {"sections": sections}
         shutil.copytree("reports/smoke/records", f"../machine-2/reports/{name}/records")
     Path("params.yaml").write_text(yaml.safe_dump(params))
-    Path("mine.txt").write_text(4 * "".join(it.read_text() for it in ROOT.glob("fpt/*/*.py")))
+    Path("mine.txt").write_text(4 * "".join(path.read_text() for path in ROOT.glob("fpt/*/*.py")))
     pd.DataFrame({"text": ["A book.", "Another."]}).to_parquet("rows.parquet")
     huggingface_hub.hf_hub_download = lambda *args, **more: "rows.parquet"
 

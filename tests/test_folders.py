@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from refusals import check_said, refusal
+from refusals import check_said, refusal, refuses
 from transformers import LlamaConfig, LlamaModel
 
 from fpt import FptError, FrozenTransformer
@@ -84,14 +84,10 @@ def test_other_content_is_refused_and_the_same_one_is_found(put, tmp_path, monke
     os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
     sentence = "are not those that"
     for estimator in (fitted, pickle.loads(pickle.dumps(fitted))):
-        check_said(
-            refusal(lambda estimator=estimator: estimator.predict(X)), [str(folder), sentence]
-        )
+        refuses(lambda estimator=estimator: estimator.predict(X), str(folder), sentence)
     shutil.rmtree(folder)
     sentence = "any more"
-    check_said(
-        refusal(lambda: fitted.predict(X)), [str(folder), sentence, str(tmp_path / "backbones")]
-    )
+    refuses(lambda: fitted.predict(X), str(folder), sentence, str(tmp_path / "backbones"))
     shutil.copytree(kept, tmp_path / "backbones/mine")
     assert np.array_equal(fitted.predict_proba(X), expected)
     shutil.move(tmp_path / "backbones/mine", folder)
@@ -154,9 +150,9 @@ def test_a_folder_here_and_one_of_the_pipeline_are_asked_about(put, tmp_path):
     local = put(tmp_path / "backbones/mine")
     assert choose_backbone("mine").folder == str(local)
     put("mine", seed=1)
-    check_said(refusal(lambda: choose_backbone("mine")), ["'./mine'", repr(str(local))])
+    refuses(lambda: choose_backbone("mine"), "'./mine'", repr(str(local)))
     put(tmp_path / "backbones/nano")
-    check_said(refusal(lambda: choose_backbone("nano")), ["'builtin:nano'"])
+    refuses(lambda: choose_backbone("nano"), "'builtin:nano'")
 
 
 def test_the_folder_of_the_pipeline_may_be_the_working_directory(put, tmp_path, monkeypatch):

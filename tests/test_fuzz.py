@@ -109,7 +109,8 @@ def test_any_bytes_for_a_record(content, folder):
     with suppress(ValueError):
         record = parse(content, made().key)
         assert record == made()
-    source, store = Store(folder / "source"), Store(folder / "store")
+    source = Store(folder / "source")
+    store = Store(folder / "store")
     source.folder.mkdir(exist_ok=True)
     source.path(made().key).write_bytes(content)
     try:

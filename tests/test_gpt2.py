@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import CLOSE, TINY, assembled, pretrained
+from tiny import TINY, assembled, close, pretrained
 from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES
@@ -36,11 +36,11 @@ def test_hidden_states_are_those_of_transformers_with_the_mask_lifted(theirs):
         # A mask with a row per query is taken as it is: nothing causal is added to it.
         visible = real[:, None, None].expand(-1, -1, LENGTH, -1)
         expected = theirs(inputs_embeds=vectors(), attention_mask=visible).last_hidden_state
-        torch.testing.assert_close(backbone(x, real)[real], expected[real], **CLOSE)
+        close(backbone(x, real)[real], expected[real])
         read = real.sum(1, keepdim=True) - 1
         expected = expected[torch.arange(4)[:, None], read]
-        torch.testing.assert_close(backbone(x, real, read), expected, **CLOSE)
-    torch.testing.assert_close(backbone(x), backbone(x, torch.ones_like(mask)), **CLOSE)
+        close(backbone(x, real, read), expected)
+    close(backbone(x), backbone(x, torch.ones_like(mask)))
 
 
 def test_causality_of_every_backbone():

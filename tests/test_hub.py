@@ -18,7 +18,8 @@ from fpt.tasks import TASKS, get_task
 from fpt.tasks import sources as hub
 from fpt.tasks.datasets import hub_dataset
 
-FIRST, SECOND = "1" * 40, "2" * 40
+FIRST = "1" * 40
+SECOND = "2" * 40
 FILE = "data/train.parquet"
 COMMIT = re.compile("[0-9a-f]{40}")
 
@@ -87,7 +88,8 @@ def test_what_another_process_locked_meanwhile_counts(put, monkeypatch):
 
 def test_the_lock_file_is_written_by_one_process_at_a_time(put, tmp_path, monkeypatch):
     put(b"first", FIRST)
-    free, write = [], hub.write_json
+    free = []
+    write = hub.write_json
 
     def watched(path, content):
         with lock(tmp_path / "data/hub.lock", wait=False) as is_mine:

@@ -101,7 +101,11 @@ def test_rotation_matches_pillow(images, degrees):
 def test_a_run_trains_on_transformed_images_if_its_spec_says_so(few, tiny, augment):
     """And is evaluated on the images as they are."""
     task = few()
-    loop = Loop([spec("cifar10", {}, augment=augment)], task, torch.device("cpu"))
+    loop = Loop(
+        [spec("cifar10", {}, augment=augment)],
+        task,
+        torch.device("cpu"),
+    )
     batches = []
     loop.model.register_forward_pre_hook(lambda _, arguments: batches.append(arguments[0]))
     loop.train_step()
@@ -141,7 +145,8 @@ def test_a_larger_part_contains_a_smaller_one(name):
 def test_a_part_is_trained_on_and_evaluated_in_its_order(few):
     task = few(7)
     (batch,) = few().eval_batches("train", 60, "cpu")
-    inputs, labels = batch.inputs[0, task.part], batch.targets[0, task.part]
+    inputs = batch.inputs[0, task.part]
+    labels = batch.targets[0, task.part]
     evaluated = list(task.eval_batches("train", 4, "cpu"))
     assert torch.equal(torch.cat([batch.inputs[0] for batch in evaluated]), inputs)
     assert torch.equal(task.labels("train"), labels.flatten())

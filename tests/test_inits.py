@@ -4,8 +4,8 @@ from typing import get_args
 
 import pytest
 import torch
-from refusals import check_said, refusal
-from tiny import TINY, WEIGHTS, pretrained
+from refusals import refuses
+from tiny import TINY, WEIGHTS, close, pretrained
 
 from fpt.backbones import Backbone, build
 from fpt.backbones.initialisations import INITS, Part, Start, initial_state, layer_of
@@ -114,9 +114,7 @@ def test_spectrum_keeps_singular_values_and_nothing_of_their_vectors(read):
             assert torch.equal(rotated[name], before)
             continue
         values = torch.linalg.svdvals(before)
-        torch.testing.assert_close(
-            torch.linalg.svdvals(rotated[name]), values, rtol=1e-4, atol=1e-4
-        )
+        close(torch.linalg.svdvals(rotated[name]), values, 1e-4, 1e-4)
         # Two random matrices of these sizes have a cosine of about 0.01.
         for unlike in (before, other_seed[name]):
             cosine = torch.cosine_similarity(rotated[name].flatten(), unlike.flatten(), 0)
@@ -155,6 +153,6 @@ def test_each_seed_has_its_own_draw_and_only_one(init):
 @pytest.mark.parametrize("init", INITS)
 def test_those_that_read_weights_say_so(init):
     if INITS[init].reads_weights:
-        check_said(refusal(lambda: state(init, weights=None)), ["needs `weights`"])
+        refuses(lambda: state(init, weights=None), "needs `weights`")
     else:
         state(init, weights=None)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import pretrained
+from tiny import close, pretrained
 
 from fpt.config import load, make_spec
 from fpt.sections.arms import ARMS
@@ -25,7 +25,7 @@ def test_an_orthogonal_one_has_the_released_gain(dim, width):
     assert weight.shape == (width, dim)
     gram = weight.T @ weight if dim <= width else weight @ weight.T
     expected = INPUT_GAIN**2 * torch.eye(min(dim, width), dtype=torch.double)
-    torch.testing.assert_close(gram, expected, rtol=0, atol=1e-5)
+    close(gram, expected, 0, 1e-5)
     assert INPUT_GAIN == 1.41
     assert not initial("bias", "orthogonal", dim, width).any()
 

@@ -16,7 +16,8 @@ pytestmark = pytest.mark.usefixtures("prepared")
 
 def evaluate(tokens):
     """The value of one expression, by a stack: the definition that the generator is tested on."""
-    stack, operators = [[]], []
+    stack = [[]]
+    operators = []
     for token in tokens:
         if token >= CLOSE:
             values = sorted(stack.pop())

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from test_pack import as_alone
-from tiny import CPU, columns_of, spec
+from tiny import CPU, close, columns_of, spec
 
 from fpt import FrozenTransformer
 from fpt.backbones import BACKBONES, FAMILIES, Backbone, backbone
@@ -80,7 +80,7 @@ def test_both_follow_their_equations(family):
     assert len(masks) == (3 if released else 2)  # of the state, or between layers
     assert all((mask == 0).any() for mask in masks)
     x = inputs()
-    torch.testing.assert_close(lstm(x), by_hand(lstm, x, masks), atol=1e-5, rtol=1e-5)
+    close(lstm(x), by_hand(lstm, x, masks), 1e-5, 1e-5)
 
 
 def test_initial_values():

@@ -20,12 +20,12 @@ METADATA = {
 }
 
 
-def pretrain(tmp_path, **others):
+def pretrain(tmp_path, **changes):
     """Weights as pretraining leaves them, with their metadata; returns their folder."""
     folder = tmp_path / "backbones" / BACKBONE
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.safetensors").write_bytes(b"weights")
-    (folder / "pretraining.json").write_text(json.dumps(METADATA | others))
+    (folder / "pretraining.json").write_text(json.dumps(METADATA | changes))
     return folder
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 from tiny import (
-    CLOSE,
     FULL,
     WEIGHTS,
     assembled,
+    close,
     columns_of,
     loop_of,
     pretrained,
@@ -39,10 +39,6 @@ def eval_batch(length=16, **fields):
     return Batch(inputs, torch.zeros(1, 3, 1, dtype=torch.long), **fields)
 
 
-def close(tensor, expected):
-    torch.testing.assert_close(tensor, expected, **CLOSE)
-
-
 @torch.no_grad()
 def test_hidden_states_are_those_of_transformers(published):
     """In full, at the n positions read by bit-xor, at one, and at a different one per row."""
@@ -71,7 +67,7 @@ def test_the_last_real_token_is_read_whatever_follows(published):
     logits = model(batch)
     assert logits.shape == (2, 3, 1, 2)
     changed = replace(batch, inputs=batch.inputs.where(mask[..., None], 9.0))
-    torch.testing.assert_close(model(changed), logits, rtol=0, atol=1e-6)
+    close(model(changed), logits, 0, 1e-6)
     # Positions are counted from the first token, however far a batch is padded.
     short = replace(batch, inputs=batch.inputs[:, :, :10], mask=mask[..., :10])
     close(model(short), logits)
@@ -98,7 +94,7 @@ def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny):
         rows.differentiate(logits[-1].square().sum())
         gradients.append(rows.grads)
     close(*logits)
-    torch.testing.assert_close(*gradients, rtol=1e-4, atol=1e-4)
+    close(*gradients, rtol=1e-4, atol=1e-4)
     assert gradients[0].abs().max() > 1
 
 

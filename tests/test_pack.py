@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tiny import columns_of, gradients, loop_of, pretrained, spec
+from tiny import close, columns_of, gradients, loop_of, pretrained, spec
 from torch import nn
 
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -37,10 +37,10 @@ def as_alone(specs, steps=4):
     for row, run in enumerate(specs):
         single = loop_of(run)
         alone_loss, alone_norm, alone_values = trace(single, steps)
-        torch.testing.assert_close(loss[:, row], alone_loss[:, 0], rtol=2e-4, atol=1e-6)
-        torch.testing.assert_close(norm[:, row], alone_norm[:, 0], rtol=1e-3, atol=1e-6)
+        close(loss[:, row], alone_loss[:, 0], 2e-4, 1e-6)
+        close(norm[:, row], alone_norm[:, 0], 1e-3, 1e-6)
         own = torch.cat([values[row, columns[name]] for name in columns_of(single.rows)])
-        torch.testing.assert_close(own, alone_values[0], rtol=0, atol=3e-2 * run.lr)
+        close(own, alone_values[0], 0, 3e-2 * run.lr)
     return packed
 
 
@@ -76,7 +76,7 @@ def test_packed_gradients_are_single_gradients():
         for name, gradient in alone.items():
             assert gradient.abs().max() > 0, name
             # float32 remains in the loss
-            torch.testing.assert_close(packed[name], gradient, rtol=1e-5, atol=1e-8)
+            close(packed[name], gradient, 1e-5, 1e-8)
 
 
 def test_a_column_that_a_run_does_not_train_stays():
@@ -144,4 +144,4 @@ def test_adam_and_clipping_are_pytorchs(clip):
         norm = nn.utils.clip_grad_norm_(parameters, run.clip)
         assert norms[step, 0].item() == pytest.approx(norm.item(), rel=1e-4)
         optimiser.step()
-    torch.testing.assert_close(values, theirs.rows.values, rtol=0, atol=1e-2 * run.lr)
+    close(values, theirs.rows.values, 0, 1e-2 * run.lr)

@@ -15,6 +15,7 @@ from test_any_backbone import put, run_of
 from tiny import (
     CPU,
     assembled,
+    close,
     loop_of,
     measured_of,
     pretrained,
@@ -61,8 +62,8 @@ def test_a_step_is_that_of_fp32_but_for_rounding(kind, runs, put):
     rounded, norm = loss_and_norm(run, "bf16", runs)
     assert torch.equal(loss_and_norm(run, "auto", runs)[0], exact)  # usual on a CPU
     assert not torch.equal(exact, rounded)
-    torch.testing.assert_close(rounded, exact, rtol=0.02, atol=0.02)
-    torch.testing.assert_close(norm, exact_norm, rtol=0.05, atol=0.05)
+    close(rounded, exact, 0.02, 0.02)
+    close(norm, exact_norm, 0.05, 0.05)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -83,11 +84,11 @@ def test_norms_of_a_pack_are_transformers_but_for_one_rounding(kind, put):
     expected = norm(exact)
     if norm.scales_by_gain:
         assert torch.equal(y, expected.bfloat16())
-    torch.testing.assert_close(y.float(), expected, rtol=0.02, atol=0.02)
+    close(y.float(), expected, 0.02, 0.02)
     gradients = torch.autograd.grad((y.float() * direction).sum(), (x, norm.weight))
     exact_gradients = torch.autograd.grad((expected * direction).sum(), (exact, norm.weight))
     for ours, theirs in zip(gradients, exact_gradients, strict=True):
-        torch.testing.assert_close(ours.float(), theirs, rtol=0.02, atol=0.02 * float(theirs.std()))
+        close(ours.float(), theirs, 0.02, 0.02 * float(theirs.std()))
 
 
 # --------------------------------------------------------------------------------------- records
@@ -182,7 +183,7 @@ def test_backbones_of_our_own_train_in_bf16(runs, tiny):
     for run in (pretrained(dropout=0.0), lstm):
         exact, _ = loss_and_norm(run, "fp32", runs)
         rounded, _ = loss_and_norm(run, "bf16", runs)
-        torch.testing.assert_close(rounded, exact, rtol=0.03, atol=0.03)
+        close(rounded, exact, 0.03, 0.03)
 
 
 # ------------------------------------------------------------------------------------ the choice

@@ -15,7 +15,7 @@ from fpt.backbones.initialisations import initial_state
 from fpt.pretraining import language_model, on_corpus, on_task, plans, streams
 from fpt.pretraining.corpora import open_stream
 from fpt.pretraining.ensure import pretrain
-from fpt.pretraining.on_corpus import Training, positions_at
+from fpt.pretraining.on_corpus import Training, offsets_at
 from fpt.pretraining.plans import Pretraining, TaskPretraining
 from fpt.pretraining.streams import split, text_named, text_stream
 from fpt.tasks import get_task
@@ -74,10 +74,12 @@ def change_text(folder):
 @every_plan
 def test_a_plan_yields_the_same_backbone_in_one_piece_or_in_parts(plan, folder):
     """As it was when this was written, but for the rounding of another processor."""
-    once, parts = folder / "once", folder / "parts"
+    once = folder / "once"
+    parts = folder / "parts"
     assert pretrain(plan, once)
     metadata = metadata_in(once)
-    curve, scale = metadata["curve"], metadata["weight_scale"]
+    curve = metadata["curve"]
+    scale = metadata["weight_scale"]
     if isinstance(plan, Pretraining):
         measured = (metadata["valid_loss"], curve[-1]["train_loss"], scale)
     else:
@@ -93,7 +95,8 @@ def test_a_plan_yields_the_same_backbone_in_one_piece_or_in_parts(plan, folder):
 
 
 def test_a_training_in_parts_counts_the_seconds_of_all(folder, monkeypatch):
-    clock, train_step = [0.0], Training.train_step
+    clock = [0.0]
+    train_step = Training.train_step
 
     def timed(self):
         clock[0] += 1
@@ -109,9 +112,11 @@ def test_a_training_in_parts_counts_the_seconds_of_all(folder, monkeypatch):
 @pytest.mark.parametrize("plan", [TEXT, BITS], ids=lambda plan: plan.name)
 def test_a_finished_backbone_is_made_again_only_if_something_changed(plan, folder, monkeypatch):
     out = folder / "made"
-    weights, metadata = out / "model.safetensors", out / "pretraining.json"
+    weights = out / "model.safetensors"
+    metadata = out / "pretraining.json"
     assert pretrain(plan, out)
-    content, before = weights.read_bytes(), metadata.read_bytes()
+    content = weights.read_bytes()
+    before = metadata.read_bytes()
 
     def is_made_again(plan):
         done = pretrain(plan, out, budget=0.0)
@@ -229,17 +234,20 @@ def test_a_sparse_stream_has_one_loss_per_sequence_of_its_last_token(folder, spa
     stream = replace(open_stream("dyck-64", 4096, 2048), sparse=sparse)
     model = language_model.language_model(ARCHITECTURES[0], 0).eval()
     training = Training(DYCK, model, stream, folder / "none", False)
-    ids, positions = torch.randint(4096, (3, 12)), torch.arange(12).expand(3, -1)
+    offsets = torch.tensor([[0], [64], [128]])
+    ids = torch.randint(4096, (3, 12))
+    positions = offsets + torch.arange(12)
     with torch.no_grad():
         logits = (model(ids, positions) @ model.token_embeddings.T)[:, :-1].transpose(1, 2)
         losses = F.cross_entropy(logits, ids[:, 1:], reduction="none")
-        loss = training.loss(ids, positions).item()
+        loss = training.loss(ids.numpy(), offsets).item()
     assert loss == pytest.approx(losses[:, -1 if sparse else 0 :].mean().item(), rel=1e-5)
 
 
 @pytest.mark.parametrize("name", ["micro", "lstm-nano", "lstm-positions-nano"])
 def test_the_language_model_that_was_trained_is_the_one_that_is_stored(name, folder, monkeypatch):
-    models, build_model = [], language_model.language_model
+    models = []
+    build_model = language_model.language_model
     monkeypatch.setattr(
         on_corpus, "language_model", lambda *args: models.append(build_model(*args)) or models[0]
     )
@@ -258,7 +266,8 @@ def test_the_language_model_that_was_trained_is_the_one_that_is_stored(name, fol
     assert metadata["bits_per_byte"] == pytest.approx(bits / len(held_out.encode()))
 
     state, stored = read_back(architecture, plan.name)
-    ids, positions = torch.randint(4096, (3, 20)), torch.arange(500, 520).expand(3, -1)
+    ids = torch.randint(4096, (3, 20))
+    positions = torch.arange(500, 520).expand(3, -1)
     trained = models[0].bfloat16().float().eval()
     x = F.embedding(ids, trained.token_embeddings)
     if architecture.positions:
@@ -276,7 +285,8 @@ def test_on_cuda_products_are_in_bf16(folder, monkeypatch):
         on_corpus.devices, "autocast", lambda device: torch.autocast("cpu", dtype=torch.bfloat16)
     )
     assert pretrain(DYCK, folder / "rounded")
-    exact, rounded = metadata_in(folder / "exact"), metadata_in(folder / "rounded")
+    exact = metadata_in(folder / "exact")
+    rounded = metadata_in(folder / "rounded")
     assert exact["weights_digest"] != rounded["weights_digest"]
     assert rounded["valid_loss"] == pytest.approx(exact["valid_loss"], abs=0.01)
 
@@ -284,7 +294,8 @@ def test_on_cuda_products_are_in_bf16(folder, monkeypatch):
 def test_the_metadata_of_a_synthetic_corpus_dense_and_sparse(folder):
     assert pretrain(DYCK, folder / "dense")
     assert pretrain(replace(DYCK, corpus="dyck-64-last"), folder / "sparse")
-    dense, sparse = metadata_in(folder / "dense"), metadata_in(folder / "sparse")
+    dense = metadata_in(folder / "dense")
+    sparse = metadata_in(folder / "sparse")
     stream = open_stream("dyck-64", 4096, 2048)
     shares = np.bincount(stream.valid) / 2048
     shares = shares[shares > 0]
@@ -316,7 +327,7 @@ def test_a_seed_decides_the_values_the_order_and_the_positions(folder):
         plan = replace(DYCK, seed=seed)
         training = Training(plan, model, stream, folder / "none", False)
         values = torch.cat([value.detach().flatten() for value in model.parameters()])
-        return values, torch.from_numpy(training.order), positions_at(plan, 0)
+        return values, torch.from_numpy(training.order), offsets_at(plan, 0)
 
     for first, again, second in zip(*map(drawn, (0, 0, 1)), strict=True):
         assert torch.equal(first, again)
@@ -338,15 +349,18 @@ def test_the_backbone_that_was_trained_on_a_task_is_the_one_that_is_stored(
     metadata, (loop,) = metadata_in(folder / plan.name), loops
     assert [point["step"] for point in metadata["curve"]] == list(range(1, 11))
     assert metadata["valid_accuracy"] == max(p["valid_accuracy"] for p in metadata["curve"])
-    model, length = loop.model.eval(), loop.task.length
+    model = loop.model.eval()
+    length = loop.task.length
     loop.rows.bind(loop.selected[0][None].bfloat16().float())
     architecture = backbone(plan.backbone)
     state, module = read_back(architecture, plan.name)
     start = initial_state(architecture, build(architecture), "random", None, plan.seed)
     x = torch.randn(3, length, 16)
-    ours, theirs = x, x
+    ours = x
+    theirs = x
     if architecture.positions:
-        ours, theirs = x + state["positions"][:length], x + model.positions[0]
+        ours = x + state["positions"][:length]
+        theirs = x + model.positions[0]
         is_trained = (state["positions"] != start["positions"]).any(1)
         assert is_trained.tolist() == [place < length for place in range(64)]
     assert metadata["positions_seen"] == (length if architecture.positions else 0)

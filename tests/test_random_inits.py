@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from tiny import close
 from transformers import LlamaConfig
 
 from fpt.backbones import Backbone, build
@@ -58,7 +59,7 @@ def test_random_is_of_the_papers_day_and_random_own_of_the_models_configuration(
     assert std_of(own) == pytest.approx(OWN, rel=0.02)
     for name in usual:  # the same draw, at another scale
         scaled = usual[name] * (OWN / 0.02) if usual[name].dim() > 1 else usual[name]
-        torch.testing.assert_close(scaled, own[name], rtol=1e-5, atol=1e-7)
+        close(scaled, own[name], 1e-5, 1e-7)
     module = build(llama)
     before = module.model.config.initializer_range
     INITS["random"].make(Start(llama, module, {}, 0))

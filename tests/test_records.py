@@ -2,9 +2,9 @@
 
 import errno
 import json
-import math
 import multiprocessing
 import re
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -74,19 +74,7 @@ def test_a_value_that_is_not_finite_is_never_written(store):
     assert store.keys() == set()
 
 
-def signed(**changes):
-    """The file of a record with changed fields (None: without them), under a digest that fits."""
-    content = {**to_content(made()), **changes}
-    content = {name: value for name, value in content.items() if value is not None}
-    return to_file(content | {"digest": digest(content)})
-
-
-def with_metrics(**changes):
-    return signed(metrics=made().metrics | changes)
-
-
 SOUND = to_file(to_content(made()))
-NAN = json.dumps({**to_content(made()), "metrics": made().metrics | {"test_loss": math.nan}})
 POINT = {"step": 3, "valid_accuracy": 0.5}
 DAMAGED = {
     "truncated": SOUND[:200],
@@ -94,45 +82,55 @@ DAMAGED = {
     "a digit changed": SOUND.replace(b"0.75", b"0.25"),
     "nested too deep": b"[" * 100_000,
     "not text": b"\xff\xfe" + SOUND,
-    "not a number": NAN.encode(),
+    "not a number": SOUND.replace(b"0.75", b"NaN"),
     "another's": to_file(to_content(made(seed=1))),
-    "another's under this key": signed(spec=made(seed=1).spec.to_dict()),
-    "without a key": signed(key=None),
     "without a curve": SOUND.replace(b"curve", b"bend"),
-    "with a field of its own": signed(momentum=0.9),
-    "with a spec of its own": signed(spec=made().spec.to_dict() | {"momentum": 0.9}),
-    # Values that no run can give.
-    "metrics empty": signed(metrics={}),
-    "metrics a list": signed(metrics=[0.5]),
-    "no cost": signed(cost={}),
-    "no device": signed(environment={"kind": "cpu"}),
-    "a device of two": signed(environment={"device": ["a", "b"], "kind": "cpu"}),
-    "a device that no file holds": signed(environment={"device": "\ud800", "kind": "cpu"}),
-    "an unknown status": signed(status="finished"),
-    "accuracy as text": with_metrics(test_accuracy="0.75"),
-    "accuracy as a truth": with_metrics(test_accuracy=True),
-    "accuracy in percent": with_metrics(test_accuracy=7.5),
-    "accuracy below zero": with_metrics(last_test_accuracy=-0.1),
-    "a loss below zero": with_metrics(test_loss=-0.1),
-    "a number too large": signed(cost=made().cost | {"flops": 10**400}),
-    "a negative time": signed(cost=made().cost | {"seconds": -1.0}),
-    "half a step": with_metrics(steps=12.5),
-    "best after the end": with_metrics(best_step=13),
-    "a point without accuracy": signed(curve=[{"step": 3}]),
-    "a point above one": signed(curve=[POINT | {"valid_accuracy": 1.5}]),
-    "steps that fall": signed(curve=[POINT | {"step": 6}, POINT]),
-    "notes a text": signed(notes="a note"),
-    "a note of numbers": signed(notes=[1]),
-    "a pack of no keys": signed(pack=["../../etc"]),
-    "parameters without a digest": signed(parameters="x"),
+}
+# Values that no run can give, by the field that has them.
+IMPOSSIBLE = {
+    "key": [made(seed=1).key],
+    "spec": [made(seed=1).spec.to_dict()],
+    "spec.momentum": [0.9],
+    "momentum": [0.9],
+    "status": ["finished"],
+    "metrics": [{}, [0.5]],
+    "metrics.test_accuracy": ["0.75", True, 7.5],
+    "metrics.last_test_accuracy": [-0.1],
+    "metrics.test_loss": [-0.1],
+    "metrics.steps": [12.5],
+    "metrics.best_step": [13],
+    "cost": [{}],
+    "cost.flops": [10**400],
+    "cost.seconds": [-1.0],
+    "environment": [{"kind": "cpu"}],
+    "environment.device": [["a", "b"], "\ud800"],
+    "curve": [[{"step": 3}], [POINT | {"valid_accuracy": 1.5}], [POINT | {"step": 6}, POINT]],
+    "notes": ["a note", [1]],
+    "pack": [["../../etc"]],
+    "parameters": ["x"],
 }
 
 
+def signed(field, value):
+    """The file of a record with another value, under a digest that fits."""
+    content = deepcopy(to_content(made()))
+    block, _, name = field.rpartition(".")
+    (content[block] if block else content)[name] = value
+    return to_file(content | {"digest": digest(content)})
+
+
 @pytest.mark.parametrize("how", DAMAGED)
-def test_nothing_that_no_run_can_give_is_a_record(how):
+def test_a_damaged_file_is_no_record(how):
     assert parse(SOUND, KEY) == made()
     with pytest.raises(ValueError, match=r"\w"):
         parse(DAMAGED[how], KEY)
+
+
+@pytest.mark.parametrize("field", IMPOSSIBLE)
+def test_nothing_that_no_run_can_give_is_a_record(field):
+    for value in IMPOSSIBLE[field]:
+        with pytest.raises(ValueError, match=r"\w"):
+            parse(signed(field, value), KEY)
 
 
 def test_a_damaged_record_is_moved_aside_and_missing(store):
@@ -231,7 +229,7 @@ def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store
     """Wrong files beside records, and damaged ones among them, stay as they are."""
     for seed in range(3):
         foreign.write(made(seed), b"parameters")
-    foreign.path(KEY).write_bytes(DAMAGED["accuracy in percent"])
+    foreign.path(KEY).write_bytes(signed("metrics.test_accuracy", 7.5))
     foreign.parameters_path(made(1).key).write_bytes(b"others")
     for name in FOREIGN:
         (foreign.folder / name).write_text("{}")
@@ -259,7 +257,7 @@ def test_if_nothing_can_be_taken_the_sentence_names_why(store, foreign, tmp_path
     for folder in (tmp_path / "nowhere", tmp_path):
         refuses(lambda folder=folder: store.merge(folder), "There are no records in")
     foreign.folder.mkdir()
-    foreign.path(KEY).write_bytes(DAMAGED["accuracy in percent"])
+    foreign.path(KEY).write_bytes(signed("metrics.test_accuracy", 7.5))
     parts = ["no records", f"{KEY}.json is damaged", "test_accuracy 7.5"]
     refuses(lambda: store.merge(foreign.folder), *parts)
     assert not store.folder.exists()

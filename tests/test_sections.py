@@ -55,10 +55,10 @@ def test_every_row_is_an_arm_that_a_run_can_be():
 def test_every_arm_of_a_section_is_compared_there(profile):
     """No run is trained that no table shows."""
     loaded = config.load(profile)
-    for name, its in COMPARISONS.items():
-        shown = {arm for comparison in its for arm in comparison.arms}
-        there = {arm for block in loaded.sections[name] for arm in block["arms"]}
-        assert there <= shown, name
+    for name, comparisons in COMPARISONS.items():
+        compared = {arm for comparison in comparisons for arm in comparison.arms}
+        trained = {arm for block in loaded.sections[name] for arm in block["arms"]}
+        assert trained <= compared, name
 
 
 def test_labels_tell_arms_apart():
@@ -67,20 +67,20 @@ def test_labels_tell_arms_apart():
 
 
 def test_pairs_are_of_arms_that_are_compared():
-    for its in COMPARISONS.values():
-        for comparison in its:
+    for comparisons in COMPARISONS.values():
+        for comparison in comparisons:
             assert {arm for pair in comparison.pairs for arm in pair} <= {*comparison.arms}
-            assert len({it.name for it in its}) == len(its)
+        names = [comparison.name for comparison in comparisons]
+        assert len(set(names)) == len(names)
 
 
 def test_every_registered_claim_is_reported_in_a_section():
-    known = {it.name for kind in KINDS for it in claims(kind)}
-    reported = [name for section in NAMES for name in declared(section).claims]
-    assert set(reported) == known
+    registered = {claim.name for kind in KINDS for claim in claims(kind)}
+    assert registered == {name for section in NAMES for name in declared(section).claims}
 
 
 def test_the_papers_numbers_stand_beside_their_arms():
-    results = {name: its[0] for name, its in COMPARISONS.items() if its}
+    results = {name: comparisons[0] for name, comparisons in COMPARISONS.items() if comparisons}
     assert results["transfer"].printed("fpt", "cifar10") == 72.1
     assert results["transfer"].printed("fpt", "cifar10", "random") == 68.2  # both from T2
     assert results["transfer"].effect("fpt", "random", "mnist") == pytest.approx(6.3)
@@ -88,7 +88,8 @@ def test_the_papers_numbers_stand_beside_their_arms():
     assert results["transfer"].printed("full-pretrained", "mnist") is None
     assert results["scaling"].printed("random-larger", "cifar10") == 64.0
     assert results["scaling"].printed("random-larger", "mnist") is None
-    depth = {it.name: it for it in COMPARISONS["finetuning"]}["depth_output"]
+    finetuning = {comparison.name: comparison for comparison in COMPARISONS["finetuning"]}
+    depth = finetuning["depth_output"]
     assert depth.printed("output@3", "listops") == 18
     assert depth.printed("random-output@24", "listops") == 17
 
@@ -99,11 +100,11 @@ def test_every_cell_of_the_papers_tables_of_accuracies_has_a_place():
             continue
         for (row, column), cell in table.cells.items():
             placed = any(
-                name in it.paper
-                and it.row(arm) == row
-                and (not it.task or it.columns.get(arm) == column)
-                for its in COMPARISONS.values()
-                for it in its
-                for arm in it.arms
+                name in comparison.paper
+                and comparison.row(arm) == row
+                and (not comparison.task or comparison.columns.get(arm) == column)
+                for comparisons in COMPARISONS.values()
+                for comparison in comparisons
+                for arm in comparison.arms
             )
             assert placed or cell.value is None, (name, row, column)

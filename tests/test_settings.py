@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from made import make_study
-from refusals import check_said, refusal
+from refusals import refuses
 from test_config import written
 
 import fpt
@@ -56,7 +56,7 @@ def study(tmp_path, monkeypatch):
 @pytest.mark.parametrize("how", WRONG)
 def test_a_change_that_cannot_be_meant(study, how):
     settings, sentence = WRONG[how]
-    check_said(refusal(lambda: study.change("fpt", "bit-xor", **settings)), sentence)
+    refuses(lambda: study.change("fpt", "bit-xor", **settings), *sentence)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_same_of_a_section(study, how, monkeypatch, tmp_path):
     """As `fpt run transfer --set NAME=VALUE` asks for it."""
     monkeypatch.setattr("fpt.files.PARAMS", tmp_path / "params.yaml")
     settings, sentence = WRONG[how]
-    check_said(refusal(lambda: fpt.section("transfer", "lab", **settings)), sentence)
+    refuses(lambda: fpt.section("transfer", "lab", **settings), *sentence)
 
 
 CHOICES = (
@@ -83,10 +83,7 @@ CHOICES = (
 @pytest.mark.parametrize("how", CHOICES)
 def test_an_own_arm_that_cannot_be_meant(how):
     settings, sentence = WRONG[how]
-    check_said(
-        refusal(lambda: fpt.register_arm(fpt.Arm("mine", "Mine", **settings))),
-        ["'mine'", *sentence],
-    )
+    refuses(lambda: fpt.register_arm(fpt.Arm("mine", "Mine", **settings)), "'mine'", *sentence)
     assert "mine" not in ARMS
 
 
@@ -94,7 +91,7 @@ def test_an_own_arm_whose_backbone_has_no_such_group(tmp_path, monkeypatch):
     monkeypatch.setitem(ARMS, "mine", fpt.Arm("mine", "Mine", trainable=("recurrent",)))
     path = written(tmp_path, smoke__sections__transfer__0__arms=["mine"])
     sentence = ["smoke.sections.transfer: mine on bit-xor: trainable group of nano: 'recurrent'"]
-    check_said(refusal(lambda: load("smoke", path)), sentence)
+    refuses(lambda: load("smoke", path), *sentence)
 
 
 WEIGHTS = {
@@ -137,7 +134,7 @@ PARAMS = {
 @pytest.mark.parametrize("how", PARAMS)
 def test_parameters_that_cannot_be_meant(tmp_path, how):
     changes, sentence = PARAMS[how]
-    check_said(refusal(lambda: load("smoke", written(tmp_path, **changes))), sentence)
+    refuses(lambda: load("smoke", written(tmp_path, **changes)), *sentence)
 
 
 def test_a_number_of_examples_in_defaults_is_a_bound(tmp_path):
@@ -163,6 +160,4 @@ def test_weights_of_a_folder_that_is_here_may_have_any_name(tmp_path, monkeypatc
 def test_runs_that_were_changed_by_hand_are_checked_too(study):
     run = study.runs[0]
     wrong = replace(study, runs=(replace(run, spec=replace(run.spec, batch=0)),))
-    check_said(
-        refusal(lambda: wrong.train_anyway(device="cpu")), ["fpt on bit-xor.batch", "found 0"]
-    )
+    refuses(lambda: wrong.train_anyway(device="cpu"), "fpt on bit-xor.batch", "found 0")

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from plain import PlainRun
 from throughput import Case, specs_of
+from tiny import close
 from transformers import LlamaConfig, LlamaModel
 
 from fpt.backbones.dropout import Draws, Dropout
@@ -22,10 +23,10 @@ def test_gelu_is_the_kernels_and_its_gradient_is_its_own():
     x = torch.linspace(-12, 12, 4801, requires_grad=True)
     exact = x.detach().double().requires_grad_()
     ours, theirs = GeluOnCPU.apply(x), F.gelu(exact, approximate="tanh")
-    torch.testing.assert_close(ours, theirs.float(), rtol=1e-6, atol=2e-6)
+    close(ours, theirs.float(), 1e-6, 2e-6)
     (slope,) = torch.autograd.grad(ours.sum(), x)
     (expected,) = torch.autograd.grad(theirs.sum(), exact)
-    torch.testing.assert_close(slope, expected.float(), rtol=1e-6, atol=5e-6)
+    close(slope, expected.float(), 1e-6, 5e-6)
     few = torch.linspace(-4, 4, 30, dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradcheck(GeluOnCPU.apply, few)
     with torch.no_grad():
@@ -54,8 +55,8 @@ def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass():
     draws.begin(7, (2, 5, 8), "cpu")
     x, y = (torch.randn(4, 5, 8, dtype=torch.double, requires_grad=True) for _ in range(2))
     scaled = drop.kept(x, None) / 0.75
-    torch.testing.assert_close(drop(x), x * scaled, rtol=1e-7, atol=0)
-    torch.testing.assert_close(drop.add(x, y), x + y * scaled, rtol=1e-6, atol=1e-7)
+    close(drop(x), x * scaled, 1e-7, 0)
+    close(drop.add(x, y), x + y * scaled, 1e-6, 1e-7)
     assert torch.autograd.gradcheck(drop, x)
     assert torch.autograd.gradcheck(drop.add, (x, y))
 

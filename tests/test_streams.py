@@ -112,7 +112,8 @@ def test_a_text_is_found_by_its_complete_name(corpora):
 
 
 def test_cut_and_density_of_a_corpus(corpora):
-    usual, cut = open_stream("dyck-64", 5000, 2000), open_stream("dyck-64@2k-last", 5000, 2000)
+    usual = open_stream("dyck-64", 5000, 2000)
+    cut = open_stream("dyck-64@2k-last", 5000, 2000)
     assert np.array_equal(cut.train, usual.train[:2000])
     assert np.array_equal(cut.valid, usual.valid)
     assert (usual.sparse, cut.sparse, cut.entropy) == (False, True, usual.entropy)

@@ -31,8 +31,10 @@ def is_by_chance(values, rows):
 
 def test_length_depth_and_classes_of_a_subset_are_those_of_all(prepared):
     task = get_task("listops", **LISTOPS)
-    arrays, labels = load(task.dataset), task.labels("valid")
-    lengths, depths = arrays["valid_starts"].diff(), arrays["valid_depths"]
+    arrays = load(task.dataset)
+    labels = task.labels("valid")
+    lengths = arrays["valid_starts"].diff()
+    depths = arrays["valid_depths"]
     rows = task.subset("valid", 400)
     assert len(rows.unique()) == 400
     for trait in (lengths, depths, *(labels == c for c in range(10))):

@@ -70,7 +70,9 @@ def test_a_stream_is_the_same_everywhere(name, samples):
 
 def test_nesting_has_the_published_distances():
     stream = nesting(uniform()).sample(1_000_000, "distances")
-    stack, distances, empty = [], [], 0
+    stack = []
+    distances = []
+    empty = 0
     tokens = stream[stream > 0].tolist()
     for place, token in enumerate(tokens):
         empty += not stack

@@ -54,7 +54,8 @@ def table(section, name):
     if section == "verdict":
         return claims_table(name)
     study = fpt.section(section, "lab")
-    (comparison,) = (each for each in study.declared.comparisons if each.name == name)
+    comparisons = {comparison.name: comparison for comparison in study.declared.comparisons}
+    comparison = comparisons[name]
     return results_table(part(study, comparison), comparison)
 
 

@@ -1,7 +1,7 @@
 """Trackers: a function of one's own, and TensorBoard with its real writer on this disk."""
 
 import pytest
-from refusals import check_said, refusal
+from refusals import refuses
 from tiny import spec
 
 from fpt.training import sweep
@@ -45,6 +45,6 @@ def test_tensorboard_follows_worker_processes(store, tmp_path):
 
 
 def test_a_wrong_tracker_is_one_sentence(monkeypatch):
-    check_said(refusal(lambda: tracker("tensorbord")), ["'tensorbord'", "tensorboard"])
+    refuses(lambda: tracker("tensorbord"), "'tensorbord'", "tensorboard")
     monkeypatch.setattr("fpt.training.progress.find_spec", lambda name: None)
-    check_said(refusal(lambda: tracker("tensorboard")), ["pip install 'fpt[tensorboard]'"])
+    refuses(lambda: tracker("tensorboard"), "pip install 'fpt[tensorboard]'")

@@ -19,8 +19,12 @@ TINY = (
 )
 WEIGHTS = "tiny-weights"
 CPU = torch.device("cpu")
-CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 FULL = ("attention", "feedforward", *FROZEN)
+
+
+def close(tensor, expected, rtol=1e-5, atol=1e-5):
+    """Check that two tensors are equal but for rounding."""
+    torch.testing.assert_close(tensor, expected, rtol=rtol, atol=atol)
 
 
 def register():

@@ -21,6 +21,7 @@ from . import engine
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, body_of
 from .data import VALIDATION_SHARE, folds_of, read_examples, read_file
 from .engine import Engine, Outcome
+from .page import figure, page
 from .plan import Layout
 from .runs import Results, machine_for
 from .verdict import difference, judge, mean_interval, nothing_learned, power_of_one_deviation
@@ -54,14 +55,10 @@ class Audit:
 
     def plot(self) -> Any:
         """A matplotlib figure: the test score of every run by arm, and the learning curves."""
-        from .page import figure
-
         return figure(self)
 
     def to_html(self, path: str | Path) -> Path:
         """Write the page of the audit, which needs no other file."""
-        from .page import page
-
         write_atomic(Path(path), page(self).encode())
         return Path(path)
 

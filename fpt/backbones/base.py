@@ -171,7 +171,10 @@ AS_WIDE_AS_SMOLLM2 = tuple(without_transformer(SMOLLM2_WIDTH, SMOLLM2_WIDTH))
 
 def select_positions(x: Tensor, read: Tensor | None) -> Tensor:
     """The positions `read` (N, R) of x (N, T, width); None: all of them."""
-    return x if read is None else x.gather(1, read[..., None].expand(-1, -1, x.shape[-1]))
+    if read is None:
+        return x
+    index = read[..., None].expand(-1, -1, x.shape[-1])
+    return x.gather(1, index)
 
 
 def visible_keys(mask: Tensor | None) -> Tensor | None:

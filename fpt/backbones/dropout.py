@@ -84,9 +84,10 @@ def draw_mask(stream: Stream, shape: Shape, keep: float) -> Tensor:
     # On a CPU in steps of 1 / 65,536: NumPy draws four such numbers in a word, some thirty times
     # faster than torch draws floats.
     count = math.prod(shape)
-    words = stream.random_raw(-(-count // 4)).astype("<u8", copy=False).view("<u2")[:count]
+    words = stream.random_raw(-(-count // 4)).astype("<u8", copy=False)
+    drawn = words.view("<u2")[:count]
     limit = np.uint16(np.ceil(float(np.float32(keep)) * 65536) - 1)  # keep may be 1, that is 65,536
-    return torch.from_numpy(words <= limit).view(shape)
+    return torch.from_numpy(drawn <= limit).view(shape)
 
 
 class MaskedSum(torch.autograd.Function):
@@ -135,7 +136,8 @@ class Dropout(nn.Module):
         if isinstance(places, int):
             mask = mask[:, :, places]
         elif places is not None:
-            index = places.view(*mask.shape[:2], -1, 1).expand(-1, -1, -1, mask.shape[-1])
+            runs, size, _, width = mask.shape
+            index = places.view(runs, size, -1, 1).expand(-1, -1, -1, width)
             mask = mask.gather(2, index)
         elif x.shape[1] < mask.shape[2]:
             mask = mask[:, :, : x.shape[1]]

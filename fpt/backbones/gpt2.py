@@ -117,7 +117,8 @@ def run_block(
 
 def project(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """(N, T, in) -> (N, T, out); GPT-2 keeps `weight` as (in, out)."""
-    return torch.addmm(bias, x.view(-1, x.shape[-1]), weight).view(*x.shape[:2], -1)
+    rows = x.view(-1, x.shape[-1])
+    return torch.addmm(bias, rows, weight).view(*x.shape[:2], -1)
 
 
 class Gelu(nn.Module):

@@ -54,21 +54,18 @@ def offset_count(plan: Pretraining) -> int:
     return (POSITIONS - plan.context) // OFFSET + 1
 
 
-def positions_at(plan: Pretraining, step: int) -> Tensor:
-    """The positions of the tokens of step `step`, (batch, context) int64."""
+def offsets_at(plan: Pretraining, step: int) -> Tensor:
+    """The positions at which the sequences of step `step` start, (batch, 1) int64."""
     draws = generator("cpu", plan.seed, "offset", step)
-    offsets = torch.randint(offset_count(plan), (plan.batch, 1), generator=draws)
-    return OFFSET * offsets + torch.arange(plan.context)
+    return OFFSET * torch.randint(offset_count(plan), (plan.batch, 1), generator=draws)
 
 
 def positions_seen(plan: Pretraining) -> int:
     """How many of a backbone's positions all steps together train; 0 if it has none."""
     if not backbone(plan.backbone).positions:
         return 0
-    seen = torch.zeros(POSITIONS, dtype=torch.bool)
-    for step in range(plan.steps):
-        seen[positions_at(plan, step)] = True
-    return int(seen.sum())
+    offsets = torch.cat([offsets_at(plan, step) for step in range(plan.steps)]).unique()
+    return len((offsets[:, None] + torch.arange(plan.context)).unique())
 
 
 @dataclass
@@ -113,28 +110,28 @@ class Training:
         self.progress = Progress()
         self.resume()
 
-    def loss(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """Mean cross-entropy in nats of all tokens but the first of each sequence, or, of a sparse
-        stream, of the last alone. On CUDA, products are in bf16, the softmax and sums in fp32."""
+    def loss(self, windows: np.ndarray, offsets: Tensor) -> Tensor:
+        """Mean cross-entropy in nats of the token ids `windows` (B, T), the first at the positions
+        `offsets` (B, 1): of all but the first of each sequence, or, of a sparse stream, of the last
+        alone. On CUDA, products are in bf16, the softmax and sums in fp32."""
         embeddings = self.model.token_embeddings
+        ids = torch.from_numpy(windows.astype(np.int64)).to(embeddings.device)
+        positions = (offsets + torch.arange(ids.shape[1])).to(embeddings.device)
         first = ids.shape[1] - 1 if self.stream.sparse else 1
-        ids = ids.to(embeddings.device)
         with devices.autocast(embeddings.device):
-            hidden = self.forward(ids, positions.to(embeddings.device))
-            hidden = hidden[:, first - 1 : -1].float().flatten(0, 1)
-            return cross_entropy(hidden, embeddings, ids[:, first:].flatten())
+            hidden = self.forward(ids, positions)[:, first - 1 : -1]
+            targets = ids[:, first:].flatten()
+            return cross_entropy(hidden.float().flatten(0, 1), embeddings, targets)
 
     @torch.no_grad()
     def held_out_losses(self, tokens: np.ndarray) -> np.ndarray:
         """Mean loss of each complete batch of `tokens`, at position offsets spread evenly."""
         plan = self.plan
-        count = len(tokens) // plan.step_tokens * plan.batch
-        complete = tokens[: count * plan.context].astype(np.int64)
-        ids = torch.from_numpy(complete).view(count, plan.context)
-        offsets = OFFSET * (torch.arange(count) % offset_count(plan))[:, None]
-        positions = offsets + torch.arange(plan.context)
-        batches = zip(ids.split(plan.batch), positions.split(plan.batch), strict=True)
-        return np.array([self.loss(*batch).item() for batch in batches])
+        count = len(tokens) // plan.step_tokens
+        batches = tokens[: count * plan.step_tokens].reshape(count, plan.batch, plan.context)
+        offsets = OFFSET * (torch.arange(count * plan.batch) % offset_count(plan))
+        pairs = zip(batches, offsets.view(count, plan.batch, 1), strict=True)
+        return np.array([self.loss(*pair).item() for pair in pairs])
 
     def train_step(self) -> None:
         plan = self.plan
@@ -143,8 +140,7 @@ class Training:
             group["lr"] = learning_rate(plan, step)
         # A corpus that is too short for the steps is read again, in the same order.
         places = np.arange(step * plan.batch, (step + 1) * plan.batch) % len(self.order)
-        ids = torch.from_numpy(self.windows[self.order[places]].astype(np.int64))
-        loss = self.loss(ids, positions_at(plan, step))
+        loss = self.loss(self.windows[self.order[places]], offsets_at(plan, step))
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), plan.clip)
         self.optimizer.step()

@@ -60,6 +60,7 @@ def parse_task(text: str) -> Task:
     try:
         pairs = [pair.split("=") for pair in listed.split(",") if pair]
         options = {key: yaml.load(value, ProjectLoader) for key, value in pairs}
+        # A dictionary keeps the last of two values, and nobody would know.
         if len(options) < len(pairs):
             raise ValueError("an option stands twice")
     except (ValueError, yaml.YAMLError) as error:

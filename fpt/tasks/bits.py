@@ -1,7 +1,7 @@
 """Bit tasks, generated while training: bit-memory and bit-xor (paper section 2.2, code C)."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -72,17 +72,12 @@ class BitMemory(BitTask):
         device: Device,
         augment: bool = False,
     ) -> Batch:
-        n = self.options["n"]
-        patterns = self.options["patterns"]
-
+        shape = (size, self.options["patterns"], self.options["n"])
         examples = []
         for seed in seeds:
             draws = generator(device, seed, "data", step)
             draw = partial(torch.randint, generator=draws, device=device)
-            strings = draw(2, (size, patterns, n))
-            source = draw(patterns, (size,))
-            hidden = draw(2, (size, n))
-            examples.append(_recall(strings, source, hidden))
+            examples.append(_memory_examples(draw, *shape))
         inputs, targets = zip(*examples, strict=True)
         return self.batch(torch.stack(inputs), torch.stack(targets))
 
@@ -107,10 +102,18 @@ class BitMemory(BitTask):
         return {"copy visible bits": 0.75, "masked bits: guess": 0.5}
 
 
-def _recall(strings: Tensor, source: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
-    """Inputs (N, patterns + 1, n) and targets (N, n) from strings (N, patterns, n) of 0 and 1, the
-    string asked for (N,), and the bits to hide (N, n)."""
-    targets = strings[torch.arange(len(source), device=source.device), source]
+def _memory_examples(
+    draw: Callable[[int, tuple[int, ...]], Tensor],
+    count: int,
+    patterns: int,
+    n: int,
+) -> tuple[Tensor, Tensor]:
+    """Inputs (count, patterns + 1, n) and targets (count, n); `draw` gives integers below a number
+    in a shape."""
+    strings = draw(2, (count, patterns, n))
+    source = draw(patterns, (count,))
+    hidden = draw(2, (count, n))
+    targets = strings[torch.arange(count, device=source.device), source]
     query = (2 * targets - 1) * (1 - hidden)
     return torch.cat([2 * strings - 1, query[:, None]], 1), targets
 
@@ -125,13 +128,10 @@ def _memory_set(
     """Inputs (count, patterns + 1, n) and targets (count, n), int8."""
     rng = numpy_generator("bit-memory", n, patterns, split)
 
-    def draw(high: int, *shape: int) -> Tensor:
+    def draw(high: int, shape: tuple[int, ...]) -> Tensor:
         return torch.from_numpy(rng.integers(0, high, shape, dtype=np.int64))
 
-    strings = draw(2, count, patterns, n)
-    source = draw(patterns, count)
-    hidden = draw(2, count, n)
-    inputs, targets = _recall(strings, source, hidden)
+    inputs, targets = _memory_examples(draw, count, patterns, n)
     return inputs.to(torch.int8), targets.to(torch.int8)
 
 

@@ -61,6 +61,7 @@ def arrays_digest(arrays: Mapping[str, Any]) -> str:
     """SHA-256 over names, types, shapes and bytes, in the order of the names; of arrays, or of what
     makes one block after another (`fpt.tasks.sequences.Padded`)."""
     digest = hashlib.sha256()
+    # The order in which the arrays were made does not matter; their types and shapes do.
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())

@@ -190,6 +190,7 @@ def _grow(
         args = np.where(is_operator, rng.integers(2, max_args + 1, count), 0)
         # An operator is two tokens, one that opens and one that closes.
         sizes += np.bincount(tree, 1 + is_operator, ROOTS).astype(np.int64)
+        # A tree that is too long is not kept, so nothing more is drawn for it.
         args[sizes[tree] > max_length] = 0
         first = args.cumsum() - args
         levels.append(_Level(*(part.tolist() for part in (operator, digit, args, first))))

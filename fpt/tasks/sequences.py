@@ -79,6 +79,7 @@ def batch(
     both = torch.stack([starts[rows], lengths])
     first, lengths = both.to(device, non_blocking=True).unbind()
     real = position < lengths[..., None]
+    # Padding reads the first value of all, which is cleared then.
     inputs = values[(first[..., None] + position).where(real, 0)]
     if inputs.is_floating_point():
         inputs = inputs.masked_fill(~real[..., None], 0)
@@ -111,14 +112,11 @@ class Padded:
         """Blocks of complete sequences, (n, T, ...)."""
         count, *of_sequence = self.shape
         size = max(1, PART // int(np.prod(of_sequence)))
-        lengths = self.sequences.lengths
-        tokens = self.sequences.values.reshape(lengths.sum(), *of_sequence[1:])
-        ends = lengths.cumsum()
         for first in range(0, count, size):
-            block = np.zeros((min(size, count - first), *of_sequence), self.dtype)
-            for row, padded in enumerate(block, first):
-                length = lengths[row]
-                padded[:length] = tokens[ends[row] - length : ends[row]]
+            part = self.sequences[first : first + size]
+            block = np.zeros((len(part), *of_sequence), self.dtype)
+            is_token = np.arange(self.length) < part.lengths[:, None]
+            block[is_token] = part.values.reshape(-1, *of_sequence[1:])
             yield block
 
     def array(self) -> np.ndarray:

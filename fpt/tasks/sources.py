@@ -118,6 +118,7 @@ def _downloaded(
     revision: str,
     kind: Kind,
 ) -> Path:
+    # Who fetches nothing does not wait for this import.
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import RemoteEntryNotFoundError
 
@@ -194,6 +195,7 @@ def corpus_file(name: str) -> Path:
 
 def read_lines(path: Path) -> Iterator[str]:
     """The lines of a text file, packed or not; FptError if it is damaged or not UTF-8."""
+    # Line by line, because a corpus may be larger than the memory.
     open_text = lzma.open if path.suffix == ".xz" else open
     try:
         with open_text(path, "rt", encoding="utf-8") as file:

@@ -114,6 +114,7 @@ def _glue_data(name: str) -> Dataset:
         # GLUE's authors keep the test labels.
         arrays = end_to_end("test", *read("validation"))
         order = numpy_generator("glue", name).permutation(len(labels))
+        # GLUE's validation set is the test here, so training examples are held out in its place.
         valid, train = np.split(order, [subset.sizes[1]])
         for split, rows in {"train": train, "valid": valid}.items():
             arrays |= end_to_end(split, [texts[row] for row in rows], labels[rows])

@@ -102,7 +102,8 @@ class Loop:
 
     def reset_sums(self) -> None:
         """Begin to add up `SUMS` anew."""
-        self.sums = torch.zeros(len(SUMS), len(self.alive), dtype=torch.float32, device=self.device)
+        shape = (len(SUMS), len(self.alive))
+        self.sums = torch.zeros(shape, dtype=torch.float32, device=self.device)
         self.summed = 0
 
     # ---------------------------------------------------------------------------------- training

@@ -123,7 +123,8 @@ class Model(nn.Module):
             inputs = shuffled(inputs, batch.last, self.task.reads, self.seeds)
         x = self.drop(self.input(inputs).flatten(0, 1))
         if self.positions is not None:
-            x = (x.view(runs, size, length, -1) + self.positions[:, None, :length]).flatten(0, 1)
+            table = self.positions[:, None, :length]
+            x = (x.view(runs, size, length, -1) + table).flatten(0, 1)
         if torch.is_autocast_enabled("cpu"):
             # As what the backbone's products add to them; in float32 every sum would be.
             x = x.bfloat16()
@@ -280,7 +281,8 @@ def evaluate(model: Model, split: str, at_most: int = 0) -> list[dict[str, float
         for name, values in (always | task.scores(logits, batch)).items():  # each (K, B, R)
             # A loss that is not a number counts: it is what divergence looks like.
             applies = torch.ones_like(values).bool() if name in always else ~values.isnan()
-            added = torch.stack([values.where(applies, 0).double(), applies.double()]).sum((2, 3))
+            counted = values.where(applies, 0)
+            added = torch.stack([counted.double(), applies.double()]).sum((2, 3))
             sums[name] = sums[name] + added if name in sums else added
         items += targets.shape[1]
     applied = [name for name, (_, count) in sums.items() if bool(count.all())]

@@ -8,7 +8,6 @@ Adam and leaving the pack are then a few operations on that matrix, and rows nev
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, starmap
 from typing import Any
 
 import torch
@@ -225,10 +224,7 @@ class PackedParameters:
 
     def differentiate(self, loss: Tensor) -> None:
         """Write the gradient of `loss` into `grads`; a parameter that it does not depend on has 0.
-
-        `loss.backward()` would add to each view of `grads`, and warn that a view as wide as the
-        pack may be slow. To silence that, the warnings of the whole process would have to change.
-        """
+        (`loss.backward()` would add to each view of `grads`, and warn that it may be slow.)"""
         parameters = [getattr(part.owner, part.attribute) for part in self.slices]
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -237,8 +233,11 @@ class PackedParameters:
 
     def parts(self) -> Iterator[tuple[ParameterSlice, slice]]:
         """Every parameter and its columns."""
-        ends = accumulate((math.prod(part.shape) for part in self.slices), initial=0)
-        return zip(self.slices, starmap(slice, pairwise(ends)), strict=True)
+        start = 0
+        for part in self.slices:
+            end = start + math.prod(part.shape)
+            yield part, slice(start, end)
+            start = end
 
     def stored(self, row: Tensor, trainable: Collection[str]) -> bytes:
         """A safetensors file of a run's `row` (P,): float32 tensors of the groups `trainable`."""

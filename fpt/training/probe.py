@@ -100,7 +100,9 @@ def fit(
 
     optimiser.step(objective)
     objective()  # the gradient at the end, since the line search may have left another
-    gradient = max(float(part.grad.abs().max()) for part in (scaled, bias) if part.grad is not None)
+    assert scaled.grad is not None
+    assert bias.grad is not None
+    gradient = float(max(scaled.grad.abs().max(), bias.grad.abs().max()))
     with torch.no_grad():
         head.weight.copy_(((scaled * unit) @ axes.T)[None])
         head.bias.copy_(bias[None])

@@ -53,7 +53,8 @@ class Progress:
 
 def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], history: Mapping[str, Any]) -> None:
     """Write tensors and history, JSON values, to `path`, whole or not at all."""
-    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
+    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    arrays = {name: tensor.numpy() for name, tensor in on_cpu.items()}
     text = json.dumps(history).encode()
     write_arrays(path, {**arrays, "history": np.frombuffer(text, np.uint8)})
 
