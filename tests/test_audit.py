@@ -17,7 +17,8 @@ from fpt.auditing.verdict import Difference, difference, judge
 from fpt.tasks.own.arrays import InputError
 
 # One layer of a backbone that ships with the package, for a few steps.
-SMALL: dict[str, Any] = {"backbone": "nano@1", "steps": 8, "workers": 1, "progress": False}
+SMALL: dict[str, Any] = {"backbone": "nano@1", "steps": 8, "draws": 3, "workers": 1}
+SMALL["progress"] = False
 rng = np.random.default_rng(0)
 X = rng.normal(size=(160, 4, 2))
 Y = np.where(X[:, :, 0].sum(1) > 0, "up", "down")
@@ -110,7 +111,9 @@ def test_the_time_is_kept(folder: Path) -> None:
 def test_what_the_time_allows_is_planned() -> None:
     layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)  # type: ignore[list-item, arg-type]
     costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.1))
-    sizes = [plan.affordable_sizes(layout, costs, 60 * minutes, None) for minutes in (1, 10, 60)]
+    sizes = [
+        plan.affordable_sizes(layout, costs, 60 * minutes, None, None) for minutes in (1, 10, 60)
+    ]
     steps = [size.steps for size in sizes]
     assert steps == sorted(steps)
     assert steps[0] < steps[2]
@@ -243,12 +246,13 @@ def test_power_for_one_deviation_is_that_of_a_simulation() -> None:
         ({"y": np.tile(Y[:, None], 4)}, r"y should be \(N,\)"),
         ({"groups": [1, 2]}, r"groups should be \(160,\)"),
         ({"cv": "many"}, "folds cannot be made"),
+        ({"draws": 2}, "draws: 2 is not known"),
         ({"validation": 1.5}, "cannot be held out"),
         ({"X": X[:10], "y": Y[:10]}, "at least 20 examples"),
     ],
 )
 def test_wrong_data_are_one_sentence(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(FptError, match=message):
         fpt.audit(**{"X": X, "y": Y, **SMALL, **changes})
 
 

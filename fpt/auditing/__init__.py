@@ -97,6 +97,7 @@ def audit(
     validation: float = VALIDATION_SHARE,
     margin: float = 0.02,
     steps: int | None = None,
+    draws: int | None = None,
     batch: int = BATCH,
     random_state: int = 0,
     device: str = "auto",
@@ -117,7 +118,9 @@ def audit(
         of rows. `groups` (N,) are never divided between training, validation and test
     validation : the share of the training examples that chooses rates and steps
     margin : how much worse, in units of the score, something simpler may be and still suffice
-    steps, batch : gradient steps of a run (None: as many as the time allows), sequences in each
+    steps, draws : gradient steps of a run and draws of each control, 3 to 6; None: as many as the
+        time allows
+    batch : sequences in each step
     random_state : the first seed of everything that is drawn
     device, workers : where packs of runs are trained, and how many side by side
     folder : where results are kept, by default `.cache/audits` of the project or the working
@@ -143,6 +146,7 @@ def audit(
         "weights": weights,
         "minutes": minutes,
         "steps": steps,
+        "draws": draws,
         "batch": batch,
         "random_state": random_state,
     }
@@ -151,7 +155,7 @@ def audit(
     machine = machine_for(device, workers, architecture.width >= WIDE)
     bodies = {arm: body_of(arm, architecture, weights) for arm in TRAINED}
     layout = Layout(folds, bodies, batch, Sizes(0, 0, 0, 0), random_state)
-    sizes = engine.planned_sizes(layout, machine, results, minutes, steps)
+    sizes = engine.planned_sizes(layout, machine, results, minutes, steps, draws)
     layout = Layout(folds, bodies, batch, sizes, random_state)
     deadline = start + 60 * minutes
     with progress_bar(engine.planned_steps(layout), "audit, steps", not progress) as bar:

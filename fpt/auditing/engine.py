@@ -200,7 +200,12 @@ def audit_key(facts: Mapping[str, Any]) -> str:
 
 
 def planned_sizes(
-    layout: Layout, machine: Machine, results: Results, minutes: float, steps: int | None
+    layout: Layout,
+    machine: Machine,
+    results: Results,
+    minutes: float,
+    steps: int | None,
+    draws: int | None,
 ) -> Sizes:
     """The sizes of an audit: those of its first call, so that a later one goes on with the same
     runs, else those that the time pays for."""
@@ -208,7 +213,7 @@ def planned_sizes(
     if path.exists():
         return Sizes(**read_json(path))
     costs = plan.measured_costs(layout, machine)
-    sizes = plan.affordable_sizes(layout, costs, 60 * minutes * machine.workers, steps)
+    sizes = plan.affordable_sizes(layout, costs, 60 * minutes * machine.workers, steps, draws)
     write_json(path, asdict(sizes))
     return sizes
 

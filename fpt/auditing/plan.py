@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from ..files import check_names
 from ..isolation import usual_settings
 from ..spec import RunSpec, canonical
 from ..training import device as devices
@@ -177,11 +178,17 @@ def total_cost(layout: Layout, costs: Mapping[str, Cost]) -> float:
 
 
 def affordable_sizes(
-    layout: Layout, costs: Mapping[str, Cost], core_seconds: float, steps: int | None
+    layout: Layout,
+    costs: Mapping[str, Cost],
+    core_seconds: float,
+    steps: int | None,
+    draws: int | None,
 ) -> Sizes:
     """The largest sizes that cost at most a share of `core_seconds`; the smallest if none do, whose
-    runs then end with the time. `steps` fixes the steps."""
-    for fewest, sizes in SIZES:
+    runs then end with the time. `steps` and `draws` fix those; FptError if no size has `draws`."""
+    check_names("draws", [] if draws is None else [draws], [sizes.draws for _, sizes in SIZES])
+    allowed = [pair for pair in SIZES if draws in (None, pair[1].draws)]
+    for fewest, sizes in allowed:
         for count in (steps,) if steps else STEPS:
             if count < fewest and not steps:
                 break
@@ -194,7 +201,7 @@ def affordable_sizes(
             )
             if total_cost(planned, costs) <= SHARE_PLANNED * core_seconds:
                 return planned.sizes
-    return SIZES[-1][1].with_steps(steps or FEWEST_STEPS)
+    return allowed[-1][1].with_steps(steps or FEWEST_STEPS)
 
 
 def preference(results: Results, specs: Sequence[RunSpec]) -> tuple[float, float]:
