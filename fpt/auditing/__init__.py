@@ -274,7 +274,12 @@ def interval_of(scores: Scores) -> tuple[float, float]:
     items = np.concatenate(
         [
             np.mean(
-                [run for runs in scores.values() for (fold, _), run in runs.items() if fold == each],
+                [
+                    run
+                    for runs in scores.values()
+                    for (fold, _), run in runs.items()
+                    if fold == each
+                ],
                 axis=0,
             )
             for each in folds

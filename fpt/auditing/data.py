@@ -127,9 +127,7 @@ def test_splits(examples: Examples, cv: Any, seed: int) -> Splits:
         return held_out(examples, every_row, TEST_SHARE, seed)
     is_classification = examples.classes is not None
     try:
-        splitter: BaseCrossValidator = check_cv(
-            cv, examples.targets, classifier=is_classification
-        )
+        splitter: BaseCrossValidator = check_cv(cv, examples.targets, classifier=is_classification)
         return list(splitter.split(every_row, examples.targets, examples.groups))
     except (ValueError, TypeError) as error:
         raise InputError(f"These folds cannot be made: {error}".rstrip(".") + ".") from error
@@ -153,7 +151,9 @@ def held_out(
     try:
         yield from splitter.split(rows, targets, members)
     except ValueError as error:
-        raise InputError(f"A share of {share} cannot be held out: {error}".rstrip(".") + ".") from error
+        raise InputError(
+            f"A share of {share} cannot be held out: {error}".rstrip(".") + "."
+        ) from error
 
 
 def fold_of(examples: Examples, rows: dict[str, np.ndarray]) -> Fold:

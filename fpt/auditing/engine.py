@@ -111,9 +111,7 @@ class Engine:
                     looks[cell].append(pack)
         done = {cell: packs for cell, packs in looks.items() if all(map(self.is_complete, packs))}
         finals = {
-            cell: self.layout.finals(
-                *cell, plan.best_rates(self.results, packs, plan.FINALISTS)
-            )
+            cell: self.layout.finals(*cell, plan.best_rates(self.results, packs, plan.FINALISTS))
             for cell, packs in done.items()
         }
         self.train([pack for packs in finals.values() for pack in packs])

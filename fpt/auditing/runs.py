@@ -97,9 +97,7 @@ def train_pack(
     return contents
 
 
-def correct_answers(
-    model: Model, task: Task, device: torch.device, precision: str
-) -> np.ndarray:
+def correct_answers(model: Model, task: Task, device: torch.device, precision: str) -> np.ndarray:
     """(K, N): how right each run of `model` is on each test example. A run whose answers are no
     numbers is wrong."""
     runs = len(model.seeds)

@@ -61,7 +61,9 @@ def difference(pretrained: Scores, other: Scores) -> Difference:
     places = sorted(set(model).intersection(*other.values()))
     if other.keys() == {None} and len(next(iter(other.values()))) == len({f for f, _ in model}):
         return against_fixed(model, next(iter(other.values())))
-    means = {draw: np.mean([runs[place].mean() for place in places]) for draw, runs in other.items()}
+    means = {
+        draw: np.mean([runs[place].mean() for place in places]) for draw, runs in other.items()
+    }
     estimate = float(
         np.mean([model[place].mean() for place in places]) - np.mean([*means.values()])
     )
