@@ -84,6 +84,7 @@ def mass(probabilities: Tensor, tokens: Tensor) -> Tensor:
 
 def chance(tokens: Tensor) -> float:
     """`mass` of causal attention that is spread evenly over the visible tokens."""
+    # Token t sees t + 1 tokens and takes as much from each.
     even = torch.ones(tokens.shape[-1], tokens.shape[-1], device=tokens.device).tril()
     even = (even / even.sum(-1, keepdim=True)).expand(len(tokens), 1, -1, -1)
     return mass(even, tokens).item()

@@ -66,6 +66,7 @@ def on_shared_seeds(first: pd.Series, second: pd.Series) -> Effect:
 
     The interval is Welch's, as in the registered claims, and NaN for fewer than FEWEST_RUNS values;
     all is NaN if a value is."""
+    # Data and their order are part of what a seed draws, so shared seeds are a pair.
     shared = first.index.intersection(second.index)
     if len(shared):
         first = first[shared]
@@ -99,6 +100,7 @@ def contrast(study: Study, task: str, first: pd.DataFrame, second: pd.DataFrame)
     second = second.assign(value=tested_values(second)).set_index("seed")
     shared = first.index.intersection(second.index)
     contrast = Contrast(*arms, task, UNKNOWN, len(shared))
+    # A difference of some of the runs would change as others are recorded.
     if first["value"].isna().any() or second["value"].isna().any():
         return contrast
     refused = refusal(study, task, first, second)
@@ -125,6 +127,7 @@ def refusal(study: Study, task: str, *arms: pd.DataFrame) -> str:
     best = _not_exceeded(study, task, accuracy)
     if best is None:
         return ""
+    # Below every baseline there was no learning; between them there was too little.
     worst = min(baselines(study.tasks[task]).values())
     return NEITHER_LEARNED if accuracy <= worst else f"at or below the baseline {best}"
 
