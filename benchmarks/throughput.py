@@ -22,6 +22,7 @@ import torch
 from matplotlib.figure import Figure
 from plain import PlainRun
 
+from fpt.backbones import backbone
 from fpt.report.style import INK, styled
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
@@ -232,7 +233,7 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
         case=case.name,
         runs=case.runs,
         tokens=tokens,
-        flops=tokens * flops_per_token(specs[0]),
+        flops=tokens * flops_per_token(specs[0], backbone(specs[0].backbone)),
         steps={name: times[name] for name in ("plain", "single", "packed")},
         products=times["products"],
         ceiling=[large_flops / t for t in times["large"]],

@@ -128,7 +128,7 @@ def table(rows: pd.DataFrame, by: str) -> str:
     costs.loc["together"] = costs.sum()
     costs["USD"] = costs["hours"] * PRICE
     cells = [
-        {by: str(name), **{column: f"{number:,.0f}" for column, number in numbers.items()}}
+        {by: name, **{column: f"{number:,.0f}" for column, number in numbers.items()}}
         for name, numbers in costs.to_dict("index").items()
     ]
     return markdown_table(cells, right=costs.columns)

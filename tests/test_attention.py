@@ -1,5 +1,6 @@
 """Attention: the maps are transformers' own, and its mass is measured where it must be."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,16 +23,15 @@ def test_maps_are_those_of_transformers(tiny: Path) -> None:
     run = pretrained(options={"n": 4})
     model, _, _ = assemble([run], task_of(run), CPU)
     batch = next(model.task.eval_batches("test", 3, CPU))
-    found = maps(model, batch)
+    ours = maps(model, batch)
     folder = find(run.weights).parent  # type: ignore[arg-type]
     theirs = GPT2Model.from_pretrained(
         folder, attn_implementation="eager", dtype=torch.float32
     ).eval()
     vectors = model.input(batch.inputs)[0]
     expected = theirs(inputs_embeds=vectors, output_attentions=True).attentions
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    for layer, of_transformers in zip(ours, expected, strict=True):
+        torch.testing.assert_close(layer, of_transformers, rtol=1e-4, atol=1e-5)
     assert model.training  # as before
 
 
@@ -66,23 +66,22 @@ def test_the_table_has_kept_runs_and_the_first_arm_untrained(
     block = {"bit-xor": {"options": {"n": 2}, "steps": 2, "eval_every": 1}}
     study = make_study(tmp_path, monkeypatch, "attention", ("fpt", "random"), tasks=block)
     kept = [run for run in study.runs if run.spec.seed == 0]
-    study = study.__class__(study.name, study.profile, tuple(kept))
+    study = replace(study, runs=tuple(replace(run, keep=True) for run in kept))
     assert attention_mass(study).empty
-    study = study.__class__(
-        study.name,
-        study.profile,
-        tuple(run.__class__(**{**vars(run), "keep": True}) for run in kept),
-    )
     for run in study.runs:
         train([run.spec], Job(study.store, {run.key}, "cpu", cache=tmp_path))
-    seen = []
+    first_inputs = []
     monkeypatch.setattr("fpt.analysis.attention.CELLS", 0)  # 8 of the 16 inputs
     monkeypatch.setattr(
         "fpt.analysis.attention.needed",
-        lambda task, batch: seen.append(batch.inputs[0, :, :2, 0]) or needed(task, batch),
+        lambda task, batch: first_inputs.append(batch.inputs[0, :, :2, 0]) or needed(task, batch),
     )
     table = attention_mass(study)
-    assert [len(first.unique(dim=0)) for first in seen] == [4, 4, 4]  # not the first 8 in order
+    assert [len(first.unique(dim=0)) for first in first_inputs] == [
+        4,
+        4,
+        4,
+    ]  # not the first 8 in order
     assert set(table["model"]) == {"fpt", "fpt untrained", "random"}
     assert table.groupby("model").size().unique().tolist() == [4 * 4]  # nano: layers, heads
     assert table["mass"].between(0, 1).all()

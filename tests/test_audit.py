@@ -14,7 +14,6 @@ from fpt.__main__ import main
 from fpt.auditing import arms, baselines, data, engine, plan, runs, verdict
 from fpt.auditing.arms import CONTROLS, PRETRAINED, TRAINED
 from fpt.auditing.verdict import Difference, difference, judge
-from fpt.tasks.own.arrays import InputError
 
 # One layer of a backbone that ships with the package, for a few steps.
 SMALL: dict[str, Any] = {"backbone": "nano@1", "steps": 8, "draws": 3, "workers": 1}

@@ -22,14 +22,14 @@ def committed(monkeypatch: pytest.MonkeyPatch) -> None:
 def steps(arm: str, task: str, threshold: float) -> list[int]:
     """The first of two consecutive evaluations at a threshold, per registered seed."""
     profile = config.load("lab")
-    found = []
+    counts = []
     for seed in registered_seeds(12):
         record = store("lab").read(config.make_spec(profile, arm, task, seed).key)
         assert record is not None
         at = [point["valid_accuracy"] >= threshold for point in record.curve]
         first = next(i for i in range(len(at) - 1) if at[i] and at[i + 1])
-        found.append(int(record.curve[first]["step"]))
-    return found
+        counts.append(int(record.curve[first]["step"]))
+    return counts
 
 
 def test_ratios_by_threshold_are_those_of_the_curves() -> None:

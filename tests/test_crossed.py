@@ -9,24 +9,24 @@ import pytest
 import torch
 from made import make_record
 from scipy import stats
-from tiny import pretrained, spec, task_of
+from tiny import loop_of, pretrained, spec
 
 from fpt import config
 from fpt.analysis.crossed import difference, is_unlike_draws, rank_among, two_sided
 from fpt.analysis.steps import area
 from fpt.config import Run
 from fpt.files import FptError
-from fpt.training.loop import Loop
+from fpt.spec import RunSpec
 from fpt.training.settings import check_spec
 from fpt.training.sweep import backbone_identity
 
 pytestmark = pytest.mark.usefixtures("tiny")
 
 
-def first_rows(run: object) -> tuple[torch.Tensor, torch.Tensor]:
+def first_rows(run: RunSpec) -> tuple[torch.Tensor, torch.Tensor]:
     """The trained values and one frozen matrix that a run starts from."""
-    loop = Loop([run], task_of(run), torch.device("cpu"))  # type: ignore[list-item, arg-type]
-    frozen = dict(loop.model.backbone.named_parameters())["gpt2.h.0.mlp.c_fc.weight"]
+    loop = loop_of(run)
+    frozen = loop.model.backbone.get_parameter("gpt2.h.0.mlp.c_fc.weight")
     return loop.rows.values.clone(), frozen.clone()
 
 
@@ -56,68 +56,63 @@ def test_a_block_crosses_draws_with_seeds_where_something_is_drawn() -> None:
     profile = config.load("smoke")
     block = {"tasks": ["bit-xor"], "arms": ["fpt", "random"], "seeds": [0, 1], "draws": [5, 6, 7]}
     runs = config.expand(replace(profile, sections={"transfer": (block,)}), "transfer")
-    pairs = {arm: [] for arm in block["arms"]}
-    for run in runs:
-        pairs[run.arm].append((run.spec.draw, run.spec.seed))
-    assert pairs["fpt"] == [(None, 0), (None, 1)]
-    assert pairs["random"] == [(draw, seed) for draw in (5, 6, 7) for seed in (0, 1)]
+    places = [(run.arm, run.spec.draw, run.spec.seed) for run in runs]
+    drawn = [("random", draw, seed) for draw in (5, 6, 7) for seed in (0, 1)]
+    assert sorted(places, key=str) == sorted([("fpt", None, 0), ("fpt", None, 1), *drawn], key=str)
 
 
-# ------------------------------------------------------------------------------------------ area
-
-
-def recorded(losses: list[float], status: str = "done") -> object:
-    run = spec(steps=4 * 3, eval_every=3)
-    record = make_record(Run("random", "bit-xor", run), 0.5)
-    points = [
-        {**record.curve[0], "step": 3 * (i + 1), "valid_loss": x} for i, x in enumerate(losses)
+@pytest.mark.parametrize(
+    ("losses", "status", "mean"),
+    [
+        ([0.8, 0.4, 0.2, 0.2], "done", 0.4),
+        ([0.8, 0.4], "diverged", (1.2 + 2 * math.log(2)) / 4),  # it guesses from there on
+    ],
+)
+def test_the_area_is_the_mean_loss_over_all_evaluations(
+    losses: list[float], status: str, mean: float
+) -> None:
+    record = make_record(Run("random", "bit-xor", spec(steps=4 * 3, eval_every=3)), 0.5)
+    curve = [
+        {**record.curve[0], "step": 3 * index, "valid_loss": loss}
+        for index, loss in enumerate(losses, 1)
     ]
-    return replace(record, curve=points, status=status)
-
-
-def test_the_area_is_the_mean_loss_over_all_evaluations() -> None:
-    assert area(recorded([0.8, 0.4, 0.2, 0.2])) == pytest.approx(0.4)  # type: ignore[arg-type]
-
-
-def test_a_run_that_diverged_guesses_from_there_on() -> None:
-    diverged = recorded([0.8, 0.4], "diverged")
-    assert area(diverged) == pytest.approx((1.2 + 2 * math.log(2)) / 4)  # type: ignore[arg-type]
-
-
-# ----------------------------------------------------------------------------------------- tests
+    assert area(replace(record, curve=curve, status=status)) == pytest.approx(mean)
 
 
 def table(
-    draws: int, seeds: int, mean: float, by_draw: float, rng: np.random.Generator
+    rng: np.random.Generator, draws: int, seeds: int = 6, mean: float = 0.0, by_draw: float = 0.0
 ) -> pd.DataFrame:
+    """Log areas of an arm, draws by seeds."""
     rows = by_draw * rng.normal(size=(draws, 1)) if draws > 1 else 0.0
     return pd.DataFrame(mean + rows + 0.1 * rng.normal(size=(draws, seeds)))
 
 
 def test_a_difference_between_models_that_are_not_drawn_is_the_paired_t_test() -> None:
     rng = np.random.default_rng(0)
-    first, second = table(1, 6, 0.0, 0.0, rng), table(1, 6, 0.1, 0.0, rng)
+    first = table(rng, 1)
+    second = table(rng, 1, mean=0.1)
     effect = difference(first, second)
     paired = stats.ttest_rel(first.iloc[0], second.iloc[0])
     assert two_sided(effect) == pytest.approx(paired.pvalue)
-    interval = paired.confidence_interval(0.95)
-    assert (effect.low, effect.high) == pytest.approx((interval.low, interval.high))
+    assert (effect.low, effect.high) == pytest.approx(tuple(paired.confidence_interval(0.95)))
 
 
 def test_seeds_that_act_on_both_arms_alike_cancel() -> None:
     rng = np.random.default_rng(1)
-    first, second = table(1, 5, 0.0, 0.0, rng), table(4, 5, 0.3, 0.1, rng)
-    of_seed = pd.Series(10.0 * np.arange(5))
-    assert difference(first + of_seed, second + of_seed).p == pytest.approx(
-        difference(first, second).p
-    )
+    first = table(rng, 1)
+    second = table(rng, 4, mean=0.3, by_draw=0.1)
+    of_seed = pd.Series(10.0 * np.arange(6))
+    p = difference(first + of_seed, second + of_seed).p
+    assert p == pytest.approx(difference(first, second).p)
 
 
 def test_more_spread_between_draws_makes_a_difference_less_certain() -> None:
     rng = np.random.default_rng(2)
-    first, second = table(1, 6, 0.0, 0.0, rng), table(5, 6, 0.3, 0.02, rng)
-    apart = second.add(pd.Series([-0.4, -0.2, 0.0, 0.2, 0.4]), axis=0)
-    certain, uncertain = difference(first, second), difference(first, apart)
+    first = table(rng, 1)
+    second = table(rng, 5, mean=0.3, by_draw=0.02)
+    spread = second.add(pd.Series([-0.4, -0.2, 0.0, 0.2, 0.4]), axis=0)
+    certain = difference(first, second)
+    uncertain = difference(first, spread)
     assert certain.estimate == pytest.approx(uncertain.estimate)
     assert certain.high - certain.low < (uncertain.high - uncertain.low) / 2
 
@@ -126,24 +121,23 @@ def test_more_spread_between_draws_makes_a_difference_less_certain() -> None:
 def test_a_true_null_is_rarely_called_a_difference(by_draw: float) -> None:
     rng = np.random.default_rng(3)
     p_values = [
-        two_sided(difference(table(1, 6, 0.0, 0.0, rng), table(6, 6, 0.0, by_draw, rng)))
-        for _ in range(400)
+        two_sided(difference(table(rng, 1), table(rng, 6, by_draw=by_draw))) for _ in range(400)
     ]
     assert np.mean(np.array(p_values) < 0.05) <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
 
 
 def test_a_margin_asks_for_more_than_a_difference() -> None:
     rng = np.random.default_rng(4)
-    first, second = table(1, 6, 0.1, 0.0, rng), table(6, 6, 0.0, 0.01, rng)
+    first = table(rng, 1, mean=0.1)
+    second = table(rng, 6, by_draw=0.01)
     assert difference(first, second).p > 0.5
     assert difference(first, second, math.log(1.5)).p < 0.01
 
 
 def test_without_two_seeds_or_any_spread_nothing_is_tested() -> None:
-    single = pd.DataFrame([[1.0]])
-    assert math.isnan(difference(single, single).p)
-    flat = pd.DataFrame([[1.0, 1.0]])
-    assert (difference(flat, flat).estimate, math.isnan(difference(flat, flat).p)) == (0.0, True)
+    for values in ([[1.0]], [[1.0, 1.0]]):
+        same = pd.DataFrame(values)
+        assert math.isnan(difference(same, same).p)
 
 
 @pytest.mark.parametrize(
@@ -154,8 +148,7 @@ def test_a_rank_is_as_unlikely_as_the_share_of_draws_beyond_it(value: float, p: 
 
 
 def test_a_model_is_unlike_draws_beyond_the_interval_of_one_more_draw() -> None:
-    draws = pd.DataFrame(np.array([[-0.1], [0.0], [0.1]]) + np.zeros((3, 4)))
+    draws = pd.DataFrame([[-0.1] * 4, [0.0] * 4, [0.1] * 4])
     half = stats.t.isf(0.025, 2) * 0.1 * math.sqrt(4 / 3)
-    inside, outside = (pd.DataFrame([[half * share] * 4]) for share in (0.99, 1.01))
-    assert not is_unlike_draws(inside, draws)
-    assert is_unlike_draws(outside, draws)
+    for share, is_unlike in ((0.99, False), (1.01, True)):
+        assert is_unlike_draws(pd.DataFrame([[half * share] * 4]), draws) == is_unlike

@@ -1,6 +1,7 @@
 """A study: which runs it has, what its frames say, which learning rate it reports."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import fpt
 from fpt import config
 from fpt.analysis.study import Study
 from fpt.analysis.tuning import at_edge, chosen_rates
+from fpt.config import Run
 from fpt.files import FptError
-from fpt.records.content import Status
+from fpt.records import Record
 
 
 @pytest.fixture
@@ -27,10 +29,13 @@ def test_a_frame_has_a_row_for_every_run(study: Study) -> None:
     assert set(frame["status"]) == {"not run"}
     assert frame["accuracy"].isna().all()
     fill(study, lambda run: spread(run) if run.task != "mnist" else None)
+    study.store.write(make_record(study.runs[0], 0.3, "diverged"))
     frame = study.frame()
     done = frame[frame["status"] == "done"]
     assert set(done["task"]) == {"bit-xor", "digits"}
     assert np.allclose(done["accuracy"], 100 * done["test_accuracy"])
+    assert frame["steps"].isna().all()
+    assert frame.loc[frame["status"] == "diverged", "accuracy"].isna().all()
     assert {run.task for run in study.missing()} == {"mnist"}
     assert len(study.records()) == 24
     assert set(study.curves()["task"]) == {"bit-xor", "digits"}
@@ -42,123 +47,93 @@ def test_a_task_with_a_threshold_is_measured_in_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tasks = {"bit-xor": {"threshold": 0.5}, "digits": {}}
-    study = make_study(tmp_path, monkeypatch, tasks=tasks)
+    study = make_study(tmp_path, monkeypatch, arms=("fpt", "random"), tasks=tasks)
     assert [study.measures(task) for task in tasks] == ["steps", "accuracy"]
     fill(study, lambda run: 1.0 if run.arm == "fpt" else 0.5)
-    frame = study.results()
-    steps = frame[frame["task"] == "bit-xor"].groupby("arm")
-    assert steps["steps"].first()["fpt"] == 60  # 60/120 is at the threshold
-    assert steps["censored"].all().to_dict() == {
-        "fpt": False, "random": True, "full": True, "lstm": True
-    }  # fmt: skip
-    assert steps["steps"].first()["random"] == 120
+    results = study.results()
+    runs = results[results["task"] == "bit-xor"].groupby("arm")
+    assert runs["steps"].first().to_dict() == {"fpt": 60, "random": 120}  # 60/120 is the threshold
+    assert runs["censored"].all().to_dict() == {"fpt": False, "random": True}
     study.store.write(make_record(study.runs[0], 1.0, "diverged"))
     assert study.results()["censored"].iloc[0]
 
 
-def test_a_diverged_run_has_no_accuracy(study: Study) -> None:
-    study.store.write(make_record(study.runs[0], 0.3, "diverged"))
-    row = study.frame().iloc[0]
-    assert row["status"] == "diverged"
-    assert np.isnan(row["accuracy"])
-
-
-@pytest.mark.parametrize("what", ["data_digest", "weights_digest"])
-def test_runs_of_one_arm_on_different_data_or_weights_are_refused(study: Study, what: str) -> None:
+@pytest.mark.parametrize("name", ["data_digest", "weights_digest"])
+def test_runs_of_one_arm_on_different_data_or_weights_are_refused(study: Study, name: str) -> None:
     for index, run in enumerate(study.runs[:2]):
         record = make_record(run, 0.5)
-        environment = record.environment | {what: f"{index}" * 64}
+        environment = record.environment | {name: f"{index}" * 64}
         study.store.write(replace(record, environment=environment))
     with pytest.raises(FptError, match=r"saw different .*digest 00000000.*digest 11111111"):
         study.results()
 
 
-def with_search(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, search: tuple[int, ...] = (100,)
-) -> Study:
-    """FPT and random at three rates, chosen by the seeds of `search`."""
-    study = make_study(folder, monkeypatch, arms=["fpt", "random"], tasks=["bit-xor"])
+@pytest.fixture
+def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    """FPT and random at three rates, chosen by two seeds."""
+    study = make_study(tmp_path, monkeypatch, arms=["fpt", "random"], tasks=["bit-xor"])
     block = dict(study.profile.sections["transfer"][0])
-    block |= {"lrs": [0.001, 0.01, 0.1], "search": list(search), "seeds": [0, 1]}
+    block |= {"lrs": [0.001, 0.01, 0.1], "search": [100, 101], "seeds": [0, 1]}
     profile = replace(study.profile, sections={"transfer": (block,)})
     return Study("transfer", profile, tuple(config.expand(profile, "transfer")))
 
 
-def test_search_seeds_choose_the_rate_that_others_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = with_search(tmp_path, monkeypatch)
+def test_search_seeds_choose_the_rate_that_others_report(searched: Study) -> None:
     better = {("fpt", 0.01): 0.9, ("random", 0.1): 0.8}
-    fill(study, lambda run: better.get((run.arm, run.spec.lr), 0.6) if run.search else 0.7)
-    assert chosen_rates(study.frame()) == {("fpt", "bit-xor"): 0.01, ("random", "bit-xor"): 0.1}
-    assert at_edge(study.frame()) == [("random", "bit-xor")]
-    results = study.results()
+    fill(searched, lambda run: better.get((run.arm, run.spec.lr), 0.6) if run.search else 0.7)
+    frame = searched.frame()
+    assert chosen_rates(frame) == {("fpt", "bit-xor"): 0.01, ("random", "bit-xor"): 0.1}
+    assert at_edge(frame) == [("random", "bit-xor")]
+    results = searched.results()
     assert set(results["seed"]) == {0, 1}
-    assert results.groupby("arm")["lr"].unique().map(list).to_dict() == {
-        "fpt": [0.01], "random": [0.1]
-    }  # fmt: skip
-    assert set(study.results(every_rate=True)["lr"]) == {0.001, 0.01, 0.1}
+    rates = results.groupby("arm")["lr"].unique().map(list)
+    assert rates.to_dict() == {"fpt": [0.01], "random": [0.1]}
+    assert set(searched.results(every_rate=True)["lr"]) == {0.001, 0.01, 0.1}
 
 
-def test_nothing_is_reported_before_the_search_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_nothing_is_reported_before_the_search_is_whole(searched: Study) -> None:
+    fill(searched, lambda run: None if run.search and run.spec.lr == 0.1 else 0.7)
+    assert searched.results().empty
+    assert not searched.results(every_rate=True).empty
+
+
+def diverged(run: Run) -> Record:
+    """One of the search's runs at the best rate diverges."""
+    is_best = run.spec.lr == 0.1
+    status = "diverged" if is_best and run.spec.seed == 101 else "done"
+    return make_record(run, {0.1: 0.99, 0.01: 0.6}.get(run.spec.lr, 0.5), status)
+
+
+def misled(run: Run) -> Record:
+    """The test set prefers another rate than validation."""
+    record = make_record(run, 0.9 if run.spec.lr == 0.01 else 0.6)
+    accuracy = {"test_accuracy": 1.0 if run.spec.lr == 0.1 else 0.3}
+    return replace(record, metrics=record.metrics | accuracy)
+
+
+def sooner(run: Run) -> Record:
+    """Of equal rates, one is at its best first."""
+    record = make_record(run, 0.5)
+    best_step = {"best_step": 60 if run.spec.lr == 0.01 else 120}
+    return replace(record, metrics=record.metrics | best_step)
+
+
+@pytest.mark.parametrize("record", [diverged, misled, sooner])
+def test_a_rate_is_chosen_by_validation_and_never_diverged(
+    searched: Study, record: Callable[[Run], Record]
 ) -> None:
-    study = with_search(tmp_path, monkeypatch)
-    fill(study, lambda run: None if run.search and run.spec.lr == 0.1 else 0.7)
-    assert study.results().empty
-    assert not study.results(every_rate=True).empty
-
-
-def test_a_rate_at_which_the_search_diverged_is_not_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = with_search(tmp_path, monkeypatch)
-    for run in study.runs:
-        wild = run.search and run.spec.lr == 0.1
-        study.store.write(make_record(run, 0.99 if wild else 0.5, "diverged" if wild else "done"))
-    assert 0.1 not in chosen_rates(study.frame()).values()
-
-
-def test_a_rate_at_which_one_search_run_diverged_is_not_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = with_search(tmp_path, monkeypatch, search=(100, 101))
-    for run in study.runs:
-        best = run.spec.lr == 0.01
-        status: Status = "diverged" if best and run.spec.seed == 101 else "done"
-        study.store.write(make_record(run, 0.99 if best else 0.5, status))
-    assert 0.01 not in chosen_rates(study.frame()).values()
-
-
-def test_the_test_set_chooses_no_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    study = with_search(tmp_path, monkeypatch)
-    for run in study.runs:
-        record = make_record(run, 0.9 if run.spec.lr == 0.001 else 0.6)
-        tested = {"test_accuracy": 1.0 if run.spec.lr == 0.1 else 0.3}
-        study.store.write(replace(record, metrics=record.metrics | tested))
-    assert set(chosen_rates(study.frame()).values()) == {0.001}
-
-
-def test_of_equal_rates_the_one_that_is_there_first_is_chosen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = with_search(tmp_path, monkeypatch)
-    for run in study.runs:
-        made = make_record(run, 0.5)
-        soon = {"best_step": 60 if run.spec.lr == 0.01 else 120}
-        study.store.write(replace(made, metrics=made.metrics | soon))
-    assert set(chosen_rates(study.frame()).values()) == {0.01}
+    for run in searched.runs:
+        searched.store.write(record(run))
+    assert set(chosen_rates(searched.frame()).values()) == {0.01}
 
 
 def test_the_index_lists_records_and_pretraining_metadata(study: Study) -> None:
     fill(study, lambda run: spread(run) if run.task == "digits" else None)
-    study.write_index()
-    listed = json.loads((study.folder / "index/transfer.json").read_text())
-    assert sum(digest is not None for key, digest in listed.items() if key in study.keys) == 12
-    assert set(listed) == set(study.keys)
     study.write_index({"another": "digest"})
-    again = json.loads((study.folder / "index/transfer.json").read_text())
-    assert again == listed | {"another": "digest"}
+    index = json.loads((study.folder / "index/transfer.json").read_text())
+    assert index.pop("another") == "digest"
+    assert set(index) == set(study.keys)
+    assert sum(digest is not None for digest in index.values()) == 12
 
 
 def test_one_thing_can_be_changed() -> None:

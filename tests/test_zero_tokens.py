@@ -6,7 +6,7 @@ the gradient by 1 / sqrt(eps) in its backward pass.
 
 import pytest
 import torch
-from tiny import assembled, loop_of, spec
+from tiny import assembled, loop_of, one_of, spec
 
 from fpt.backbones import BACKBONES, Backbone, generic
 from fpt.sections.arms import FROZEN
@@ -15,7 +15,6 @@ from fpt.spec import canonical
 DEPTH = 30  # of SmolLM2-135M
 WIDTH = 32
 LR = 0.01
-TRANSFORMER = (DEPTH, WIDTH, 2)
 LIKE_LLAMA = {
     "hidden_size": WIDTH, "num_hidden_layers": DEPTH, "num_attention_heads": 2,
     "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": 48, "vocab_size": 9,
@@ -28,20 +27,11 @@ CONFIGURATIONS = {  # RMSNorm and LayerNorm; rotary, ALiBi and relative
     "mpt": {"d_model": WIDTH, "n_layers": DEPTH, "n_heads": 2, "vocab_size": 9},
     "opt": LIKE_LLAMA | {"ffn_dim": 48, "word_embed_proj_dim": WIDTH},
 }
+DEEP = ("gpt2", "bert", "longformer", "vit", "t5-encoder", "gpt2-unfused", "vanilla", "linformer")
 FAMILIES = [
-    Backbone("zeros-gpt2", "gpt2", *TRANSFORMER, 64),
-    Backbone("zeros-bert", "bert", *TRANSFORMER, 64),
-    Backbone("zeros-longformer", "longformer", *TRANSFORMER, 64, window=8),
-    Backbone("zeros-vit", "vit", *TRANSFORMER, 64),
-    Backbone("zeros-t5", "t5-encoder", *TRANSFORMER),
-    Backbone("zeros-unfused", "gpt2-unfused", *TRANSFORMER, 64),
-    Backbone("zeros-vanilla", "vanilla", *TRANSFORMER, 64),
-    Backbone("zeros-linformer", "linformer", *TRANSFORMER, 64, rank=4),
-    Backbone("zeros-lstm", "lstm", 3, WIDTH),
-    Backbone("zeros-lstm-residual", "lstm", DEPTH, WIDTH, residual=True),
-    Backbone("zeros-lstm-released", "lstm-released", 3, WIDTH),
-    Backbone("zeros-last-token", "last-token", 0, WIDTH),
-    Backbone("zeros-mean-token", "mean-token", 0, WIDTH),
+    *(one_of(family, DEPTH, WIDTH) for family in DEEP),
+    one_of("lstm", DEPTH, WIDTH, residual=True),
+    *(one_of(family, 3, WIDTH) for family in ("lstm", "lstm-released", "last-token", "mean-token")),
 ]
 
 

@@ -27,6 +27,15 @@ def close(tensor, expected, rtol=1e-5, atol=1e-5):
     torch.testing.assert_close(tensor, expected, rtol=rtol, atol=atol)
 
 
+def one_of(family, layers=2, width=16, **form):
+    """A small backbone of a family."""
+    form = {"longformer": {"window": 8}, "linformer": {"rank": 3}}.get(family, {}) | form
+    has_heads = not family.startswith("lstm") and not family.endswith("-token")
+    positions = 64 if has_heads and family != "t5-encoder" else 0
+    name = "-".join([family, *form, "tiny"])
+    return Backbone(name, family, layers, width, 2 * has_heads, positions, **form)
+
+
 def register():
     """Make the backbones known by name; tests do it through the fixture `tiny`."""
     BACKBONES.update({architecture.name: architecture for architecture in TINY})

@@ -37,23 +37,24 @@ def maps(model: Model, batch: Batch) -> list[Tensor]:
             f"Attention maps are read from causal GPT-2 backbones, not from "
             f"{type(backbone).__name__}; choose a GPT-2 backbone."
         )
-    given: list[Tensor] = []
-    found: list[Tensor] = []
-    gpt2, training = backbone.gpt2, model.training
+    inputs: list[Tensor] = []
+    probabilities: list[Tensor] = []
+    gpt2 = backbone.gpt2
+    training = model.training
     implementation = gpt2.config._attn_implementation
-    hook = backbone.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
+    hook = backbone.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
     model.eval()
     model(batch)
     hook.remove()
     gpt2.set_attn_implementation("eager")
-    x = given[0]
+    x = inputs[0]
     future = torch.full((x.shape[1], x.shape[1]), -torch.inf, device=x.device).triu(1)
     for block in gpt2.h:
-        found.append(block.attn(block.ln_1(x), attention_mask=future)[1])
+        probabilities.append(block.attn(block.ln_1(x), attention_mask=future)[1])
         x = block(x, attention_mask=future, use_cache=False)
     gpt2.set_attn_implementation(implementation)
     model.train(training)
-    return found
+    return probabilities
 
 
 def needed(task: Task, batch: Batch) -> Tensor:
@@ -83,6 +84,7 @@ def mass(probabilities: Tensor, tokens: Tensor) -> Tensor:
 
 def chance(tokens: Tensor) -> float:
     """`mass` of causal attention that is spread evenly over the visible tokens."""
+    # Token t sees t + 1 tokens and takes as much from each.
     even = torch.ones(tokens.shape[-1], tokens.shape[-1], device=tokens.device).tril()
     even = (even / even.sum(-1, keepdim=True)).expand(len(tokens), 1, -1, -1)
     return mass(even, tokens).item()
@@ -93,23 +95,25 @@ def attention_mass(study: Study) -> pd.DataFrame:
     a fixed random part of the test set, and `chance`. The models are the arms whose parameters were
     kept and, as `fpt untrained`, the first arm's before its first step. Runs that are not here have
     no row."""
-    present, device = study.records(), devices.choose()
+    records = study.records()
+    device = devices.choose()
     rows: list[tuple[object, ...]] = []
     for run in study.runs:
+        record = records.get(run.key)
+        if not run.keep or record is None or record.status != "done":
+            continue
         models = {}
         with suppress(FptError):  # its backbone's weights are not here
-            record = present.get(run.key)
-            if run.keep and record is not None and record.status == "done":
-                models[run.arm] = trained_model(record, study.store, device)
-                if run.arm == study.arms[0]:
-                    task = models[run.arm].task
-                    models[f"{run.arm} untrained"] = assemble([run.spec], task, device)[0]
+            models[run.arm] = trained_model(record, study.store, device)
+            if run.arm == study.arms[0]:
+                task = models[run.arm].task
+                models[f"{run.arm} untrained"] = assemble([run.spec], task, device)[0]
         for name, model in models.items():
             size = max(8, CELLS // model.task.length**2)
             batch = next(model.task.eval_batches("test", size, device, size))
             tokens = needed(model.task, batch)
             for layer, probabilities in enumerate(maps(model, batch)):
                 for head, value in enumerate(mass(probabilities, tokens).tolist()):
-                    at = (name, run.task, run.spec.seed, layer, head)
-                    rows.append((*at, value, chance(tokens)))
+                    place = (name, run.task, run.spec.seed, layer, head)
+                    rows.append((*place, value, chance(tokens)))
     return pd.DataFrame(rows, columns=COLUMNS)

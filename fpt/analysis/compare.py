@@ -66,6 +66,7 @@ def on_shared_seeds(first: pd.Series, second: pd.Series) -> Effect:
 
     The interval is Welch's, as in the registered claims, and NaN for fewer than FEWEST_RUNS values;
     all is NaN if a value is."""
+    # Data and their order are part of what a seed draws, so shared seeds are a pair.
     shared = first.index.intersection(second.index)
     if len(shared):
         first = first[shared]
@@ -99,6 +100,7 @@ def contrast(study: Study, task: str, first: pd.DataFrame, second: pd.DataFrame)
     second = second.assign(value=tested_values(second)).set_index("seed")
     shared = first.index.intersection(second.index)
     contrast = Contrast(*arms, task, UNKNOWN, len(shared))
+    # A difference of some of the runs would change as others are recorded.
     if first["value"].isna().any() or second["value"].isna().any():
         return contrast
     refused = refusal(study, task, first, second)
@@ -121,10 +123,11 @@ def refusal(study: Study, task: str, *arms: pd.DataFrame) -> str:
     learned, a ratio of 1 or a difference of 0 would look like a finding."""
     if study.measures(task) == "steps":
         return NEITHER_LEARNED if all(runs["censored"].all() for runs in arms) else ""
-    best = best_baseline(study.tasks[task])
     accuracy = max(runs["accuracy"].mean() for runs in arms)
-    if best is None or accuracy > best.accuracy:
+    best = _not_exceeded(study, task, accuracy)
+    if best is None:
         return ""
+    # Below every baseline there was no learning; between them there was too little.
     worst = min(baselines(study.tasks[task]).values())
     return NEITHER_LEARNED if accuracy <= worst else f"at or below the baseline {best}"
 
@@ -132,9 +135,8 @@ def refusal(study: Study, task: str, *arms: pd.DataFrame) -> str:
 def low_threshold(study: Study, task: str) -> Baseline | None:
     """The best trivial baseline of a task, if it is not below the threshold that steps are counted
     to: an arm that gets there has not learned more than the baseline."""
-    best = best_baseline(study.tasks[task])
     percent = 100 * threshold(study, task)
-    return best if best is not None and 0 < percent <= best.accuracy else None
+    return _not_exceeded(study, task, percent) if percent else None
 
 
 def threshold(study: Study, task: str) -> float:
@@ -142,15 +144,20 @@ def threshold(study: Study, task: str) -> float:
     return next(run.spec.threshold for run in study.runs if run.task == task)
 
 
+def _not_exceeded(study: Study, task: str, percent: float) -> Baseline | None:
+    """The best trivial baseline of a task if an accuracy is not above it."""
+    best = best_baseline(study.tasks[task])
+    return best if best is not None and percent <= best.accuracy else None
+
+
 def _below(study: Study, task: str, *arms: pd.DataFrame) -> str:
     """What a sentence on compared arms must say of the best trivial baseline."""
-    if study.measures(task) == "steps":
-        best = low_threshold(study, task)
-        return "" if best is None else f"the threshold is at or below the baseline {best}"
-    best = best_baseline(study.tasks[task])
-    if best is None or min(runs["accuracy"].mean() for runs in arms) > best.accuracy:
-        return ""
-    return f"one of them is at or below the baseline {best}"
+    words = "the threshold"
+    best = low_threshold(study, task)
+    if study.measures(task) == "accuracy":
+        words = "one of them"
+        best = _not_exceeded(study, task, min(runs["accuracy"].mean() for runs in arms))
+    return "" if best is None else f"{words} is at or below the baseline {best}"
 
 
 def _bound(first: pd.DataFrame, second: pd.DataFrame) -> str:

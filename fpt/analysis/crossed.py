@@ -32,6 +32,7 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, margin: float = 0.0) -
     seeds = first.columns.intersection(second.columns)
     if len(seeds) < 2:
         return Effect(math.nan)
+    # Differences by seed, since a seed acts on both arms alike.
     by_seed = first[seeds].mean() - second[seeds].mean()
     estimate = float(by_seed.mean())
     variances = [by_seed.var(ddof=1) / len(seeds)]

@@ -23,6 +23,7 @@ def speeds(records: Iterable[Record]) -> Speeds:
     seconds: dict[str, float] = {}
     flops: dict[str, float] = {}
     for record in records:
+        # Records of older versions have no processor time.
         if record.cost["flops"] > 0 and "process_seconds" in record.cost:
             for name in (record.spec.backbone, ALL):
                 seconds[name] = seconds.get(name, 0.0) + record.cost["process_seconds"]
@@ -36,6 +37,7 @@ def row(study: Study, records: Mapping[str, Record], measured: Speeds) -> dict[s
     specs = {run.key: run.spec for run in study.runs}
     states = Counter(records[key].status for key in specs if key in records)
     missing = {key: spec for key, spec in specs.items() if key not in records}
+    # A backbone that was never timed is taken to be as fast as all together.
     seconds = 0.0
     for spec in missing.values():
         speed = measured.get(spec.backbone, measured.get(ALL, 0.0))

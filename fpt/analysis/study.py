@@ -155,15 +155,18 @@ class Study:
         the fields of `RunSpec`), and keep nothing of it; returns its record. FptError for settings
         that params.yaml could not have either."""
         title = f"{arm} on {task}"
+        # The first run of an arm and task is the one that is changed.
         specs = {f"{run.arm} on {run.task}": run.spec for run in reversed(self.runs)}
         check_names("run", [title], sorted(specs))
         check_names("setting", settings, specs[title].to_dict())
+        # What params.yaml could not say is refused, as a run of a section would be.
         numbers = {name: value for name, value in settings.items() if name in SETTINGS}
         settings |= check_settings(title, numbers)
         if "trainable" in settings:
             settings["trainable"] = tuple(sorted(check_list(title, settings["trainable"])))
         spec = replace(specs[title], **settings)
         check_spec(title, spec)
+        # Its record must not enter a report, nor its checkpoint another run.
         with TemporaryDirectory() as name:
             folder = Path(name)
             job = Job(
@@ -196,6 +199,7 @@ class Study:
         """The rows of `frame` that are reported: of several learning rates those at the rate that
         the search seeds chose, or at all of them."""
         frame = self.frame()
+        # Runs of the search chose the rate, so they are not reported.
         rates = chosen_rates(frame)
         frame = frame[~frame["search"]]
         if not every_rate:
@@ -255,6 +259,7 @@ def _row(run: Run, record: Record | None) -> dict[str, Any]:
     row |= {"status": record.status, **record.metrics, **record.cost}
     row |= {name: record.environment.get(name) for name in ENVIRONMENT}
     row["steps"] = np.nan  # the record's own are all that were trained
+    # After a divergence, accuracy is that of whatever was best before.
     if record.status == "done":
         row["accuracy"] = 100 * record.metrics["test_accuracy"]
     if spec.threshold:

@@ -40,6 +40,7 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     if len(values) == 0:
         return math.nan, math.nan, math.nan
     mean = float(np.mean(values))
+    # Equal values would have an interval of no width.
     if len(values) < FEWEST_RUNS or np.ptp(values) == 0:
         return mean, math.nan, math.nan
     interval = stats.ttest_1samp(values, 0.0).confidence_interval(LEVEL)
@@ -54,6 +55,7 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     for (task, arm), runs in results.groupby(["task", "arm"], sort=False):
         values = tested_values(runs).dropna()
         mean, low, high = mean_interval(list(values))
+        # Those that are missing or diverged may be the worst ones.
         if len(values) < len(runs):
             low = high = math.nan
         diverged = (runs["status"] == "diverged").sum()

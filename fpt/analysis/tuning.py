@@ -22,6 +22,7 @@ def searched(frame: pd.DataFrame) -> pd.DataFrame:
     geometric, if the task has a threshold, else of the validation `accuracy` in percent; NaN if a
     run diverged or none is recorded."""
     rows = []
+    # Only seeds that are not reported may choose.
     trials = frame[frame["search"]]
     for (arm, task, lr), runs in trials.groupby(["arm", "task", "lr"], sort=True):
         missing = (runs["status"] == "not run").sum()

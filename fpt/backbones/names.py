@@ -75,8 +75,10 @@ def backbone(name: str) -> Backbone:
 def listed(name: str) -> Backbone | None:
     """The backbone that is built in or in the list as `name`; None if there is none."""
     name = BY_REPOSITORY.get(name, name)
+    if name in BACKBONES:
+        return BACKBONES[name]
     entry = entry_of(pinned(name))
-    return BACKBONES.get(name) or (entry.backbone if entry else None)
+    return entry.backbone if entry else None
 
 
 def first_layers(architecture: Backbone, layers: str | None) -> Backbone:

@@ -70,6 +70,7 @@ def claims(kind: Kind) -> list[Claim]:
 def own_runs(claim: Claim, results: pd.DataFrame) -> pd.DataFrame:
     """The rows of `results` that a claim is judged on: its arms on its tasks, and of each arm as
     many backbones as are registered. Another claim may have more of them recorded."""
+    # The first registered seeds are those that were promised, whatever was trained later.
     on_tasks = results[results["task"].isin(claim.tasks)]
     registered = registered_seeds(max(claim.backbones.values()))
     order = {seed: index for index, seed in enumerate(registered)}
@@ -83,6 +84,7 @@ def own_runs(claim: Claim, results: pd.DataFrame) -> pd.DataFrame:
 
 def counted(claim: Claim, runs: pd.DataFrame) -> dict[str, int]:
     """How many backbones of each arm have all the tasks of a claim; `runs` are its own."""
+    # A backbone that lacks a task has no mean over the tasks of its claim.
     tasks = runs.groupby(["arm", "seed"])["task"].nunique()
     complete = tasks[tasks == len(claim.tasks)].groupby("arm").size()
     return {arm: int(complete.get(arm, 0)) for arm in claim.backbones}
@@ -95,6 +97,7 @@ def effects_of(claim: Claim, runs: pd.DataFrame) -> Pooled:
     if claim.measure == "predicts":
         steps = backbone_means(runs.assign(value=tested_values(runs)), claim.tasks)
         means = steps.groupby("arm").mean()
+        # The unit is the corpus: its backbones are averaged first.
         corpora = runs.groupby("arm")[["learned", "scale"]].mean().loc[means.index].dropna()
         return Pooled(falls_with(corpora["learned"], means[corpora.index], corpora["scale"]))
     first, second = claim.backbones

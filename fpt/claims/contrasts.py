@@ -69,6 +69,7 @@ def interaction() -> Effect | None:
         return None
     if not {"fpt-english", "random"} <= set(at_best.index.get_level_values("arm")):
         return None
+    # Both ratios are on the same backbones, so what is special to one cancels.
     english = at_one["fpt"] - at_best["fpt-english"]
     random = at_one["random"] - at_best["random"]
     return difference(list(english.dropna()), list(random.dropna()))
@@ -107,6 +108,7 @@ def _claim(name: str) -> Claim:
 
 def _battery_results() -> pd.DataFrame:
     """The recorded runs of every arm of PAIRS on the battery, each once."""
+    # A run that several claims share is recorded once.
     arms = {arm for pair in PAIRS.values() for arm in pair}
     every_claim = [claim for kind in KINDS for claim in claims(kind)]
     results = results_of([claim for claim in every_claim if arms & set(claim.backbones)])

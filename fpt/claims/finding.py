@@ -57,6 +57,7 @@ class Finding:
     @property
     def task_ratios(self) -> list[float]:
         """The ratio of steps on each task, in the direction of `values`."""
+        # The tests are on logarithms of the first arm over the second.
         sign = -1 if self.claim.is_about_second else 1
         return [math.exp(sign * effect.estimate) for effect in self.by_task.values()]
 
@@ -69,6 +70,7 @@ class Finding:
     def effect_text(self) -> str:
         """`0.55× the steps [0.40, 0.76]`, or points, or a correlation, with a 95% interval; the
         tasks on either side if it depends on them; and the same at a better rate."""
+        # No number stands for arms that did not learn, or for a mean over opposite effects.
         text = self.instead or self._number_text
         if self.elsewhere is None:
             return text
@@ -100,6 +102,7 @@ class Finding:
         arms = list(self.claim.backbones)
         if self.claim.is_about_second:
             arms.reverse()
+        # A run that ends at its budget counts with fewer steps than it would need.
         first, second = (any(self.ended.get((arm, task)) for task in tasks) for arm in arms)
         if first and second:
             return "roughly "
@@ -110,6 +113,7 @@ class Finding:
     @property
     def in_numbers(self) -> str:
         """Effect, n and verdict, within a sentence."""
+        # A small p that decides nothing needs its reason beside it.
         verdict: str = self.label
         if self.label == "undecided" and self.adjusted < ALPHA and self.reason:
             verdict += f", since {self.reason.partition(';')[0]}"
@@ -152,6 +156,7 @@ def task_sides(finding: Finding) -> str:
         "neither arm reaches the threshold of": [],
     }
     fewer, more, unclear, neither = groups.values()
+    # Bonferroni over the tasks: the sides are a description, but each is a test.
     level = ALPHA / len(finding.by_task)
     ratios = zip(finding.by_task.items(), finding.task_ratios, strict=True)
     for (task, effect), ratio in ratios:

@@ -28,6 +28,7 @@ MOST_CENSORED = 0.1  # of the runs of the arm that is the better one
 
 def judge(finding: Finding, runs: pd.DataFrame, profile: Profile) -> Finding:
     """A finding with its verdict. Gates come before p-values."""
+    # The gates stand in the order in which they make the next one meaningless.
     claim = finding.claim
     unlearned = _unlearned(claim, runs)
     if unlearned:
@@ -36,11 +37,13 @@ def judge(finding: Finding, runs: pd.DataFrame, profile: Profile) -> Finding:
     if reason:
         instead = reason if claim.measure == "accuracy" else "neither arm learned"
         return replace(finding, label="neither learned", reason=reason, instead=instead)
+    # The opposite claims are a family of their own, with a correction of their own.
     contradicted = finding.opposite < ALPHA
     decided = contradicted or finding.adjusted < ALPHA
     if depends_on_task(finding.by_task, finding.heterogeneity, decided):
         sides = task_sides(finding)
         return replace(finding, label="depends on the task", reason=sides, instead=sides)
+    # Equal values on both sides say nothing of how far other backbones may be.
     if math.isnan(finding.effect.p):
         return replace(finding, reason="there is no spread to test against")
     if not decided:
@@ -68,6 +71,7 @@ def _undecided(finding: Finding) -> str:
 def enough(effect: Effect, n: Mapping[str, int]) -> str:
     """How many backbones, or corpora, have a power of 80% at a primary claim's level if the effect
     is the one that was measured, whatever its direction; by the normal approximation."""
+    # Power grows with the square root of the count; a twelfth is the strictest level of Holm.
     quantile = max(norm.isf(min(effect.p, effect.against)), 1e-3)
     units = "backbones of each arm"
     count = min(n.values())
@@ -81,6 +85,7 @@ def enough(effect: Effect, n: Mapping[str, int]) -> str:
 def not_learned(arms: Collection[str], corpora: pd.DataFrame) -> list[str]:
     """The arms whose backbones learned nothing from the context of their corpus, though it has
     something. `corpora` has nats `learned` by arm."""
+    # Nothing can be learned from independent tokens, so these arms learned what there is.
     with_context = ~corpora.index.str.endswith(MEMORYLESS)
     runs_of_arms = corpora[corpora.index.isin(arms) & with_context]
     return list(runs_of_arms.index[runs_of_arms["learned"] <= 0])
@@ -101,6 +106,7 @@ def recorded_baseline(profile: Profile, name: str) -> Baseline | None:
         return None
     settings = profile.tasks[name]
     task = get_task(settings.get("name", name), **settings.get("options", {}))
+    # Generated tasks compute their baselines; others need data that may not be here.
     if isinstance(task, FiniteTask) and task.recorded_floors() is None:
         return None
     return best_baseline(task)
@@ -109,6 +115,7 @@ def recorded_baseline(profile: Profile, name: str) -> Baseline | None:
 def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
     """Why there is nothing to compare: no run of either arm reaches the threshold, or both arms are
     at or below the best trivial baseline of every task. Empty if an arm learned something."""
+    # An accuracy below a linear classifier is no achievement, however large a difference is.
     if claim.measure in ("steps", "solved", "predicts"):
         no_run = runs["censored"].astype(bool).all()
         return "no run of either arm reaches the threshold" if no_run else ""
@@ -151,6 +158,7 @@ def with_one_backbone(claim: Claim, runs: pd.DataFrame) -> tuple[str, ...]:
     if claim.measure == "predicts":
         return ()
     arms = []
+    # Runs without weights have a random backbone each.
     for arm, runs_of_arm in runs.groupby("arm"):
         weights = runs_of_arm["weights"].unique()
         shares_one = (

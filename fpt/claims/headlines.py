@@ -23,6 +23,7 @@ def pooled_differences(study: Study) -> Iterator[Headline]:
     every run is recorded, and none if no run reaches a threshold."""
     results = study.results()
     results["value"] = tested_values(results)
+    # Steps and percent have no common mean.
     for pair in study.main_pairs:
         runs = results[results["arm"].isin(pair)]
         runs = runs[runs.groupby("task")["arm"].transform("nunique") == 2]
@@ -65,6 +66,7 @@ def write_headlines(studies: Sequence[Study]) -> None:
         numbers["verdict"] = {finding.claim.name: finding.label for finding in verdicts}
     write_json(studies[0].folder / "metrics.json", numbers)
     columns = {"task": "panel", "valid_accuracy": "accuracy"}
+    # DVC needs the columns of its plot even if there is no curve.
     empty = pd.DataFrame(columns=["task", "arm", "step", "valid_accuracy"])
     text = pd.concat([empty, *curves]).rename(columns=columns).to_csv(index=False)
     write_atomic(studies[0].folder / "curves.csv", text.encode())

@@ -69,6 +69,7 @@ def model_claims(kind: Kind) -> list[ModelClaim]:
     on each of its `tasks`."""
     claims = []
     for entry in registration(LANGUAGE)[kind]:
+        # One line of the registration may be several claims, each of its own in the correction.
         shared = {key: value for key, value in entry.items() if key not in ("second", "tasks")}
         for task in entry["tasks"]:
             claims += [ModelClaim(second=arm, task=task, **shared) for arm in entry["second"]]
@@ -103,6 +104,7 @@ def log_areas(runs: Sequence[Run], records: Mapping[str, Record]) -> pd.DataFram
 def crossed(areas: pd.DataFrame, arm: str, task: str) -> pd.DataFrame:
     """The log areas of an arm on a task, draws by seeds, without draws that lack a seed."""
     cell = areas[(areas["arm"] == arm) & (areas["task"] == task)]
+    # A draw without a seed would not be crossed with it.
     return cell.pivot_table(index="draw", columns="seed", values="log_area").dropna()
 
 

@@ -28,6 +28,7 @@ def pooled(runs: pd.DataFrame, pair: Pair, tasks: Iterable[str], margin: float =
     """The first arm of `pair` minus the second, of column `value` of `runs`. The mean is over the
     backbones that have all `tasks`, and is tested against `margin`."""
     tasks = list(tasks)
+    # Only the mean is tested against a margin; tasks are looked at for their sign.
     by_task = {task: _sides(runs, pair, [task]) for task in tasks}
     return Pooled(
         mean=difference(*_sides(runs, pair, tasks), margin),
@@ -45,6 +46,7 @@ def _sides(runs: pd.DataFrame, pair: Pair, tasks: Sequence[str]) -> tuple[list[f
 
 def backbone_means(runs: pd.DataFrame, tasks: Iterable[str]) -> pd.Series:
     """The mean over `tasks` of column `value`, per arm and seed; without seeds that lack a task."""
+    # A mean over other tasks would be another quantity.
     wide = runs.pivot_table(index=["arm", "seed"], columns="task", values="value")
     means: pd.Series = wide.reindex(columns=list(tasks)).dropna().mean(axis=1)
     return means
@@ -54,6 +56,7 @@ def depends_on_task(by_task: Mapping[str, Effect], unequal: float, decided: bool
     """Whether a mean over tasks would hide that its effects have opposite signs: they differ
     significantly (`unequal`), or the mean is `decided` though one task alone significantly opposes
     it, at 5% over these tasks."""
+    # Unequal effects of one sign are no reason to withhold their mean.
     estimates = [effect.estimate for effect in by_task.values()]
     if not estimates or not min(estimates) < 0 < max(estimates):
         return False

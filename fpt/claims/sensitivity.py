@@ -43,6 +43,7 @@ def study() -> Study:
 def results() -> pd.DataFrame:
     """The recorded exploratory runs: the columns of `Study.frame`, `settings`, the names of the
     settings that differ from the registered runs, and `count`, how many runs are declared."""
+    # Runs are in the order of their blocks.
     frame = study().frame()
     blocks = [block for block in declared()["runs"] for _ in range(block["count"])]
     frame["settings"] = ["+".join(block["settings"]) for block in blocks]
@@ -60,6 +61,7 @@ def better_rates(registered: pd.DataFrame) -> pd.DataFrame:
     explored = explored[explored["settings"] == "lr"]
     better = [explored.iloc[:0]]
     for _, runs in explored.groupby(["arm", "task"], sort=False):
+        # The same seeds on both sides, so that no rate is compared on luckier ones.
         same_places = registered[_places(registered).isin(_places(runs))]
         if len(same_places) != len(runs) or len(runs) < runs["count"].max():
             continue

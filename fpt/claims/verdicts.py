@@ -68,6 +68,7 @@ def _pretraining(weights: "pd.Series[str]", profile: str) -> pd.DataFrame:
     """What each backbone learned from context, in nats per token, and the logarithm of its weight
     scale, by name; without those whose metadata do not say."""
     rows = {}
+    # Weights from the hub, or made before there was metadata, have none of this.
     for name in weights.dropna().unique():
         content = metadata.read(store(profile).folder, name)
         if "weight_scale" in content and "unigram_entropy" in content:
@@ -83,6 +84,7 @@ def findings(kind: Kind) -> list[Finding]:
 
     If an arm has a better rate than the registered one, and with it the verdict is another, the
     claim is undecided: nothing rests on the worse rate."""
+    # All claims of a kind are judged together, since the correction is over all of them.
     registered = claims(kind)
     results = results_of(registered)
     better = sensitivity.better_rates(results)
@@ -103,6 +105,7 @@ def _at_both_rates(registered: Finding, at_better: Finding, better: pd.DataFrame
     places = runs[["arm", "task", "lr"]].drop_duplicates().itertuples(index=False)
     rates = listed([f"{arm} on {task} at {lr:g}" for arm, task, lr in places])
     finding = replace(registered, elsewhere=at_better, rates=f"with the better rate for {rates}")
+    # A verdict that holds at both rates is not in doubt; only its effect is said twice.
     if at_better.label == registered.label:
         return finding
     reason = f"{registered.label} at the registered rates, {at_better.label} {finding.rates}"
@@ -113,6 +116,7 @@ def verdicts(claims: Sequence[Claim], results: pd.DataFrame) -> list[Finding]:
     """The findings of all claims of one kind, from the columns READ of `results`: Holm's correction
     over primary ones, Benjamini and Hochberg's over secondary ones. A claim whose runs are not all
     here is undecided, and counts in the correction."""
+    # What is not here is NaN, so no gate asks which columns it was given.
     results = results.reindex(columns=READ)
     profile = config.load(LAB)
     tested = [_tested(claim, results, profile) for claim in claims]
@@ -138,6 +142,7 @@ def _tested(claim: Claim, results: pd.DataFrame, profile: config.Profile) -> Fin
     """A claim with its effects, before any correction, or with the reason why it has none."""
     runs = own_runs(claim, results)
     n = counted(claim, runs)
+    # Part of the runs would be a choice that was not registered.
     missing = [
         f"{n[arm]} of {count} {arm}" for arm, count in claim.backbones.items() if n[arm] < count
     ]
@@ -163,6 +168,7 @@ def _corrected(p_values: list[float]) -> list[float]:
         multipletests,
     )  # slow to import, and few commands need it
 
+    # Primary claims hold the chance of any error, secondary ones the rate of errors.
     method = "holm" if len(p_values) <= MOST_PRIMARY else "fdr_bh"
     adjusted = multipletests(np.nan_to_num(p_values, nan=1.0), method=method)[1]
     return [float(p) for p in adjusted]

@@ -13,5 +13,5 @@ NAMES = (
 
 def declared(name: str) -> Section:
     """What the section `name` declares."""
-    found: Section = import_module(f".{name}", __name__).SECTION
-    return found
+    section: Section = import_module(f".{name}", __name__).SECTION
+    return section

@@ -34,15 +34,17 @@ class Comparison:
 
     def source(self, *arms: str) -> str | None:
         """The first of the paper's tables that has a row for every one of `arms`, if any."""
+        # Two numbers of different tables may come from different runs.
         rows = {self.row(arm) for arm in arms}
         return next((name for name in self.paper if rows <= set(paper.table(name).rows)), None)
 
-    def printed(self, arm: str, task: str, *beside: str) -> float | None:
+    def printed(self, arm: str, task: str, *partners: str) -> float | None:
         """What the paper printed for an arm, in percent, in the first table that has it and the
-        arms `beside` it; None if it printed nothing."""
-        name = self.source(arm, *beside)
+        arms that are its `partners`; None if it printed nothing."""
+        name = self.source(arm, *partners)
         if name is None or (self.task is not None and task != self.task):
             return None
+        # Some tables have arms as columns, all of one task.
         column = task if self.task is None else self.columns.get(arm, "")
         cell = paper.table(name).cells.get((self.row(arm), column))
         return None if cell is None else cell.value
@@ -61,14 +63,14 @@ class Section:
     claims: tuple[str, ...] = ()  # names in registration.yaml
 
 
-def minus(first: str, *others: str) -> tuple[Pair, ...]:
-    """The first arm minus each of the others."""
-    return tuple((first, other) for other in others)
+def minus(first: str, *seconds: str) -> tuple[Pair, ...]:
+    """The first arm minus each of the second ones."""
+    return tuple((first, second) for second in seconds)
 
 
-def over(second: str, *others: str) -> tuple[Pair, ...]:
-    """Each of the others minus the second arm."""
-    return tuple((other, second) for other in others)
+def over(second: str, *firsts: str) -> tuple[Pair, ...]:
+    """Each of the first arms minus the second."""
+    return tuple((first, second) for first in firsts)
 
 
 def in_turn(*arms: str) -> tuple[Pair, ...]:

@@ -14,24 +14,24 @@ UNFROZEN = tuple(
 FROZEN_INPUT = tuple(f"frozen-input-{how}" for how in ("orthogonal", "default", "normal"))
 
 
-def parts(name: str, title: str, start: str, whole: str, tables: tuple[str, ...]) -> Comparison:
+def parts(name: str, title: str, start: str, recipe: str, tables: tuple[str, ...]) -> Comparison:
     """Trained parts of a pretrained or, with `start` `random-`, of a random backbone."""
-    steps = (*(start + arm for arm in SUCCESSIVE), whole)
+    steps = (*(start + arm for arm in SUCCESSIVE), recipe)
     single = tuple(start + arm for arm in SINGLE)
-    pairs = (*in_turn(*steps), *over(start + "output", *single), (whole, start + WITHOUT))
+    pairs = (*in_turn(*steps), *over(start + "output", *single), (recipe, start + WITHOUT))
     return Comparison(
         name,
         title,
-        (*dict.fromkeys((*steps[:-1], *single, start + WITHOUT)), whole),
+        (*dict.fromkeys((*steps[:-1], *single, start + WITHOUT)), recipe),
         tuple(dict.fromkeys(pairs)),
         paper=tables,
-        rows={arm: arm.removeprefix(start) for arm in (*steps, *single)} | {whole: WHOLE},
+        rows={arm: arm.removeprefix(start) for arm in (*steps, *single)} | {recipe: WHOLE},
     )
 
 
 def depth(name: str, trained: str, table: str, depths: tuple[int, ...]) -> Comparison:
     """Layers of the backbone with few parts trained, pretrained and random, on ListOps."""
-    columns = {f"{trained}@{it}": f"layers-{it}" for it in depths} | {trained: "layers-12"}
+    columns = {f"{trained}@{depth}": f"layers-{depth}" for depth in depths} | {trained: "layers-12"}
     both = columns | {f"random-{arm}": column for arm, column in columns.items()}
     return Comparison(
         name,

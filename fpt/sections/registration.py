@@ -63,19 +63,21 @@ def registered_draws(count: int, profile: str = LANGUAGE) -> list[int]:
 
 
 def _seed(text: str) -> int:
+    # 31 bits: torch and NumPy take such a seed on every platform.
     drawn = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(drawn[:4], "big") >> 1
 
 
 def check_seeds(
-    where: str, given: Any, profile: str, registered: Callable[..., list[int]] = registered_seeds
+    where: str, seeds: Any, profile: str, registered: Callable[..., list[int]] = registered_seeds
 ) -> list[int]:
     """A list of seeds, or {registered: N} for the first N that follow from the registration of the
     profile's claims."""
-    if isinstance(given, Mapping):
-        count = check_mapping(where, given, ("registered",), ("registered",))["registered"]
+    # Seeds that are typed cannot be known to be those that were registered.
+    if isinstance(seeds, Mapping):
+        count = check_mapping(where, seeds, ("registered",), ("registered",))["registered"]
         return registered(check_value(f"{where}.registered", count, MOST_SEEDS), profile)
-    return [check_value(where, seed, SEED) for seed in check_list(where, given)]
+    return [check_value(where, seed, SEED) for seed in check_list(where, seeds)]
 
 
 def settings_digest(profile: str) -> str:

@@ -8,7 +8,7 @@ CORPORA = (
     *("uniform", "unigram", "bigram", "bigram-16", "copies", "flat-2", "flat-128"),
     *("nesting", "shuffle-64", "dyck", "rule-110", "english+nesting"),
 )
-VARIANTS = tuple(f"fpt-english-{it}" for it in ("1M", "21M", "bytes", "512", "last"))
+VARIANTS = tuple(f"fpt-english-{variant}" for variant in ("1M", "21M", "bytes", "512", "last"))
 WHOLE = tuple(f"full-{corpus}" for corpus in ("english", "nesting", "dyck", "uniform"))
 
 SECTION = Section(

@@ -46,7 +46,7 @@ def packable(spec: RunSpec) -> bool:
     return set(spec.trainable) <= {"input", "output", "layernorm", "positions"}
 
 
-def flops_per_token(spec: RunSpec) -> int:
+def flops_per_token(spec: RunSpec, architecture: Backbone) -> int:
     """FLOPs of a training step per token: two per multiply-add, matrices of the backbone only.
 
     The forward pass costs 2 P for P parameters, the gradient by the input another 2 P if anything
@@ -56,7 +56,7 @@ def flops_per_token(spec: RunSpec) -> int:
     passes = 3
     if packable(spec):
         passes = 1 if trained == {"output"} else 2
-    return 2 * passes * matrix_parameters(backbone(spec.backbone))
+    return 2 * passes * matrix_parameters(architecture)
 
 
 def planned_flops(spec: RunSpec, task: Task) -> int:
@@ -69,7 +69,7 @@ def planned_flops(spec: RunSpec, task: Task) -> int:
     if spec.procedure == "probe":
         # Of an endless task one batch is drawn.
         examples = (task.sizes["train"] or spec.batch) + task.sizes["valid"] + task.sizes["test"]
-    return flops_per_token(spec) * examples * task.length
+    return flops_per_token(spec, backbone(spec.backbone)) * examples * task.length
 
 
 def forward_flops(architecture: Backbone, length: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ..backbones import Backbone, backbone
 from ..backbones.weights import digest, files
 from ..files import CACHE, FptError, lock
 from ..records import Record, Store
@@ -78,22 +79,33 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         if not missing:
             return []
         first = missing[0]
+        # Names are looked up once; from here on it is the task and the backbone themselves.
         task = task_of(first)
+        architecture = backbone(first.backbone)
         device = devices.choose(job.device)
         if device.type == "cuda":  # or a record would state the peak of an earlier pack
             torch.cuda.reset_peak_memory_stats(device)
 
         if first.procedure == "probe":  # a convex fit takes seconds: no checkpoint, no mates
             progress = probe(first, task, device, job.precision)
-            record = record_of(first, pack, progress, **provenance(first, task, device, job))
-            return [job.store.write(record)]
+            common = provenance(first, task, device, job)
+            return [job.store.write(record_of(first, pack, progress, architecture, **common))]
 
         path = job.cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
         members = members_of(pack, missing, path)
         titles = [job.titles.get(spec.key, spec.task) for spec in members]
         devices.keep_memory()
         with memory_for(members):
-            loop = Loop(members, task, device, path, titles, job.tracker, precision=job.precision)
+            loop = Loop(
+                members,
+                task,
+                device,
+                path,
+                titles,
+                job.tracker,
+                architecture=architecture,
+                precision=job.precision,
+            )
             if not loop.run(job.deadline):
                 return []
         common = provenance(first, task, device, job)
@@ -104,7 +116,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
                 continue
             progress = loop.progress[index]
             progress.cost["tokens"] = progress.metrics["steps"] * spec.batch * task.length
-            record = record_of(spec, members, progress, **common)
+            record = record_of(spec, members, progress, architecture, **common)
             parameters = None
             if spec.key in job.keep:
                 parameters = loop.rows.stored(loop.selected[index], spec.trainable)
@@ -162,7 +174,13 @@ def provenance(spec: RunSpec, task: Task, device: torch.device, job: Job) -> dic
 
 
 def record_of(
-    spec: RunSpec, pack: Sequence[RunSpec], progress: Progress, *, peak_bytes: int, **common: Any
+    spec: RunSpec,
+    pack: Sequence[RunSpec],
+    progress: Progress,
+    architecture: Backbone,
+    *,
+    peak_bytes: int,
+    **common: Any,
 ) -> Record:
     """The record of a run of `pack` that has ended; the rest is its `provenance`."""
     return Record(
@@ -173,7 +191,7 @@ def record_of(
         cost={
             "seconds": progress.seconds,
             "process_seconds": progress.process_seconds,
-            "flops": progress.cost["tokens"] * flops_per_token(spec),
+            "flops": progress.cost["tokens"] * flops_per_token(spec, architecture),
             "peak_bytes": peak_bytes,
             **progress.cost,
         },
