@@ -133,11 +133,6 @@ def audit(
     start = time.time()
     examples = read_examples(X, y, groups, task)
     architecture, weights = choose(backbone, None)
-    if weights is None:
-        raise FptError(
-            f"The backbone {backbone!r} has no pretrained weights to audit; name one that has, "
-            "such as nano."
-        )
     check_length(int(examples.inputs.lengths.max()), architecture.name, architecture.positions)
     folds = folds_of(examples, cv, validation, random_state)
     facts: dict[str, Any] = {

@@ -97,6 +97,8 @@ def best_penalty(fold: Fold, features: Features, models: Sequence[Any]) -> dict[
     """The content of a result: of the models, that with the best validation score."""
     # Sparse features stay sparse, and are on one scale already.
     if isinstance(features["train"], np.ndarray):
+        # In float64, since penalties reach far below the largest variance.
+        features = {split: values.astype(float) for split, values in features.items()}
         scaler = StandardScaler().fit(features["train"])
         features = {split: scaler.transform(values) for split, values in features.items()}
     scores = []
