@@ -28,6 +28,8 @@ INSTEAD = {
     r"^\S*fpt .*--device cuda": "with --device cpu: there may be no GPU",
     r"^\S*fpt .*--profile (lab|paper)": "on a small profile: it takes hours or a GPU",
     r"mine@40960": "with 4,096 tokens instead of 40,960: it takes a minute",
+    r"^\S*fpt audit": "parsed: test_audit.py has files to audit",
+    r"minutes=": "with two steps a run: an audit takes minutes",
     r"corpus english": "with a local file of two rows: it needs the hub",
     r"^\"\"\"reviews.py": "parsed: it is a module of the reader's; test_own_data.py trains it",
 }
@@ -70,8 +72,10 @@ def prepare():
         shutil.copytree("reports/smoke/records", f"../machine-2/reports/{name}/records")
     Path("params.yaml").write_text(yaml.safe_dump(params))
     Path("mine.txt").write_text(4 * "".join(path.read_text() for path in ROOT.glob("fpt/*/*.py")))
-    pd.DataFrame({"text": ["A book.", "Another."]}).to_parquet("rows.parquet")
-    huggingface_hub.hf_hub_download = lambda *args, **more: "rows.parquet"
+    rows = Path("snapshots/commit/data/rows.parquet")  # as the hub's cache has it
+    rows.parent.mkdir(parents=True)
+    pd.DataFrame({"text": ["A book.", "Another."]}).to_parquet(rows)
+    huggingface_hub.hf_hub_download = lambda *args, **more: rows
 
 
 def perform(language, text):
@@ -84,6 +88,7 @@ def perform(language, text):
         parser().parse_args(shlex.split(command, comments=True))
     parsed = instead(text).startswith("parsed")
     text = text.replace("mine@40960", "mine@4096").replace("cuda", "cpu")
+    text = re.sub(r"minutes=\d+", "minutes=5, steps=2, draws=3, workers=1", text)
     first, *words = shlex.split(text, comments=True) if language == "sh" else [language]
     assert language != "yaml" or yaml.safe_load(text)
     if language == "python" and not parsed:
