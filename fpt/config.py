@@ -11,11 +11,11 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from .backbones import BACKBONES, backbone
+from .backbones import backbone
 from .backbones.initialisations import INITS
 from .backbones.published import pinned
 from .files import PROFILES, FptError, check_names, notebooks, read_params
-from .pretraining.plans import check_name
+from .pretraining.plans import check_weights
 from .sections.arms import ROLES, SOURCES, arm
 from .sections.registration import check_seeds, registered_draws
 from .spec import RunSpec, canonical, probe_of
@@ -28,6 +28,7 @@ from .training.settings import (
     OF_ARMS,
     SETTINGS,
     check_arm,
+    check_backbone,
     check_items,
     check_list,
     check_mapping,
@@ -66,9 +67,7 @@ class Profile:
     """One block of params.yaml, checked."""
 
     name: str
-    # Devices on which the pipeline may train: cpu, cuda. With none of them, runs are trained by
-    # `fpt run --device` alone, as those of an experiment whose arithmetic is registered.
-    train_on: tuple[str, ...]
+    train_on: tuple[str, ...]  # the pipeline trains on these devices, cpu or cuda; maybe on none
     backbones: Mapping[str, str]  # the backbone that plays each role that the arms name
     weights: Mapping[str, str]  # the identity of the weights from each source that the arms name
     seeds: tuple[int, ...]
@@ -91,55 +90,59 @@ def load(name: str, path: Path | None = None) -> Profile:
     """The profile `name` of params.yaml, or of the file `path`, checked whole."""
     check_names("profile", [name], PROFILES)
     names = [field.name for field in fields(Profile) if field.name != "name"]
-    needed = [it for it in names if it != "precision"]
+    needed = [key for key in names if key != "precision"]
     block = check_mapping(name, read_params(path).get(name), names, needed)
     precision = block.get("precision", AUTO)
     check_names(f"{name}.precision", [precision], PRECISIONS)
     backbones = check_mapping(f"{name}.backbones", block["backbones"])
     depths = {role for role in backbones if re.fullmatch("depth-[0-9]+", str(role))}
-    check_roles(f"{name}.backbones", backbones, ROLES | depths, _check_backbone)
-    check_roles(f"{name}.weights", block["weights"], SOURCES, _check_weights)
+    check_roles(f"{name}.backbones", backbones, ROLES | depths, check_backbone)
+    check_roles(f"{name}.weights", block["weights"], SOURCES, check_weights)
     defaults = OPTIONAL | check_settings(f"{name}.defaults", block["defaults"])
     check_mapping(f"{name}.defaults", defaults, needed=SETTINGS)
     tasks: dict[str, dict[str, Any]] = {}
-    for task, given in check_mapping(f"{name}.tasks", block["tasks"]).items():
+    for task, content in check_mapping(f"{name}.tasks", block["tasks"]).items():
         where = f"{name}.tasks.{task}"
-        tasks[task] = check_settings(where, given or {}, ("name", "options"))
+        tasks[task] = check_settings(where, content or {}, ("name", "options"))
         check_mapping(f"{where}.options", tasks[task].get("options", {}))
         with placed(where):
             check_items(_task(task, tasks[task]), tasks[task])
-    given_arms = check_mapping(f"{name}.arms", block["arms"])
+    settings_of_arms = check_mapping(f"{name}.arms", block["arms"])
     with placed(f"{name}.arms"):
-        for it in given_arms:
-            arm(str(it))
+        for arm_name in settings_of_arms:
+            arm(str(arm_name))
+    devices: tuple[str, ...] = ()
+    if block["train_on"] != []:
+        devices = tuple(check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda")))
     profile = Profile(
         name=name,
-        train_on=_devices(f"{name}.train_on", block["train_on"]),
+        train_on=devices,
         backbones=backbones,
         weights=block["weights"],
         seeds=tuple(check_seeds(f"{name}.seeds", block["seeds"], name)),
         defaults=defaults,
         tasks=tasks,
-        arms={it: check_arm(f"{name}.arms.{it}", given, tasks) for it, given in given_arms.items()},
+        arms={
+            arm_name: check_arm(f"{name}.arms.{arm_name}", settings, tasks)
+            for arm_name, settings in settings_of_arms.items()
+        },
         sections={},
         precision=precision,
     )
     where = f"{name}.sections"
-    known = [notebook.stem[3:] for notebook in notebooks()] or None  # without any, all names pass
+    # A package that is installed without its notebooks takes any name.
+    section_names = [notebook.stem[3:] for notebook in notebooks()] or None
     sections = {}
-    for section, blocks in check_mapping(where, block["sections"], known).items():
+    for section, blocks in check_mapping(where, block["sections"], section_names).items():
         if not isinstance(blocks, list):
             raise FptError(f"{where}.{section}: expected a list of blocks, found {blocks!r}.")
-        sections[section] = tuple(_block(f"{where}.{section}", it, profile) for it in blocks)
+        checked = [_block(f"{where}.{section}", content, profile) for content in blocks]
+        sections[section] = tuple(checked)
     profile = replace(profile, sections=sections)
     for section in sections:
         with placed(f"{where}.{section}"):
             _check_cells(profile, section)
     return profile
-
-
-def _devices(where: str, given: Any) -> tuple[str, ...]:
-    return () if given == [] else tuple(check_list(where, given, ("cpu", "cuda")))
 
 
 def _check_cells(profile: Profile, section: str) -> None:
@@ -152,42 +155,27 @@ def _check_cells(profile: Profile, section: str) -> None:
                 make_spec(profile, name, task, block["seeds"][0], **settings)
 
 
-def _check_backbone(role: str, name: str) -> None:
-    """FptError unless there is a backbone `name`, of the kind that `role` names: a GPT-2 for
-    `transformer`, its sizes and depths. One from the hub or a folder may play these."""
-    found, kind = backbone(name), any(each.startswith(role) for each in BACKBONES)
-    causal = found.config or (found.family == "gpt2" and found.causal)
-    if not (name.startswith(role) if kind else causal):
-        wanted = f"called {role}, or {role}- and a size" if kind else "that is a causal GPT-2"
-        raise FptError(f"{name!r} does not fit this role; give a backbone {wanted}.")
-
-
-def _check_weights(role: str, weights: str) -> None:
-    check_name(pinned(weights).replace("{seed}", "0"))
-
-
-def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
+def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
     """One block of a section: each of its arms on each of its tasks.
 
     A block with `lrs` trains at each of these rates; its `search` names the seeds that choose among
     them, which must not be those that are reported (`fpt.analysis.tuning`).
     """
-    block = check_settings(where, given, OF_BLOCK, OF_ARMS)
+    block = check_settings(where, content, OF_BLOCK, OF_ARMS)
     with placed(f"{where}.arms"):
         arms = [arm(str(name)) for name in check_list(f"{where}.arms", block.get("arms"))]
     check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
-    for it in arms:
-        check_names(f"{where}.arms: backbone of {it.name}", [it.role], profile.backbones)
-        if INITS[it.init].reads_weights:
-            check_names(f"{where}.arms: weights of {it.name}", [it.weights], profile.weights)
+    for row in arms:
+        check_names(f"{where}.arms: backbone of {row.name}", [row.role], profile.backbones)
+        if INITS[row.init].reads_weights:
+            check_names(f"{where}.arms: weights of {row.name}", [row.weights], profile.weights)
     seeds = block.get("seeds", list(profile.seeds))
     block["seeds"] = check_seeds(f"{where}.seeds", seeds, profile.name)
     if "draws" in block:
-        block["draws"] = check_seeds(
-            f"{where}.draws", block["draws"], profile.name, registered_draws
-        )
+        draws = block["draws"]
+        block["draws"] = check_seeds(f"{where}.draws", draws, profile.name, registered_draws)
     keep = check_value(f"{where}.keep", block.get("keep", False), FLAG)
-    probes = [it.name for it in arms if it.procedure == "probe"]
+    probes = [row.name for row in arms if row.procedure == "probe"]
     if probes and ("lrs" in block or keep):
         raise FptError(
             f"{where}: a probe has no learning rate and keeps no parameters; leave "
@@ -200,7 +188,9 @@ def _block(where: str, given: Any, profile: Profile) -> Mapping[str, Any]:
     block["lrs"] = [check_value(f"{where}.lrs", lr, SETTINGS["lr"]) for lr in rates]
     if "lr" in block:
         raise FptError(f"{where}.lr: a block with lrs has no rate of its own; leave it out.")
-    if both := sorted(set(search) & set(block["seeds"])):
+    both = sorted(set(search) & set(block["seeds"]))
+    if both:
+        # The best of several rates is best by chance too, so its seeds flatter it.
         raise FptError(
             f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
             f"{', '.join(map(str, both))}."
@@ -217,38 +207,49 @@ def _task(name: str, settings: Mapping[str, Any]) -> Task:
 def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any) -> RunSpec:
     """The spec of one run; `settings` override the profile's for its task and arm. `{seed}` in the
     name of its weights is its own seed, so that runs differ in their backbone too."""
-    it = arm(name)
+    treatment = arm(name)
     data = _task(task, profile.tasks[task])
+    values = _merged(profile, name, task, settings)
+    with placed(f"{name} on {task}"):
+        check_items(data, settings)
+    # Validation and test subsets belong to the task, so that all arms are evaluated alike.
+    values |= evaluated(data, values)
+    architecture = backbone(profile.backbones[treatment.role])
+    if treatment.backbone == "lstm-flops":
+        architecture = as_costly(architecture, backbone(profile.backbone), data.length)
+    check_length(architecture, data)
+    trainable = architecture.groups if treatment.trainable is None else treatment.trainable
+    # Rotary positions have no table to train.
+    if not architecture.positions:
+        trainable = tuple(group for group in trainable if group != "positions")
+    weights = None
+    if INITS[treatment.init].reads_weights:
+        weights = pinned(profile.weights[treatment.weights]).replace("{seed}", str(seed))
+    spec = RunSpec(
+        data=canonical(data.identity),
+        backbone=architecture.name,
+        init=treatment.init,
+        weights=weights,
+        trainable=tuple(sorted(trainable)),
+        seed=seed,
+        input_init=treatment.input_init,
+        order=treatment.order,
+        **values,
+    )
+    spec = probe_of(spec) if treatment.procedure == "probe" else spec
+    spec = replace(spec, semantics=semantics_of(spec))
+    check_spec(f"{name} on {task}", spec)
+    return spec
+
+
+def _merged(profile: Profile, name: str, task: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an arm on a task: the profile's, then the task's, the arm's and `settings`,
+    of which the later ones count. An arm may have a rate for each task."""
     of_task = {key: value for key, value in profile.tasks[task].items() if key in SETTINGS}
     values = {**profile.defaults, **of_task, **profile.arms.get(name, {}), **settings}
     if isinstance(values["lr"], Mapping):
         values["lr"] = values["lr"].get(task, of_task.get("lr", profile.defaults["lr"]))
-    with placed(f"{name} on {task}"):
-        check_items(data, settings)
-    values |= evaluated(data, values)
-    frozen = backbone(profile.backbones[it.role])
-    if it.backbone == "lstm-flops":
-        frozen = as_costly(frozen, backbone(profile.backbone), data.length)
-    check_length(frozen, data)
-    trainable = frozen.groups if it.trainable is None else it.trainable
-    if not frozen.positions:
-        trainable = tuple(group for group in trainable if group != "positions")
-    weights = pinned(profile.weights[it.weights]) if INITS[it.init].reads_weights else None
-    spec = RunSpec(
-        data=canonical(data.identity),
-        backbone=frozen.name,
-        init=it.init,
-        weights=weights.replace("{seed}", str(seed)) if weights else None,
-        trainable=tuple(sorted(trainable)),
-        seed=seed,
-        input_init=it.input_init,
-        order=it.order,
-        **values,
-    )
-    spec = probe_of(spec) if it.procedure == "probe" else spec
-    spec = replace(spec, semantics=semantics_of(spec))
-    check_spec(f"{name} on {task}", spec)
-    return spec
+    return values
 
 
 def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:
@@ -261,9 +262,10 @@ def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:
 def draws_of(profile: Profile, name: str, block: Mapping[str, Any]) -> Sequence[int]:
     """The seeds of the backbones of an arm that a block crosses with its seeds; none if the block
     names none or if nothing of the arm's backbone is drawn."""
-    is_drawn = INITS[arm(name).init].depends_on_seed
+    if not INITS[arm(name).init].depends_on_seed:
+        return ()
     has_layers = backbone(profile.backbones[arm(name).role]).layers > 0
-    return block.get("draws", ()) if is_drawn and has_layers else ()
+    return block.get("draws", ()) if has_layers else ()
 
 
 def expand(profile: Profile, section: str, changed: Mapping[str, Any] | None = None) -> list[Run]:
@@ -271,9 +273,12 @@ def expand(profile: Profile, section: str, changed: Mapping[str, Any] | None = N
     draws and seeds; with settings that are `changed` in every block, where a rate takes the place
     of those that the block searches."""
     check_names("section", [section], profile.sections)
-    changed, runs = changed or {}, []
-    for given in profile.sections[section]:
-        block = {**given, **({"lrs": (), "search": ()} if "lr" in changed else {}), **changed}
+    changed = changed or {}
+    # A rate that is set by hand takes the place of those that a block searches.
+    without_search = {"lrs": (), "search": ()} if "lr" in changed else {}
+    runs = []
+    for content in profile.sections[section]:
+        block = {**content, **without_search, **changed}
         settings = {key: value for key, value in block.items() if key in SETTINGS}
         search = block.get("search", ())
         runs += [

@@ -74,18 +74,19 @@ def notebooks() -> list[Path]:
     return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 
-def check_names(what: str, given: Iterable[Any], allowed: Iterable[Any]) -> None:
-    """FptError for the first of the names `given` that is not `allowed`, with the nearest that
-    are."""
+def check_names(place: str, names: Iterable[Any], allowed: Iterable[Any]) -> None:
+    """FptError for the first of the `names`, written at `place`, that is not `allowed`, with the
+    nearest that are."""
     allowed = list(allowed)
-    for name in given:
+    for name in names:
         if name not in allowed:
-            raise FptError(f"{what}: {name!r} is not known{instead(name, allowed)}.")
+            raise FptError(f"{place}: {name!r} is not known{instead(name, allowed)}.")
 
 
 def instead(mistyped: Any, names: Iterable[Any]) -> str:
     """What to write in place of a `mistyped` name, as the end of a sentence."""
-    name, allowed = str(mistyped), [str(each) for each in names]
+    name = str(mistyped)
+    allowed = [str(allowed_name) for allowed_name in names]
     if len(allowed) > SHOWN:
         near = get_close_matches(name, allowed, n=5, cutoff=0)
         return f"; the nearest of {len(allowed)} names are {', '.join(near)}"
@@ -215,16 +216,16 @@ def import_modules() -> None:
         except FptError:
             raise
         except (Exception, SystemExit) as error:  # a script that ends itself is no module
-            said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise FptError(
-                f"{PARAMS.name}: the module {name!r} cannot be imported ({said})."
+                f"{PARAMS.name}: the module {name!r} cannot be imported ({reason})."
             ) from error
 
 
-def check_free(what: str, name: str, taken: Container[str]) -> None:
-    """FptError if `name` is among those `taken`."""
+def check_free(kind: str, name: str, taken: Container[str]) -> None:
+    """FptError if `name` is among those `taken` by others of its `kind`."""
     if name in taken:
-        raise FptError(f"The {what} {name!r} exists already; register yours by another name.")
+        raise FptError(f"The {kind} {name!r} exists already; register yours by another name.")
 
 
 def current_profile() -> str:
@@ -254,10 +255,10 @@ def lock(path: Path, *, wait: bool) -> Iterator[bool]:
     The operating system frees the lock when its holder dies, however it dies. The file is removed
     while it is still held: who has waited for it sees that it is gone and makes a new one.
     """
-    held = FileLock(path, blocking=wait)
+    file_lock = FileLock(path, blocking=wait)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        held.acquire()
+        file_lock.acquire()
     except Timeout:
         yield False
         return
@@ -268,21 +269,21 @@ def lock(path: Path, *, wait: bool) -> Iterator[bool]:
     finally:
         with suppress(OSError):
             path.unlink()
-        held.release()
+        file_lock.release()
 
 
 @contextmanager
-def write_folder(target: Path, whole: Callable[[Path], bool]) -> Iterator[Path | None]:
+def write_folder(target: Path, is_complete: Callable[[Path], bool]) -> Iterator[Path | None]:
     """A new folder beside `target` to write into, which takes that name when the block has ended;
-    None if `target` is `whole` already. So it is never seen half written, however a process ends,
+    None if `target` is complete already. So it is never seen half written, however a process ends,
     and one process at a time writes it. FptError if that fails."""
-    if whole(target):
+    if is_complete(target):
         yield None
         return
     partial = target.with_name(f".{target.name}.partial")
     try:
         with lock(target.with_name(f".{target.name}.lock"), wait=True):
-            if whole(target):  # another process has written it meanwhile
+            if is_complete(target):  # another process has written it meanwhile
                 yield None
                 return
             shutil.rmtree(partial, ignore_errors=True)  # of a process that was killed

@@ -50,7 +50,7 @@ class DrawnFrom(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         options = dict(kwargs or {})
         tensors = [value for value in args if isinstance(value, torch.Tensor)]
-        devices = {torch.device(options.get("device") or "cpu"), *(it.device for it in tensors)}
+        devices = {torch.device(options.get("device") or "cpu"), *(x.device for x in tensors)}
         if devices == {torch.device("cpu")} and options.get("generator") is None:
             overload = f"{func._overloadname}_generator".removeprefix("default_")
             if any(argument.name == "generator" for argument in func._schema.arguments):

@@ -66,8 +66,8 @@ class RunSpec:
         return json.loads(self.data)["options"]
 
     def __repr__(self) -> str:
-        shown = f"{self.task}, {self.init} {self.backbone}, lr {self.lr:g}, seed {self.seed}"
-        return f"<RunSpec {self.key}: {shown}>"
+        facts = f"{self.task}, {self.init} {self.backbone}, lr {self.lr:g}, seed {self.seed}"
+        return f"<RunSpec {self.key}: {facts}>"
 
     def to_dict(self) -> dict[str, Any]:
         """Every field, as JSON values."""

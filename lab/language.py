@@ -70,7 +70,7 @@ def plan() -> Mapping[str, Any]:
 class Block:
     """Runs that no block before has."""
 
-    what: str
+    purpose: str
     runs: tuple[Run, ...]
     profile: Profile
 
@@ -87,11 +87,11 @@ def blocks() -> list[Block]:
     primary = runs_of(model_claims("primary"), everything)
     planned: set[str] = set()
     in_order = []
-    for what, runs in zip(plan()["blocks"], [primary, *parts], strict=True):
+    for purpose, runs in zip(plan()["blocks"], [primary, *parts], strict=True):
         new = {run.key: run for run in runs if run.key not in planned}
         planned |= new.keys()
         if new:
-            in_order.append(Block(what, tuple(new.values()), profile))
+            in_order.append(Block(purpose, tuple(new.values()), profile))
     return [*in_order, Block(plan()["replication"], replication(), config.load(LAB))]
 
 
@@ -133,7 +133,7 @@ def launch(part: str, budget: float) -> Iterator[str]:
                 titles={run.key: f"{run.arm} on {run.task}" for run in runs},
             )
             if count:
-                yield f"{block.what}: {count} new records of seed {seed}"
+                yield f"{block.purpose}: {count} new records of seed {seed}"
             if time.monotonic() > end:
                 return
 
@@ -329,13 +329,13 @@ def page() -> str:
     rows, hours, hours_left = [], 0.0, 0.0
     for block in blocks():
         missing = [run for run in block.runs if run.key not in present]
-        whole = math.fsum(map(cost, block.runs)) / 3600
+        planned = math.fsum(map(cost, block.runs)) / 3600
         left = math.fsum(map(cost, missing)) / 3600
         rows.append(
-            f"| {block.what} | {len(block.runs)} | {whole:.1f} | "
+            f"| {block.purpose} | {len(block.runs)} | {planned:.1f} | "
             f"{len(block.runs) - len(missing)} | {left:.1f} |"
         )
-        hours += whole
+        hours += planned
         hours_left += left
     return PAGE_TEXT.format(
         digest=digest(LANGUAGE)[:16],

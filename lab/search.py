@@ -60,8 +60,9 @@ def cells(profile: Profile) -> list[Cell]:
 def search_spec(profile: Profile, cell: Cell, rate: float, seed: int, share: float) -> RunSpec:
     """A run of the search: `share` of the cell's steps at a rate."""
     settings = search_settings()["settings"]
-    whole = config.make_spec(profile, cell.arm, cell.task, seed, lr=rate, **settings)
-    steps = max(1, round(share * whole.steps / whole.eval_every)) * whole.eval_every
+    complete = config.make_spec(profile, cell.arm, cell.task, seed, lr=rate, **settings)
+    evaluations = max(1, round(share * complete.steps / complete.eval_every))
+    steps = evaluations * complete.eval_every
     return config.make_spec(profile, cell.arm, cell.task, seed, lr=rate, steps=steps, **settings)
 
 

@@ -200,10 +200,10 @@ def gaps(half: float = 1, **differences: float) -> dict[str, Difference]:
 )
 def test_the_first_verdict_that_holds_is_given(label: str, differences: dict[str, float]) -> None:
     best_without = "linear" if "linear" in differences else None
-    found = judge(gaps(**differences), 0.02, best_without, learned=True)
-    assert found.label == label
-    assert found.reason.endswith(".")
-    assert bool(found.remedy) == (label == "no clear difference")
+    decision = judge(gaps(**differences), 0.02, best_without, learned=True)
+    assert decision.label == label
+    assert decision.reason.endswith(".")
+    assert bool(decision.remedy) == (label == "no clear difference")
 
 
 def test_a_model_that_is_one_more_draw_is_rarely_called_better() -> None:

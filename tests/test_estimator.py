@@ -35,29 +35,31 @@ def fitted() -> FrozenTransformer:
 def test_a_fit_is_the_pipelines_run_to_the_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = []
-    made = data.examples_task
+    tasks = []
+    examples_task = data.examples_task
     monkeypatch.setattr(
-        data, "examples_task", lambda *a, **k: seen.append(made(*a, **k)) or seen[0]
+        data, "examples_task", lambda *a, **k: tasks.append(examples_task(*a, **k)) or tasks[0]
     )
     ours = FrozenTransformer(trainable=("input", "output", "layernorm"), dropout=0.1, steps=20)
     ours.fit(X, Y)
-    monkeypatch.setitem(REGISTRY, "examples", lambda: seen[0])
+    monkeypatch.setitem(REGISTRY, "examples", lambda: tasks[0])
     monkeypatch.setattr("fpt.tasks.TASKS", (*REGISTRY,))
     spec = ours.fitted_.spec
     job = Job(Store(tmp_path / "lab" / "records"), {spec.key}, "cpu", cache=tmp_path)
     (record,) = train([spec], job)
     assert job.store.parameters(record) == ours.fitted_.parameters
-    assert list(ours.learning_curve_["valid_loss"]) == [it["valid_loss"] for it in record.curve]
+    assert list(ours.learning_curve_["valid_loss"]) == [
+        point["valid_loss"] for point in record.curve
+    ]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", [FrozenTransformer, FrozenTransformerRegressor])
 def test_scikit_learns_checks_pass(kind: type[FrozenTransformer]) -> None:
     small = kind(backbone="pico", init="random", lr=0.01, steps=24, eval_every=12)
-    found = check_estimator(small, on_fail=None, on_skip=None)
-    assert len(found) > 40
-    failed = {it["check_name"] for it in found if it["status"] != "passed"}
+    checks = check_estimator(small, on_fail=None, on_skip=None)
+    assert len(checks) > 40
+    failed = {check["check_name"] for check in checks if check["status"] != "passed"}
     assert failed <= {
         "check_array_api_input",  # only if SciPy is told to use other array libraries
         "check_regressors_train",  # needs more steps: see test_a_regression_learns_a_sum
@@ -89,9 +91,9 @@ def test_sequences_of_different_lengths_are_padded(fitted: FrozenTransformer) ->
     model = FrozenTransformer(**SMALL).fit(np.array(ragged, dtype=object), Y)
     alone = np.concatenate([model.predict_proba([row, row[:1]])[:1] for row in ragged[:4]])
     np.testing.assert_allclose(model.predict_proba(ragged)[:4], alone, rtol=1e-4)
-    whole = fitted.predict_proba(X[:4])
+    unpadded = fitted.predict_proba(X[:4])
     padded = fitted.predict_proba([*X[:4], X[0][:1]])[:4]
-    np.testing.assert_allclose(padded, whole, rtol=1e-4)
+    np.testing.assert_allclose(padded, unpadded, rtol=1e-4)
 
 
 def test_new_sequences_may_be_longer_up_to_the_backbones_positions(
@@ -99,15 +101,15 @@ def test_new_sequences_may_be_longer_up_to_the_backbones_positions(
 ) -> None:
     """The answer is at the last token, so a longer sequence is read to its end."""
     long = np.concatenate([X[:6]] * 3, 1)
-    found = fitted.predict_proba(long)
-    assert np.isfinite(found).all()
+    predicted = fitted.predict_proba(long)
+    assert np.isfinite(predicted).all()
     ragged = fitted.predict_proba(
         [row[:length] for row, length in zip(long, range(10, 16), strict=True)]
     )
-    np.testing.assert_allclose(ragged[-1], found[-1], rtol=1e-4)
+    np.testing.assert_allclose(ragged[-1], predicted[-1], rtol=1e-4)
     last = long.copy()
     last[:, -1] += 1
-    assert not np.allclose(fitted.predict_proba(last), found)
+    assert not np.allclose(fitted.predict_proba(last), predicted)
     assert fitted.predict(np.zeros((2, 1024, 3))).shape == (2,)
     with pytest.raises(InputError, match="1025 tokens.* at most 1024"):
         fitted.predict(np.zeros((2, 1025, 3)))
@@ -118,9 +120,9 @@ def test_a_position_that_no_example_trained_is_the_backbones_own() -> None:
     groups = ("input", "output", "positions")
     long = np.concatenate([X, X], 1)
     runs = []
-    for held in (X, long):
+    for held_out in (X, long):
         model = FrozenTransformer(**{**SMALL, "eval_every": 20}, trainable=groups, dropout=0.0)
-        runs.append(model.fit(X, Y, validation=(held, Y)))
+        runs.append(model.fit(X, Y, validation=(held_out, Y)))
     assert len(runs[0].fitted_.parameters) < len(runs[1].fitted_.parameters)
     assert (runs[0].predict_proba(long) == runs[1].predict_proba(long)).all()
 
@@ -129,17 +131,17 @@ def test_unknown_symbols_are_alike() -> None:
     """Between, above, or beyond those of the training examples: all are the mean of the known."""
     model = FrozenTransformer(**SMALL).fit(IDS * 2, Y, validation=(IDS * 2 + 1, Y))
     assert model.symbols_.tolist() == [0, 2, 4, 6, 8, 10, 12]
-    found = []
+    predicted = []
     for symbol in (3, 13, 999_999):
         new = IDS * 2
         new[:, 2] = symbol
-        found.append(model.predict_proba(new))
-    assert (found[0] == found[1]).all()
-    assert (found[0] == found[2]).all()
-    assert not np.allclose(found[0], model.predict_proba(IDS * 2))
+        predicted.append(model.predict_proba(new))
+    assert (predicted[0] == predicted[1]).all()
+    assert (predicted[0] == predicted[2]).all()
+    assert not np.allclose(predicted[0], model.predict_proba(IDS * 2))
     small = FrozenTransformer(**SMALL)
     small.fit((IDS * 2).astype(np.uint8), Y, validation=((IDS * 2 + 1).astype(np.uint8), Y))
-    assert (small.predict_proba(new) == found[0]).all()
+    assert (small.predict_proba(new) == predicted[0]).all()
     with pytest.raises(InputError, match="below 1000000"):
         model.predict(IDS - 1)
 
@@ -151,11 +153,11 @@ def test_unknown_symbols_are_alike() -> None:
     )
 )
 def test_any_sequences_of_symbols_are_predicted(rows: list[list[int]]) -> None:
-    found = symbolic().predict_proba(rows)
-    np.testing.assert_allclose(found.sum(1), 1, rtol=1e-5)
-    assert len(found) == len(rows)
+    predicted = symbolic().predict_proba(rows)
+    np.testing.assert_allclose(predicted.sum(1), 1, rtol=1e-5)
+    assert len(predicted) == len(rows)
     alone = np.concatenate([symbolic().predict_proba([row]) for row in rows])
-    np.testing.assert_allclose(found, alone, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(predicted, alone, rtol=1e-3, atol=1e-5)
 
 
 @cache
@@ -193,11 +195,11 @@ def test_it_is_said_what_X_was_taken_for(
 @pytest.mark.parametrize("offset", [1e9, -1e9])
 def test_an_offset_changes_nothing(offset: float) -> None:
     ragged = [row[: 2 + index % 4].astype(float) for index, row in enumerate(X)]
-    found = []
+    predicted = []
     for moved in (0.0, offset):
         new = [row + moved for row in ragged]
-        found.append(FrozenTransformer(**SMALL).fit(new, Y).predict_proba(new))
-    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+        predicted.append(FrozenTransformer(**SMALL).fit(new, Y).predict_proba(new))
+    np.testing.assert_allclose(predicted[0], predicted[1], atol=1e-5)
 
 
 def test_numbers_far_from_those_of_the_fit_have_no_prediction(fitted: FrozenTransformer) -> None:
@@ -207,11 +209,11 @@ def test_numbers_far_from_those_of_the_fit_have_no_prediction(fitted: FrozenTran
 
 def test_whole_numbers_are_numbers_where_the_fit_had_numbers() -> None:
     model = FrozenTransformer(**SMALL).fit(X[:, :, 0], Y)
-    whole = np.sign(X[:, :, 0])
-    assert (model.predict_proba(whole.astype(int)) == model.predict_proba(whole)).all()
+    signs = np.sign(X[:, :, 0])
+    assert (model.predict_proba(signs.astype(int)) == model.predict_proba(signs)).all()
     assert model.predict([[1, 2, 3, 4, 5, 6, 7], [1]]).shape == (2,)
     with pytest.raises(InputError, match="3 features.*as a list"):
-        model.predict(whole[:, :3])
+        model.predict(signs[:, :3])
 
 
 # The training examples are known by `moments_`: the mean of a column that has one value an example.
@@ -237,9 +239,9 @@ def test_held_out_examples_do_not_standardise() -> None:
     model = FrozenTransformer(**{**SMALL, "steps": 1}).fit(tokens, np.arange(40) % 2)
     total = round(model.moments_[0][0] * 36)
     assert total.bit_count() == 36  # a power of 2 for each of 36 training examples, and no other
-    given = FrozenTransformer(**{**SMALL, "steps": 1})
-    given.fit(X, Y, validation=(X + 1000, Y))
-    np.testing.assert_allclose(given.moments_[0], X.mean((0, 1)), rtol=1e-5)
+    with_own_validation = FrozenTransformer(**{**SMALL, "steps": 1})
+    with_own_validation.fit(X, Y, validation=(X + 1000, Y))
+    np.testing.assert_allclose(with_own_validation.moments_[0], X.mean((0, 1)), rtol=1e-5)
 
 
 def test_padding_does_not_standardise() -> None:
@@ -252,14 +254,14 @@ def test_padding_does_not_standardise() -> None:
 def test_there_may_be_an_answer_per_token_of_sequences_of_any_length() -> None:
     before = np.roll(IDS, 1, axis=1) % 2
     model = FrozenTransformer(**SMALL).fit(IDS, np.where(before, "odd", "even"))
-    whole = model.predict_proba(IDS)
+    unpadded = model.predict_proba(IDS)
     for length in (1, 3):  # causal: an answer depends on what came before
         np.testing.assert_allclose(
-            model.predict_proba(IDS[:, :length]), whole[:, :length], rtol=1e-4
+            model.predict_proba(IDS[:, :length]), unpadded[:, :length], rtol=1e-4
         )
     long = model.predict_proba(np.concatenate([IDS, IDS], 1))
     assert long.shape == (60, 10, 2)
-    np.testing.assert_allclose(long[:, :5], whole, rtol=1e-4)
+    np.testing.assert_allclose(long[:, :5], unpadded, rtol=1e-4)
     with pytest.raises(InputError, match="equal length"):
         model.predict([[1], [1, 2]])
     numbers = FrozenTransformerRegressor(**SMALL).fit(IDS, before)
@@ -283,8 +285,8 @@ def test_a_regression_learns_a_sum() -> None:
 def test_classes_have_weights() -> None:
     rare = np.where(np.arange(60) < 6, 1, 0)
     shares = [
-        FrozenTransformer(**SMALL, class_weight=it).fit(X, rare).predict_proba(X)[:, 1].mean()
-        for it in (None, "balanced", {0: 1.0, 1: 30.0})
+        FrozenTransformer(**SMALL, class_weight=weight).fit(X, rare).predict_proba(X)[:, 1].mean()
+        for weight in (None, "balanced", {0: 1.0, 1: 30.0})
     ]
     assert shares == sorted(shares)
 
@@ -308,7 +310,7 @@ WRONG = {
     "X has 60 examples and y has 59": (X, Y[:59], {}),
     "inconsistent|4 answers": (X, np.zeros((60, 4), int) + np.arange(4), {}),
     "should be 0 or more": (IDS - 1, Y, {}),
-    "cannot be held out": (X[:2], Y[[0, 1]], {"validation": 0.9}),
+    "cannot be held_out out": (X[:2], Y[[0, 1]], {"validation": 0.9}),
     "label 'left'": (X, Y, {"validation": (X[:2], np.array(["up", "left"]))}),
     "the fit had sequences of 5 symbols": (IDS, Y, {"validation": (X, Y)}),
     "5 answers each, but 1": (IDS, IDS % 2, {"validation": (IDS, IDS[:, 0] % 2)}),
@@ -319,20 +321,20 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("said", WRONG)
-def test_wrong_examples_are_one_sentence(said: str) -> None:
-    examples, labels, more = WRONG[said]
-    with pytest.raises((ValueError, FptError), match=said):
+@pytest.mark.parametrize("sentence", WRONG)
+def test_wrong_examples_are_one_sentence(sentence: str) -> None:
+    examples, labels, more = WRONG[sentence]
+    with pytest.raises((ValueError, FptError), match=sentence):
         FrozenTransformer(**SMALL).fit(examples, labels, **more)
 
 
 def test_wrong_new_examples_are_one_sentence(fitted: FrozenTransformer) -> None:
-    for new, said in (
+    for new, sentence in (
         (X[:, :, :2], "vectors of 2"),
         (IDS, "symbols"),
         ([X[0], X[0][:2, :1]], "none empty"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=sentence):
             fitted.predict(new)
 
 

@@ -135,6 +135,7 @@ def audit(
     architecture, weights = choose(backbone, None)
     check_length(int(examples.inputs.lengths.max()), architecture.name, architecture.positions)
     folds = folds_of(examples, cv, validation, random_state)
+    # What the results depend on, and so what names them.
     facts: dict[str, Any] = {
         "data": [fold.task.digest() for fold in folds],
         "backbone": architecture.name,
@@ -192,6 +193,7 @@ def concluded(outcome: Outcome, facts: dict[str, Any]) -> Audit:
     }
     runs = runs_of(outcome)
     without = runs[runs["arm"].isin(NO_TRANSFORMER)].groupby("arm")["valid_score"].mean()
+    # Chosen on validation: the best on the test examples would be best by chance too.
     best_without = str(without.idxmax()) if len(without) else None
     learned = not nothing_learned(scores, facts["guess"])
     verdict = judge(differences, facts["margin"], best_without, learned)

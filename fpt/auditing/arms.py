@@ -9,11 +9,13 @@ from ..backbones.initialisations import INITS
 PRETRAINED = "pretrained"
 # In the order of what they keep of the weights, so the first that suffices is the simplest.
 CONTROLS = ("random", "random-at-scale", "statistics-tensor", "shuffled")
+# The input and output nets without anything between (Tan et al. 2024, arXiv:2406.16964).
 NETS = ("mean-token", "last-token")
 LINEAR, CONVOLUTIONS, PROBE = "linear", "convolutions", "probe"
 NO_TRANSFORMER = (*NETS, LINEAR, CONVOLUTIONS)
 TRAINED = (PRETRAINED, *CONTROLS, *NETS)
 
+# As tables and figures call them.
 LABELS = {
     PRETRAINED: "pretrained",
     "random": "random, N(0, 0.02)",

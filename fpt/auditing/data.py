@@ -106,6 +106,7 @@ def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
     `classification`, `regression`, or `auto`: a regression if y holds numbers that are not whole.
     InputError for what does not fit."""
     inputs = read_inputs(X)
+    # Scores of the tokens of one sequence depend on each other, so intervals would be too narrow.
     answers = arrays.answers(y)
     if answers.ndim != 1:
         raise InputError("An audit compares one answer for each sequence, so y should be (N,).")
@@ -164,6 +165,7 @@ def held_out(
     targets = examples.targets[rows]
     splitter: Any = ShuffleSplit(1, test_size=share, random_state=seed)
     members = None
+    # A group on both sides would let a net recognise it in place of learning the task.
     if examples.groups is not None:
         members = examples.groups[rows]
         splitter = GroupShuffleSplit(1, test_size=share, random_state=seed)
@@ -182,6 +184,7 @@ def held_out(
 def fold_of(examples: Examples, rows: dict[str, np.ndarray]) -> Fold:
     """The task of one division. Targets of a regression are standardised by the training ones."""
     inputs = examples.inputs
+    # Moments of all examples would let the test examples leak into the training.
     moments = inputs.moments(rows["train"]) if inputs.kind == "vector" else None
     targets = examples.targets
     if examples.classes is None:

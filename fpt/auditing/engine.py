@@ -77,6 +77,7 @@ class Engine:
     def run(self) -> Outcome:
         """Everything, in the order of its value, until the deadline."""
         outcome = Outcome({}, {}, [*plan.RATES])
+        # A linear model costs seconds and may settle the matter, so it comes first.
         self.fit_linear(outcome)
         rates = self.search(outcome)
         self.report(outcome, rates)
@@ -210,6 +211,7 @@ def planned_sizes(
     """The sizes of an audit: those of its first call, so that a later one goes on with the same
     runs, else those that the time pays for."""
     path = results.folder / PLAN
+    # Costs are measured anew by each call; without the plan, a second call would want other runs.
     if path.exists():
         return Sizes(**read_json(path))
     costs = plan.measured_costs(layout, machine)

@@ -84,6 +84,7 @@ class Layout:
             eval_items=min(EVALUATED, task.sizes["valid"]),
             seed=self.random_state + seed,
             draw=None if draw is None else self.random_state + draw,
+            # The same for all arms, and one difference less from the linear models.
             dropout=0.0,
             augment=False,
         )
@@ -93,6 +94,7 @@ class Layout:
         steps = max(1, round(SHARE_OF_FIRST_LOOK * self.sizes.steps))
         seed = SEARCH_SEEDS[0]
         draw = seed if arm in CONTROLS else None
+        # Rates are compared on the same draw, nets and batches.
         return self.pack(
             fold, arm, [self.spec(fold, arm, rate, seed, draw, steps) for rate in rates]
         )
@@ -125,6 +127,7 @@ def measured_costs(layout: Layout, machine: Machine) -> dict[str, Cost]:
     """The cost of a run of each trained arm. Controls have the architecture of the pretrained arm
     and cost the same, so each architecture is measured once."""
     costs: dict[str, Cost] = {}
+    # On this machine as busy as it is now: a budget is in minutes, not in processor time.
     for arm in (PRETRAINED, *NETS):
         if arm in layout.bodies:
             costs[arm] = measured_cost(layout, arm, machine)
@@ -207,6 +210,7 @@ def affordable_sizes(
 def preference(results: Results, specs: Sequence[RunSpec]) -> tuple[float, float]:
     """How good a rate is on validation: the mean best score, then the least loss there."""
     runs = [results.read(spec.key) for spec in specs]
+    # A rate that diverges once is no choice, however good its other runs are.
     if any(run.diverged for run in runs):
         return -math.inf, -math.inf
     scores = float(np.mean([run.valid_score for run in runs]))

@@ -76,6 +76,7 @@ def train_pack(
             loop.train_step()
             if loop.step % loop.shared.eval_every == 0 or loop.step == loop.shared.steps:
                 loop.validate()
+            # A pack that is late would bring the audit over its time; what was done is lost.
             if time.time() > deadline:
                 return None
         # The parameters that validation has chosen meet the test examples here, once.
@@ -153,6 +154,7 @@ class Machine:
                 yield pack
             else:
                 missing.append(pack)
+        # Written as they end, so that an audit that is killed loses only the packs under way.
         for pack, contents in self._trained(missing, tasks, deadline):
             if contents is None:
                 continue

@@ -84,6 +84,7 @@ def interval(estimate: float, parts: Sequence[Part]) -> tuple[float, float, floa
     """The 95% interval of an estimate whose variance is the sum of `parts`, and the bound that it
     is below with 95%, with Welch and Satterthwaite's degrees of freedom. NaN if a part is."""
     variance = math.fsum(part for part, _ in parts)
+    # Every run and every example had the same score.
     if variance == 0:
         return estimate, estimate, estimate
     if math.isnan(variance):
@@ -107,6 +108,7 @@ def mean_interval(scores: np.ndarray) -> tuple[float, float]:
 
 def nothing_learned(scores: Mapping[str, np.ndarray], guess: float) -> bool:
     """Whether no arm is better than the best constant answer, with Bonferroni's correction."""
+    # The best of many arms is above the guess by chance more often than one arm is.
     bound = stats.norm.isf((1 - LEVEL) / len(scores))
     for of_arm in scores.values():
         by_example = of_arm.mean((0, 1))
@@ -124,6 +126,7 @@ def judge(
 ) -> Verdict:
     """The first verdict that holds, from the simplest. `best_without` is the arm without a
     transformer that validation prefers."""
+    # Arms that guess differ by chance alone.
     if not learned:
         return Verdict(
             UNCLEAR,
@@ -137,6 +140,7 @@ def judge(
             f"pretrained backbone ({told(differences[best_without])}).",
         )
     controls = [arm for arm in CONTROLS if arm in differences]
+    # Before «suffices», which would be true as well, and say less.
     if "random" in differences and differences["random"].high < 0:
         return Verdict(
             HURTS,

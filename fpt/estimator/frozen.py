@@ -158,6 +158,7 @@ class FrozenEstimator(BaseEstimator):
             name: self.get_params()[name] for name in self.get_params() if name in SETTINGS
         }
         settings = check_settings("FrozenTransformer", parameters)
+        # A data set may be smaller than the usual batch, and a fit shorter than an evaluation.
         settings["batch"] = min(settings["batch"], task.sizes["train"])
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
         architecture, weights = choose(self.backbone, self.weights)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..backbones import BACKBONES, backbone
+from ..backbones.published import pinned
 from ..backbones.weights import check_identity, folder_of
 from ..files import FptError
 from ..tasks import Task, get_task
@@ -129,9 +130,11 @@ def shares_data(weights: str, task: Task) -> bool:
     return source.name == task.name or same_data
 
 
-def check_name(weights: str) -> None:
-    """FptError unless `weights` may be an identity of weights. Those of a folder need not be here,
-    since records name them too; but a name that begins with a backbone has to be a plan."""
+def check_weights(role: str, name: str) -> None:
+    """FptError unless `name` may be an identity of the weights that play a `role`, with {seed} for
+    a seed. Those of a folder need not be here, since records name them too; but a name that begins
+    with a backbone has to be a plan."""
+    weights = pinned(name).replace("{seed}", "0")
     check_identity(weights)
     if weights.startswith("folder:"):
         if not re.search("@[0-9a-f]{16}$", weights):
