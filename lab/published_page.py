@@ -4,13 +4,14 @@
 """
 
 import re
+from pathlib import Path
 
 from fpt.backbones import build
 from fpt.backbones.published import PUBLISHED, Published
-from fpt.files import ROOT, write_atomic
+from fpt.files import write_atomic
 from fpt.report.table import markdown_table
 
-PAGE = ROOT / "docs" / "published.md"
+PAGE = Path(__file__).parents[1] / "docs" / "published.md"
 
 
 def page() -> str:
