@@ -310,7 +310,7 @@ WRONG = {
     "X has 60 examples and y has 59": (X, Y[:59], {}),
     "inconsistent|4 answers": (X, np.zeros((60, 4), int) + np.arange(4), {}),
     "should be 0 or more": (IDS - 1, Y, {}),
-    "cannot be held_out out": (X[:2], Y[[0, 1]], {"validation": 0.9}),
+    "cannot be held out": (X[:2], Y[[0, 1]], {"validation": 0.9}),
     "label 'left'": (X, Y, {"validation": (X[:2], np.array(["up", "left"]))}),
     "the fit had sequences of 5 symbols": (IDS, Y, {"validation": (X, Y)}),
     "5 answers each, but 1": (IDS, IDS % 2, {"validation": (IDS, IDS[:, 0] % 2)}),
