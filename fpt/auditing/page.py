@@ -19,7 +19,7 @@ STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--ground);
   max-width: 60rem; margin: 1rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; margin: 0.2rem 0; } h2 { font-size: 1.05rem; margin: 1rem 0 0.3rem; }
-.muted, caption { color: var(--muted); } img { max-width: 100%; background: #fff; }
+.muted, caption { color: var(--muted); } img { width: 100%; min-width: 40rem; background: #fff; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.9rem; width: 100%; }
 th, td { padding: 0.2rem 0.5rem; border-bottom: 1px solid var(--line); text-align: right;
   white-space: nowrap; } th:first-child, td:first-child { text-align: left; }
@@ -83,7 +83,10 @@ def figure(audit: "Audit") -> Any:
             estimator=None,
             ax=right,
         )
-        right.legend(fontsize=7, title=None)
+        # Below the axes, since curves may be anywhere in them.
+        right.legend(
+            fontsize=7, title=None, loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=2
+        )
     right.set(xlabel="step", ylabel=f"validation {measure(audit)}")
     return canvas
 
@@ -107,7 +110,8 @@ def page(audit: "Audit") -> str:
 <p class="muted">Does {escape(str(audit.facts["backbone"]))} help on these data, and what of it?</p>
 <h1>{escape(audit.verdict[0].upper() + audit.verdict[1:])}.</h1>
 <p>{escape(reason)}</p>
-<img alt="test scores by arm and learning curves" src="data:image/png;base64,{data}">
+<div class="wide"><img alt="test scores by arm and learning curves"
+src="data:image/png;base64,{data}"></div>
 <div class="wide">{html_table(audit)}</div>
 <h2>What was held fixed</h2>
 <p>{escape(fixed(audit))}</p>

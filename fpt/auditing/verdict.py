@@ -136,8 +136,8 @@ def judge(
     if best_without is not None and differences[best_without].most < margin:
         return Verdict(
             NO_TRANSFORMER_NEEDED,
-            f"«{LABELS[best_without]}» is at most {100 * margin:g} points worse than the "
-            f"pretrained backbone ({told(differences[best_without])}).",
+            f"«{LABELS[best_without]}» is better than the pretrained backbone, or at most "
+            f"{100 * margin:g} points worse ({told(differences[best_without])}).",
         )
     controls = [arm for arm in CONTROLS if arm in differences]
     # Before «suffices», which would be true as well, and say less.
@@ -151,8 +151,8 @@ def judge(
         if differences[arm].most < margin:
             return Verdict(
                 SUFFICES[arm],
-                f"One more backbone of the kind «{LABELS[arm]}» is at most {100 * margin:g} points "
-                f"worse ({told(differences[arm])}).",
+                f"One more backbone of the kind «{LABELS[arm]}» is better, or at most "
+                f"{100 * margin:g} points worse ({told(differences[arm])}).",
             )
     # A probe reads the content of the weights, so it is no rival.
     rivals = [*controls, *(arm for arm in NO_TRANSFORMER if arm in differences)]
@@ -222,6 +222,7 @@ def power_of_one_deviation(draws: int) -> float:
 
 def told(gap: Difference) -> str:
     """A difference in points with its interval."""
+    estimate = f"pretrained minus it {100 * gap.estimate:+.1f} points"
     if math.isnan(gap.low):
-        return f"{100 * gap.estimate:+.1f} points, one run"
-    return f"{100 * gap.estimate:+.1f} points [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+        return f"{estimate}, one run"
+    return f"{estimate} [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
