@@ -6,7 +6,7 @@ statistics or its entries, and without any, each at its best learning rate, and 
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from ..backbones.names import choose
+from ..backbones.weights import digest, files
 from ..files import CACHE, FptError, write_atomic, write_json
 from ..tasks.own.inputs import check_length, described
 from ..training.progress import progress_bar
@@ -135,11 +136,15 @@ def audit(
     architecture, weights = choose(backbone, None)
     check_length(int(examples.inputs.lengths.max()), architecture.name, architecture.positions)
     folds = folds_of(examples, cv, validation, random_state)
+    machine = machine_for(device, workers, architecture.width >= WIDE)
     # What the results depend on, and so what names them.
     facts: dict[str, Any] = {
         "data": [fold.task.digest() for fold in folds],
         "backbone": architecture.name,
         "weights": weights,
+        # A folder may hold other weights tomorrow, and rounding is no treatment.
+        "weights_digest": digest(files(weights, architecture.folder)),
+        "precision": machine.precision,
         "minutes": minutes,
         "steps": steps,
         "draws": draws,
@@ -148,11 +153,10 @@ def audit(
     }
     place = Path(folder) if folder is not None else CACHE / "audits"
     results = Results(place / engine.audit_key(facts))
-    machine = machine_for(device, workers, architecture.width >= WIDE)
     bodies = {arm: body_of(arm, architecture, weights) for arm in TRAINED}
     layout = Layout(folds, bodies, batch, Sizes(0, 0, 0, 0), random_state)
     sizes = engine.planned_sizes(layout, machine, results, minutes, steps, draws)
-    layout = Layout(folds, bodies, batch, sizes, random_state)
+    layout = replace(layout, sizes=sizes)
     deadline = start + 60 * minutes
     with progress_bar(engine.planned_steps(layout), "audit, steps", not progress) as bar:
         outcome = Engine(layout, machine, results, deadline, bar.update).run()
@@ -165,13 +169,12 @@ def audit(
         "train": folds[0].task.sizes["train"],
         "valid": folds[0].task.sizes["valid"],
         "test": sum(fold.task.sizes["test"] for fold in folds),
-        "guess": float(np.mean([fold.guess for fold in folds])),
+        "guess": float(np.concatenate([fold.guesses("test") for fold in folds]).mean()),
         "steps": sizes.steps,
         "rates": outcome.tried,
         "margin": margin,
         "draws": sizes.draws,
         "seeds": sizes.seeds,
-        "precision": machine.precision,
         "power": power_of_one_deviation(sizes.draws),
         "minutes_taken": (time.time() - start) / 60,
     }

@@ -1,7 +1,7 @@
 """The arms of an audit: a pretrained backbone, controls that are drawn, and nets without one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ..backbones import Backbone
 from ..backbones.initialisations import INITS
@@ -66,9 +66,6 @@ class Sizes:
     draws: int
     seeds: int
     repeats: int
-
-    def with_steps(self, steps: int) -> "Sizes":
-        return replace(self, steps=steps)
 
 
 def units_of(arm: str, sizes: Sizes) -> Sequence[tuple[int | None, tuple[int, ...]]]:

@@ -142,6 +142,15 @@ class Engine:
                 if self.is_complete(pack):
                     looks[cell].append(pack)
         done = {cell: packs for cell, packs in looks.items() if all(map(self.is_complete, packs))}
+        second = {
+            cell: self.layout.finals(*cell, outcome.tried)[0]
+            for cell, packs in done.items()
+            if not plan.has_learned(
+                self.results, packs, self.layout.folds[cell[0]].guesses("valid")
+            )
+        }
+        self.train(list(second.values()))
+        done |= {cell: [pack] for cell, pack in second.items() if self.is_complete(pack)}
         finals = {
             cell: self.layout.finals(*cell, plan.best_rates(self.results, packs, plan.FINALISTS))
             for cell, packs in done.items()
@@ -169,7 +178,7 @@ class Engine:
             units = [
                 [packs[fold, arm][index] for fold in range(len(self.layout.folds))]
                 for index in range(len(units_of(arm, self.layout.sizes)))
-                if (len(self.layout.folds) - 1, arm) in packs
+                if all((fold, arm) in packs for fold in range(len(self.layout.folds)))
             ]
             complete = [unit for unit in units if all(map(self.is_complete, unit))]
             if len(complete) < len(units):

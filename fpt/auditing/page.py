@@ -23,7 +23,7 @@ h1 { font-size: 1.5rem; margin: 0.2rem 0; } h2 { font-size: 1.05rem; margin: 1re
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: 0.9rem; width: 100%; }
 th, td { padding: 0.2rem 0.5rem; border-bottom: 1px solid var(--line); text-align: right;
   white-space: nowrap; } th:first-child, td:first-child { text-align: left; }
-tr.pretrained { font-weight: 600; }
+tbody tr:first-child { font-weight: 600; }
 """
 
 
@@ -125,38 +125,25 @@ and the number of draws.</p>
 
 
 def html_table(audit: "Audit") -> str:
-    """A row per arm."""
-    head = (
-        "arm",
-        f"test {measure(audit)}",
-        "95% interval",
-        "pretrained minus it",
-        "best rate",
-        "step",
-        "runs",
-        "draws",
-    )
+    """A row per arm, the pretrained one first."""
     rows = []
     for arm, row in audit.table.iterrows():
-        rate = "–" if pd.isna(row["lr"]) else f"{row['lr']:g}"
-        if row["at_edge"]:
-            rate += " (edge)"
-        cells = (
-            row["label"],
-            f"{row['score']:.3f}",
-            span(row["low"], row["high"]),
-            "–"
-            if arm == PRETRAINED
-            else f"{row['difference']:+.3f} {span(row['least'], row['most'])}",
-            rate,
-            f"{row['best_step']:.0f}" if row["best_step"] else "–",
-            f"{row['runs']}",
-            f"{row['draws']}" if row["draws"] else "–",
+        difference = f"{row['difference']:+.3f} {span(row['least'], row['most'])}"
+        rate = f"{row['lr']:g}{' (edge)' if row['at_edge'] else ''}"
+        rows.append(
+            {
+                "arm": row["label"],
+                f"test {measure(audit)}": f"{row['score']:.3f}",
+                "95% interval": span(row["low"], row["high"]),
+                "pretrained minus it": "–" if arm == PRETRAINED else difference,
+                "best rate": "–" if pd.isna(row["lr"]) else rate,
+                "step": f"{row['best_step']:.0f}" if row["best_step"] else "–",
+                "runs": str(row["runs"]),
+                "draws": str(row["draws"] or "–"),
+            }
         )
-        cells_html = "".join(f"<td>{escape(cell)}</td>" for cell in cells)
-        rows.append(f'<tr class="{escape(str(arm))}">{cells_html}</tr>')
-    heads = "".join(f"<th>{escape(name)}</th>" for name in head)
-    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    table: str = pd.DataFrame(rows).to_html(index=False, border=0)
+    return table
 
 
 def span(low: float, high: float) -> str:

@@ -2,14 +2,15 @@
 
 All arms share everything but what they freeze: steps, batch, the grid of rates, and the batches of
 equal seeds. The rate of each arm is chosen on validation by successive halving: all rates with one
-seed for a quarter of the steps, then the best two with two seeds for all of them. Seeds and draws
-of the search are not those of the reported runs.
+seed for a quarter of the steps, then the best two with two seeds for all of them. An arm that has
+learned nothing in a quarter of the steps tries all rates for all steps: its first look has no order
+but that of chance. Seeds and draws of the search are not those of the reported runs.
 """
 
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
 LOWER, HIGHER = (0.0001, 0.00003), (0.1, 0.3)  # tried by all arms if one is best at an edge
 SHARE_OF_FIRST_LOOK = 0.25
 FINALISTS = 2
+ERRORS = 3  # standard errors above the best constant answer, from which an arm has learned
 SEARCH_SEEDS = (1_000_000, 1_000_001)  # and draws: none of the reported runs has them
 EVALUATIONS = 10  # of each run, on at most `EVALUATED` validation examples
 EVALUATED = 256
@@ -195,16 +197,18 @@ def affordable_sizes(
         for count in (steps,) if steps else STEPS:
             if count < fewest and not steps:
                 break
-            planned = Layout(
-                layout.folds,
-                layout.bodies,
-                layout.batch,
-                sizes.with_steps(count),
-                layout.random_state,
-            )
+            planned = replace(layout, sizes=replace(sizes, steps=count))
             if total_cost(planned, costs) <= SHARE_PLANNED * core_seconds:
                 return planned.sizes
-    return allowed[-1][1].with_steps(steps or FEWEST_STEPS)
+    return replace(allowed[-1][1], steps=steps or FEWEST_STEPS)
+
+
+def has_learned(results: Results, packs: Sequence[Pack], guesses: np.ndarray) -> bool:
+    """Whether a run of `packs` is better on validation than the best constant answer, whose scores
+    are `guesses` (N,)."""
+    best = max(results.read(spec.key).valid_score for pack in packs for spec in pack.specs)
+    error = float(guesses.std()) / math.sqrt(len(guesses))
+    return best > float(guesses.mean()) + ERRORS * error
 
 
 def preference(results: Results, specs: Sequence[RunSpec]) -> tuple[float, float]:

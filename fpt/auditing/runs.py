@@ -186,7 +186,7 @@ def _numbered(index: int, pack: Pack, task: Task, settings: tuple[Any, ...]) -> 
 
 def machine_for(device: str, workers: int | None, wide: bool) -> Machine:
     """One pack at a time on a GPU, else one for each core. Wide backbones compute in bf16 on a
-    processor that has instructions for it, where that is about twice as fast."""
+    processor that has instructions for it, where that is faster."""
     on_gpu = devices.choose(device).type == "cuda"
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     has_bf16 = devices.bf16_instructions() != "none"
