@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,13 @@ import pandas as pd
 import yaml
 
 from fpt import config
-from fpt.analysis.steps import area
+from fpt.analysis.steps import area, guessing, validation_losses
 from fpt.config import Profile
 from fpt.files import REPORTS, read_yaml
-from fpt.records import Store
+from fpt.records import Record, Store
 from fpt.sections.registration import LANGUAGE
 from fpt.spec import RunSpec
 from fpt.training import sweep
-from fpt.training.train import task_of
 
 from . import pilot
 
@@ -57,6 +57,12 @@ def cells(profile: Profile) -> list[Cell]:
     return list(dict.fromkeys(Cell(run.arm, run.task) for run in runs))
 
 
+def rates_of(cell: Cell) -> list[float]:
+    """The rates that a cell tries: those of the grid, and those beyond its edge that it needs."""
+    settings = search_settings()
+    return sorted([*settings["rates"], *settings["beyond"].get(cell.arm, {}).get(cell.task, [])])
+
+
 def search_spec(profile: Profile, cell: Cell, rate: float, seed: int, share: float) -> RunSpec:
     """A run of the search: `share` of the cell's steps at a rate."""
     settings = search_settings()["settings"]
@@ -68,17 +74,22 @@ def search_spec(profile: Profile, cell: Cell, rate: float, seed: int, share: flo
 
 def log_area(spec: RunSpec) -> float:
     """The log area of a recorded run; KeyError if it is not recorded."""
+    return math.log(area(recorded(spec)))
+
+
+def recorded(spec: RunSpec) -> Record:
+    """The record of a run of the search; KeyError if there is none."""
     record = STORE.read(spec.key)
     if record is None:
         raise KeyError(spec.key)
-    return math.log(area(record))
+    return record
 
 
-def first_look(profile: Profile, cell: Cell, rates: Sequence[float]) -> dict[float, RunSpec]:
+def first_look(profile: Profile, cell: Cell) -> dict[float, RunSpec]:
     """The runs that try all rates for a share of the steps."""
     settings = search_settings()
     seed, share = settings["seeds"][0], settings["share"]
-    return {rate: search_spec(profile, cell, rate, seed, share) for rate in rates}
+    return {rate: search_spec(profile, cell, rate, seed, share) for rate in rates_of(cell)}
 
 
 def finals(profile: Profile, cell: Cell, rates: Sequence[float]) -> dict[float, list[RunSpec]]:
@@ -94,23 +105,24 @@ def second_look(profile: Profile, cell: Cell) -> dict[float, RunSpec]:
     learned by then, so the order is that of how little the loss rose. Empty if one had. KeyError
     if the first look is not recorded."""
     settings = search_settings()
-    looks = first_look(profile, cell, settings["rates"])
-    guessing = {rate: share_of_guessing(spec) for rate, spec in looks.items()}
-    if min(guessing.values()) < settings["learned"]:
+    looks = first_look(profile, cell)
+    shares = {rate: share_of_guessing(spec) for rate, spec in looks.items()}
+    if min(shares.values()) < settings["learned"]:
         return {}
-    rates = [rate for rate, share in guessing.items() if share < settings["hopeless"]]
+    rates = [rate for rate, share in shares.items() if share < settings["hopeless"]]
     return {rate: search_spec(profile, cell, rate, settings["seeds"][0], 1.0) for rate in rates}
 
 
 def share_of_guessing(spec: RunSpec) -> float:
-    """The area of a recorded run over that of guessing."""
-    return math.exp(log_area(spec)) / math.log(task_of(spec).classes)
+    """The mean validation loss of a recorded run over that of guessing; KeyError if it is not
+    recorded."""
+    return fmean(validation_losses(recorded(spec))) / guessing(spec)
 
 
 def finalists(profile: Profile, cell: Cell) -> list[float]:
     """The rates that the looks leave; KeyError if one is not recorded."""
     settings = search_settings()
-    looks = second_look(profile, cell) or first_look(profile, cell, settings["rates"])
+    looks = second_look(profile, cell) or first_look(profile, cell)
     areas = {rate: log_area(spec) for rate, spec in looks.items()}
     return sorted(sorted(areas, key=areas.__getitem__)[: settings["finalists"]])
 
@@ -128,7 +140,7 @@ def search(profile: Profile, cell: Cell) -> int:
             max_runs=ALONE,
         )
 
-    count = train([*first_look(profile, cell, search_settings()["rates"]).values()])
+    count = train([*first_look(profile, cell).values()])
     count += train([*second_look(profile, cell).values()])
     runs = finals(profile, cell, finalists(profile, cell))
     return count + train([spec for specs in runs.values() for spec in specs])
@@ -151,9 +163,9 @@ def best_rates(profile: Profile) -> dict[str, dict[str, dict[str, float]]]:
     return arms
 
 
-def is_at_edge(rate: float) -> bool:
+def is_at_edge(cell: Cell, rate: float) -> bool:
     """Whether no lower or no higher rate was tried, so that a better one may lie beyond."""
-    rates = search_settings()["rates"]
+    rates = rates_of(cell)
     return rate in (min(rates), max(rates))
 
 
@@ -168,10 +180,10 @@ def results(profile: Profile) -> pd.DataFrame:
     the end, core-seconds."""
     rows = []
     for cell in cells(profile):
-        looks = first_look(profile, cell, search_settings()["rates"])
+        looks = first_look(profile, cell)
         specs = [(search_settings()["share"], spec) for spec in looks.values()]
         # A rate that is no finalist may have a whole run too, from a second look.
-        runs = finals(profile, cell, search_settings()["rates"])
+        runs = finals(profile, cell, rates_of(cell))
         specs += [(1.0, spec) for group in runs.values() for spec in group]
         for share, spec in specs:
             record = STORE.read(spec.key)
@@ -232,7 +244,7 @@ def main() -> None:
         for cell in sweep.shard(cells(profile), args.part):
             count = search(profile, cell)
             rate = best_rate(profile, cell)
-            place = " (at the edge of the grid)" if is_at_edge(rate) else ""
+            place = " (at the edge of the grid)" if is_at_edge(cell, rate) else ""
             name = f"{cell.arm} on {cell.task}"
             print(f"{name}: {count} new records, {rate:g} is best{place}", flush=True)
     elif args.verb == "rates":

@@ -64,11 +64,12 @@ def test_a_block_crosses_draws_with_seeds_where_something_is_drawn() -> None:
 @pytest.mark.parametrize(
     ("losses", "status", "mean"),
     [
-        ([0.8, 0.4, 0.2, 0.2], "done", 0.4),
+        ([0.8, 0.4, 0.2, 0.2], "done", (math.log(2) / 2 + 1.4 + 0.1) / 4),
         ([0.8, 0.4], "diverged", (1.2 + 2 * math.log(2)) / 4),  # it guesses from there on
+        ([0.0, 0.0, 0.0, 0.0], "done", math.log(2) / 2 / 4),  # learned before the first evaluation
     ],
 )
-def test_the_area_is_the_mean_loss_over_all_evaluations(
+def test_the_area_begins_at_guessing_and_goes_through_all_evaluations(
     losses: list[float], status: str, mean: float
 ) -> None:
     record = make_record(Run("random", "bit-xor", spec(steps=4 * 3, eval_every=3)), 0.5)

@@ -4,7 +4,10 @@ and the area under the validation loss, that of `language`."""
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from ..records import Record
+from ..spec import RunSpec
 from ..training.loop import reached
 from ..training.train import task_of
 
@@ -26,14 +29,26 @@ def steps_to(record: Record, threshold: float) -> Steps:
     return Steps(int(record.curve[index]["step"]), False)
 
 
-def area(record: Record) -> float:
-    """The mean validation loss over all evaluations of a run, in nats per answer: the area under
-    its curve, divided by its steps. It needs no threshold, which curves that cross would make
-    decide the comparison.
-
-    A run that diverged counts as one that guesses, log(classes) nats, from there on.
-    """
+def validation_losses(record: Record) -> list[float]:
+    """The validation loss at every planned evaluation of a run, in nats per answer. A run that
+    diverged counts as one that guesses from there on."""
     evaluations = record.spec.steps // record.spec.eval_every
     losses = [point["valid_loss"] for point in record.curve][:evaluations]
-    guessing = math.log(task_of(record.spec).classes)
-    return math.fsum([*losses, *[guessing] * (evaluations - len(losses))]) / evaluations
+    return [*losses, *[guessing(record.spec)] * (evaluations - len(losses))]
+
+
+def guessing(spec: RunSpec) -> float:
+    """The loss of a guess that gives all classes of a run's task the same probability, in nats."""
+    return math.log(task_of(spec).classes)
+
+
+def area(record: Record) -> float:
+    """The area under the curve of a run's validation loss, divided by its steps, in nats per
+    answer. It needs no threshold, which curves that cross would make decide the comparison.
+
+    The curve begins at the loss of guessing. Without that point, the logarithm of the area of a run
+    that has learned before its first evaluation would have no lower bound, and chance would decide
+    by how much.
+    """
+    curve = [guessing(record.spec), *validation_losses(record)]
+    return float(np.trapezoid(curve) / (len(curve) - 1))
