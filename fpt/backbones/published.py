@@ -92,11 +92,11 @@ PUBLISHED: Mapping[str, Published] = {
     for wheel in [values.get("wheel")]
 }
 # By every name: in the list, of the repository, whose first entry counts, and the identity.
-MODELS: Mapping[str, Published] = (
-    {model.repository: model for model in reversed([*PUBLISHED.values()]) if not model.wheel}
-    | {model.identity: model for model in PUBLISHED.values() if model.config}
-    | PUBLISHED
-)
+MODELS: Mapping[str, Published] = {
+    **{model.repository: model for model in reversed([*PUBLISHED.values()]) if not model.wheel},
+    **{model.identity: model for model in PUBLISHED.values() if model.config},
+    **PUBLISHED,
+}
 
 
 def pinned(name: str) -> str:
