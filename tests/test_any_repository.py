@@ -58,7 +58,7 @@ def small(name, **settings):
 def test_the_newest_commit_is_taken_once_and_said(hub, models, tmp_path, capsys, monkeypatch):
     fitted = small("o/r").fit(X, Y)
     sentence = one_sentence(capsys.readouterr().err.strip())
-    check_said(sentence, ["o/r", FIRST, str(tmp_path / "home/fpt.lock.json")])
+    check_said(sentence, ["o/r", FIRST, str(tmp_path / "home/fpt-hub.lock.json")])
     assert fitted.fitted_.spec.backbone == fitted.fitted_.spec.weights == f"hub:o/r@{FIRST}"
 
     hub.push(models[1], SECOND)
@@ -104,7 +104,7 @@ def test_a_project_pins_in_its_own_lock_file(hub, tmp_path, capsys):
     assert main(["params", "--backbone", "o/r@1", "--task", "bit-xor"]) == 0
     assert str(sources.lock_path()) in capsys.readouterr().err
     assert sources.read_lock() == {"o/r@locked": {"commit": FIRST, "sha256": {}}}
-    assert not (tmp_path / "home/fpt.lock.json").exists()
+    assert not (tmp_path / "home/fpt-hub.lock.json").exists()
 
 
 def test_two_programs_that_pin_at_once_use_one_commit(hub, models):
@@ -133,7 +133,7 @@ def test_weights_in_several_files(hub, models, tmp_path, monkeypatch):
     hub.push({"config.json": models[0]["config.json"], **shards}, FIRST)
     expected = small("o/r").fit(X, Y).predict_proba(X)
     set_online(monkeypatch, False)
-    (tmp_path / "home/fpt.lock.json").unlink()
+    (tmp_path / "home/fpt-hub.lock.json").unlink()
     assert np.array_equal(small(f"o/r@{FIRST}").fit(X, Y).predict_proba(X), expected)
 
 
@@ -156,4 +156,4 @@ def test_offline_one_sentence_names_what_needs_no_hub(hub, models, tmp_path, mon
 
 def test_a_commit_that_cannot_be_written_down_is_named(hub, tmp_path):
     (tmp_path / "home").write_text("no folder")
-    refuses(lambda: sources.pin("o/r"), "fpt.lock.json", f"o/r@{FIRST}")
+    refuses(lambda: sources.pin("o/r"), "fpt-hub.lock.json", f"o/r@{FIRST}")

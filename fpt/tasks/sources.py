@@ -159,7 +159,7 @@ def pins_path() -> Path:
     hub."""
     from huggingface_hub import constants
 
-    return lock_path() if lock_path().exists() else Path(constants.HF_HOME) / "fpt.lock.json"
+    return lock_path() if lock_path().exists() else Path(constants.HF_HOME) / "fpt-hub.lock.json"
 
 
 def read_lock(path: Path | None = None) -> dict[str, Any]:
