@@ -13,7 +13,7 @@ from . import auditing, config
 from .analysis.status import left
 from .analysis.study import Study, section
 from .backbones.names import choose_backbone, split_layers
-from .backbones.published import entry_of
+from .backbones.published import MODELS
 from .backbones.weights import local_folder
 from .claims.claim import LAB
 from .claims.headlines import write_headlines
@@ -157,7 +157,7 @@ def params(args: argparse.Namespace) -> None:
     trained = sum(counts.get(group, 0) for group in FROZEN)
     for name, count in {**counts, "fpt trains": trained}.items():
         print(f"{name:12} {count:>13,}")
-    entry = entry_of(split_layers(architecture.name)[0])
+    entry = MODELS.get(split_layers(architecture.name)[0])
     if entry and entry.note:
         print(f"{entry.name}: {entry.note}")
 

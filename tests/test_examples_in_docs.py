@@ -21,6 +21,7 @@ from test_docs import PAGES, ROOT
 
 # What an example has in it: what is done instead of executing it as it stands, and why.
 INSTEAD = {
+    r"^pip install": "parsed: it installs",
     r"^make ": "make -n: it installs, or takes minutes",
     r"^\S*dvc ": "parsed by DVC: it renders all notebooks; test_pipeline.py executes it",
     r"^#!/bin/bash|^apiVersion|--ray": "parsed: it needs a cluster; test_ray.py has one of Ray",

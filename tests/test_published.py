@@ -25,7 +25,7 @@ from fpt.__main__ import main
 from fpt.backbones import BACKBONES, backbone, build, weights
 from fpt.backbones.generic import converted, facts
 from fpt.backbones.names import choose, choose_backbone, split_layers
-from fpt.backbones.published import PUBLISHED, Published, comes_in_wheel, pinned
+from fpt.backbones.published import MODELS, PUBLISHED, Published, comes_in_wheel, pinned
 from fpt.backbones.weights import files, local_folder, read_weights
 from fpt.files import NAME, read_json
 from fpt.pretraining.ensure import ensure_weights
@@ -202,6 +202,7 @@ def model(tmp_path, monkeypatch):
 def listed(entry, patch):
     """Put an entry into the list."""
     patch.setitem(PUBLISHED, entry.name, entry)
+    patch.setitem(MODELS, entry.name, entry)
 
 
 def test_an_estimator_fetches_what_it_reads_once(model, tmp_path, capsys):

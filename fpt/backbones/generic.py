@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from ..files import FptError, write_atomic, write_folder, write_json
 from ..isolation import drawn_from
-from ..tasks.sources import file_digest
+from ..tasks.sources import WEIGHTS, file_digest
 from .base import LAYER, STD, Backbone, Family, State, is_norm, select_positions
 from .dropout import Draws
 from .skeleton import (
@@ -46,7 +46,6 @@ from .skeleton import (
 from .trial import tried
 
 GGUF = ".gguf"
-WEIGHTS = "model.safetensors"
 EIGHT_BITS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 
 

@@ -9,7 +9,9 @@ its weights too, and `@L` behind it means its first L layers, with the same weig
 
 `backbone` gives a name the same meaning in every process, so that runs can be known by it. A person
 at work (`choose`) also writes the name of a folder beside the program. If the same word is the name
-of another backbone too, nothing is guessed: one sentence asks which of them is meant.
+of another backbone too, nothing is guessed: one sentence asks which of them is meant. She may
+also write `OWNER/REPO` of any repository, or `OWNER/REPO@REVISION`: the commit at which the first
+use finds it is written down, and later uses take that one (`fpt.tasks.sources.pin`).
 """
 
 import json
@@ -21,37 +23,48 @@ from pathlib import Path
 from typing import Any
 
 from ..files import NAME, SHIPPED, FptError, instead, read_json
+from ..tasks.sources import LOCKED, pin
 from . import generic
 from .base import AS_WIDE_AS_SMOLLM2, LOCAL, TABLE_7, Backbone
 from .encoders import vit_facts
 from .generic import GGUF, converted
-from .published import PUBLISHED, comes_in_wheel, entry_of, pinned
+from .published import MODELS, PUBLISHED, comes_in_wheel, pinned
 from .skeleton import FIRST_LAYERS, class_of, text_of
-from .weights import file_of, folder_of, identity_of, label_of, local_folder
+from .weights import (
+    OWN_WEIGHTS,
+    file_of,
+    folder_of,
+    identity_of,
+    label_of,
+    local_folder,
+    saying_what_needs_no_hub,
+)
 
 PUBLISHED_HERE = [model.backbone for model in PUBLISHED.values() if not model.config]
 BACKBONES: Mapping[str, Backbone] = {
     architecture.name: architecture
     for architecture in (*LOCAL, *PUBLISHED_HERE, *TABLE_7, *AS_WIDE_AS_SMOLLM2)
 }
-# The first model of a repository counts.
-BY_REPOSITORY = {model.hub: model.name for model in reversed(PUBLISHED_HERE)}
 MODEL_FILES = (".safetensors", ".bin", ".index.json")  # endings beside config.json
 DIGEST = "[0-9a-f]{16}"
-# NAME@L. The first @ of a repository names its revision, and the last one of a folder's identity
-# its digest.
+# Of a repository: OWNER/REPO, OWNER/REPO@REVISION or hub:OWNER/REPO@REVISION, and maybe @L. Up to
+# four digits behind OWNER/REPO alone are layers.
+REPOSITORY = re.compile(
+    r"(?P<base>(?P<hub>hub:)?(?P<repository>\w[\w.-]*/\w[\w.-]*)"
+    r"(@(?P<revision>(?(hub)|(?!\d{1,4}$))[^@/]+))?)(@(?P<layers>[^@/]*))?",
+    re.ASCII,
+)
+# NAME@L; the last @ of a folder's identity is before its digest.
 WITH_LAYERS = re.compile(
-    f"(hub:[^@]*@[^@]*|folder:.*@{DIGEST}|(?!hub:|folder:).*)@(?!{DIGEST}$)([^@/]*)"
+    f"(?P<base>folder:.*@{DIGEST}|(?!hub:|folder:).*)@(?!{DIGEST}$)(?P<layers>[^@/]*)"
 )
 BUILT_IN = "builtin:"  # before a name that is not to be taken for a folder's
-EXPLICIT = (BUILT_IN, "hub:", "folder:")
-OWN_WEIGHTS = {"nano": "nano-english-0"}  # of built-in backbones, those that ship with the package
 
 
 def split_layers(name: str) -> tuple[str, str | None]:
     """NAME and L of `NAME@L`; L is None if the name says none."""
-    match = WITH_LAYERS.fullmatch(name)
-    return (match[1], match[2]) if match else (name, None)
+    match = REPOSITORY.fullmatch(name) or WITH_LAYERS.fullmatch(name)
+    return (match["base"], match["layers"]) if match else (name, None)
 
 
 def backbone(name: str) -> Backbone:
@@ -74,11 +87,9 @@ def backbone(name: str) -> Backbone:
 
 def listed(name: str) -> Backbone | None:
     """The backbone that is built in or in the list as `name`; None if there is none."""
-    name = BY_REPOSITORY.get(name, name)
     if name in BACKBONES:
         return BACKBONES[name]
-    entry = entry_of(pinned(name))
-    return entry.backbone if entry else None
+    return MODELS[name].backbone if name in MODELS else None
 
 
 def first_layers(architecture: Backbone, layers: str | None) -> Backbone:
@@ -90,7 +101,7 @@ def first_layers(architecture: Backbone, layers: str | None) -> Backbone:
     depth = architecture.layers
     # Layers may share their weights, as ALBERT's do: then a token passes more of them than there
     # are, and a cut model has to be looked at again.
-    may_share = architecture.family == "generic" and entry_of(architecture.name) is None
+    may_share = architecture.family == "generic" and architecture.name not in MODELS
     if may_share:
         depth = class_of(config)[0].num_hidden_layers
     if layers not in map(str, range(1, depth + 1)):
@@ -117,26 +128,31 @@ def described(name: str, config: dict[str, Any]) -> Backbone:
 # ------------------------------------------------------------------------------- by their identity
 
 
+def spellings(name: str) -> tuple[tuple[str, str | None], ...]:
+    """What NAME and L may be in the name of a folder, which may itself look like NAME@L."""
+    return (name, None), split_layers(name)
+
+
 def stored(name: str) -> Backbone | None:
     """The backbone that is called `name`, maybe NAME@L, on the hub or among the folders of this
     project; None if there is none."""
     base, layers = split_layers(name)
     if name.startswith("hub:"):
-        return first_layers(described(base, read_json(file_of(base, "config.json"))), layers)
-    # The name of a folder may look like NAME@L.
-    for spelling, count in ((name, None), (base, layers)):
+        with saying_what_needs_no_hub():
+            return first_layers(described(base, read_json(file_of(base, "config.json"))), layers)
+    for spelling, count in spellings(name):
         if not NAME.fullmatch(spelling.removeprefix("folder:")):
             continue
         folder = folder_of(spelling)
         if not (folder / "config.json").is_file():
             continue
-        identity = identity_of(folder)
-        if spelling.startswith("folder:") and identity != spelling:
+        architecture = replace(backbone_in(folder), folder="")  # by its identity, on every machine
+        if spelling.startswith("folder:") and architecture.name != spelling:
             raise FptError(
                 f"The folder {folder} holds another model than {name!r}: put that one back, or "
                 "name the folder, which then is another backbone."
             )
-        return first_layers(described(identity, read_json(folder / "config.json")), count)
+        return first_layers(architecture, count)
     return None
 
 
@@ -170,8 +186,7 @@ def holds_model(path: str) -> bool:
 def model_at(path: str) -> tuple[Path, str | None] | None:
     """The folder or GGUF file at `path`, or at NAME if the path is NAME@L, and L; None if there is
     none."""
-    # The name of a folder may look like NAME@L.
-    for base, layers in ((path, None), split_layers(path)):
+    for base, layers in spellings(path):
         if base and holds_model(base):  # an empty one is not the working directory
             return Path(base), layers
     return None
@@ -197,8 +212,9 @@ def backbone_in(path: Path) -> Backbone:
 # ------------------------------------------------------------------------------- as a person means
 
 
-def choose(name: object, weights: str | None) -> tuple[Backbone, str]:
-    """The backbone `name` and the identity of its weights: of `weights`, or else its own.
+def choose(name: object, weights: str | None, reads_weights: bool = True) -> tuple[Backbone, str]:
+    """The backbone `name` and the identity of its weights: of `weights`, or else its own, whose
+    commit is not asked for unless the user `reads_weights`.
 
     The backbone carries the absolute folder of weights that lie in one, so that it finds them
     wherever the program goes. FptError if there is no such backbone, or if the name has several
@@ -206,12 +222,13 @@ def choose(name: object, weights: str | None) -> tuple[Backbone, str]:
     """
     architecture = choose_backbone(name if isinstance(name, os.PathLike) else str(name))
     base, _ = split_layers(architecture.name)  # the first layers have the weights of all
-    own = OWN_WEIGHTS.get(base) or pinned(architecture.hub or base)
-    identity = pinned(weights) if weights else own
+    identity = pinned(weights or OWN_WEIGHTS.get(base) or architecture.hub or base)
+    if weights or reads_weights:
+        identity = at_commit(identity)
     if identity == base:
         return architecture, identity
     # Those of the hub, of a wheel and of the package are found everywhere by their identity.
-    if identity.startswith("hub:") or comes_in_wheel(identity):
+    if identity.startswith("hub:") or comes_in_wheel(identity) or identity == architecture.hub:
         return replace(architecture, folder=""), identity
     folder = folder_of(identity)
     is_own = folder.is_dir() and folder.parent != SHIPPED
@@ -219,12 +236,15 @@ def choose(name: object, weights: str | None) -> tuple[Backbone, str]:
 
 
 def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
-    """As `backbone`, or the folder or GGUF file of this name, whose path may be relative. `./NAME`
-    is always the folder and `builtin:NAME` never. FptError as `choose`."""
+    """As `backbone`, or the folder or GGUF file of this name, whose path may be relative, or any
+    repository at the commit that is pinned for it. `./NAME` is always the folder and `builtin:NAME`
+    never. FptError as `choose`."""
     if isinstance(name, os.PathLike):
         return backbone_at(os.fspath(name)) or backbone_in(Path(name))
-    if name.startswith(EXPLICIT):
+    if name.startswith(BUILT_IN):
         return backbone(name.removeprefix(BUILT_IN))
+    if name.startswith(("hub:", "folder:")):
+        return backbone(at_commit(name))
     folders = folders_called(name)
     meanings = list(folders)
     base, layers = split_layers(name)
@@ -238,7 +258,21 @@ def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
         raise FptError(
             f"{name!r} has several meanings here; write {' or '.join(map(repr, meanings))}."
         )
-    return (backbone_at(folders[0]) if folders else None) or backbone(name)
+    if folders:
+        return backbone_at(folders[0]) or backbone(name)
+    return backbone(name if architecture else at_commit(name))
+
+
+def at_commit(name: str) -> str:
+    """`hub:OWNER/REPO@COMMIT`, and `@L` if it is there, for the name of a repository, whose commit
+    is pinned if the name does not say it; other names as they are. FptError as `pin`."""
+    match = REPOSITORY.fullmatch(name)
+    if match is None:
+        return name
+    with saying_what_needs_no_hub():
+        commit = pin(match["repository"], match["revision"] or LOCKED)
+    identity = f"hub:{match['repository']}@{commit}"
+    return identity if match["layers"] is None else f"{identity}@{match['layers']}"
 
 
 def folders_called(name: str) -> list[str]:

@@ -28,9 +28,9 @@ from typing import Any
 from safetensors.torch import load_file
 
 from ..files import FptError, read_json, read_yaml, set_aside, write_folder, write_json
-from ..tasks.sources import file_digest
+from ..tasks.sources import WEIGHTS, file_digest
 from .base import Backbone
-from .generic import GGUF, WEIGHTS, convert, save_rounded
+from .generic import GGUF, convert, save_rounded
 from .skeleton import text_of
 
 METADATA = "pretraining.json"
@@ -71,12 +71,6 @@ class Published:
     needs: str = ""  # the disk and memory that were measured
     wheel: Wheel | None = None
 
-    @classmethod
-    def from_yaml(
-        cls, name: str, wheel: Mapping[str, Any] | None = None, **values: Any
-    ) -> "Published":
-        return cls(name, wheel=Wheel(**wheel) if wheel else None, **values)
-
     @property
     def identity(self) -> str:
         """The identity of the weights; empty if the list names no revision of them."""
@@ -97,26 +91,21 @@ PUBLISHED: Mapping[str, Published] = {
     for name, values in read_yaml(Path(__file__).with_name("published.yaml")).items()
     for wheel in [values.get("wheel")]
 }
-# The identity behind another name. The first entry of a repository counts, and the name of a
-# built-in backbone stays as it is.
-IDENTITIES = {
-    model.repository: model.identity
-    for model in reversed(list(PUBLISHED.values()))
-    if model.commit and not model.wheel
+# By every name: in the list, of the repository, whose first entry counts, and the identity.
+MODELS: Mapping[str, Published] = {
+    **{model.repository: model for model in reversed([*PUBLISHED.values()]) if not model.wheel},
+    **{model.identity: model for model in PUBLISHED.values() if model.config},
+    **PUBLISHED,
 }
-IDENTITIES |= {name: model.identity for name, model in PUBLISHED.items() if model.config}
 
 
 def pinned(name: str) -> str:
-    """The identity of the model that the list calls `name`, or whose repository is OWNER/REPO;
-    other names as they are."""
-    return IDENTITIES.get(name, name)
-
-
-def entry_of(backbone: str) -> Published | None:
-    """The entry of the backbone that runs name `backbone`; None if the list has none."""
-    entries = (model for model in PUBLISHED.values() if model.backbone.name == backbone)
-    return next(entries, None)
+    """The identity of the weights of the model that the list calls `name`, or whose repository is
+    OWNER/REPO; other names, and those of built-in backbones, as they are."""
+    model = MODELS.get(name)
+    if model is None or (name in PUBLISHED and not model.config):
+        return name
+    return model.identity or name
 
 
 def comes_in_wheel(weights: str) -> bool:

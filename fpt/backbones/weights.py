@@ -11,28 +11,70 @@ other format than safetensors is ever opened here.
 import hashlib
 import os
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ..files import DATA, NAME, SHIPPED, FptError, read_json
+from ..files import DATA, NAME, SHIPPED, SHOWN, FptError, read_json
 from ..tasks.rng import generator
-from ..tasks.sources import fetch, file_digest
+from ..tasks.sources import SHARDS, WEIGHTS, Unreachable, fetch, file_digest
 from . import generic
 from .base import FAMILIES, STD, Backbone, State
-from .published import METADATA, PUBLISHED, comes_in_wheel, provided
+from .published import METADATA, MODELS, PUBLISHED, comes_in_wheel, provided
 
+OWN_WEIGHTS = {"nano": "nano-english-0"}  # of built-in backbones, those that ship with the package
 LABEL_LENGTH = 83  # with @ and 16 digits of a digest it is as long as a name may be
 
 
 def local_folder() -> Path:
     """The absolute folder of the backbones that are pretrained here."""
     return Path(os.environ.get("FPT_BACKBONES", DATA / "backbones")).absolute()
+
+
+def without_the_hub() -> str:
+    """What a backbone may be called on a machine that does not reach the hub, for a sentence."""
+    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
+
+    repositories: Iterable[Any] = ()
+    with suppress(CacheNotFound, ValueError):  # a file stands where the cache should be
+        repositories = scan_cache_dir(constants.HF_HUB_CACHE).repos
+    cached = []
+    for repository in repositories:
+        for snapshot in repository.revisions:
+            files = {file.file_name for file in snapshot.files}
+            name = f"{repository.repo_id}@{snapshot.commit_hash}"
+            # The list has the configurations of its models.
+            has_config = "config.json" in files or f"hub:{name}" in MODELS
+            if has_config and files & {WEIGHTS, SHARDS}:
+                cached.append(name)
+    folders = {path.parent.name for path in local_folder().glob("*/config.json")}
+    places = {
+        "in the package": list(OWN_WEIGHTS),
+        f"in {local_folder()}": sorted(filter(NAME.fullmatch, folders)),
+        "in a wheel that pip fetches": sorted(filter(comes_in_wheel, {*PUBLISHED} - folders)),
+        "in the cache of the hub": sorted(cached),
+    }
+    return "; ".join(
+        f"{', '.join(names[:SHOWN])}{' and others' * (len(names) > SHOWN)} ({place})"
+        for place, names in places.items()
+        if names
+    )
+
+
+@contextmanager
+def saying_what_needs_no_hub() -> Iterator[None]:
+    """FptError with the names that work if the hub is not reached within the block."""
+    try:
+        yield
+    except Unreachable as error:
+        reason = str(error).rstrip(".")
+        raise FptError(f"{reason}; without the hub you can use {without_the_hub()}.") from error
 
 
 def check_identity(weights: str) -> None:
@@ -101,14 +143,15 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
     )
 
 
+@saying_what_needs_no_hub()
 def files(weights: str, folder: str = "", remember: bool = False) -> list[Path]:
     """The safetensors files of the identity `weights`: one, or those that its index lists; in
     `folder` if one is given; `remember` as in `fetch`. FptError if one is missing."""
     try:
-        return [file_of(weights, "model.safetensors", folder, remember)]
+        return [file_of(weights, WEIGHTS, folder, remember)]
     except FptError as error:
         try:
-            index = read_json(file_of(weights, "model.safetensors.index.json", folder, remember))
+            index = read_json(file_of(weights, SHARDS, folder, remember))
             names = sorted(map(str, {*index["weight_map"].values()}))
         except (FptError, KeyError, TypeError, AttributeError):
             raise error from None

@@ -49,9 +49,10 @@ class FrozenEstimator(BaseEstimator):
     Parameters
     ----------
     backbone : a name such as `nano`, `gpt2` or `smollm2-135m-instruct-q4_1`, a repository of the
-        Hugging Face hub, a folder that `save_pretrained` wrote, or a GGUF file; `NAME@L` is the
-        first L layers of any; if a name means two of them, `./NAME` or `builtin:NAME`
-    weights : the identity of others than its own, `hub:OWNER/REPO@REVISION` or a local name
+        Hugging Face hub, `OWNER/REPO` or `OWNER/REPO@REVISION`, a folder that `save_pretrained`
+        wrote, or a GGUF file; `NAME@L` is the first L layers of any; if a name means two of them,
+        `./NAME` or `builtin:NAME`
+    weights : others than its own, a repository as above or a local name
     init : `pretrained`, `random`, `statistics-tensor` or another of `fpt.backbones`
     trainable : the groups of parameters that are trained; all others stay frozen. A backbone with
         rotary positions, such as Llama, has no table and so no group `positions`
@@ -161,7 +162,8 @@ class FrozenEstimator(BaseEstimator):
         # A data set may be smaller than the usual batch, and a fit shorter than an evaluation.
         settings["batch"] = min(settings["batch"], task.sizes["train"])
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
-        architecture, weights = choose(self.backbone, self.weights)
+        reads_weights = INITS[self.init].reads_weights
+        architecture, weights = choose(self.backbone, self.weights, reads_weights)
         inputs.check_length(task.length, architecture.name, architecture.positions)
         groups = {*check_list("FrozenTransformer.trainable", self.trainable)}
         if not architecture.positions:
@@ -170,7 +172,7 @@ class FrozenEstimator(BaseEstimator):
             data=canonical(task.identity),
             backbone=architecture.name,
             init=self.init,
-            weights=weights if INITS[self.init].reads_weights else None,
+            weights=weights if reads_weights else None,
             trainable=tuple(sorted(groups)),
             seed=check_value("random_state", self.random_state, SEED),
             augment=False,

@@ -2,9 +2,10 @@
 
 **Hub.** A revision is a commit, or the word `locked` if no commit was known when it was written
 down. The pipeline's first use of a file writes its commit and SHA-256 into the committed
-`data/hub.lock.json`; later uses ask for that commit, and other content is an error. An estimator,
-which compares digests itself, writes nothing. Identities (`hub:REPO@locked`, the
-`revision` of a data set) keep the word, so that a run has the same key on every machine.
+`data/hub.lock.json`; later uses ask for that commit, and other content is an error. Identities
+(`hub:REPO@locked`, the `revision` of a data set) keep the word, so that a run has the same key on
+every machine. An estimator compares digests itself. It writes down the commit of a model that its
+user names without one, and uses that commit from then on (`pin`).
 
 **Texts.** The corpora folder, `FPT_CORPORA` or `data/corpora`, holds text files, plain or `.xz`. A
 line `<|endoftext|>` ends a document.
@@ -14,6 +15,8 @@ import hashlib
 import io
 import lzma
 import os
+import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,6 +31,9 @@ import pyarrow.parquet as pq
 from ..files import DATA, FptError, lock, read_json, write_json
 
 LOCKED = "locked"
+COMMIT = re.compile("[0-9a-f]{40}")
+WEIGHTS = "model.safetensors"  # of a model
+SHARDS = "model.safetensors.index.json"  # lists the files of weights that are not one file
 END = "<|endoftext|>"
 # Books of Project Gutenberg.
 ENGLISH = tuple(f"english-train-{part}.txt" for part in range(4))
@@ -35,6 +41,14 @@ ENGLISH = tuple(f"english-train-{part}.txt" for part in range(4))
 ENGLISH_HELD_OUT = "english-valid.txt"
 
 Kind = Literal["model", "dataset"]
+
+
+class NoSuchFile(FptError):
+    """The hub has the repository without this file."""
+
+
+class Unreachable(FptError):
+    """A file is neither in the cache of the hub nor can it be downloaded."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +83,14 @@ def fetch(
     name = f"{repo}@{revision}" if kind == "model" else f"datasets/{repo}@{revision}"
     entry = read_lock().get(name)
     commit = entry["commit"] if entry else revision
-    path = _downloaded(repo, file, "main" if commit == LOCKED else commit, kind)
+    path = Path(_downloaded(repo, file, "main" if commit == LOCKED else commit, kind))
     # The hub's cache is .../snapshots/COMMIT/FILE, and FILE may name folders.
     commit = path.parents[file.count("/")].name
     digest = file_digest(path)
     if entry is None or file not in entry["sha256"]:
         if not remember:
-            # An estimator compares digests itself, and writes nothing into a project.
-            return path
-        entry = _add_to_lock(name, file, commit, digest)
+            return path  # an estimator compares digests itself
+        entry = _add_to_lock(lock_path(), name, commit, {file: digest})
     if entry["sha256"][file] != digest:
         raise FptError(
             f"{file} of {repo} at {commit[:12]} has SHA-256 {digest[:12]} in {path}, but "
@@ -87,28 +100,82 @@ def fetch(
     return path
 
 
+def pin(repo: str, revision: str = LOCKED) -> str:
+    """The commit at which the model `repo` is used if its user says `revision`: a commit, a branch
+    or a tag; LOCKED: the branch main. The first call takes the newest commit, says so and writes it
+    down (`pins_path`), and later calls return it.
+
+    FptError if the hub has no safetensors there, if it cannot be reached (Unreachable), or if the
+    commit cannot be written down.
+    """
+    if COMMIT.fullmatch(revision):
+        return revision
+    branch = "main" if revision == LOCKED else revision
+    name = f"{repo}@{revision}"
+    path = pins_path()
+    entry = read_lock(path).get(name)
+    if entry is None:
+        newest = _newest_commit(repo, branch)
+        try:
+            entry = _add_to_lock(path, name, newest, {})
+        except FptError as error:
+            raise FptError(
+                f"{path} cannot be written, so name the commit: {repo}@{newest}."
+            ) from error
+        print(
+            f"fpt: {branch} of {repo} is commit {entry['commit']} from now on: {path} says so, and "
+            f"{repo}@REVISION names another.",
+            file=sys.stderr,
+        )
+    return str(entry["commit"])
+
+
+def _newest_commit(repo: str, branch: str) -> str:
+    """The commit of a model that the hub has now, or, without a network, its cache. FptError if
+    there are no safetensors."""
+    unreachable = None
+    for file in (WEIGHTS, SHARDS):
+        try:  # nothing is downloaded: drawn weights need none
+            return str(_downloaded(repo, file, branch, "model", dry_run=True).commit_hash)
+        except NoSuchFile:
+            continue
+        except Unreachable as error:  # the cache may have the other one
+            unreachable = unreachable or error
+    if unreachable:
+        raise unreachable
+    raise FptError(
+        f"{repo} has no safetensors ({WEIGHTS}) at revision {branch}, and nothing else is "
+        "read: take a repository or a revision that has them."
+    )
+
+
 def lock_path() -> Path:
     return DATA / "hub.lock.json"
 
 
-def read_lock() -> dict[str, Any]:
+def pins_path() -> Path:
+    """Where `pin` writes: in a project its lock file, so that everyone who has the project uses the
+    same commits. Elsewhere no file is put beside the user's own; hers is beside her cache of the
+    hub."""
+    from huggingface_hub import constants
+
+    return lock_path() if lock_path().exists() else Path(constants.HF_HOME) / "fpt-hub.lock.json"
+
+
+def read_lock(path: Path | None = None) -> dict[str, Any]:
     """REPO@REVISION, data sets after `datasets/` -> `commit`, and `sha256` by file."""
-    return read_json(lock_path()) if lock_path().exists() else {}
+    path = path or lock_path()
+    return read_json(path) if path.exists() else {}
 
 
-def _add_to_lock(
-    name: str,
-    file: str,
-    commit: str,
-    digest: str,
-) -> dict[str, Any]:
-    """The entry `name` with `file` in it, which another process may have added meanwhile."""
-    with lock(DATA / "hub.lock", wait=True):
-        entries = read_lock()
+def _add_to_lock(path: Path, name: str, commit: str, digests: dict[str, str]) -> dict[str, Any]:
+    """The entry `name` of the lock file, with `digests` of files in it. What another process has
+    written meanwhile stays."""
+    with lock(path.with_suffix(""), wait=True):
+        entries = read_lock(path)
         entry = entries.setdefault(name, {"commit": commit, "sha256": {}})
-        entry["sha256"].setdefault(file, digest)
-        entry["sha256"] = dict(sorted(entry["sha256"].items()))
-        write_json(lock_path(), dict(sorted(entries.items())))
+        entry["sha256"] = dict(sorted({**digests, **entry["sha256"]}.items()))
+        write_json(path, dict(sorted(entries.items())))
     return entry
 
 
@@ -117,18 +184,24 @@ def _downloaded(
     file: str,
     revision: str,
     kind: Kind,
-) -> Path:
+    **options: Any,
+) -> Any:
+    """What `hf_hub_download` returns: the path, unless `options` ask for something else."""
     # Who fetches nothing does not wait for this import.
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import RemoteEntryNotFoundError
+    from huggingface_hub import errors, hf_hub_download
 
     try:
-        return Path(hf_hub_download(repo, file, repo_type=kind, revision=revision))
-    except RemoteEntryNotFoundError as error:
-        raise FptError(f"{repo} has no file {file} at revision {revision}.") from error
+        return hf_hub_download(repo, file, repo_type=kind, revision=revision, **options)
+    except errors.RemoteEntryNotFoundError as error:
+        raise NoSuchFile(f"{repo} has no file {file} at revision {revision}.") from error
+    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
+        raise FptError(
+            f"The hub shows no {repo} at revision {revision} ({type(error).__name__}): correct the "
+            "name, or log in if the repository is private or gated (hf auth login)."
+        ) from error
     except Exception as error:
         # Whatever the client raised, the remedy is the same.
-        raise FptError(
+        raise Unreachable(
             f"{file} of {repo} (revision {revision}) is neither in the Hugging Face cache nor "
             f"downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE unset, or "
             "point HF_HUB_CACHE at a cache that holds it."
