@@ -4,9 +4,16 @@ and the area under the validation loss, that of `language`."""
 import math
 from dataclasses import dataclass
 
+import pandas as pd
+
 from ..records import Record
+from ..tasks import Task
 from ..training.loop import reached
 from ..training.train import task_of
+
+LEARNED = (
+    0.98  # of the loss of guessing: a mean area above it is that of an arm that learned nothing
+)
 
 
 @dataclass(frozen=True)
@@ -37,3 +44,8 @@ def area(record: Record) -> float:
     losses = [point["valid_loss"] for point in record.curve][:evaluations]
     guessing = math.log(task_of(record.spec).classes)
     return math.fsum([*losses, *[guessing] * (evaluations - len(losses))]) / evaluations
+
+
+def is_learned(log_areas: "pd.Series[float]", task: Task) -> bool:
+    """Whether the mean of the logarithms of areas is below that of guessing."""
+    return float(log_areas.mean()) <= math.log(LEARNED * math.log(task.classes))
