@@ -18,7 +18,7 @@ from .analysis.summary import shown_values
 from .backbones.names import choose_backbone, split_layers
 from .backbones.published import entry_of
 from .backbones.weights import local_folder
-from .claims.claim import KINDS, REGISTERED, Kind
+from .claims.claim import REGISTERED
 from .claims.headlines import write_headlines
 from .claims.verdicts import findings, runs_behind
 from .config import Run
@@ -28,7 +28,6 @@ from .records import Store, store
 from .report.findings import claims_table
 from .report.results import main_table
 from .sections.arms import FROZEN
-from .sections.registration import LANGUAGE
 from .spec import canonical
 from .tasks import TASKS, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
@@ -143,8 +142,8 @@ def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
 def show(args: argparse.Namespace) -> None:
     study = section(args.section, args.profile)
     if study.declared.is_summary:
-        for kind in KINDS:
-            print(claims_table(kind, registered(args.profile)))
+        for kind in REGISTERED[registered(args.profile)]:
+            print(claims_table(kind, args.profile))
         return
     if not study.runs:
         raise FptError(f"Section {study.name!r} has no runs, and so no table.")
@@ -159,8 +158,11 @@ def registered(profile: str) -> str:
 
 def decide(args: argparse.Namespace) -> None:
     profile = registered(args.profile)
-    kinds: list[Kind] = [*KINDS, *(["replication"] if profile == LANGUAGE else [])]
-    by_name = {finding.claim.name: finding for kind in kinds for finding in findings(kind, profile)}
+    by_name = {
+        finding.claim.name: finding
+        for kind in REGISTERED[profile]
+        for finding in findings(kind, profile)
+    }
     check_names("claim", [args.claim], by_name)
     finding = by_name[args.claim]
     adjusted = f"adjusted for all claims of its kind {finding.adjusted:.3g}"

@@ -14,9 +14,10 @@ from ..sections.registration import LANGUAGE, deviations, registered_seeds, regi
 from .pooled import Pooled, backbone_means, pooled
 
 LAB = "lab"  # the profile of registered claims
-REGISTERED = (LAB, LANGUAGE)  # the profiles that have registered claims
 Kind = Literal["primary", "secondary", "replication"]
 KINDS: tuple[Kind, ...] = ("primary", "secondary")  # of every registration
+# Of the profiles that have registered claims.
+REGISTERED: Mapping[str, tuple[Kind, ...]] = {LANGUAGE: (*KINDS, "replication"), LAB: KINDS}
 Measure = Literal["steps", "accuracy", "gap", "solved", "predicts", "area"]
 Test = Literal["difference", "suffices", "rank"]
 

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import pandas as pd
 
@@ -50,7 +51,7 @@ def model_claims(kind: Kind) -> list[Claim]:
     claims = []
     for entry in registration(LANGUAGE)[kind]:
         # One line of the registration may be several claims, each of its own in the correction.
-        settings = {"test": "difference", "margin": 1.0, **entry}
+        settings: dict[str, Any] = {"test": "difference", "margin": 1.0, **entry}
         pairs = [(second, task) for task in settings.pop("tasks") for second in settings["second"]]
         first = settings.pop("first")
         del settings["second"]

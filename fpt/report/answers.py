@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from .. import config
 from ..analysis.compare import contrasts
 from ..analysis.study import Study
-from ..claims.claim import KINDS, LAB, Kind, claims
+from ..claims.claim import LAB, REGISTERED, claims
 from ..claims.finding import Finding, listed
 from ..claims.model_claims import model_claims, planned_runs
 from ..claims.verdicts import findings, runs_of
@@ -31,7 +31,6 @@ from .style import COLOURS, INK, MARKERS, legend, log_ticks, panels_of, png, sty
 from .table import NONE, markdown_table
 
 FIGURE = f"{LANGUAGE}/answers.png"  # below reports/
-KINDS_OF: Mapping[str, Sequence[Kind]] = {LANGUAGE: (*KINDS, "replication"), LAB: KINDS}
 ROWS = ("fpt", *LADDER, "full")  # of the figure, and what follows their names in each model
 MODELS = {"SmolLM2 (area)": "", "its first six layers (area)": "@6", "MiniLM (area)": "-minilm"}
 NANO = "nano English (steps)"
@@ -49,7 +48,7 @@ def every_finding() -> dict[str, Finding]:
     """The findings of all registered claims of both registrations, by name."""
     return {
         finding.claim.name: finding
-        for profile, kinds in KINDS_OF.items()
+        for profile, kinds in REGISTERED.items()
         for kind in kinds
         for finding in findings(kind, profile)
     }
@@ -124,9 +123,10 @@ def printed() -> Mapping[str, str]:
 def not_measured(waiting: Sequence[Finding]) -> str:
     """`not yet measured (3 of 42 runs)`, each run of an arm on a task counted once."""
     cells = {
-        (arm, finding.claim.tasks): (finding.n.get(arm, 0), planned)
+        (arm, task): (finding.n.get(arm, 0), planned)
         for finding in waiting
         for arm, planned in finding.claim.backbones.items()
+        for task in finding.claim.tasks
     }
     recorded, planned = map(sum, zip(*cells.values(), strict=True))
     return f"not yet measured ({recorded} of {planned} runs)"
