@@ -221,7 +221,7 @@ def figure(table: pd.DataFrame) -> Figure | None:
                 hue_order=models,
                 palette=COLOURS[: len(models)],
                 markers=list(MARKERS[: len(models)]),
-                dodge=0.5,
+                dodge=0.5 if len(models) > 1 else False,  # beside each other
                 linestyle="none",
                 estimator="median",
                 errorbar=("pi", 100),
