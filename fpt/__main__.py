@@ -115,7 +115,11 @@ def parser() -> argparse.ArgumentParser:
     run("--gpus", type=float, default=1.0, help="part of a GPU per pack, with --ray")
     run("--pipeline", **PIPELINE)
 
-    verb("show", "Print a section's main table.")("section", metavar="SECTION")
+    verb("show", "Print a section's main table; of `verdict`, the registered claims.")(
+        "section", metavar="SECTION"
+    )
+    decide = verb("decide", "Judge one registered claim anew from the records of its runs.")
+    decide("claim", metavar="CLAIM", help="as fpt show verdict names it")
     verb("merge", "Take over records that were made elsewhere.")("folder", metavar="DIR")
     verb(
         "pack",
@@ -139,6 +143,7 @@ def parser() -> argparse.ArgumentParser:
     verify = verb("verify", "Train random records again; exit status 1 if one differs.")
     verify("section", nargs="?", metavar="SECTION", help="by default all")
     verify("--count", type=at_least_one, default=3, help="records of each section")
+    verify("--key", help="this record alone, as fpt decide names it")
     verify("--seed", type=int, default=0, help="of the choice")
     verify("--device", **DEVICE)
 

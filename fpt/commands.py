@@ -9,17 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from . import auditing, config
 from .analysis.status import left
 from .analysis.study import Study, section
+from .analysis.summary import shown_values
 from .backbones.names import choose_backbone, split_layers
 from .backbones.published import MODELS
 from .backbones.weights import local_folder
-from .claims.claim import LAB
+from .claims.claim import REGISTERED
 from .claims.headlines import write_headlines
+from .claims.verdicts import findings, runs_behind
 from .config import Run
 from .files import PREPARED, FptError, check_names
 from .pretraining import ensure, plans, streams
+from .records import Store, store
+from .report.findings import claims_table
 from .report.results import main_table
 from .sections.arms import FROZEN
 from .spec import canonical
@@ -123,10 +129,10 @@ def show_trained(studies: Sequence[Study], runs: Sequence[Run]) -> None:
 def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
     """Write the files that stand for the records of each section in the pipeline, and those that
     sum up all sections."""
-    store = studies[0].store
+    records = studies[0].store
     # A verdict is corrected for all registered claims, so a page that has one reads every record.
-    is_lab = studies[0].profile.name == LAB
-    every = store.digests(sorted(store.keys())) if is_lab else {}
+    is_registered = studies[0].profile.name in REGISTERED
+    every = records.digests(sorted(records.keys())) if is_registered else {}
     for study in studies:
         study.write_index(every if study.declared.claims else {})
     if are_all:
@@ -135,9 +141,45 @@ def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
 
 def show(args: argparse.Namespace) -> None:
     study = section(args.section, args.profile)
+    if study.declared.is_summary:
+        for kind in REGISTERED[registered(args.profile)]:
+            print(claims_table(kind, args.profile))
+        return
     if not study.runs:
         raise FptError(f"Section {study.name!r} has no runs, and so no table.")
     print(main_table(study))
+
+
+def registered(profile: str) -> str:
+    """The profile; FptError if it has no registered claims."""
+    check_names("--profile", [profile], REGISTERED)
+    return profile
+
+
+def decide(args: argparse.Namespace) -> None:
+    profile = registered(args.profile)
+    by_name = {
+        finding.claim.name: finding
+        for kind in REGISTERED[profile]
+        for finding in findings(kind, profile)
+    }
+    check_names("claim", [args.claim], by_name)
+    finding = by_name[args.claim]
+    adjusted = f"adjusted for all claims of its kind {finding.adjusted:.3g}"
+    lines = [
+        finding.claim.statement,
+        f"verdict: {finding.label}",
+        f"effect: {finding.effect_text}; {finding.n_text}",
+        f"p: {finding.effect.p:.3g}, {adjusted}",
+        *filter(None, [finding.reason, *finding.notes]),
+        "runs:",
+    ]
+    print(*lines, sep="\n")
+    runs = runs_behind(finding.claim, profile)
+    runs = runs.assign(value=shown_values(runs))
+    print(runs[["key", "arm", "task", "seed", "draw", "value"]].to_string(index=False))
+    if len(runs):
+        print(f"Train one again: fpt verify --profile {profile} --key {runs['key'].iloc[0]}")
 
 
 def tasks(args: argparse.Namespace) -> None:
@@ -164,6 +206,8 @@ def params(args: argparse.Namespace) -> None:
 
 def verify(args: argparse.Namespace) -> int:
     device = devices.choose(args.device)
+    if args.key:
+        return verify_one(args.key, store(args.profile), device)
     matches: list[bool] = []
     failures = []
     for study in sections_of(args.profile, args.section):
@@ -191,6 +235,15 @@ def verify(args: argparse.Namespace) -> int:
         f"{len(failures)} could not be checked{reason}"
     )
     return int(differing > 0)
+
+
+def verify_one(key: str, records: Store, device: torch.device) -> int:
+    record = records.read(key)
+    if record is None:
+        raise FptError(f"There is no record {key} in {records.folder}.")
+    check = retrained(record, records, device)
+    print(check)
+    return int(not check.matches)
 
 
 def corpus(args: argparse.Namespace) -> None:

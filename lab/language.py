@@ -27,8 +27,8 @@ from fpt.backbones.published import comes_in_wheel
 from fpt.backbones.weights import digest as weights_digest
 from fpt.backbones.weights import files as weights_files
 from fpt.backbones.weights import find, local_folder
-from fpt.claims.claim import KINDS, LAB, Kind
-from fpt.claims.model_claims import ModelClaim, model_claims, planned_runs, runs_of
+from fpt.claims.claim import KINDS, LAB, Claim, Kind
+from fpt.claims.model_claims import model_claims, planned_runs, replication_runs, runs_of
 from fpt.config import Profile, Run
 from fpt.files import ROOT, FptError, read_yaml, write_atomic
 from fpt.pretraining.ensure import pretrain
@@ -39,7 +39,6 @@ from fpt.sections.registration import (
     code_digest,
     deviations,
     digest,
-    registered_seeds,
     registration,
     settings_digest,
 )
@@ -92,18 +91,7 @@ def blocks() -> list[Block]:
         planned |= new.keys()
         if new:
             in_order.append(Block(purpose, tuple(new.values()), profile))
-    return [*in_order, Block(plan()["replication"], replication(), config.load(LAB))]
-
-
-def replication() -> tuple[Run, ...]:
-    """The lab's finding again: its arms and settings, on new backbones and seeds."""
-    lab, settings = config.load(LAB), registration(LANGUAGE)["replication"]
-    return tuple(
-        Run(arm, task, config.make_spec(lab, arm, task, seed))
-        for task in settings["tasks"]
-        for arm in settings["arms"]
-        for seed in registered_seeds(settings["backbones"], LANGUAGE)
-    )
+    return [*in_order, Block(plan()["replication"], replication_runs(), config.load(LAB))]
 
 
 def launch(part: str, budget: float) -> Iterator[str]:
@@ -207,11 +195,11 @@ class Sizes:
     second_draws: int
 
 
-def sizes_of(claim: ModelClaim, runs: Sequence[Run]) -> Sizes:
+def sizes_of(claim: Claim, runs: Sequence[Run]) -> Sizes:
     """The planned sizes of a claim's arms."""
     counts = []
-    for arm in (claim.first, claim.second):
-        cell = [run.spec for run in runs if (run.arm, run.task) == (arm, claim.task)]
+    for arm in claim.backbones:
+        cell = [run.spec for run in runs if (run.arm, run.task) == (arm, claim.tasks[0])]
         counts.append((len({spec.seed for spec in cell}), len({spec.draw for spec in cell})))
     (first_seeds, first_draws), (second_seeds, second_draws) = counts
     return Sizes(min(first_seeds, second_seeds), first_draws, second_draws)
@@ -236,7 +224,7 @@ def expected_ratio(first: str, second: str, task: str) -> float:
 
 
 def simulated(
-    claim: ModelClaim, shift: float, spread: float, share: float, alpha: float, sizes: Sizes
+    claim: Claim, shift: float, spread: float, share: float, alpha: float, sizes: Sizes
 ) -> float:
     """The share of simulated experiments in which the test of `claim` is significant at `alpha`.
 
@@ -260,7 +248,7 @@ def simulated(
     return significant / SIMULATIONS
 
 
-def powers(kind: Kind) -> Iterator[tuple[ModelClaim, float, float, float]]:
+def powers(kind: Kind) -> Iterator[tuple[Claim, float, float, float]]:
     """Each claim of a kind with the ratio of areas in the search, its power for it, and its error.
 
     Power is at the strictest level of Holm's correction for primary claims and at 5% for others;
@@ -272,7 +260,8 @@ def powers(kind: Kind) -> Iterator[tuple[ModelClaim, float, float, float]]:
     for claim in claims:
         if claim.test == "rank":
             continue
-        names = (claim.first, claim.second, claim.task)
+        first, second = claim.backbones
+        names = (first, second, claim.tasks[0])
         ratio, spread, sizes = expected_ratio(*names), spread_of(*names), sizes_of(claim, runs)
         null = math.log(claim.margin)
         power = min(

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from fpt import config
-from fpt.claims import contrasts, sensitivity
+from fpt.claims import contrasts
+from fpt.claims.claim import claims, effects_of, own_runs
+from fpt.claims.verdicts import results_of
 from fpt.records import store
 from fpt.sections.registration import registered_seeds
 
@@ -40,14 +42,7 @@ def test_ratios_by_threshold_are_those_of_the_curves() -> None:
         logs = [np.log(steps(arm, row.task, row.threshold)).mean() for arm in pair]
         assert row.ratio == pytest.approx(np.exp(logs[0] - logs[1]))
     registered = frame[frame["registered"]].set_index("task")["ratio"]
-    for task, effect in contrasts.contrasts()["English / random"].by_task.items():
+    claim = next(claim for claim in claims("primary") if claim.name == contrasts.BATTERY)
+    effects = effects_of(claim, own_runs(claim, results_of([claim])))
+    for task, effect in effects.by_task.items():
         assert registered[task] == pytest.approx(np.exp(effect.estimate))
-
-
-def test_a_pair_with_an_arm_at_a_better_rate_is_shown_at_both() -> None:
-    names = list(contrasts.contrasts())
-    arms = set(sensitivity.results()["arm"])
-    for name, pair in contrasts.PAIRS.items():
-        if "statistics-english" in pair and "statistics-english" in arms:
-            assert f"{name}, at the better rate" in names
-        assert name in names

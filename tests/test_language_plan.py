@@ -4,20 +4,20 @@ Nothing here reads a record of the experiment, so the tests are the same before 
 """
 
 import hashlib
+import math
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from made import make_record
 
 from fpt.backbones.published import PUBLISHED
-from fpt.claims.claim import Kind
-from fpt.claims.model_claims import ModelClaim, effect_of, log_areas, model_claims, planned_runs
+from fpt.claims.claim import Claim, Kind
+from fpt.claims.model_claims import effect_of, model_claims, planned_runs
 from fpt.config import Run
 from fpt.files import FptError
-from fpt.records import Record
 from fpt.sections import registration
 from fpt.sections.registration import LANGUAGE, registered_draws, registered_seeds
 from lab import language, search
@@ -26,7 +26,7 @@ CLAIMS = [claim for kind in ("primary", "secondary") for claim in model_claims(k
 
 
 @pytest.fixture(scope="module")
-def runs() -> list[Run]:
+def runs() -> Sequence[Run]:
     return planned_runs()
 
 
@@ -39,7 +39,7 @@ def test_seeds_and_draws_follow_from_the_file_and_from_nothing_else() -> None:
         assert numbers == [int.from_bytes(four, "big") // 2 for four in drawn]
 
 
-def test_reported_runs_have_registered_seeds_and_draws_alone(runs: list[Run]) -> None:
+def test_reported_runs_have_registered_seeds_and_draws_alone(runs: Sequence[Run]) -> None:
     seeds, draws = {run.spec.seed for run in runs}, {run.spec.draw for run in runs} - {None}
     assert seeds <= set(registered_seeds(8, LANGUAGE))
     assert draws <= set(registered_draws(39))
@@ -74,7 +74,7 @@ def test_nothing_is_launched_from_code_that_is_not_registered(
 
 
 def test_nothing_is_launched_at_rates_that_the_search_did_not_choose(
-    monkeypatch: pytest.MonkeyPatch, runs: list[Run]
+    monkeypatch: pytest.MonkeyPatch, runs: Sequence[Run]
 ) -> None:
     covered = dict(registration.registration(LANGUAGE)["covers"])
     monkeypatch.setattr(language, "digests", lambda: covered)
@@ -92,20 +92,21 @@ def test_there_are_at_most_eight_primary_claims_each_of_one_task() -> None:
     names = [claim.name for claim in CLAIMS]
     assert len(model_claims("primary")) <= 8
     assert len(set(names)) == len(names)
-    pairs = Counter((claim.first, claim.second, claim.task, claim.test) for claim in CLAIMS)
+    pairs = Counter((*claim.backbones, *claim.tasks, claim.test) for claim in CLAIMS)
     assert set(pairs.values()) == {1}
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
 def test_the_arms_of_a_claim_share_enough_seeds_and_draws(
-    claim: ModelClaim, runs: list[Run]
+    claim: Claim, runs: Sequence[Run]
 ) -> None:
     sizes = language.sizes_of(claim, runs)
     assert sizes.seeds >= 4
     if claim.test == "rank":
         assert sizes.second_draws >= 39
-    for arm in (claim.first, claim.second):
-        cell = [run.spec for run in runs if (run.arm, run.task) == (arm, claim.task)]
+    for arm in claim.backbones:
+        cell = [run.spec for run in runs if (run.arm, run.task) == (arm, claim.tasks[0])]
+        assert len(cell) == claim.backbones[arm]
         layout = Counter(spec.draw for spec in cell)
         assert len(set(layout.values())) == 1, "every draw meets every seed"
 
@@ -120,7 +121,7 @@ def test_the_plan_is_paid_for() -> None:
     assert len(keys) == len(set(keys))
 
 
-def test_all_runs_of_an_arm_and_task_differ_in_seed_and_draw_alone(runs: list[Run]) -> None:
+def test_all_runs_of_an_arm_and_task_differ_in_seed_and_draw_alone(runs: Sequence[Run]) -> None:
     cells: dict[tuple[str, str], set[str]] = {}
     for run in runs:
         fields = run.spec.to_dict() | {"seed": None, "draw": None}
@@ -129,46 +130,35 @@ def test_all_runs_of_an_arm_and_task_differ_in_seed_and_draw_alone(runs: list[Ru
     assert {run.spec.threshold for run in runs} == {0.0}, "no run ends early"
 
 
-def with_area(run: Run, nats: float) -> Record:
-    """A made-up record whose validation loss is always the same."""
-    record = make_record(run, 0.9)
-    evaluations = range(1, run.spec.steps // run.spec.eval_every + 1)
-    curve = [
-        {**record.curve[0], "step": index * run.spec.eval_every, "valid_loss": nats}
-        for index in evaluations
-    ]
-    return replace(record, curve=curve)
-
-
-def p_value(claim: ModelClaim, runs: list[Run], ratio: float) -> float:
+def p_value(claim: Claim, runs: Sequence[Run], ratio: float) -> float:
     """The p-value of a claim if areas of its first arm are `ratio` times those of the second."""
     chance = np.random.default_rng(0)
-    arms = (claim.first, claim.second)
-    cells = [run for run in runs if run.task == claim.task and run.arm in arms]
-    records = {}
-    for run in cells:
-        level = ratio if run.arm == claim.first else 1.0
-        records[run.key] = with_area(run, level * float(np.exp(0.05 * chance.normal())))
-    return effect_of(claim, log_areas(cells, records))[1]
+    first = next(iter(claim.backbones))
+    rows = []
+    for run in runs:
+        if run.task in claim.tasks and run.arm in claim.backbones:
+            value = math.log(ratio if run.arm == first else 1.0) + 0.05 * chance.normal()
+            rows.append((run.arm, run.spec.seed, run.spec.draw, value))
+    return effect_of(claim, pd.DataFrame(rows, columns=["arm", "seed", "draw", "value"])).p
 
 
-def claim_of(test: str, kind: Kind) -> ModelClaim:
+def claim_of(test: str, kind: Kind) -> Claim:
     return next(claim for claim in model_claims(kind) if claim.test == test)
 
 
 @pytest.mark.parametrize("ratio", [0.6, 1.6])
-def test_a_difference_is_found_in_either_direction(ratio: float, runs: list[Run]) -> None:
+def test_a_difference_is_found_in_either_direction(ratio: float, runs: Sequence[Run]) -> None:
     claim = claim_of("difference", "primary")
     assert p_value(claim, runs, ratio) < 0.001 < 0.05 < p_value(claim, runs, 1.0)
 
 
-def test_what_suffices_may_be_a_little_worse_and_no_more(runs: list[Run]) -> None:
+def test_what_suffices_may_be_a_little_worse_and_no_more(runs: Sequence[Run]) -> None:
     claim = claim_of("suffices", "secondary")
     assert p_value(claim, runs, 1.0) < 0.001
     assert p_value(claim, runs, 1.05 * claim.margin) > 0.5
 
 
-def test_a_rank_is_significant_only_beyond_all_draws(runs: list[Run]) -> None:
+def test_a_rank_is_significant_only_beyond_all_draws(runs: Sequence[Run]) -> None:
     claim = claim_of("rank", "secondary")
     assert p_value(claim, runs, 0.5) == p_value(claim, runs, 2.0) == pytest.approx(0.05)
     assert p_value(claim, runs, 1.0) > 0.2

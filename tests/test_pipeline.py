@@ -73,6 +73,7 @@ elif verb == "render":
     if "FAIL" in Path(f"notebooks/{notebook}.ipynb").read_text():
         sys.exit(f"{notebook} failed")
     for path in (f"notebooks/{notebook}.ipynb", f"notebooks/{notebook}.html",
+                 f"notebooks/{notebook}.md",
                  f"tables/{section}/t.md", f"figures/{section}/f.png"):
         write(report / path, listed)
 elif verb == "index":

@@ -21,7 +21,7 @@ folder.mkdir(parents=True)
 (folder / '{name}.png').write_text('{name}')
 {then}
 """
-PAGES = ["notebooks/01_transfer.html", "notebooks/01_transfer.ipynb"]
+PAGES = [f"notebooks/01_transfer.{ending}" for ending in ("html", "ipynb", "md")]
 
 
 def notebook(last):

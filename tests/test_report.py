@@ -118,10 +118,10 @@ def test_a_table_is_the_same_as_markdown_and_html(study):
 
 def test_incomplete_diverged_and_censored_runs_are_counted(study):
     cell = {"runs": 2, "expected": 3, "diverged": 1, "censored": 0, "low": np.nan, "high": np.nan}
-    assert cell_text({**cell, "mean": 97.04}, False) == "97.0 (2 of 3, 1 diverged)"
+    assert cell_text({**cell, "mean": 97.04}, "accuracy") == "97.0 (2 of 3, 1 diverged)"
     complete = {**cell, "runs": 3, "diverged": 0, "censored": 1, "mean": np.log(400)}
-    assert cell_text(complete, True) == "400 (3, 1 at the budget)"
-    assert cell_text({**cell, "runs": 0, "diverged": 0, "mean": np.nan}, False) == "– (0 of 3)"
+    assert cell_text(complete, "steps") == "400 (3, 1 at the budget)"
+    assert cell_text({**cell, "runs": 0, "diverged": 0, "mean": np.nan}, "accuracy") == "– (0 of 3)"
     assert effect_text(dict.fromkeys(("estimate", "low", "high"), np.nan), True) == "–"
     run = next(run for run in study.runs if (run.task, run.arm) == ("digits", "random"))
     study.store.write(make_record(run, 0.5, "diverged"))

@@ -12,7 +12,9 @@ import pandas as pd
 
 from ..sections.comparison import Pair
 from ..tasks import Task
+from . import crossed
 from .effects import UNKNOWN, Effect, difference
+from .steps import is_learned
 from .study import Study
 from .summary import FEWEST_RUNS, baselines, tested_values
 
@@ -31,8 +33,8 @@ class Baseline(NamedTuple):
 
 @dataclass(frozen=True)
 class Contrast:
-    """Arm `first` minus arm `second` on a task, in points of accuracy or, of steps to a threshold,
-    in logarithms of a ratio.
+    """Arm `first` minus arm `second` on a task, in points of accuracy or, of steps to a threshold
+    and of areas, in logarithms of a ratio.
 
     `seeds` counts those that both arms have; the effect is that of these alone. It is 0 if they
     share none: then all runs of both are compared. `partial`: an arm has runs on other seeds too.
@@ -108,8 +110,8 @@ def contrast(study: Study, task: str, first: pd.DataFrame, second: pd.DataFrame)
         return replace(contrast, refused=refused)
     contrast = replace(
         contrast,
-        effect=on_shared_seeds(first["value"], second["value"]),
-        partial=0 < len(shared) < max(len(first), len(second)),
+        effect=_effect(study.measures(task), first, second),
+        partial=0 < len(shared) < max(first.index.nunique(), second.index.nunique()),
         below=_below(study, task, first, second),
     )
     if len(shared):
@@ -118,11 +120,21 @@ def contrast(study: Study, task: str, first: pd.DataFrame, second: pd.DataFrame)
     return replace(contrast, bound=_bound(first, second))
 
 
+def _effect(measure: str, first: pd.DataFrame, second: pd.DataFrame) -> Effect:
+    if measure == "area":
+        return crossed.difference(*map(crossed.by_draw_and_seed, (first, second)))
+    return on_shared_seeds(first["value"], second["value"])
+
+
 def refusal(study: Study, task: str, *arms: pd.DataFrame) -> str:
     """Why the runs of arms on a task are not compared; empty if they are. Where nothing was
     learned, a ratio of 1 or a difference of 0 would look like a finding."""
     if study.measures(task) == "steps":
         return NEITHER_LEARNED if all(runs["censored"].all() for runs in arms) else ""
+    if study.measures(task) == "area" and not any(
+        is_learned(tested_values(runs), study.tasks[task]) for runs in arms
+    ):
+        return NEITHER_LEARNED
     accuracy = max(runs["accuracy"].mean() for runs in arms)
     best = _not_exceeded(study, task, accuracy)
     if best is None:
@@ -154,7 +166,7 @@ def _below(study: Study, task: str, *arms: pd.DataFrame) -> str:
     """What a sentence on compared arms must say of the best trivial baseline."""
     words = "the threshold"
     best = low_threshold(study, task)
-    if study.measures(task) == "accuracy":
+    if study.measures(task) != "steps":
         words = "one of them"
         best = _not_exceeded(study, task, min(runs["accuracy"].mean() for runs in arms))
     return "" if best is None else f"{words} is at or below the baseline {best}"

@@ -20,6 +20,14 @@ from scipy import stats
 from .effects import LEVEL, Effect
 
 
+def by_draw_and_seed(runs: pd.DataFrame) -> pd.DataFrame:
+    """The column `value` of the runs of one arm on one task as such a table, without draws that
+    lack a seed."""
+    # A draw without a seed would not be crossed with it. A model that is not drawn is one row.
+    runs = runs.assign(draw=runs["draw"].fillna(-1))
+    return runs.pivot_table(index="draw", columns="seed", values="value").dropna()
+
+
 def difference(first: pd.DataFrame, second: pd.DataFrame, margin: float = 0.0) -> Effect:
     """The mean of `first` minus that of `second`, over the seeds that both have: p of its being
     below `margin`, `against` of its being above zero.

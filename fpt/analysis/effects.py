@@ -11,6 +11,7 @@ LEVEL = 0.95  # of every interval, two-sided
 PERMUTATIONS = 9999
 FEWEST = 5  # values of each arm that Welch's test needs; with fewer its errors exceed its level
 FEWEST_UNITS = 5  # of a partial correlation: with four, its interval has no degree of freedom
+MOST_PRIMARY = 12  # claims; more of them are secondary
 ROUNDING = 1e-9  # relative size below which a spread is the rounding of a sum
 
 
@@ -70,6 +71,17 @@ def _permuted(x: np.ndarray, y: np.ndarray, alternative: str) -> float:
         rng=np.random.default_rng(0),
     )
     return float(test.pvalue)
+
+
+def corrected(p_values: Sequence[float]) -> list[float]:
+    """The adjusted p-values of one kind of claims, Holm's of primary ones and Benjamini and
+    Hochberg's of more; a claim without one counts as 1."""
+    from statsmodels.stats.multitest import multipletests  # slow to import, as below
+
+    # Primary claims hold the chance of any error, secondary ones the rate of errors.
+    method = "holm" if len(p_values) <= MOST_PRIMARY else "fdr_bh"
+    adjusted = multipletests(np.nan_to_num(p_values, nan=1.0), method=method)[1]
+    return [float(p) for p in adjusted]
 
 
 def heterogeneity(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:

@@ -5,11 +5,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from ..records import Record
 from ..spec import RunSpec
+from ..tasks import Task
 from ..training.loop import reached
 from ..training.train import task_of
+
+# Of the loss of guessing: a mean area above it is that of an arm that learned nothing.
+LEARNED = 0.98
 
 
 @dataclass(frozen=True)
@@ -52,3 +57,8 @@ def area(record: Record) -> float:
     """
     curve = [guessing(record.spec), *validation_losses(record)]
     return float(np.trapezoid(curve) / (len(curve) - 1))
+
+
+def is_learned(log_areas: "pd.Series[float]", task: Task) -> bool:
+    """Whether the mean of the logarithms of areas is below that of guessing."""
+    return float(log_areas.mean()) <= math.log(LEARNED * math.log(task.classes))

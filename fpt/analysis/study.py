@@ -23,19 +23,20 @@ from ..records import Record, Store, store
 from ..sections import declared
 from ..sections.arms import arm
 from ..sections.comparison import Pair, Section
+from ..sections.registration import LANGUAGE
 from ..tasks import Task
 from ..training import device as devices
 from ..training import sweep
 from ..training.settings import SETTINGS, check_list, check_settings, check_spec
 from ..training.train import Job, task_of, train
-from .steps import steps_to
+from .steps import area, steps_to
 from .tuning import chosen_rates
 
 ENVIRONMENT = ("device", "data_digest", "weights_digest")  # columns from a record's environment
 # The columns of every frame, with or without a record.
 COLUMNS = [
     *("arm", "task", "seed", "draw", "lr", "key", "search", "threshold", "status", "weights"),
-    *("source", "init", "trained", "layers", "accuracy", "steps", "censored"),
+    *("source", "init", "trained", "layers", "accuracy", "steps", "area", "censored"),
 ]
 
 
@@ -95,9 +96,12 @@ class Study:
         return {name: task_of(spec) for name, spec in specs.items()}
 
     def measures(self, task: str) -> str:
-        """`steps` if the profile gives the task a threshold, else `accuracy`."""
+        """`steps` if the profile gives the task a threshold, in `language` the `area` under the
+        validation loss, else `accuracy`."""
         spec = next(run.spec for run in self.runs if run.task == task)
-        return "steps" if spec.threshold else "accuracy"
+        if spec.threshold:
+            return "steps"
+        return "area" if self.profile.name == LANGUAGE else "accuracy"
 
     def title(self, task: str) -> str:
         """What reports call a task: its name, and whether training sees its whole test set."""
@@ -187,10 +191,15 @@ class Study:
 
         `accuracy` is that on the test set, in percent; a run that diverged has none. `steps` are
         those to the threshold of a task that has one, or all of a run that does not get there,
-        which is `censored`. FptError if runs of one arm and task saw different data or weights of
-        one name."""
+        which is `censored`. `area`, in nats per answer, is that under the validation loss in a
+        profile that measures it. FptError if runs of one arm and task saw different data or
+        weights of one name."""
         records = self.records()
         rows = [_row(run, records.get(run.key)) for run in self.runs]
+        for row in rows:
+            # Elsewhere runs may end early, and an area over other steps is another measure.
+            if row["key"] in records and self.measures(row["task"]) == "area":
+                row["area"] = area(records[row["key"]])
         frame = pd.DataFrame(rows, columns=None if rows else COLUMNS)
         _check_digests(frame)
         return frame.astype({"search": bool, "censored": bool})
@@ -252,6 +261,7 @@ def _row(run: Run, record: Record | None) -> dict[str, Any]:
         "layers": backbone(spec.backbone).layers,
         "accuracy": np.nan,
         "steps": np.nan,
+        "area": np.nan,
         "censored": False,
     }
     if record is None:

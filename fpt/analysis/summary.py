@@ -14,24 +14,35 @@ from scipy import stats
 
 from ..files import FptError
 from ..tasks import Task
+from . import crossed
 from .effects import LEVEL
 
 # Student's t for 95% is 12.7 with two runs, 4.3 with three, 2.8 with five and 2.0 with many: below
 # five, an interval says more about the number of runs than about the arm. Runs are shown instead.
 FEWEST_RUNS = 5
+MEASURES = ["steps", "area", "accuracy"]  # columns, of which the first that a run has counts
+RATIOS = MEASURES[:2]  # compared as ratios
 SUMMARY = ["task", "arm", "mean", "low", "high", "sd", "runs", "expected", "diverged", "censored"]
 INTERVALS = "Intervals reflect variation over seeds and backbones; the test set is fixed."
 
 
 def shown_values(results: pd.DataFrame) -> pd.Series:
-    """The measure of each run: steps to the threshold if its task has one, else test accuracy in
-    percent. NaN without a record, and for the accuracy of a run that diverged."""
-    return results["steps"].fillna(results["accuracy"])
+    """The measure of each run: steps to the threshold if its task has one, the area if its profile
+    measures areas, else test accuracy in percent. NaN without a record, and for the accuracy of a
+    run that diverged."""
+    return _first_measure(results.reindex(columns=MEASURES))
 
 
 def tested_values(results: pd.DataFrame) -> pd.Series:
-    """As `shown_values`, with natural logarithms of steps: a difference is that of a ratio."""
-    return np.log(results["steps"]).fillna(results["accuracy"])
+    """As `shown_values`, with natural logarithms of steps and areas: a difference is that of a
+    ratio."""
+    values = results.reindex(columns=MEASURES).astype(float)
+    values[RATIOS] = np.log(values[RATIOS])
+    return _first_measure(values)
+
+
+def _first_measure(values: pd.DataFrame) -> pd.Series:
+    return values.bfill(axis=1)[MEASURES[0]]
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
@@ -47,6 +58,16 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, float(interval.low), float(interval.high)
 
 
+def _interval(runs: pd.DataFrame) -> tuple[float, float, float]:
+    """The mean of column `value` with its interval: over draws and seeds if the measure is the
+    area, for which draws are crossed with seeds, else over runs."""
+    if "area" not in runs or runs["area"].isna().all():
+        return mean_interval(list(runs["value"].dropna()))
+    table = crossed.by_draw_and_seed(runs)
+    effect = crossed.difference(table, 0.0 * table.iloc[:1])
+    return effect.estimate, effect.low, effect.high
+
+
 def summary(results: pd.DataFrame) -> pd.DataFrame:
     """One row per task and arm: the mean of `tested_values` with its interval and standard
     deviation, and how many `runs` of those `expected` gave one, diverged, or are `censored`. There
@@ -54,7 +75,7 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (task, arm), runs in results.groupby(["task", "arm"], sort=False):
         values = tested_values(runs).dropna()
-        mean, low, high = mean_interval(list(values))
+        mean, low, high = _interval(runs.assign(value=values))
         # Those that are missing or diverged may be the worst ones.
         if len(values) < len(runs):
             low = high = math.nan

@@ -1,4 +1,5 @@
-"""One registered claim of the lab: its own runs, and its effect over its tasks and on each."""
+"""One registered claim: its own runs, and its effect over its tasks and on each. Those of `lab` are
+read here, those of `language` in `fpt.claims.model_claims`."""
 
 import math
 from collections.abc import Mapping
@@ -8,14 +9,17 @@ from typing import Literal
 import pandas as pd
 
 from ..analysis.effects import falls_with, more_solved
-from ..analysis.summary import tested_values
-from ..sections.registration import deviations, registered_seeds, registration
+from ..analysis.summary import RATIOS, tested_values
+from ..sections.registration import LANGUAGE, deviations, registered_seeds, registration
 from .pooled import Pooled, backbone_means, pooled
 
 LAB = "lab"  # the profile of registered claims
-Kind = Literal["primary", "secondary"]
-KINDS: tuple[Kind, ...] = ("primary", "secondary")
-Measure = Literal["steps", "accuracy", "gap", "solved", "predicts"]
+Kind = Literal["primary", "secondary", "replication"]
+KINDS: tuple[Kind, ...] = ("primary", "secondary")  # of every registration
+# Of the profiles that have registered claims.
+REGISTERED: Mapping[str, tuple[Kind, ...]] = {LANGUAGE: (*KINDS, "replication"), LAB: KINDS}
+Measure = Literal["steps", "accuracy", "gap", "solved", "predicts", "area"]
+Test = Literal["difference", "suffices", "rank"]
 
 
 @dataclass(frozen=True)
@@ -24,10 +28,15 @@ class Claim:
 
     `measure` is `steps` (to the threshold: the first arm needs fewer), `accuracy` (on the test set:
     the first has more), `gap` (training minus test accuracy: the first has less), `solved` (a
-    larger share of runs of the first is at the threshold) or `predicts` (over corpora, what was
-    learned from context goes with fewer steps). `margin`: the ratio of steps or the points of
-    accuracy that the difference must exceed. `backbones`: arm -> number of them. `expected`: the
-    effect for which `power` was simulated. `withdrawn`: why none of its runs is planned any more.
+    larger share of runs of the first is at the threshold), `predicts` (over corpora, what was
+    learned from context goes with fewer steps) or `area` (under the validation loss, in
+    `language`). `margin`: the ratio of steps or areas or the points of accuracy that the difference
+    must exceed. `backbones`: arm -> number of them; of an area, of its runs. `expected`: the effect
+    for which `power` was simulated. `withdrawn`: why none of its runs is planned any more.
+
+    `test`, of an area: `difference`, two-sided; `suffices`, one-sided: the first has less than
+    `margin` times the area of the second; `rank`, two-sided: the area of the first among those of
+    the draws of the second.
     """
 
     name: str
@@ -41,6 +50,12 @@ class Claim:
     power: float = math.nan
     error: float = math.nan
     withdrawn: str = ""
+    test: Test = "difference"
+
+    @property
+    def is_ratio(self) -> bool:
+        """Whether its effect is the logarithm of a ratio."""
+        return self.measure in RATIOS
 
     @property
     def is_about_second(self) -> bool:
@@ -50,7 +65,7 @@ class Claim:
 
 
 def claims(kind: Kind) -> list[Claim]:
-    """The registered claims of one kind, in their order."""
+    """The registered claims of `lab` of one kind, in their order."""
     withdrawn = {
         name: f"withdrawn on {deviation['date']}, before any of its runs (docs/plan.md)"
         for deviation in deviations()

@@ -11,14 +11,25 @@ from ..analysis.effects import Effect
 from .claim import Claim
 from .pooled import ALPHA
 
-Label = Literal["supported", "contradicted", "undecided", "depends on the task", "neither learned"]
+# The words of the lab's registration, then those of `language`.
+Label = Literal[
+    "supported",
+    "contradicted",
+    "undecided",
+    "depends on the task",
+    "neither learned",
+    "helps",
+    "hurts",
+    "no clear difference",
+    "suffices",
+]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim with what its runs say: its effect (natural log of a ratio of steps, a difference of
-    accuracies or shares, or a correlation), adjusted p and verdict, and the reason for a verdict
-    that the p-value alone does not give.
+    """A claim with what its runs say: its effect (natural log of a ratio of steps or areas, a
+    difference of accuracies or shares, or a correlation), adjusted p and verdict, and the reason
+    for a verdict that the p-value alone does not give.
 
     `opposite`: the adjusted p of the opposite claim. `heterogeneity`: the adjusted p of equal
     effects on all tasks. `instead`: what is said in place of the effect. `by_task`: the effect on
@@ -46,13 +57,13 @@ class Finding:
 
     @property
     def values(self) -> np.ndarray:
-        """Estimate, low and high as they are shown, (3,) floats: a ratio of steps of the arm that
-        the sentence is about to those of the other, a difference, or a correlation."""
+        """Estimate, low and high as they are shown, (3,) floats: a ratio of steps or areas of the
+        arm that the sentence is about to those of the other, a difference, or a correlation."""
         values = np.array([self.effect.estimate, self.effect.low, self.effect.high])
         # The test is on minus the accuracy, or on the other arm.
         if self.claim.measure == "accuracy" or self.claim.is_about_second:
             values = -values[[0, 2, 1]]
-        return np.exp(values) if self.claim.measure == "steps" else values
+        return np.exp(values) if self.claim.is_ratio else values
 
     @property
     def task_ratios(self) -> list[float]:
@@ -87,9 +98,9 @@ class Finding:
             unit = ""
             start = "rank correlation "
             values = self.values
-        elif self.claim.measure == "steps":
+        elif self.claim.is_ratio:
             form = "{:.2f}"
-            unit = "× the steps"
+            unit = f"× the {self.claim.measure}"
             start = self.bound(*self.claim.tasks)
             values = self.values
         estimate, low, high = map(form.format, values)
@@ -111,28 +122,19 @@ class Finding:
         return "at most " if second else ""
 
     @property
-    def in_numbers(self) -> str:
-        """Effect, n and verdict, within a sentence."""
-        # A small p that decides nothing needs its reason beside it.
-        verdict: str = self.label
-        if self.label == "undecided" and self.adjusted < ALPHA and self.reason:
-            verdict += f", since {self.reason.partition(';')[0]}"
-        # A claim on several tasks names them, and its notes stand with the claims on one of them.
-        notes = self.notes if len(self.claim.tasks) == 1 else ()
-        return f"{self.effect_text} ({'; '.join([self.n_text, verdict, *notes])})"
-
-    @property
     def is_judged(self) -> bool:
         """Whether all runs of the claim are recorded."""
         return not math.isnan(self.effect.estimate) or self.label == "neither learned"
 
     @property
     def n_text(self) -> str:
-        """`n = 12 and 12` backbones, or `17 corpora`; with runs at the budget, and runs that share
-        a backbone."""
+        """`n = 12 and 12` backbones, `6 and 36 runs`, or `17 corpora`; with runs at the budget, and
+        runs that share a backbone."""
         if self.claim.measure == "predicts":
             return f"{len(self.n)} corpora"
         counts = [str(count) for count in self.n.values()]
+        if self.claim.measure == "area":  # draws crossed with seeds
+            return f"{' and '.join(counts)} runs"
         text = f"n = {' and '.join(counts)}"
         if len(set(counts)) == 1:
             text = f"n = {counts[0]} each"

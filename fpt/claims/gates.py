@@ -14,9 +14,11 @@ from scipy.stats import norm
 
 from ..analysis.compare import Baseline, best_baseline
 from ..analysis.effects import Effect
+from ..analysis.steps import LEARNED, is_learned
+from ..analysis.summary import tested_values
 from ..config import Profile
 from ..sections.arms import arm as arm_named
-from ..tasks import get_task
+from ..tasks import Task, get_task
 from ..tasks.base import FiniteTask
 from .claim import Claim
 from .finding import Finding, task_sides
@@ -104,21 +106,31 @@ def recorded_baseline(profile: Profile, name: str) -> Baseline | None:
     not depend on which data happen to be on this machine."""
     if name not in profile.tasks:
         return None
-    settings = profile.tasks[name]
-    task = get_task(settings.get("name", name), **settings.get("options", {}))
+    task = _task(profile, name)
     # Generated tasks compute their baselines; others need data that may not be here.
     if isinstance(task, FiniteTask) and task.recorded_floors() is None:
         return None
     return best_baseline(task)
 
 
+def _task(profile: Profile, name: str) -> Task:
+    settings = profile.tasks[name]
+    return get_task(settings.get("name", name), **settings.get("options", {}))
+
+
 def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
     """Why there is nothing to compare: no run of either arm reaches the threshold, or both arms are
-    at or below the best trivial baseline of every task. Empty if an arm learned something."""
+    at or below the best trivial baseline of every task, or do no better than guessing. Empty if
+    an arm learned something."""
     # An accuracy below a linear classifier is no achievement, however large a difference is.
     if claim.measure in ("steps", "solved", "predicts"):
         no_run = runs["censored"].astype(bool).all()
         return "no run of either arm reaches the threshold" if no_run else ""
+    if claim.measure == "area":
+        task_learned = _task(profile, claim.tasks[0])
+        by_arm = runs.assign(value=tested_values(runs)).groupby("arm")["value"]
+        if not any(is_learned(log_areas, task_learned) for _, log_areas in by_arm):
+            return f"the areas of both arms are above {LEARNED:g} times that of guessing"
     reasons = []
     for task in claim.tasks:
         best = recorded_baseline(profile, task)

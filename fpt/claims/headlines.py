@@ -10,7 +10,7 @@ from ..analysis.study import Study
 from ..analysis.summary import tested_values
 from ..files import write_atomic, write_json
 from ..sections.comparison import Pair
-from .claim import KINDS, LAB
+from .claim import KINDS, REGISTERED
 from .pooled import ALPHA, depends_on_task, pooled
 from .verdicts import findings
 
@@ -45,8 +45,8 @@ def pooled_differences(study: Study) -> Iterator[Headline]:
 
 def write_headlines(studies: Sequence[Study]) -> None:
     """What DVC compares, metrics.json and curves.csv: the first difference of each section in
-    points of accuracy or as a ratio of steps, and in `lab` the verdicts; and the curves behind the
-    differences, each the mean over seeds of validation accuracy."""
+    points of accuracy or as a ratio of steps, and the verdicts on registered claims; and
+    the curves behind the differences, each the mean over seeds of validation accuracy."""
     numbers: dict[str, dict[str, object]] = {}
     curves = []
     for study in studies:
@@ -61,8 +61,9 @@ def write_headlines(studies: Sequence[Study]) -> None:
             runs = study.part(tasks, pair).curves().groupby(["task", "arm", "step"], sort=False)
             means = runs["valid_accuracy"].mean().reset_index()
             curves.append(means.assign(task=f"{study.name}: " + means["task"]))
-    if studies[0].profile.name == LAB:
-        verdicts = [finding for kind in KINDS for finding in findings(kind)]
+    profile = studies[0].profile.name
+    if profile in REGISTERED:
+        verdicts = [finding for kind in KINDS for finding in findings(kind, profile)]
         numbers["verdict"] = {finding.claim.name: finding.label for finding in verdicts}
     write_json(studies[0].folder / "metrics.json", numbers)
     columns = {"task": "panel", "valid_accuracy": "accuracy"}

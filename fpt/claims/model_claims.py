@@ -1,4 +1,5 @@
-"""The registered claims of profile `language`: one published model, one control, one task.
+"""The registered claims of profile `language` and their verdicts: one published model, one control,
+one task.
 
 The measure is the area under the validation loss over a fixed number of steps
 (`fpt.analysis.steps.area`), as a logarithm, so that a difference is a ratio. The tests are those of
@@ -6,23 +7,27 @@ The measure is the area under the validation loss over a fixed number of steps
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import Any
 
 import pandas as pd
 
 from .. import config
-from ..analysis.crossed import difference, rank_among, two_sided
-from ..analysis.effects import Effect
-from ..analysis.steps import area
-from ..config import Run
-from ..records import Record
+from ..analysis import crossed
+from ..analysis.effects import UNKNOWN, Effect, corrected, difference
+from ..analysis.study import Study
+from ..analysis.summary import tested_values
+from ..config import Profile, Run
 from ..sections.arms import label
-from ..sections.registration import LANGUAGE, registration
-from .claim import Kind
+from ..sections.registration import LANGUAGE, registered_seeds, registration
+from . import gates
+from .claim import LAB, Claim, Kind, Test
+from .finding import Finding, Label
+from .pooled import ALPHA
 
-Test = Literal["difference", "suffices", "rank"]
 STATEMENTS: Mapping[Test, str] = {
     "difference": "On {task}, the areas of «{first}» and «{second}» differ.",
     "suffices": "On {task}, the area of «{first}» is at most {margin:g} times that of «{second}».",
@@ -30,92 +35,163 @@ STATEMENTS: Mapping[Test, str] = {
 }
 
 
-@dataclass(frozen=True)
-class ModelClaim:
-    """One registered claim about the arms `first` and `second` on a task of profile `language`.
-
-    `test`: `difference`, two-sided; `suffices`, one-sided: the area of the first is less than
-    `margin` times that of the second; `rank`, two-sided: that of the first among the draws of the
-    second. `expected` is the ratio of areas for which `power` was simulated; `error` is how often a
-    true null is called a difference at 5%.
-    """
-
-    first: str
-    second: str
-    task: str
-    test: Test = "difference"
-    margin: float = 1.0
-    expected: float = math.nan
-    power: float = math.nan
-    error: float = math.nan
-
-    @property
-    def name(self) -> str:
-        return f"{self.first} {self.test} {self.second} on {self.task}"
-
-    @property
-    def statement(self) -> str:
-        """The claim in a sentence."""
-        return STATEMENTS[self.test].format(
-            task=self.task,
-            first=label(self.first),
-            second=label(self.second),
-            margin=self.margin,
-        )
-
-
-def model_claims(kind: Kind) -> list[ModelClaim]:
-    """The registered claims of one kind, in their order: of each entry, each of its arms `second`
-    on each of its `tasks`."""
-    claims = []
-    for entry in registration(LANGUAGE)[kind]:
-        # One line of the registration may be several claims, each of its own in the correction.
-        shared = {key: value for key, value in entry.items() if key not in ("second", "tasks")}
-        for task in entry["tasks"]:
-            claims += [ModelClaim(second=arm, task=task, **shared) for arm in entry["second"]]
-    return claims
-
-
-def planned_runs() -> list[Run]:
+@cache
+def planned_runs() -> tuple[Run, ...]:
     """Every run that the sections of profile `language` plan, each once."""
     profile = config.load(LANGUAGE)
     runs = [run for name in profile.sections for run in config.expand(profile, name)]
-    return list({run.key: run for run in runs}.values())
+    return tuple({run.key: run for run in runs}.values())
 
 
-def runs_of(claims: Iterable[ModelClaim], planned: Iterable[Run]) -> list[Run]:
+def model_claims(kind: Kind) -> list[Claim]:
+    """The registered claims of one kind, in their order: of each entry, each of its arms `second`
+    on each of its `tasks`. Those of kind `replication` are about nano backbones."""
+    if kind == "replication":
+        return _replication()
+    claims = []
+    for entry in registration(LANGUAGE)[kind]:
+        # One line of the registration may be several claims, each of its own in the correction.
+        settings: dict[str, Any] = {"test": "difference", "margin": 1.0, **entry}
+        pairs = [(second, task) for task in settings.pop("tasks") for second in settings["second"]]
+        first = settings.pop("first")
+        del settings["second"]
+        claims += [_claim(first, second, task, **settings) for second, task in pairs]
+    return claims
+
+
+def _claim(first: str, second: str, task: str, test: Test, margin: float, **power: Any) -> Claim:
+    names = {"first": label(first), "second": label(second), "task": task, "margin": margin}
+    planned = Counter(run.arm for run in planned_runs() if run.task == task)
+    return Claim(
+        name="/".join([first, second, task, *([test] if test != "difference" else [])]),
+        statement=STATEMENTS[test].format(**names),
+        source="",
+        measure="area",
+        backbones={arm: planned[arm] for arm in (first, second)},
+        tasks=(task,),
+        margin=margin,
+        test=test,
+        **power,
+    )
+
+
+def _replication() -> list[Claim]:
+    """What the lab found after the fact, a claim for each task."""
+    settings = registration(LANGUAGE)["replication"]
+    return [
+        Claim(
+            name=f"replication/{task}",
+            statement=f"On {task}, frozen English and a random backbone differ in steps, again.",
+            source="the lab",
+            measure="steps",
+            backbones=dict.fromkeys(settings["arms"], settings["backbones"]),
+            tasks=(task,),
+            expected=ratio,
+        )
+        for task, ratio in zip(settings["tasks"], settings["found"], strict=True)
+    ]
+
+
+def replication_runs() -> tuple[Run, ...]:
+    """The runs of the replication: the lab's arms and settings on new backbones and seeds."""
+    lab = config.load(LAB)
+    seeds = registered_seeds(registration(LANGUAGE)["replication"]["backbones"], LANGUAGE)
+    return tuple(
+        Run(arm, claim.tasks[0], config.make_spec(lab, arm, claim.tasks[0], seed))
+        for claim in _replication()
+        for arm in claim.backbones
+        for seed in seeds
+    )
+
+
+def runs_of(claims: Iterable[Claim], planned: Iterable[Run]) -> list[Run]:
     """The planned runs that some claims are judged on."""
-    cells = {(arm, claim.task) for claim in claims for arm in (claim.first, claim.second)}
+    cells = {(arm, task) for claim in claims for task in claim.tasks for arm in claim.backbones}
     return [run for run in planned if (run.arm, run.task) in cells]
 
 
-def log_areas(runs: Sequence[Run], records: Mapping[str, Record]) -> pd.DataFrame:
-    """A row per recorded run: arm, task, draw (-1 if nothing is drawn apart from the seed), seed,
-    and the natural logarithm of its area."""
-    rows = []
-    for run in runs:
-        if run.key in records:
-            draw = -1 if run.spec.draw is None else run.spec.draw
-            log_area = math.log(area(records[run.key]))
-            rows.append((run.arm, run.task, draw, run.spec.seed, log_area))
-    return pd.DataFrame(rows, columns=["arm", "task", "draw", "seed", "log_area"])
+def model_results(*kinds: Kind) -> pd.DataFrame:
+    """The recorded runs that the claims of some kinds are judged on, each once: the columns of
+    `Study.frame`."""
+    profile = config.load(LANGUAGE)
+    claims = [claim for kind in kinds for claim in model_claims(kind)]
+    runs = runs_of(claims, planned_runs())
+    if "replication" in kinds:
+        # Records of the replication lie beside the others; settings are those of the lab.
+        profile = replace(config.load(LAB), name=LANGUAGE)
+        runs = list(replication_runs())
+    frame = Study("claims", profile, tuple(runs)).frame()
+    return frame[frame["status"] != "not run"]
 
 
-def crossed(areas: pd.DataFrame, arm: str, task: str) -> pd.DataFrame:
-    """The log areas of an arm on a task, draws by seeds, without draws that lack a seed."""
-    cell = areas[(areas["arm"] == arm) & (areas["task"] == task)]
-    # A draw without a seed would not be crossed with it.
-    return cell.pivot_table(index="draw", columns="seed", values="log_area").dropna()
+def model_findings(kind: Kind, results: pd.DataFrame | None = None) -> list[Finding]:
+    """The verdicts on the claims of one kind; `results` are by default those that are recorded.
+    A claim whose runs are not all here is undecided, and counts in the correction."""
+    results = model_results(kind) if results is None else results
+    profile = config.load(LAB if kind == "replication" else LANGUAGE)
+    tested = [_tested(claim, cells(claim, results), profile) for claim in model_claims(kind)]
+    adjusted = corrected([finding.effect.p for finding in tested])
+    return [
+        replace(finding, adjusted=p, label=_label(finding, p))
+        for finding, p in zip(tested, adjusted, strict=True)
+    ]
 
 
-def effect_of(claim: ModelClaim, areas: pd.DataFrame) -> tuple[Effect, float]:
-    """The effect of a claim, a log ratio of areas, first over second, and its p-value."""
-    first = crossed(areas, claim.first, claim.task)
-    second = crossed(areas, claim.second, claim.task)
-    effect = difference(first, second, math.log(claim.margin))
+def cells(claim: Claim, results: pd.DataFrame) -> pd.DataFrame:
+    """The runs of both arms on the task of a claim."""
+    runs = results[results["arm"].isin(claim.backbones) & results["task"].isin(claim.tasks)]
+    return runs.assign(value=tested_values(runs))
+
+
+def _tested(claim: Claim, runs: pd.DataFrame, profile: Profile) -> Finding:
+    """A claim with its effect, before any correction, or with the reason why it has none."""
+    counts = runs["arm"].value_counts()
+    n = {arm: int(counts.get(arm, 0)) for arm in claim.backbones}
+    if n != claim.backbones:
+        planned = sum(claim.backbones.values())
+        return Finding(claim, UNKNOWN, n, reason=f"{len(runs)} of {planned} runs are recorded")
+    reason = gates.neither_learned(claim, runs, profile)
+    if reason:
+        words = "neither arm learned"
+        return Finding(claim, UNKNOWN, n, label="neither learned", reason=reason, instead=words)
+    ended = gates.ended(claim, runs)
+    return Finding(claim, effect_of(claim, runs), n, ended=ended, notes=tuple(_notes(claim, runs)))
+
+
+def effect_of(claim: Claim, runs: pd.DataFrame) -> Effect:
+    """The effect of a claim, the logarithm of a ratio, first over second, and its p-value; `runs`
+    have their logarithms in column `value`."""
+    first, second = (runs[runs["arm"] == arm] for arm in claim.backbones)
+    if claim.measure == "steps":
+        effect = difference(list(first["value"]), list(second["value"]))
+        return replace(effect, p=crossed.two_sided(effect))
+    first, second = map(crossed.by_draw_and_seed, (first, second))
+    effect = crossed.difference(first, second, math.log(claim.margin))
     if claim.test == "suffices":
-        return effect, effect.p
+        return effect
     if claim.test == "rank":
         seeds = first.columns.intersection(second.columns)
-        return effect, rank_among(first[seeds].mean().mean(), list(second[seeds].mean(axis=1)))
-    return effect, two_sided(effect)
+        draws = list(second[seeds].mean(axis=1))
+        return replace(effect, p=crossed.rank_among(first[seeds].mean().mean(), draws))
+    return replace(effect, p=crossed.two_sided(effect))
+
+
+def _notes(claim: Claim, runs: pd.DataFrame) -> Iterable[str]:
+    """What stands beside a verdict and decides nothing."""
+    if claim.measure != "area" or claim.test != "difference":
+        return
+    first, second = (crossed.by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones)
+    if len(second) > 1:
+        place = "outside" if crossed.is_unlike_draws(first, second) else "within"
+        yield f"{place} the interval of one more draw"
+
+
+def _label(finding: Finding, adjusted: float) -> Label:
+    """The word for a claim whose runs are all here and learned something."""
+    if not finding.is_judged or finding.label == "neither learned":
+        return finding.label
+    if adjusted >= ALPHA:
+        return "no clear difference"
+    if finding.claim.test == "suffices":
+        return "suffices"
+    return "helps" if finding.effect.estimate < 0 else "hurts"

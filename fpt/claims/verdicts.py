@@ -1,4 +1,5 @@
-"""The verdicts on the registered claims of the lab, all together.
+"""The verdicts on registered claims: of every profile by `findings`, and how those of the lab come
+about.
 
 A primary claim is judged by one number and one p-value; Holm's correction holds the chance that any
 true null is called supported at 5%, and that any is called contradicted at another 5%. Secondary
@@ -10,21 +11,21 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-import numpy as np
 import pandas as pd
 
 from .. import config
+from ..analysis.effects import corrected
 from ..analysis.study import Study
 from ..config import Run
 from ..pretraining import metadata
 from ..records import store
-from ..sections.registration import registered_seeds
+from ..sections.registration import LANGUAGE, registered_seeds
 from . import gates, sensitivity
-from .claim import LAB, Claim, Kind, claims, counted, effects_of, own_runs
+from .claim import KINDS, LAB, Claim, Kind, claims, counted, effects_of, own_runs
 from .finding import Finding, listed
+from .model_claims import cells, model_findings, model_results
 from .pooled import Pooled
 
-MOST_PRIMARY = 12  # claims; more of them are secondary
 READ = [  # the columns of results that verdicts rest on
     *("arm", "task", "seed", "weights", "threshold", "steps", "accuracy", "censored"),
     *("test_accuracy", "train_accuracy", "learned", "scale"),
@@ -78,12 +79,14 @@ def _pretraining(weights: "pd.Series[str]", profile: str) -> pd.DataFrame:
     return pd.DataFrame(list(rows.values()), names, ["learned", "scale"], dtype=float)
 
 
-def findings(kind: Kind) -> list[Finding]:
-    """What the records of `lab` say of the registered claims of one kind: the verdicts that every
-    page, the index, the README and the metrics show.
+def findings(kind: Kind, profile: str = LAB) -> list[Finding]:
+    """What the records of a profile say of its registered claims of one kind: the verdicts that
+    every page, the index, the README and the metrics show.
 
-    If an arm has a better rate than the registered one, and with it the verdict is another, the
-    claim is undecided: nothing rests on the worse rate."""
+    If an arm of the lab has a better rate than the registered one, and with it the verdict is
+    another, the claim is undecided: nothing rests on the worse rate."""
+    if profile == LANGUAGE:
+        return model_findings(kind)
     # All claims of a kind are judged together, since the correction is over all of them.
     registered = claims(kind)
     results = results_of(registered)
@@ -94,6 +97,14 @@ def findings(kind: Kind) -> list[Finding]:
     at_better = verdicts(registered, sensitivity.with_runs(results, better))
     pairs = zip(at_registered, at_better, strict=True)
     return [_at_both_rates(first, second, better) for first, second in pairs]
+
+
+def runs_behind(claim: Claim, profile: str = LAB) -> pd.DataFrame:
+    """The recorded runs that a claim of a profile is judged on, as rows of `Study.frame`."""
+    if profile == LAB:
+        return own_runs(claim, results_of([claim]))
+    kinds: Sequence[Kind] = ("replication",) if claim.measure == "steps" else KINDS
+    return cells(claim, model_results(*kinds))
 
 
 def _at_both_rates(registered: Finding, at_better: Finding, better: pd.DataFrame) -> Finding:
@@ -120,12 +131,12 @@ def verdicts(claims: Sequence[Claim], results: pd.DataFrame) -> list[Finding]:
     results = results.reindex(columns=READ)
     profile = config.load(LAB)
     tested = [_tested(claim, results, profile) for claim in claims]
-    adjusted = _corrected([finding.effect.p for finding in tested])
-    opposite = _corrected([finding.effect.against for finding in tested])
-    unequal = _corrected([finding.heterogeneity for finding in tested])
+    adjusted = corrected([finding.effect.p for finding in tested])
+    opposite = corrected([finding.effect.against for finding in tested])
+    unequal = corrected([finding.heterogeneity for finding in tested])
     findings = []
     for index, finding in enumerate(tested):
-        corrected = replace(
+        judged = replace(
             finding,
             adjusted=adjusted[index],
             opposite=opposite[index],
@@ -133,8 +144,8 @@ def verdicts(claims: Sequence[Claim], results: pd.DataFrame) -> list[Finding]:
         )
         if not finding.reason:
             runs = own_runs(finding.claim, results)
-            corrected = gates.judge(corrected, runs, profile)
-        findings.append(corrected)
+            judged = gates.judge(judged, runs, profile)
+        findings.append(judged)
     return findings
 
 
@@ -160,15 +171,3 @@ def _tested(claim: Claim, results: pd.DataFrame, profile: config.Profile) -> Fin
         one_backbone=gates.with_one_backbone(claim, runs),
         notes=tuple(gates.low_thresholds(claim, runs, profile)),
     )
-
-
-def _corrected(p_values: list[float]) -> list[float]:
-    """The adjusted p-values of one kind of claims; a claim without one counts as 1."""
-    from statsmodels.stats.multitest import (
-        multipletests,
-    )  # slow to import, and few commands need it
-
-    # Primary claims hold the chance of any error, secondary ones the rate of errors.
-    method = "holm" if len(p_values) <= MOST_PRIMARY else "fdr_bh"
-    adjusted = multipletests(np.nan_to_num(p_values, nan=1.0), method=method)[1]
-    return [float(p) for p in adjusted]

@@ -1,72 +1,28 @@
-"""The registered claims of the lab on its pages: sentences of the front page and the README, and
-tables.
+"""The registered claims on the pages: their tables, and the README's block.
 
 `python -m fpt.report.findings` writes the README's block anew.
 """
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from itertools import islice
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from ..analysis.summary import INTERVALS
-from ..claims.claim import KINDS, LAB, Kind, claims
+from ..claims.claim import LAB, Kind
 from ..claims.finding import Finding
 from ..claims.pooled import ALPHA
 from ..claims.verdicts import findings
-from ..files import REPORTS, ROOT, read_json, read_yaml, write_atomic
+from ..files import REPORTS, ROOT, read_json, write_atomic
 from ..records import read_archive, store
 from ..training.train import task_of
+from . import answers
 from .table import NONE, Table, markdown_table
 
 BEGIN = "<!-- findings: made by python -m fpt.report.findings -->"
 END = "<!-- end of findings -->"
-FIGURES = {
-    "verdict/steps": "Steps to the threshold by backbone and task, a dot for each seed",
-    "synthetic_pretraining/learned": "Mean steps of each corpus against nats learned from context",
-}
-
-
-@cache
-def prose() -> dict[str, Any]:
-    """The prose of the front pages (front.yaml)."""
-    content: dict[str, Any] = read_yaml(Path(__file__).with_name("front.yaml"))
-    return content
-
-
-def pictures(folder: Path, figures: Mapping[str, str], link: str = "") -> Iterator[str]:
-    """Markdown: those of the `figures` (name: what it shows) that are in the report's `folder`, to
-    which `link` leads from the page."""
-    for name, alt in figures.items():
-        path = f"figures/{name}.png"
-        if (folder / path).exists():
-            yield f"![{alt}]({link}{path})"
-
-
-def in_words(findings: Sequence[Finding]) -> list[str]:
-    """A sentence for each finding whose claims all have their runs, and how to read them."""
-    values = {}
-    for finding in findings:
-        if finding.is_judged:
-            values[finding.claim.name] = finding.in_numbers
-            values[f"{finding.claim.name} verdict"] = finding.label.capitalize()
-    # What most of them share is said once, at the end.
-    backbones = max(count for claim in claims("primary") for count in claim.backbones.values())
-    usual = f"n = {backbones} each"
-    sentences = []
-    for text in prose()["findings"]:
-        # A sentence about claims that wait for runs would be half a finding.
-        if values.keys() >= set(re.findall(r"\{(.+?)\}", text)):
-            sentences.append(text.format_map(values).replace(f"({usual}; ", "("))
-    if sentences:
-        sentences.append(f"{prose()['reading']} {usual}, unless given. {INTERVALS}")
-    return sentences
 
 
 def table(findings: Sequence[Finding]) -> str:
@@ -97,14 +53,9 @@ def _p_text(finding: Finding) -> str:
     return f"{finding.adjusted:.2g}"
 
 
-def every_finding() -> list[Finding]:
-    """The findings of all registered claims."""
-    return [finding for kind in KINDS for finding in findings(kind)]
-
-
-def claims_table(kind: Kind) -> Table:
+def claims_table(kind: Kind, profile: str = LAB) -> Table:
     """A row for each registered claim of one kind: verdict, effect, n, p and power."""
-    rows = findings(kind)
+    rows = findings(kind, profile)
     numbers = pd.DataFrame([_numbers(finding) for finding in rows])
     effects = [finding.effect_text if finding.is_judged else NONE for finding in rows]
     texts = pd.DataFrame({"verdict": numbers["verdict"], "effect": effects, "n": numbers["n"]})
@@ -114,7 +65,8 @@ def claims_table(kind: Kind) -> Table:
                 NONE if math.isnan(value) else f"{value:{digits}}" for value in numbers[name]
             ]
     texts.index = numbers["claim"]
-    caption = "Effects with 95% intervals; p of the claimed direction, and adjusted for all claims."
+    direction = "of the claimed direction" if profile == LAB else "two-sided but of «suffices»"
+    caption = f"Effects with 95% intervals; p {direction}, and adjusted for all claims."
     if not all(finding.is_judged or finding.claim.withdrawn for finding in rows):
         caption += " A claim without an effect lacks runs."
     # A claim with a small p that is undecided all the same needs its reason beside it.
@@ -223,9 +175,9 @@ def in_readme(text: str, block: str) -> str:
 
 def main() -> None:
     path = ROOT / "README.md"
-    # The README has the front page's sentences, so that neither can say what the other does not.
-    first = islice(pictures(REPORTS / LAB, FIGURES, f"reports/{LAB}/"), 1)
-    block = "\n\n".join([*in_words(every_finding()), *first])
+    answers.write_figure()
+    # The README has the front page's block, so that neither can say what the other does not.
+    block = "\n\n".join(answers.block(answers.every_finding(), f"{REPORTS.name}/", ".md"))
     write_atomic(path, in_readme(path.read_text(encoding="utf-8"), block).encode())
 
 

@@ -2,80 +2,83 @@
 then a line for each section. How everything was made stands in the appendix."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from ..analysis.effects import Effect
 from ..analysis.study import Study, section
 from ..analysis.summary import summary
 from ..claims import contrasts, sensitivity
-from ..claims.claim import LAB, claims
-from ..claims.pooled import depends_on_task
+from ..claims.claim import LAB, REGISTERED, claims
+from ..claims.finding import Finding
+from ..claims.model_claims import model_claims
 from ..claims.verdicts import runs_of
 from ..files import REPORTS, notebooks, read_json, write_atomic
 from ..sections import NAMES
 from ..sections.arms import label
-from ..sections.registration import registration
-from . import findings
+from . import answers, findings
 from .escape import in_markdown
 from .page import text_page
 from .results import cell_text
 from .show import differences_in_words
 from .table import NONE, markdown_table
 
-THRESHOLD_PAIRS = (
-    "English / random",
-    "English / random at English's scale",
-    "random at English's scale / random",
-)
-
 
 def index(profile: str) -> None:
     """Write reports/<profile>/README.md, index.html and appendix.html."""
     studies = [section(name, profile) for name in NAMES]
-    text = "\n\n".join(paragraphs(profile, studies)) + "\n"
+    by_name: dict[str, Finding] = {}
+    # Only registered claims have verdicts: elsewhere a front page shows effects.
+    if profile in REGISTERED:
+        answers.write_figure()
+        by_name = answers.every_finding()
+    # A Git host shows the pages in Markdown, a browser those in HTML.
+    text, page = (
+        "\n\n".join(paragraphs(profile, studies, by_name, ending)) + "\n"
+        for ending in (".md", ".html")
+    )
     appendix = "\n\n".join(appendix_paragraphs(studies)) + "\n"
     # All are made before any is written: a page that fails leaves the report as it was.
     files = {
         "README.md": text,
-        "index.html": text_page(text),
+        "index.html": text_page(page),
         "appendix.html": text_page(appendix, {"index": "index.html"}),
     }
     for name, content in files.items():
         write_atomic(REPORTS / profile / name, content.encode())
 
 
-def paragraphs(profile: str, studies: list[Study]) -> Iterator[str]:
-    """The front page as Markdown."""
-    prose = findings.prose()
-    by_name = {study.name: study for study in studies}
-    every_finding = findings.every_finding() if profile == LAB else []
+def paragraphs(
+    profile: str, studies: list[Study], by_name: Mapping[str, Finding], ending: str
+) -> Iterator[str]:
+    """The front page as Markdown, with the verdicts on registered claims `by_name`, whose links
+    lead to pages of this ending."""
+    sections = {study.name: study for study in studies}
     yield f"# Frozen pretrained transformers: profile `{profile}`"
-    yield prose["question"]
-    # Only the lab has registered claims; elsewhere a front page shows effects and no verdicts.
-    if profile == LAB:
-        yield from findings.in_words(every_finding)
-        yield from findings.pictures(REPORTS / LAB, findings.FIGURES)
-        yield f"> **What this lab cannot say.** {prose['limits']} {prose['cannot_say']}"
+    yield answers.prose()["question"]
+    if by_name:
+        yield from answers.block(by_name, "../", ending)
     else:
-        if profile in prose:
-            yield prose[profile]
-        yield "\n".join(differences_in_words(by_name["transfer"]))
-        yield from findings.pictures(REPORTS / profile, {"transfer/results": "Scores of each arm"})
+        if profile in answers.prose():
+            yield answers.prose()[profile]
+        yield "\n".join(differences_in_words(sections["transfer"]))
+        picture = "figures/transfer/results.png"
+        if (REPORTS / profile / picture).exists():
+            yield f"![Scores of each arm]({picture})"
     links = []
     for path in notebooks():
-        count = len(by_name[path.stem[3:]].missing())
-        lacking = f" ({count} runs are missing)" if count else ""
-        links.append(f"[{opening(path)}](notebooks/{path.stem}.html){lacking}")
+        study = sections[path.stem[3:]]
+        count = len(study.missing())
+        lacking = f" ({count} of {len(study.keys)} runs are missing)" if count else ""
+        links.append(f"[{opening(path)}](notebooks/{path.stem}{ending}){lacking}")
     yield f"**Pages.** {' · '.join(links)} · [Settings and costs](appendix.html)"
+    if by_name:
+        yield "## The primary claims"
+        primary = claims("primary") if profile == LAB else model_claims("primary")
+        yield findings.table([by_name[claim.name] for claim in primary])
     if profile == LAB:
-        primary = registration()["primary"]
-        yield findings.table(
-            [finding for finding in every_finding if finding.claim.name in primary]
-        )
         yield from unregistered()
 
 
@@ -87,7 +90,7 @@ def opening(path: Path) -> str:
 def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
     """Markdown: for each section, what its runs are, cost, and how their last parameters did."""
     yield "# Appendix: how everything was made"
-    yield findings.prose()["appendix"]
+    yield answers.prose()["appendix"]
     for study in studies:
         if study.runs:
             yield f"## {study.name}"
@@ -142,10 +145,10 @@ def protocol(study: Study) -> str:
 
 
 def unregistered() -> Iterator[str]:
-    """Markdown of what stands beside the registered claims: ratios at lower thresholds, other
-    contrasts and other learning rates, each with a sentence that says how to read it. Nothing until
-    all runs are recorded."""
-    parts = [*_thresholds(), *_contrasts(), *_rates()]
+    """Markdown of what stands beside the registered claims: ratios at lower thresholds, and other
+    learning rates, each with a sentence that says how to read it. Nothing until all runs are
+    recorded."""
+    parts = [*_thresholds(), *_rates()]
     if parts:
         yield "## Beside the registered claims"
         yield (
@@ -159,8 +162,8 @@ def unregistered() -> Iterator[str]:
 def _thresholds() -> Iterator[str]:
     """The ratio of each pair at each threshold."""
     rows = []
-    for name in THRESHOLD_PAIRS:
-        frame = contrasts.by_threshold(contrasts.PAIRS[name])
+    for name, pair in contrasts.PAIRS.items():
+        frame = contrasts.by_threshold(pair)
         for task, ratios in frame.groupby("task", sort=False):
             cells = []
             for row in ratios.itertuples():
@@ -176,28 +179,6 @@ def _thresholds() -> Iterator[str]:
             "training reached in the pilot."
         )
         yield markdown_table(rows)
-
-
-def _contrasts() -> Iterator[str]:
-    """Each pair on each task, over all tasks, and the interaction with the learning rate."""
-    rows = []
-    for name, pooled in contrasts.contrasts().items():
-        by_task = {task: _effect_text(effect) for task, effect in pooled.by_task.items()}
-        depends = depends_on_task(pooled.by_task, pooled.unequal)
-        mean = _effect_text(pooled.mean) + " †" * depends
-        rows.append({"pair": name, **by_task, "mean of the four": mean})
-    if rows:
-        yield (
-            "**Contrasts on the four tasks**, at the registered rates. If tasks differ in the sign "
-            "of their effects (test of equal ratios, 5%), their mean is no finding and is marked †."
-        )
-        yield markdown_table(rows)
-    quotient = contrasts.interaction()
-    if quotient is not None:
-        yield (
-            "English / random at one rate for both, divided by the same at the registered rates: "
-            f"{_effect_text(quotient)} over the four tasks. Below 1, one rate flatters English."
-        )
 
 
 def _rates() -> Iterator[str]:
@@ -216,14 +197,14 @@ def _rates() -> Iterator[str]:
             continue
         spec = specs[usual["key"].iloc[0]]
         settings = block["settings"]
-        steps = bool(spec.threshold)
+        measure = study.measures(block["task"])
         row = {
             "arm": block["arm"],
             "task": block["task"],
             "registered": ", ".join(f"{name} {getattr(spec, name):g}" for name in settings),
             "other": ", ".join(f"{name} {value:g}" for name, value in settings.items()),
-            "registered runs": cell_text(summary(usual).iloc[0], steps),
-            "other runs": cell_text(summary(tried).iloc[0], steps),
+            "registered runs": cell_text(summary(usual).iloc[0], measure),
+            "other runs": cell_text(summary(tried).iloc[0], measure),
             "why": block["why"],
         }
         rows.append(row)
@@ -237,10 +218,6 @@ def _rates() -> Iterator[str]:
 
 def _of_block(runs: pd.DataFrame, block: dict[str, object]) -> pd.DataFrame:
     return runs[(runs["arm"] == block["arm"]) & (runs["task"] == block["task"])]
-
-
-def _effect_text(effect: Effect) -> str:
-    return ratio_text(*np.exp([effect.estimate, effect.low, effect.high]))
 
 
 def ratio_text(ratio: float, low: float, high: float) -> str:

@@ -15,12 +15,13 @@ from ..analysis.study import Study
 from ..analysis.summary import FEWEST_RUNS, mean_interval, shown_values
 from ..sections.arms import label
 from .style import (
-    ACCURACY,
+    AREA,
     AT_BUDGET,
     INK,
     LEVEL,
     PERCENT,
     STEPS,
+    UNITS,
     VALUE,
     Look,
     Style,
@@ -33,10 +34,9 @@ from .style import (
 
 
 def with_panels(study: Study, results: pd.DataFrame) -> pd.DataFrame:
-    """`results` with the columns `value`, in steps to the threshold or percent, and `panel`, which
-    names the task and this unit, for `line_plot`."""
-    units = {"steps": STEPS, "accuracy": ACCURACY}
-    panels = [f"{study.title(task)}: {units[study.measures(task)]}" for task in results["task"]]
+    """`results` with the columns `value`, in steps to the threshold, nats or percent, and `panel`,
+    which names the task and this unit, for `line_plot`."""
+    panels = [f"{study.title(task)}: {UNITS[study.measures(task)]}" for task in results["task"]]
     return results.assign(**{VALUE: shown_values(results), "panel": panels})
 
 
@@ -80,7 +80,7 @@ def line_plot(
             rows = table[table["panel"] == title]
             unit = f"{y}{title}"
             # Scales come first: on a logarithmic axis, seaborn's means are geometric.
-            logarithmic = [*log, *("y" * unit.endswith(STEPS))]
+            logarithmic = [*log, *("y" * unit.endswith((STEPS, AREA)))]
             for which in logarithmic:
                 axes.set(**{f"{which}scale": "log"})
             for name, points in rows.groupby("line", sort=False):

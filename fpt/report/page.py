@@ -1,4 +1,4 @@
-"""A notebook as a page: the conclusion first, code folded, nothing fetched."""
+"""A notebook as a page: code folded, nothing fetched; in HTML, the conclusion first."""
 
 import re
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Any
 # before it takes the place of the earlier one.
 STAGED = "FPT_STAGED"
 TEMPLATE = Path(__file__).with_name("page.html")
+MARKDOWN = Path(__file__).with_name("page.md.j2")
 
 
 def page_of(content: Any, links: Mapping[str, str] | None = None) -> str:
@@ -26,6 +27,20 @@ def page_of(content: Any, links: Mapping[str, str] | None = None) -> str:
     resources = {"links": links or {}, "parts": _parts, "light": light, "dark": dark}
     text: str = exporter.from_notebook_node(content, resources)[0]
     return text
+
+
+def markdown_of(content: Any) -> str:
+    """The page of an executed notebook in Markdown, which a Git host shows with its figures."""
+    from nbconvert import MarkdownExporter
+    from traitlets.config import Config
+
+    # Tables and figures have a Markdown form; a host would strip the style of their HTML.
+    config = Config({"NbConvertBase": {"display_data_priority": ["text/markdown", "text/plain"]}})
+    exporter = MarkdownExporter(config=config, template_file=str(MARKDOWN))
+    text: str = exporter.from_notebook_node(content)[0]
+    # Blank lines say nothing, and templates leave many.
+    lines = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
+    return f"[Index](../README.md)\n\n{lines.strip()}\n"
 
 
 def text_page(text: str, links: Mapping[str, str] | None = None) -> str:

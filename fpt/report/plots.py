@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from ..analysis.compare import reached
 from ..analysis.study import Study
-from ..analysis.summary import baselines, shown_values, summary
+from ..analysis.summary import RATIOS, baselines, shown_values, summary
 from ..files import FptError
 from ..sections.arms import label
 from ..sections.comparison import Comparison
@@ -24,14 +24,13 @@ from ..tasks import Task
 from ..tasks.bits import BitTask
 from ..tasks.images import ImageTask
 from .style import (
-    ACCURACY,
     AT_BUDGET,
     INK,
     LEVEL,
     MUTED,
     PAPER,
     PERCENT,
-    STEPS,
+    UNITS,
     VALUE,
     Look,
     Style,
@@ -49,9 +48,9 @@ MOST_LETTERS = 250
 def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
     """Each arm on each task: its mean, with a 95% interval if there are runs enough for one, every
     run as a dot, the paper's number as a diamond, the best trivial baseline as a dotted line. Steps
-    are on a logarithmic axis, and runs that end before the threshold are open triangles. Tasks that
-    fewer than half of the arms have are left to the table. None if no run is recorded, or none
-    reaches a threshold."""
+    and areas are on a logarithmic axis, and runs that end before the threshold are open triangles.
+    Tasks that fewer than half of the arms have are left to the table. None if no run is recorded,
+    or none reaches a threshold."""
     results = study.results()
     results = results[results["arm"].isin(comparison.arms)]
     results = results.assign(**{VALUE: shown_values(results)})
@@ -68,15 +67,15 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
         figure, panels = panels_of(len(tasks), 2.7, 0.6 + 0.3 * len(arms), sharey=True)
         for axes, task in zip(panels, tasks, strict=True):
             of_task = means[(means["task"] == task) & (means["runs"] > 0)]
-            steps = study.measures(task) == "steps"
+            measure = study.measures(task)
             _runs(axes, runs[runs["task"] == task], arms)
-            _means(axes, of_task, arms, steps)
-            if steps:
+            _means(axes, of_task, arms, measure in RATIOS)
+            if measure in RATIOS:
                 log_ticks(axes, "x")
             else:
                 _references(axes, study, comparison, task, arms)
             axes.set_title(study.title(task))
-            axes.set_xlabel(STEPS if steps else ACCURACY, fontsize=8)
+            axes.set_xlabel(UNITS[measure], fontsize=8)
         # In the legend a mean is grey, as it stands for all arms.
         mean = "mean, 95% interval" if means["low"].notna().any() else "mean"
         panels[0].errorbar([], [], xerr=[], fmt="o", color=MUTED, mec=INK, label=mean)
@@ -107,13 +106,13 @@ def _runs(axes: Axes, runs: pd.DataFrame, arms: Sequence[str]) -> None:
         axes.plot(ended[VALUE], ended["name"].map(order.index), **AT_BUDGET)
 
 
-def _means(axes: Axes, means: pd.DataFrame, arms: Sequence[str], steps: bool) -> None:
+def _means(axes: Axes, means: pd.DataFrame, arms: Sequence[str], are_logarithms: bool) -> None:
     """Means with their intervals, each above the dots of its arm."""
     look = looks(arms)
     # If all runs of an arm end at the budget, their mean is the budget: no number of steps.
     for row in means[means["censored"] < means["runs"]].itertuples():
         interval = np.array([row.low, row.mean, row.high])
-        low, mean, high = np.exp(interval) if steps else interval
+        low, mean, high = np.exp(interval) if are_logarithms else interval
         colour = look[row.arm].colour
         axes.errorbar(
             mean,

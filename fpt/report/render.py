@@ -1,9 +1,10 @@
 """Executed notebooks and their pages.
 
-`render` turns notebooks/NN_<section>.ipynb into reports/<profile>/notebooks/NN_<section>.ipynb and
-.html. Executed here, and only here, a notebook writes its tables and figures (`fpt.report.show`).
-All of it is written beside the report first, and takes the place of the earlier files when it is
-complete: whatever goes wrong before, be it a full disk, leaves them as they were.
+`render` turns notebooks/NN_<section>.ipynb into reports/<profile>/notebooks/NN_<section>.ipynb,
+.html and .md. Executed here, and only here, a notebook writes its tables and figures
+(`fpt.report.show`). All of it is written beside the report first, and takes the place of the
+earlier files when it is complete: whatever goes wrong before, be it a full disk, leaves them as
+they were.
 """
 
 import os
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import REPORTS, FptError, check_names, lock, notebooks, read_json, write_atomic
-from .page import STAGED, page_of
+from .page import STAGED, markdown_of, page_of
 
 PROFILE_IS_SET = re.compile(r"^\s*(for\s+)?profile\b[^=(]*(=[^=]|\bin\b)", re.MULTILINE)
 # papermill puts the profile of a page right after the one, into the other.
@@ -50,6 +51,7 @@ def render(section: str, profile: str) -> Path:
             raise FptError(f"Notebook {source.name} failed {failure}; see {name} up to there.")
         write_atomic(executed, f"{nbformat.writes(content).rstrip()}\n".encode())
         write_atomic(executed.with_suffix(".html"), text.encode())
+        write_atomic(executed.with_suffix(".md"), markdown_of(content).encode())
         publish(staged, report, section)
         failed_page.unlink(missing_ok=True)
     return page

@@ -17,7 +17,7 @@ from ..analysis.compare import (
     threshold,
 )
 from ..analysis.study import Study
-from ..analysis.summary import FEWEST_RUNS, INTERVALS, baselines, summary
+from ..analysis.summary import FEWEST_RUNS, INTERVALS, RATIOS, baselines, summary
 from ..claims.gates import not_learned
 from ..claims.verdicts import corpora
 from ..sections.arms import label
@@ -82,10 +82,11 @@ def _arm_cells(
     for arm in comparison.arms:
         for numbers in means[means["arm"] == arm].to_dict("records"):
             task = numbers["task"]
-            steps = study.measures(task) == "steps"
-            text = cell_text(numbers, steps)
+            measure = study.measures(task)
+            text = cell_text(numbers, measure)
             best = best_baseline(study.tasks[task])
-            if not steps and best is not None and numbers["mean"] <= best.accuracy:
+            runs = results[(results["arm"] == arm) & (results["task"] == task)]
+            if measure != "steps" and best is not None and runs["accuracy"].mean() <= best.accuracy:
                 text += f" {LOW}"
             printed = comparison.printed(arm, task)
             yield _cell(study, "arm", names[arm], numbers, text, printed)
@@ -93,7 +94,7 @@ def _arm_cells(
 
 def _baseline_cells(study: Study, results: pd.DataFrame) -> Iterator[Cell]:
     for task in dict.fromkeys(results["task"]):
-        percent = "%" if study.measures(task) == "steps" else ""
+        percent = "" if study.measures(task) == "accuracy" else "%"
         for name, accuracy in baselines(study.tasks[task]).items():
             numbers = {"task": task, "mean": accuracy}
             text = f"{accuracy:.1f}{percent}"
@@ -117,22 +118,23 @@ def _difference_cells(
             "partial": contrast.partial,
             "refused": contrast.refused,
         }
-        steps = study.measures(contrast.task) == "steps"
-        row = f"{names[contrast.first]} {'÷' if steps else '−'} {names[contrast.second]}"
+        is_ratio = study.measures(contrast.task) in RATIOS
+        row = f"{names[contrast.first]} {'÷' if is_ratio else '−'} {names[contrast.second]}"
         printed = comparison.effect(contrast.first, contrast.second, contrast.task)
-        text = contrast_text(contrast, steps)
+        text = contrast_text(contrast, is_ratio)
         yield _cell(study, "difference", row, numbers, text, printed)
 
 
 def _cell(
     study: Study, kind: str, row: str, numbers: Cell, text: str, printed: float | None = None
 ) -> Cell:
-    """A cell with its unit and marks. The paper prints no steps, so its accuracy has no place
-    beside them."""
+    """A cell with its unit and marks. The paper prints neither steps nor areas, so its
+    accuracy has no place beside them."""
     task = numbers["task"]
     unit = "points" if kind == "difference" else "percent"
-    if kind != "baseline" and study.measures(task) == "steps":
-        unit = "ln(steps)"
+    measure = study.measures(task)
+    if kind != "baseline" and measure in RATIOS:
+        unit = "ln(steps)" if measure == "steps" else "ln(nats)"
         printed = None
     if printed is not None:
         text += f"; paper {printed:+.3g}" if unit == "points" else f"; paper {printed:.3g}"
@@ -157,7 +159,13 @@ def _caption(study: Study, comparison: Comparison, numbers: pd.DataFrame) -> Ite
             "arm end at the budget."
         )
         yield f"Thresholds: {', '.join(threshold_text(study, task) for task in steps)}."
-    if len(steps) < len(tasks):
+    if any(study.measures(task) == "area" for task in tasks):
+        yield (
+            "Geometric mean of the area under the validation loss, in nats per answer [95% "
+            "interval over seeds and draws] (runs); ÷ is a ratio of areas, and below 1 the first "
+            "arm learns sooner or better."
+        )
+    if any(study.measures(task) == "accuracy" for task in tasks):
         yield "Test accuracy in percent ± half of its 95% interval (runs); − is in points."
     if numbers["low"].notna().any():
         yield INTERVALS
@@ -192,8 +200,8 @@ def threshold_text(study: Study, task: str) -> str:
     return f"{text} (at or below {baseline.name}, {baseline.accuracy:.1f}%)"
 
 
-def cell_text(numbers: Mapping[Any, Any], steps: bool) -> str:
-    """`97.1 ± 0.8 (5)` of percent or `412 [350, 480] (12)` of logarithms of steps, from a row of
+def cell_text(numbers: Mapping[Any, Any], measure: str) -> str:
+    """`97.1 ± 0.8 (5)` of percent or `412 [350, 480] (12)` of logarithms of a ratio, from a row of
     `fpt.analysis.summary.summary`."""
     runs, expected = numbers["runs"], numbers["expected"]
     count = f"{runs}" if runs == expected else f"{runs} of {expected}"
@@ -204,20 +212,21 @@ def cell_text(numbers: Mapping[Any, Any], steps: bool) -> str:
     mean, low, high = numbers["mean"], numbers["low"], numbers["high"]
     if math.isnan(mean):
         return f"{NONE} ({count})"
-    if steps:
-        interval = "" if math.isnan(low) else f" [{np.exp(low):,.0f}, {np.exp(high):,.0f}]"
-        return f"{np.exp(mean):,.0f}{interval} ({count})"
+    if measure in RATIOS:
+        form = ",.0f" if measure == "steps" else ".3f"
+        interval = "" if math.isnan(low) else f" [{np.exp(low):{form}}, {np.exp(high):{form}}]"
+        return f"{np.exp(mean):{form}}{interval} ({count})"
     half = "" if math.isnan(low) else f" ± {high - mean:.1f}"
     return f"{mean:.1f}{half} ({count})"
 
 
-def contrast_text(contrast: Contrast, steps: bool) -> str:
+def contrast_text(contrast: Contrast, is_ratio: bool) -> str:
     """`×0.55 [0.40, 0.76]`, `+3.2 (3 shared seeds)`, or why there is no comparison."""
     if contrast.refused == NEITHER_LEARNED:
         return NEITHER_LEARNED
     if contrast.refused:
         return f"not compared {LOW}"
-    text = effect_text(vars(contrast.effect), steps)
+    text = effect_text(vars(contrast.effect), is_ratio)
     if contrast.bound:
         text = f"{contrast.bound} {text}"
     # Arms of other seeds are compared on those that both have, and the reader has to know.

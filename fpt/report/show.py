@@ -5,7 +5,6 @@ shows the same and leaves the report as it is.
 """
 
 import base64
-import io
 import math
 import os
 from collections.abc import Iterable
@@ -14,19 +13,19 @@ from pathlib import Path
 
 import pandas as pd
 from matplotlib.figure import Figure
-from PIL import Image
 
 from ..analysis.compare import NEITHER_LEARNED, Contrast, contrasts, left_out
 from ..analysis.study import Study
-from ..analysis.summary import FEWEST_RUNS, INTERVALS
-from ..claims.claim import KINDS, LAB
+from ..analysis.summary import FEWEST_RUNS, INTERVALS, RATIOS
+from ..claims.claim import KINDS, LAB, REGISTERED, Claim
 from ..claims.verdicts import findings
 from ..files import write_atomic
 from ..sections.arms import label
 from ..sections.comparison import Pair
+from ..sections.registration import LANGUAGE
 from .escape import in_html, in_markdown
 from .page import STAGED
-from .style import styled
+from .style import png
 from .table import Table, effect_text
 
 MOST_SENTENCES = 6  # of a conclusion
@@ -55,6 +54,9 @@ class Picture:
         image = f'<img src="{self.source}" alt="{in_html(self.alt)}">'
         return f'<div class="figure">{image}</div>'
 
+    def _repr_markdown_(self) -> str:
+        return f"![{in_markdown(self.alt)}]({self.source})"
+
     def __repr__(self) -> str:
         return f"<figure {self.name}: {self.alt}>"
 
@@ -80,8 +82,11 @@ def _write(path: str, content: bytes) -> bool:
     return True
 
 
-def show_table(study: Study, table: Table) -> Table:
-    """Write `table` if `fpt render` executes this, and return it, to be shown."""
+def show_table(study: Study, table: Table) -> Table | Text:
+    """Write `table` if `fpt render` executes this, and return it, to be shown. Nothing of a table
+    without columns: the profile plans no runs that it could show."""
+    if table.texts.empty:
+        return Text("")
     path = f"tables/{study.name}/{table.name}"
     _write(f"{path}.md", table.markdown().encode())
     _write(f"{path}.csv", table.csv().encode())
@@ -95,35 +100,36 @@ def show_figure(
     alt: str,
     otherwise: str = "There is nothing to draw yet.",
 ) -> Picture | Text:
-    """Write `figure` as PNG, equal bytes for equal results, if `fpt render` executes this; return
-    it, to be shown. `alt` says what it shows to those who do not see it. If there is no figure, the
-    sentence `otherwise`, which says why."""
+    """Write `figure` as PNG if `fpt render` executes this; return it, to be shown. `alt` says what
+    it shows to those who do not see it. If there is no figure, the sentence `otherwise`, which
+    says why."""
     if figure is None:
-        return Text(otherwise)
-    drawn = io.BytesIO()
-    with styled():
-        figure.savefig(drawn, format="png", facecolor="white")
-    # Fewer colours, smaller files: every figure is committed.
-    palette = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    png = io.BytesIO()
-    palette.save(png, "PNG", optimize=True)
+        # A section that the profile leaves empty says so once, in its conclusion.
+        return Text(otherwise if study.runs or study.declared.is_summary else "")
+    content = png(figure)
     path = f"figures/{study.name}/{name}.png"
     # A page links to the file beside it: with a copy in each page, pages would be megabytes.
-    if _write(path, png.getvalue()):
+    if _write(path, content):
         return Picture(name, f"../{path}", alt)
-    data = base64.b64encode(png.getvalue()).decode()
+    data = base64.b64encode(content).decode()
     return Picture(name, f"data:image/png;base64,{data}", alt)
 
 
 def conclude(study: Study) -> Text:
-    """What follows from the runs: in `lab` the verdicts of the registered claims of the section,
-    elsewhere the main differences with their intervals. Then how much of the section the profile
-    leaves out."""
+    """What follows from the runs: the verdicts of the registered claims of the section if the
+    profile has any, else the main differences with their intervals. Then how much of the section
+    the profile leaves out."""
+    if study.declared.comparisons and not study.runs:
+        return Text(f"The profile `{study.profile.name}` plans no runs of this section.")
     lines = []
-    if study.profile.name == LAB or study.name == "verdict":
+    if study.profile.name in REGISTERED or study.name == "verdict":
         lines = _verdicts(study)
     if not lines:
-        lines = differences_in_words(study) or ["There is nothing to conclude yet."]
+        missing = len(study.missing())
+        waiting = (
+            f"There is nothing to conclude yet: {missing} of {len(study.keys)} runs are missing."
+        )
+        lines = differences_in_words(study) or [waiting]
         if study.profile.name == "smoke":
             count = len(study.profile.seeds)
             lines += ["", f"These {count} seeds decide nothing; `lab` tests registered claims."]
@@ -143,8 +149,9 @@ def conclude(study: Study) -> Text:
 def _verdicts(study: Study) -> list[str]:
     """Markdown: the registered claims of a section with their verdicts."""
     lines = []
-    for finding in (finding for kind in KINDS for finding in findings(kind)):
-        if finding.claim.name not in study.declared.claims:
+    profile = LANGUAGE if study.profile.name == LANGUAGE else LAB
+    for finding in (finding for kind in KINDS for finding in findings(kind, profile)):
+        if not _belongs(finding.claim, study):
             continue
         if finding.is_judged:
             text = "; ".join([f"{finding.effect_text}, {finding.n_text}", *finding.notes])
@@ -154,6 +161,14 @@ def _verdicts(study: Study) -> list[str]:
             continue
         lines.append(f"- **{finding.label.capitalize()}**: {finding.claim.statement} ({text})")
     return [*lines, "", INTERVALS_OF_A_PAGE] if lines else []
+
+
+def _belongs(claim: Claim, study: Study) -> bool:
+    """Whether a section reports a claim: it names it, or compares its two arms."""
+    pairs = {frozenset(pair) for part in study.declared.comparisons for pair in part.pairs}
+    if claim.measure == "area":
+        return frozenset(claim.backbones) in pairs or study.declared.is_summary
+    return claim.name in study.declared.claims
 
 
 def differences_in_words(study: Study) -> list[str]:
@@ -211,16 +226,16 @@ def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
 
 def contrast_in_words(study: Study, contrast: Contrast) -> str:
     """`×0.60 the steps [0.46, 0.79]`, or why there is no comparison."""
-    steps = study.measures(contrast.task) == "steps"
+    measure = study.measures(contrast.task)
     if contrast.refused == NEITHER_LEARNED:
-        return NEITHER_LEARNED + " (no run reaches the threshold)" * steps
+        return NEITHER_LEARNED + " (no run reaches the threshold)" * (measure == "steps")
     if contrast.refused:
         return f"not compared, since both are {contrast.refused}"
-    unit = " the steps" if steps else " points of accuracy"
+    unit = f" the {measure}" if measure in RATIOS else " points of accuracy"
     notes = [BOUNDS[contrast.bound]] if contrast.bound else []
     if contrast.partial:
         notes.append(f"on the {contrast.seeds} seeds that both have")
     if contrast.below:
         notes.append(contrast.below)
-    text = effect_text(vars(contrast.effect), steps, unit)
+    text = effect_text(vars(contrast.effect), measure in RATIOS, unit)
     return f"{text} ({'; '.join(notes)})" if notes else text

@@ -1,5 +1,6 @@
 """How every figure looks: colours and markers that can be told apart in grey too."""
 
+import io
 import itertools
 import math
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
+from PIL import Image
 
 PANELS_IN_A_ROW = 4
 INK = "#222222"
@@ -32,7 +34,9 @@ ALIAS = {"fpt-english": "fpt"}
 
 Style = dict[str, Any]
 STEPS, ACCURACY = "steps to the threshold", "test accuracy, %"
-VALUE = "value"  # a column of steps or percent
+AREA = "area under the validation loss, nats"
+UNITS = {"steps": STEPS, "area": AREA, "accuracy": ACCURACY}  # of what a study measures
+VALUE = "value"  # a column of steps, nats or percent
 PERCENT = (-3, 103)  # how far an axis of percent reaches at most
 # A run that ends at its budget has no number of steps, only a bound on it: its mark is hollow.
 AT_BUDGET: Style = {
@@ -88,6 +92,18 @@ def panels_of(
     for axes in grid[count:]:
         axes.set_axis_off()
     return figure, list(grid[:count])
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as PNG, equal bytes for equal figures. Every figure is committed, so it has few
+    colours and its file is small."""
+    drawn = io.BytesIO()
+    with styled():
+        figure.savefig(drawn, format="png", facecolor="white")
+    palette = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    content = io.BytesIO()
+    palette.save(content, "PNG", optimize=True)
+    return content.getvalue()
 
 
 def log_ticks(axes: Axes, which: str) -> None:

@@ -59,6 +59,8 @@ class Table:
     def __repr__(self) -> str:
         return self.markdown()
 
+    _repr_markdown_ = __repr__
+
     def __str__(self) -> str:
         """For a terminal."""
         # A file or a pipe is not wrapped.
@@ -76,16 +78,16 @@ def markdown_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = (
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def effect_text(effect: Mapping[str, object], steps: bool, unit: str = "") -> str:
-    """`+3.2 [1.0, 5.4]` in points or `×0.55 [0.40, 0.76]` as a ratio of steps, with a `unit` after
-    the estimate; no brackets if the interval is NaN.
+def effect_text(effect: Mapping[str, object], is_ratio: bool, unit: str = "") -> str:
+    """`+3.2 [1.0, 5.4]` in points or `×0.55 [0.40, 0.76]` as a ratio, with a `unit` after the
+    estimate; no brackets if the interval is NaN.
 
-    effect: `estimate`, `low` and `high`, of steps in logarithms."""
+    effect: `estimate`, `low` and `high`, of a ratio in logarithms."""
     values = np.array([effect[name] for name in ("estimate", "low", "high")], float)
     if math.isnan(values[0]):
         return NONE
-    sign, form = ("×", ".2f") if steps else ("", "+.1f")
-    estimate, low, high = np.exp(values) if steps else values
+    sign, form = ("×", ".2f") if is_ratio else ("", "+.1f")
+    estimate, low, high = np.exp(values) if is_ratio else values
     interval = "" if math.isnan(low) else f" [{low:{form}}, {high:{form}}]"
     return f"{sign}{estimate:{form}}{unit}{interval}"
 

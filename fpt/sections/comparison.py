@@ -62,6 +62,11 @@ class Section:
     comparisons: tuple[Comparison, ...] = ()
     claims: tuple[str, ...] = ()  # names in registration.yaml
 
+    @property
+    def is_summary(self) -> bool:
+        """Whether it has claims and compares nothing itself: the page of all verdicts."""
+        return bool(self.claims) and not self.comparisons
+
 
 def minus(first: str, *seconds: str) -> tuple[Pair, ...]:
     """The first arm minus each of the second ones."""

@@ -6,7 +6,7 @@ permuted weights, the parts of the backbone apart, and a random backbone at Engl
 are controls of this project.
 """
 
-from .comparison import Comparison, Section, minus, over
+from .comparison import Comparison, Pair, Section, minus, over
 
 STATISTICS = ("statistics-tensor", "statistics-layer", "statistics-global")
 ORDER = ("shuffled", "permuted-rows")
@@ -23,6 +23,12 @@ LADDER = (
 SIX_LAYERS = tuple(f"{arm}@6" for arm in LADDER)
 ENCODER = tuple(f"{arm}-minilm" for arm in LADDER if arm != "random-own")
 
+
+def _rungs(first: str, *ladder: str) -> tuple[Pair, ...]:
+    """The pretrained weights against each rung, and each rung against the next lower one."""
+    return (*minus(first, *ladder), *zip(ladder, ladder[1:], strict=False))
+
+
 SECTION = Section(
     comparisons=(
         Comparison(
@@ -38,20 +44,20 @@ SECTION = Section(
             "ladder",
             "What is left of the pretrained weights",
             ("fpt", *LADDER),
-            minus("fpt", *LADDER),
+            (*_rungs("fpt", *LADDER), ("statistics-tensor", "random-at-scale")),
         ),
         Comparison(
             "ladder_of_six_layers",
             "What is left of the pretrained weights, first six layers",
             ("fpt@6", *SIX_LAYERS),
-            minus("fpt@6", *SIX_LAYERS),
+            _rungs("fpt@6", *SIX_LAYERS),
             note="The first six layers of a deeper model are a truncated body, not a model.",
         ),
         Comparison(
             "ladder_of_an_encoder",
             "What is left of the pretrained weights, MiniLM",
             ("fpt-minilm", *ENCODER),
-            minus("fpt-minilm", *ENCODER),
+            _rungs("fpt-minilm", *ENCODER),
         ),
     ),
     claims=(

@@ -1,0 +1,205 @@
+"""Verdicts on made-up runs of the profile `language`, recomputed by other code; they are the same
+with and without records in the tree."""
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from statsmodels.stats.multitest import multipletests
+
+from fpt.__main__ import main
+from fpt.claims.claim import KINDS, Kind
+from fpt.claims.model_claims import model_findings, planned_runs, replication_runs
+from fpt.report import answers
+from fpt.report.findings import claims_table
+from fpt.sections.registration import LANGUAGE, registration
+
+LEVELS = {"fpt": 0.4, "random": 0.6, "random-own": 0.3, "random-at-scale": 0.5, "full": 0.3}
+COLUMNS = ["key", "arm", "task", "seed", "draw", "area", "accuracy", "test_accuracy", "status"]
+
+
+@pytest.fixture
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Reports without any record."""
+    for module in ("records", "analysis.study", "report.answers"):
+        monkeypatch.setattr(f"fpt.{module}.REPORTS", tmp_path)
+    return tmp_path
+
+
+def base(arm: str) -> str:
+    return arm.removesuffix("@6").removesuffix("-minilm")
+
+
+def made_up(level: Callable[[str], float], accuracy: float = 95.0) -> pd.DataFrame:
+    """Every planned run, with an area around the level of its arm; draws differ too."""
+    rng = np.random.default_rng(0)
+    of_draws: dict[object, float] = {}
+    rows = []
+    for run in planned_runs():
+        place = (run.arm, run.task, run.spec.draw)
+        shift = of_draws.setdefault(place, 0.0 if run.spec.draw is None else 0.03 * rng.normal())
+        area = level(base(run.arm)) * math.exp(shift + 0.03 * rng.normal())
+        spec = run.spec
+        rows.append(
+            (run.key, run.arm, run.task, spec.seed, spec.draw, area, accuracy, accuracy / 100)
+        )
+    return pd.DataFrame([(*row, "done") for row in rows], columns=COLUMNS)
+
+
+def usual(arm: str) -> float:
+    return LEVELS.get(arm, 0.4)
+
+
+def p_value(results: pd.DataFrame, first: str, second: str, task: str) -> tuple[float, float]:
+    """The difference of mean log areas and its p, by sums over plain lists."""
+    values = {
+        (row.arm, None if pd.isna(row.draw) else row.draw, row.seed): math.log(row.area)
+        for row in results[results["task"] == task].itertuples()
+    }
+    seeds = {s for a, _, s in values if a == first} & {s for a, _, s in values if a == second}
+    draws = {arm: {d for a, d, _ in values if a == arm} for arm in (first, second)}
+
+    def mean(arm: str, some_draws: set[object], some_seeds: set[int]) -> float:
+        return float(np.mean([values[arm, d, s] for d in some_draws for s in some_seeds]))
+
+    by_seed = [mean(first, draws[first], {s}) - mean(second, draws[second], {s}) for s in seeds]
+    parts = [(np.var(by_seed, ddof=1) / len(seeds), len(seeds) - 1)]
+    for arm, of_arm in draws.items():
+        if len(of_arm) > 1:
+            means = [mean(arm, {draw}, seeds) for draw in of_arm]
+            parts.append((np.var(means, ddof=1) / len(means), len(means) - 1))
+    variance = sum(part for part, _ in parts)
+    freedom = variance**2 / sum(part**2 / degrees for part, degrees in parts)
+    t = np.mean(by_seed) / math.sqrt(variance)
+    return float(np.mean(by_seed)), float(2 * stats.t.sf(abs(t), freedom))
+
+
+@pytest.mark.parametrize(("kind", "method"), [("primary", "holm"), ("secondary", "fdr_bh")])
+def test_verdicts_are_those_of_other_code(kind: Kind, method: str) -> None:
+    results = made_up(usual)
+    findings = model_findings(kind, results)
+    ps = []
+    for finding in findings:
+        claim = finding.claim
+        first, second = claim.backbones
+        effect, p = p_value(results, first, second, claim.tasks[0])
+        assert finding.effect.estimate == pytest.approx(effect)
+        # Other tests have their own p here, but count in the same correction.
+        ps.append(p if claim.test == "difference" else finding.effect.p)
+        assert finding.effect.p == pytest.approx(ps[-1], rel=1e-6)
+    adjusted = multipletests(ps, method=method)[1]
+    for finding, p in zip(findings, adjusted, strict=True):
+        word = "helps" if finding.effect.estimate < 0 else "hurts"
+        word = "suffices" if finding.claim.test == "suffices" else word
+        assert finding.label == (word if p < 0.05 else "no clear difference")
+    by_name = {finding.claim.name: finding.label for finding in findings}
+    if kind == "primary":
+        assert by_name["fpt/random/bit-xor"] == "helps"
+        assert by_name["fpt/random-own/bit-xor"] == "hurts"
+        assert by_name["fpt@6/statistics-tensor@6/bit-xor"] == "no clear difference"
+    else:
+        assert by_name["statistics-tensor/fpt/bit-xor/suffices"] == "suffices"
+
+
+def test_a_claim_waits_for_its_last_run_and_counts_in_the_correction() -> None:
+    results = made_up(usual)
+    whole = model_findings("primary", results)
+    gone = results.index[(results["arm"] == "random") & (results["task"] == "bit-xor")][0]
+    waiting, *others = model_findings("primary", results.drop(gone))
+    assert (waiting.label, waiting.reason) == ("undecided", "41 of 42 runs are recorded")
+    assert [finding.label for finding in others] == [finding.label for finding in whole[1:]]
+    assert all(not finding.is_judged for finding in model_findings("primary", results.iloc[:0]))
+
+
+@pytest.mark.parametrize(
+    ("level", "accuracy"), [(lambda arm: 2.0, 95.0), (usual, 50.0)], ids=["guessing", "baseline"]
+)
+def test_where_neither_arm_learned_nothing_is_compared(
+    level: Callable[[str], float], accuracy: float
+) -> None:
+    (finding, *_) = model_findings("primary", made_up(level, accuracy))
+    assert (finding.label, finding.effect_text) == ("neither learned", "neither arm learned")
+    assert finding.reason
+
+
+def test_the_replication_is_two_sided_with_holms_correction() -> None:
+    settings = registration(LANGUAGE)["replication"]
+    rng = np.random.default_rng(0)
+    rows = []
+    for run in replication_runs():
+        ratio = dict(zip(settings["tasks"], settings["found"], strict=True))[run.task]
+        steps = 500 * (ratio if run.arm == "fpt-english" else 1.0) * math.exp(0.1 * rng.normal())
+        rows.append((run.key, run.arm, run.task, run.spec.seed, steps, False))
+    columns = ["key", "arm", "task", "seed", "steps", "censored"]
+    findings = model_findings("replication", pd.DataFrame(rows, columns=columns))
+    labels = ["helps" if ratio < 1 else "hurts" for ratio in settings["found"]]
+    assert [finding.label for finding in findings] == labels
+    ps = [finding.effect.p for finding in findings]
+    adjusted = [finding.adjusted for finding in findings]
+    assert adjusted == pytest.approx(list(multipletests(ps, method="holm")[1]))
+
+
+def test_without_records_every_page_says_what_is_missing(reports: Path) -> None:
+    by_name = answers.every_finding()
+    text = "\n".join(answers.block(by_name, "../", ".md"))
+    assert "not yet measured (0 of " in text
+    assert "undecided (runs missing)" in text
+    assert "![" not in text
+    assert answers.figure(answers.ratios()) is None
+    assert answers.answer(by_name).startswith("For real language models: not yet measured (0 of")
+    for kind in KINDS:
+        assert set(claims_table(kind, LANGUAGE).numbers["verdict"]) == {"undecided"}
+
+
+def test_the_answer_has_at_most_40_words() -> None:
+    longest = [
+        max(len(sentence.split()) for sentence in sentences.values())
+        for sentences in answers.prose()["answer"].values()
+    ]
+    assert sum(longest) <= 40
+
+
+def test_the_page_has_the_words_of_the_verdicts(
+    reports: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = made_up(usual)
+    monkeypatch.setattr("fpt.claims.model_claims.model_results", lambda *kinds: results)
+    by_name = {
+        finding.claim.name: finding for kind in KINDS for finding in model_findings(kind, results)
+    }
+    every = answers.every_finding() | by_name
+    assert "later than its random twin" in answers.answer(every)
+    table = next(line for line in answers.block(every, "../", ".md") if line.startswith("| claim"))
+    rows = {line.split(" | ")[0].strip("| "): line for line in table.splitlines()}
+    row = rows["Frozen language weights learn sooner than frozen random ones."]
+    assert "helps on bit-xor (2 of 2 models)" in row
+    assert by_name["fpt/random/bit-xor"].effect_text in row
+    assert "40× fewer steps on bit-xor" in row  # as the paper printed
+    figure = answers.figure(
+        pd.DataFrame(
+            [("bit-xor", "Frozen random", "SmolLM2 (area)", ratio) for ratio in (0.5, 0.4, 0.6)],
+            columns=["task", "arm", "model", "ratio"],
+        ).replace("Frozen random", "FPT (frozen, language)")
+    )
+    assert figure is not None
+    dots = np.concatenate([line.get_xdata() for line in figure.axes[0].lines])
+    assert np.isclose(dots, 0.5).any()
+
+
+def test_a_claim_is_decided_on_the_command_line(
+    reports: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["decide", "fpt/random/bit-xor", "--profile", LANGUAGE]) == 0
+    text = capsys.readouterr().out
+    assert "undecided" in text
+    assert "0 of 42 runs are recorded" in text
+    assert main(["show", "verdict", "--profile", LANGUAGE]) == 0
+    assert "fpt@6/full@6/bit-xor" in capsys.readouterr().out
+    assert main(["decide", "fpt/random/bit-xo", "--profile", LANGUAGE]) == 2
+    assert "fpt/random/bit-xor" in capsys.readouterr().err
+    assert main(["decide", "anything", "--profile", "smoke"]) == 2
+    assert "--profile" in capsys.readouterr().err
