@@ -18,6 +18,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["MPLBACKEND"] = "Agg"
     os.environ["TQDM_DISABLE"] = "1"  # or a notebook's bars are outputs
+    os.environ["FPT_EXAMPLES"] = "small"  # the size of the audits in examples/
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if "PYTEST_XDIST_WORKER" in os.environ:  # has the environment of the process that began it
         return

@@ -157,6 +157,8 @@ def parser() -> argparse.ArgumentParser:
     audit("--target", default="target", metavar="COLUMN", help="of a CSV: what is predicted")
     audit("--backbone", default="nano", help="with pretrained weights")
     audit("--minutes", type=float, default=30.0, help="that it may take")
+    audit("--steps", type=int, help="of a run; by default as many as the time allows")
+    audit("--draws", type=int, help="of each control, 3 to 6; by default as many as it allows")
     audit("--task", default="auto", choices=("auto", "classification", "regression"))
     audit("--device", **DEVICE)
     audit("--html", metavar="PAGE", help="write the page of the audit")

@@ -268,7 +268,7 @@ def pretrain(args: argparse.Namespace) -> None:
 
 def audit(args: argparse.Namespace) -> None:
     X, y, groups = auditing.read_file(Path(args.file), args.target)
-    names = ("backbone", "minutes", "task", "device")
+    names = ("backbone", "minutes", "steps", "draws", "task", "device")
     result = auditing.audit(X, y, groups=groups, **{name: getattr(args, name) for name in names})
     print(result)
     for cut in result.cuts:

@@ -61,6 +61,7 @@ def test_the_same_audit_again_only_reads(
     again = fpt.audit(X, Y, folder=folder, **SMALL)
     pd.testing.assert_frame_equal(again.table, audit.table)
     assert again.reason == audit.reason
+    assert again.facts["minutes_taken"] == audit.facts["minutes_taken"] > 0
 
 
 def test_an_audit_that_was_stopped_goes_on(
@@ -234,6 +235,7 @@ def test_the_first_verdict_that_holds_is_given(label: str, differences: dict[str
     decision = judge(gaps(**differences), 0.02, best_without, learned=True)
     assert decision.label == label
     assert decision.reason.endswith(".")
+    assert decision.advice.endswith(".")
     assert bool(decision.remedy) == (label == "no clear difference")
 
 
@@ -291,33 +293,34 @@ def test_a_backbone_without_weights_has_nothing_to_audit() -> None:
         fpt.audit(X, Y, backbone="lstm-nano")
 
 
-@pytest.mark.parametrize("suffix", ["npz", "csv"])
-def test_the_command_line_reads_files(
-    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_table_is_audited_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / f"series.{suffix}"
-    if suffix == "npz":
-        np.savez(path, X=X, y=Y)
-    else:
-        pd.DataFrame(X[:, :, 0]).assign(answer=Y).to_csv(path, index=False)
-    calls = []
-    monkeypatch.setattr(
-        "fpt.auditing.audit", lambda X, y, **options: calls.append((X, y, options)) or Printed()
-    )
-    assert main(["audit", str(path), "--target", "answer", "--backbone", "nano@1"]) == 0
-    ((inputs, labels, options),) = calls
-    assert np.shape(inputs)[:2] == (160, 4)
-    assert list(labels) == list(Y)
-    assert options["backbone"] == "nano@1"
-    assert "a verdict" in capsys.readouterr().out
-    assert main(["audit", str(tmp_path / f"missing.{suffix}")]) == 2
+    monkeypatch.setattr("fpt.auditing.CACHE", tmp_path)
+    table = pd.DataFrame(X[:, :, 0], columns=["north", "east", "south", "west"])
+    table.assign(answer=Y).to_csv(tmp_path / "winds.csv", index=False)
+    command = ["audit", str(tmp_path / "winds.csv"), "--target", "answer", "--backbone", "nano@1"]
+    page, numbers = tmp_path / "audit.html", tmp_path / "audit.json"
+    command += ["--steps", "4", "--draws", "3", "--html", str(page), "--json", str(numbers)]
+    assert main(command) == 0
+    content = json.loads(numbers.read_text())
+    assert content["facts"]["task"] == "classification"
+    assert content["facts"]["examples"] == len(Y)
+    assert {row["arm"] for row in content["table"]} >= {*TRAINED, "linear"}
+    assert content["verdict"] in capsys.readouterr().out
+    assert content["verdict"].capitalize() in page.read_text()
+    assert main(["audit", str(tmp_path / "missing.csv")]) == 2
 
 
-class Printed:
-    cuts = ()
-
-    def __repr__(self) -> str:
-        return "a verdict"
+def test_arrays_are_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "series.npz"
+    np.savez(path, X=X, y=Y, groups=np.arange(len(Y)))
+    inputs, answers, groups = data.read_file(path, "")
+    assert (inputs == X).all()
+    assert list(answers) == list(Y)
+    assert len(groups) == len(Y)
+    with pytest.raises(FptError, match="cannot be read"):
+        data.read_file(tmp_path / "missing.npz", "")
 
 
 def test_results_are_named_by_everything_they_depend_on() -> None:

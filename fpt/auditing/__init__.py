@@ -4,6 +4,7 @@
 statistics or its entries, and without any, each at its best learning rate, and says what suffices.
 """
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from ..backbones.weights import digest, files
 from ..files import CACHE, FptError, write_atomic, write_json
 from ..tasks.own.inputs import check_length, described
 from ..training.progress import progress_bar
-from . import engine
+from . import engine, plan
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, body_of
 from .data import VALIDATION_SHARE, folds_of, read_examples, read_file
 from .engine import Engine, Outcome
@@ -35,7 +36,7 @@ BATCH = 16
 class Audit:
     """What an audit found.
 
-    `verdict` is one of seven labels, `reason` its sentence, `remedy` what would decide an open one.
+    `verdict` is one of seven labels, `reason` its sentence, `advice` what to do.
     `table` has a row per arm: its best rate, its test score (accuracy or R²) with a 95% interval,
     the mean step that validation chose, the numbers of runs and draws, and the pretrained arm minus
     it with its interval. `cuts` says what the time did not allow.
@@ -43,7 +44,7 @@ class Audit:
 
     verdict: str
     reason: str
-    remedy: str
+    advice: str
     table: pd.DataFrame
     cuts: tuple[str, ...]
     facts: Mapping[str, Any]
@@ -52,7 +53,8 @@ class Audit:
 
     def __repr__(self) -> str:
         columns = ["score", "low", "high", "lr", "runs"]
-        return f"{self.verdict}: {self.reason}\n{self.table[columns].to_string()}"
+        words = f"{self.verdict}: {self.reason} {self.advice}"
+        return f"{words}\n{self.table[columns].to_string()}"
 
     def plot(self) -> Any:
         """A matplotlib figure: the test score of every run by arm, and the learning curves."""
@@ -72,13 +74,13 @@ class Audit:
         """All numbers as JSON has them; None for one that does not exist."""
         tables = {"table": self.table.reset_index(), "runs": self.runs}
         rows = {
-            name: table.astype(object).where(table.notna(), None).to_dict("records")
+            name: json.loads(table.to_json(orient="records", double_precision=15))
             for name, table in tables.items()
         }
         return {
             "verdict": self.verdict,
             "reason": self.reason,
-            "remedy": self.remedy,
+            "advice": self.advice,
             "cuts": list(self.cuts),
             "facts": dict(self.facts),
             **rows,
@@ -92,6 +94,7 @@ def audit(
     backbone: str = "nano",
     minutes: float = 30.0,
     *,
+    weights: str | None = None,
     task: str = "auto",
     cv: Any = None,
     groups: Any = None,
@@ -114,6 +117,7 @@ def audit(
     backbone : the pretrained backbone that is audited, a name, repository, folder or GGUF file
     minutes : how long the audit may take. Steps, draws and seeds are chosen to fit; what has to be
         cut is said
+    weights : the identity of others than the backbone's own, as of `fpt.FrozenTransformer`
     task : `classification`, `regression`, or `auto`, by the type of y
     cv : None for a test set of 20%, or as in scikit-learn: a number of folds, a splitter, or pairs
         of rows. `groups` (N,) are never divided between training, validation and test
@@ -133,7 +137,7 @@ def audit(
     """
     start = time.time()
     examples = read_examples(X, y, groups, task)
-    architecture, weights = choose(backbone, None)
+    architecture, weights = choose(backbone, weights)
     check_length(int(examples.inputs.lengths.max()), architecture.name, architecture.positions)
     folds = folds_of(examples, cv, validation, random_state)
     machine = machine_for(device, workers, architecture.width >= WIDE)
@@ -158,7 +162,7 @@ def audit(
     sizes = engine.planned_sizes(layout, machine, results, minutes, steps, draws)
     layout = replace(layout, sizes=sizes)
     deadline = start + 60 * minutes
-    with progress_bar(engine.planned_steps(layout), "audit, steps", not progress) as bar:
+    with progress_bar(plan.planned_steps(layout), "audit, steps", not progress) as bar:
         outcome = Engine(layout, machine, results, deadline, bar.update).run()
     facts |= {
         "task": "regression" if examples.classes is None else "classification",
@@ -176,7 +180,7 @@ def audit(
         "draws": sizes.draws,
         "seeds": sizes.seeds,
         "power": power_of_one_deviation(sizes.draws),
-        "minutes_taken": (time.time() - start) / 60,
+        "minutes_taken": results.minutes(),
     }
     return concluded(outcome, facts)
 
@@ -214,7 +218,7 @@ def concluded(outcome: Outcome, facts: dict[str, Any]) -> Audit:
     return Audit(
         verdict=verdict.label,
         reason=verdict.reason,
-        remedy=verdict.remedy,
+        advice=verdict.advice,
         table=table,
         cuts=tuple(outcome.cuts),
         facts=facts,
@@ -225,17 +229,10 @@ def concluded(outcome: Outcome, facts: dict[str, Any]) -> Audit:
 
 def runs_of(outcome: Outcome) -> pd.DataFrame:
     """A row per run: arm, draw, fold, seed, test score, validation score and step."""
+    columns = ("score", "valid_score", "best_step", "diverged")
     rows = [
-        {
-            "arm": arm,
-            "draw": draw,
-            "fold": fold,
-            "seed": seed,
-            "score": run.score,
-            "valid_score": run.valid_score,
-            "best_step": run.best_step,
-            "diverged": run.diverged,
-        }
+        {"arm": arm, "draw": draw, "fold": fold, "seed": seed}
+        | {column: getattr(run, column) for column in columns}
         for arm, results in outcome.results.items()
         for (draw, fold, seed), run in results.items()
     ]

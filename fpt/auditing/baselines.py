@@ -72,7 +72,7 @@ def convolutions(fold: Fold) -> dict[str, Any]:
 
 
 @usual_settings()
-def probe(fold: Fold, body: Body, spec: RunSpec, machine: Machine) -> dict[str, Any]:
+def probe(body: Body, spec: RunSpec, machine: Machine, fold: Fold) -> dict[str, Any]:
     """Logistic or ridge regression on what the frozen backbone computes behind a random input net,
     so nothing but a linear model is fitted (paper, section 3.9)."""
     place = devices.choose(machine.device)

@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -97,13 +98,9 @@ class Engine:
     def fit_probe(self, outcome: Outcome) -> None:
         """The probe of the pretrained arm, last, because no verdict needs it."""
         body = self.layout.bodies[PRETRAINED]
-
-        def fit(fold: Any) -> dict[str, Any]:
-            index = list(self.layout.folds).index(fold)
-            spec = self.layout.spec(index, PRETRAINED, 1.0, 0, None, self.layout.sizes.steps)
-            return baselines.probe(fold, body, spec, self.machine)
-
-        self.fit_each_fold(outcome, PROBE, fit)
+        # A probe reads the weights and the seed of the input net, the same on every fold.
+        spec = self.layout.spec(0, PRETRAINED, 1.0, 0, None, self.layout.sizes.steps)
+        self.fit_each_fold(outcome, PROBE, partial(baselines.probe, body, spec, self.machine))
 
     def fit_each_fold(
         self, outcome: Outcome, arm: str, fit: Callable[[Any], dict[str, Any]]
@@ -227,17 +224,3 @@ def planned_sizes(
     sizes = plan.affordable_sizes(layout, costs, 60 * minutes * machine.workers, steps, draws)
     write_json(path, asdict(sizes))
     return sizes
-
-
-def planned_steps(layout: Layout) -> int:
-    """The steps of all runs together, for a progress bar."""
-    total = 0
-    for fold in range(len(layout.folds)):
-        for arm in layout.bodies:
-            packs = [
-                layout.first_look(fold, arm, plan.RATES),
-                *layout.finals(fold, arm, plan.RATES[: plan.FINALISTS]),
-                *layout.reported(fold, arm, plan.RATES[0]),
-            ]
-            total += sum(pack.run_steps for pack in packs)
-    return total

@@ -182,6 +182,11 @@ def total_cost(layout: Layout, costs: Mapping[str, Cost]) -> float:
     return len(layout.folds) * seconds
 
 
+def planned_steps(layout: Layout) -> int:
+    """The steps of all runs together, for a progress bar."""
+    return round(total_cost(layout, dict.fromkeys(layout.bodies, Cost(1, 0, 0))))
+
+
 def affordable_sizes(
     layout: Layout,
     costs: Mapping[str, Cost],

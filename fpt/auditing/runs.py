@@ -49,6 +49,7 @@ class Result:
     best_step: int
     curve: tuple[Mapping[str, float], ...]
     diverged: bool
+    seconds: float = 0.0  # since the result before, by the clock
 
     @property
     def score(self) -> float:
@@ -116,10 +117,12 @@ def correct_answers(model: Model, task: Task, device: torch.device, precision: s
 
 
 class Results:
-    """The results of an audit in a folder, one file for each run."""
+    """The results of an audit in a folder, one file for each run. Each has the seconds since the
+    one before, so that an audit that is read again, or goes on, knows how long its runs took."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._last = time.time()
 
     def __contains__(self, key: str) -> bool:
         return self._path(key).exists()
@@ -130,7 +133,15 @@ class Results:
         return Result(correct, curve=tuple(content.pop("curve")), **content)
 
     def write(self, key: str, content: Mapping[str, Any]) -> None:
-        write_json(self._path(key), content)
+        now = time.time()
+        write_json(self._path(key), {**content, "seconds": now - self._last})
+        self._last = now
+
+    def minutes(self) -> float:
+        """The time that all results took together, by the clock."""
+        contents = map(read_json, self.folder.glob("*.json"))
+        # The plan beside them has no time.
+        return sum(content.get("seconds", 0.0) for content in contents) / 60
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"

@@ -29,6 +29,15 @@ SUFFICES = {
 CONTENT_HELPS = "its content helps"
 HURTS = "it hurts"
 UNCLEAR = "no clear difference"
+# What to do after a verdict; what to do about an open one depends on the case.
+ADVICE = {
+    NO_TRANSFORMER_NEEDED: "Use the simplest arm without a transformer; it costs less to run.",
+    SUFFICES["random"]: "Use a random backbone, which needs no download, or try a smaller one.",
+    SUFFICES["random-at-scale"]: "Use a random backbone with weights as large as these.",
+    SUFFICES["shuffled"]: "Use a backbone that is drawn from the statistics of these weights.",
+    CONTENT_HELPS: "Use the pretrained backbone, and audit others against it.",
+    HURTS: "Do not use these weights on these data; take the arm that does better.",
+}
 
 
 @dataclass(frozen=True)
@@ -52,9 +61,14 @@ class Verdict:
     reason: str
     remedy: str = ""
 
+    @property
+    def advice(self) -> str:
+        """What to do."""
+        return self.remedy or ADVICE[self.label]
+
 
 def difference(pretrained: np.ndarray, rival: np.ndarray) -> Difference:
-    """The pretrained arm minus anrival, both (draws, seeds, test examples) of scores. An arm that
+    """The pretrained arm minus a rival, both (draws, seeds, test examples) of scores. An arm that
     is not drawn has one draw, and one that has no seeds one seed."""
     draws, seeds, _ = rival.shape
     if seeds > 1:  # the seeds that both arms have

@@ -10,6 +10,7 @@ from typing import Any
 STAGED = "FPT_STAGED"
 TEMPLATE = Path(__file__).with_name("page.html")
 MARKDOWN = Path(__file__).with_name("page.md.j2")
+STYLESHEET = Path(__file__).with_name("page.css")
 
 
 def page_of(content: Any, links: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,105 @@
+"""The audits of the gallery at full size: verdict, arms and minutes of each, on all cores.
+
+    python benchmarks/audit_gallery.py            # each audit has 30 minutes at most, so 4 hours
+    python benchmarks/audit_gallery.py digits     # the data sets that are named
+
+Executes the notebooks of examples/ and stores their outputs in place. The verdicts are written to
+results/audit_gallery.json and to docs/audit.md as each notebook ends. Call it again if it was
+stopped: an audit goes on with the runs that it has, and one that is done is read. Nothing else
+should run on the machine, because an audit plans its steps by what they cost at its start.
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from blocks import RESULTS, ROOT, write
+from nbclient import NotebookClient
+
+from fpt.auditing.arms import CONTROLS, NO_TRANSFORMER
+
+GALLERY = ("digits", "gunpoint", "symbols", "forecasting")
+# Appended to a notebook while it is executed.
+REPORT = "import json; print(json.dumps({name: audit.to_dict() for name, audit in audits.items()}))"
+Audits = dict[str, dict[str, Any]]  # the numbers of an audit by backbone
+
+
+def executed(path: Path) -> Audits:
+    """Execute the notebook, store its outputs, and return its audits."""
+    notebook = nbformat.read(path, as_version=4)
+    report = nbformat.v4.new_code_cell(REPORT)
+    notebook.cells.append(report)
+    settings = {"metadata": {"path": str(path.parent)}}
+    # An audit takes half an hour, so no cell has a time limit.
+    client = NotebookClient(
+        notebook,
+        timeout=None,
+        kernel_name="python3",
+        resources=settings,
+        coalesce_streams=True,
+        record_timing=False,
+    )
+    client.execute()
+    notebook.cells.remove(report)
+    nbformat.write(notebook, path)
+    return json.loads(report.outputs[0]["text"])
+
+
+def kept(audit: Mapping[str, Any]) -> dict[str, Any]:
+    """What the results keep of an audit: not its single runs and curves."""
+    names = ("verdict", "reason", "advice", "cuts", "facts", "table")
+    return {name: audit[name] for name in names}
+
+
+def line(name: str, backbone: str, audit: Mapping[str, Any]) -> str:
+    """A row of the table, with the best control and the best arm without a transformer."""
+    facts = audit["facts"]
+    scores = {row["arm"]: row["score"] for row in audit["table"]}
+    labels = {row["arm"]: row["label"] for row in audit["table"]}
+    columns = [name, backbone, f"**{audit['verdict']}**"]
+    columns.append(f"{scores['pretrained']:.3f}")
+    for arms in (CONTROLS, NO_TRANSFORMER):
+        trained = [arm for arm in arms if arm in scores]
+        best = max(trained, key=lambda arm: scores[arm], default=None)
+        columns.append("–" if best is None else f"{scores[best]:.3f} ({labels[best]})")
+    columns += [f"{facts['steps']}", f"{facts['draws']}", f"{facts['minutes_taken']:.0f}"]
+    return f"| {' | '.join(columns)} |"
+
+
+def table(results: Mapping[str, Audits]) -> list[str]:
+    """The table of docs/audit.md."""
+    head = "| data | backbone | verdict | pretrained | best control | best without a transformer "
+    return [
+        f"{head}| steps | draws | minutes |",
+        "|---|---|---|---|---|---|---|---|---|",
+        *(
+            line(name, backbone, audit)
+            for name, audits in results.items()
+            for backbone, audit in audits.items()
+        ),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", choices=[[], *GALLERY], metavar="NAME")
+    names = parser.parse_args().names or GALLERY
+    # Of the kernels: no bars among the outputs, and one thread for each pack.
+    os.environ |= {"FPT_EXAMPLES": "full", "TQDM_DISABLE": "1", "OMP_NUM_THREADS": "1"}
+    path = RESULTS / "audit_gallery.json"
+    results: dict[str, Audits] = json.loads(path.read_text()) if path.exists() else {}
+    for name in names:
+        print(f"{name}: at most 30 minutes for each backbone", flush=True)
+        audits = executed(ROOT / "examples" / f"{name}.ipynb")
+        results[name] = {backbone: kept(audit) for backbone, audit in audits.items()}
+        results = {done: results[done] for done in GALLERY if done in results}
+        write("gallery", results, table(results))
+        print(*table({name: results[name]}), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
