@@ -104,7 +104,7 @@ def html_table(audit: "Audit") -> str:
             {
                 "": row["label"],
                 f"test {measure(audit)}": f"{row['score']:.3f}{interval}",
-                "pretrained minus it": effect_text(points, steps=False),
+                "pretrained minus it": effect_text(points, is_ratio=False),
                 "best rate": NONE if pd.isna(row["lr"]) else f"{row['lr']:g}",
                 "best step": f"{row['best_step']:.0f}" if row["best_step"] else NONE,
                 "runs": str(row["runs"]),
