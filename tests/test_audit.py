@@ -80,6 +80,13 @@ def test_an_audit_that_was_stopped_goes_on(
     pd.testing.assert_frame_equal(again.table, audit.table)
 
 
+def test_the_search_of_rates_never_reads_the_test_examples(audit: fpt.Audit, folder: Path) -> None:
+    (results,) = folder.iterdir()
+    contents = [json.loads(path.read_text()) for path in results.iterdir() if len(path.stem) == 16]
+    reported = audit.runs[audit.runs["arm"].isin(TRAINED)]
+    assert sum(len(content["correct"]) > 0 for content in contents) == len(reported) < len(contents)
+
+
 def test_the_page_needs_no_other_file(audit: fpt.Audit, tmp_path: Path) -> None:
     page = audit.to_html(tmp_path / "audit.html").read_text()
     assert audit.verdict.capitalize() in page
@@ -111,7 +118,7 @@ def test_the_time_is_kept(folder: Path) -> None:
 
 def test_what_the_time_allows_is_planned() -> None:
     layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)  # type: ignore[list-item, arg-type]
-    costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.1))
+    costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
     sizes = [
         plan.affordable_sizes(layout, costs, 60 * minutes, None, None) for minutes in (1, 10, 60)
     ]

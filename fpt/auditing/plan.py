@@ -30,8 +30,9 @@ SHARE_OF_FIRST_LOOK = 0.25
 FINALISTS = 2
 ERRORS = 3  # standard errors above the best constant answer, from which an arm has learned
 SEARCH_SEEDS = (1_000_000, 1_000_001)  # and draws: none of the reported runs has them
-EVALUATIONS = 10  # of each run, on at most `EVALUATED` validation examples
+EVALUATIONS = 10  # of each run at most, on at most `EVALUATED` validation examples
 EVALUATED = 256
+STEPS_BETWEEN = 20  # at least: an evaluation costs as much as about ten steps
 FEWEST_STEPS = 40
 STEPS = (2000, 1500, 1000, 700, 500, 350, 250, 175, 125, 90, 60, FEWEST_STEPS)
 # The sizes of an audit from the best, and the steps below which the next is preferred.
@@ -46,15 +47,22 @@ SHARE_PLANNED = 0.75  # of the time; measured costs are those of a machine that 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds on one core of one run of an arm: a training step, an evaluation, and the rest, which
-    is building the model and reading the test examples."""
+    """Seconds on one core of one run of an arm: a training step, an evaluation, building the model,
+    and reading the test examples."""
 
     step: float
     evaluation: float
-    rest: float
+    building: float
+    test: float
 
-    def of(self, steps: int) -> float:
-        return steps * self.step + EVALUATIONS * self.evaluation + self.rest
+    def of_training(self, steps: int) -> float:
+        evaluations = math.ceil(steps / steps_between(steps))
+        return steps * self.step + evaluations * self.evaluation + self.building
+
+
+def steps_between(steps: int) -> int:
+    """The number of steps between two evaluations of a run."""
+    return min(steps, max(STEPS_BETWEEN, steps // EVALUATIONS))
 
 
 @dataclass(frozen=True)
@@ -82,7 +90,7 @@ class Layout:
             lr=rate,
             batch=min(self.batch, task.sizes["train"]),
             steps=steps,
-            eval_every=max(1, steps // EVALUATIONS),
+            eval_every=steps_between(steps),
             eval_items=min(EVALUATED, task.sizes["valid"]),
             seed=self.random_state + seed,
             draw=None if draw is None else self.random_state + draw,
@@ -117,12 +125,15 @@ class Layout:
                 fold,
                 arm,
                 [self.spec(fold, arm, rate, seed, draw, self.sizes.steps) for seed in seeds],
+                is_reported=True,
             )
             for draw, seeds in units_of(arm, self.sizes)
         ]
 
-    def pack(self, fold: int, arm: str, specs: Sequence[RunSpec]) -> Pack:
-        return Pack(fold, arm, self.bodies[arm].architecture, tuple(specs))
+    def pack(
+        self, fold: int, arm: str, specs: Sequence[RunSpec], is_reported: bool = False
+    ) -> Pack:
+        return Pack(fold, arm, self.bodies[arm].architecture, tuple(specs), is_reported)
 
 
 def measured_costs(layout: Layout, machine: Machine) -> dict[str, Cost]:
@@ -167,24 +178,24 @@ def measured_cost(layout: Layout, arm: str, machine: Machine) -> Cost:
     finally:
         torch.set_num_threads(threads)
     tests = fold.task.sizes["test"] / max(1, specs[0].eval_items)
-    return Cost(min(steps), evaluation, building / len(specs) + tests * evaluation)
+    return Cost(min(steps), evaluation, building / len(specs), tests * evaluation)
 
 
 def total_cost(layout: Layout, costs: Mapping[str, Cost]) -> float:
     """Core-seconds of all runs of an audit: search and reported runs."""
     seconds = 0.0
-    first_steps = round(SHARE_OF_FIRST_LOOK * layout.sizes.steps)
+    first_steps = max(1, round(SHARE_OF_FIRST_LOOK * layout.sizes.steps))
     for arm, cost in costs.items():
-        seconds += len(RATES) * cost.of(first_steps)
-        seconds += FINALISTS * len(SEARCH_SEEDS) * cost.of(layout.sizes.steps)
+        seconds += len(RATES) * cost.of_training(first_steps)
+        seconds += FINALISTS * len(SEARCH_SEEDS) * cost.of_training(layout.sizes.steps)
         runs = sum(len(seeds) for _, seeds in units_of(arm, layout.sizes))
-        seconds += runs * cost.of(layout.sizes.steps)
+        seconds += runs * (cost.of_training(layout.sizes.steps) + cost.test)
     return len(layout.folds) * seconds
 
 
 def planned_steps(layout: Layout) -> int:
     """The steps of all runs together, for a progress bar."""
-    return round(total_cost(layout, dict.fromkeys(layout.bodies, Cost(1, 0, 0))))
+    return round(total_cost(layout, dict.fromkeys(layout.bodies, Cost(1, 0, 0, 0))))
 
 
 def affordable_sizes(

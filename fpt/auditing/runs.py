@@ -26,12 +26,14 @@ from ..training.model import EVAL_TOKENS, Model
 
 @dataclass(frozen=True)
 class Pack:
-    """Runs that are trained together: one fold, one arm, one body; they differ in seed and rate."""
+    """Runs that are trained together: one fold, one arm, one body; they differ in seed and rate.
+    Those that are not reported never read the test examples."""
 
     fold: int
     arm: str
     architecture: Backbone
     specs: tuple[RunSpec, ...]
+    is_reported: bool
 
     @property
     def run_steps(self) -> int:
@@ -82,7 +84,9 @@ def train_pack(
                 return None
         # The parameters that validation has chosen meet the test examples here, once.
         loop.bind(loop.alive, loop.state["best"], loop.state["frozen"])
-        correct = correct_answers(loop.model, task, place, precision)
+        correct = np.empty((len(pack.specs), 0))
+        if pack.is_reported:
+            correct = correct_answers(loop.model, task, place, precision)
     contents = []
     for progress, answers in zip(loop.progress, correct, strict=True):
         chosen = [point for point in progress.curve if point["step"] == progress.best_step]
