@@ -56,7 +56,7 @@ $(STAMP): pyproject.toml constraints.txt
 reproduce: setup  ## setup, then `dvc repro`: data, training, one notebook per section, report index
 	@echo "reproduce: dvc repro (what is up to date is skipped)"
 	@$(PY) -m dvc repro --keep-going
-	@echo "reproduce: done, nothing has to be pushed; open reports/$$($(PY) -c 'from fpt import files; print(files.current_profile())')/index.html"
+	@echo "reproduce: done, nothing has to be pushed; open reports/$$($(PY) -c 'from fpt import project; print(project.current_profile())')/index.html"
 
 test: export HF_HUB_OFFLINE := 1
 test: setup  ## setup, then ruff, mypy, pytest and the notebooks' outputs (nbval)

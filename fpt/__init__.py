@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from .files import FptError, instead
+from .errors import FptError, instead
 
 if TYPE_CHECKING:
     from .analysis.study import Study, section

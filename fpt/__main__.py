@@ -19,7 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .files import PROFILES, FptError, check_names, current_profile
+from .errors import FptError, check_names
+from .project import PROFILES, current_profile
 from .records import ARCHIVE, store
 
 

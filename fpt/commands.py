@@ -17,13 +17,13 @@ from .analysis.study import Study, section
 from .analysis.summary import shown_values
 from .backbones.names import choose_backbone, split_layers
 from .backbones.published import MODELS
-from .backbones.weights import local_folder
 from .claims.claim import REGISTERED
 from .claims.headlines import write_headlines
 from .claims.verdicts import findings, runs_behind
 from .config import Run
-from .files import PREPARED, FptError, check_names
+from .errors import FptError, check_names
 from .pretraining import ensure, plans, streams
+from .project import project
 from .records import Store, store
 from .report.findings import claims_table
 from .report.results import main_table
@@ -60,7 +60,8 @@ def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> li
 def data(args: argparse.Namespace) -> None:
     tasks = [parse_task(text) for text in args.tasks]
     profile = config.load(args.profile)
-    PREPARED.mkdir(parents=True, exist_ok=True)  # an output of the pipeline, even if it is empty
+    # An output of the pipeline, even if it is empty.
+    project().prepared.mkdir(parents=True, exist_ok=True)
     if not tasks:
         # What the pictures of the tasks show, as far as it is generated; so the notebook adds
         # nothing to the prepared data, which are an output of this stage.
@@ -254,7 +255,7 @@ def corpus(args: argparse.Namespace) -> None:
 def pretrain(args: argparse.Namespace) -> None:
     if args.objective is not None:
         plan = plans.make_plan(args.objective, args.backbone or "nano", args.seed or 0)
-        folder = local_folder() / plan.name
+        folder = project().backbones / plan.name
         done = ensure.pretrain(plan, folder, budget=args.budget)
         print(f"{plan.name} is in {folder}" if done else "the budget is over; call again to go on")
         return

@@ -14,8 +14,9 @@ from typing import Any
 from .backbones import backbone
 from .backbones.initialisations import INITS
 from .backbones.published import pinned
-from .files import PROFILES, FptError, check_names, notebooks, read_params
+from .errors import FptError, check_names
 from .pretraining.plans import check_weights
+from .project import PROFILES, project, read_params
 from .sections.arms import ROLES, SOURCES, arm
 from .sections.registration import check_seeds, registered_draws
 from .spec import RunSpec, canonical, probe_of
@@ -130,10 +131,9 @@ def load(name: str, path: Path | None = None) -> Profile:
         precision=precision,
     )
     where = f"{name}.sections"
-    # A package that is installed without its notebooks takes any name.
-    section_names = [notebook.stem[3:] for notebook in notebooks()] or None
+    known = [path.stem[3:] for path in project().notebooks] or None  # without notebooks, any name
     sections = {}
-    for section, blocks in check_mapping(where, block["sections"], section_names).items():
+    for section, blocks in check_mapping(where, block["sections"], known).items():
         if not isinstance(blocks, list):
             raise FptError(f"{where}.{section}: expected a list of blocks, found {blocks!r}.")
         checked = [_block(f"{where}.{section}", content, profile) for content in blocks]

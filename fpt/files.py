@@ -1,9 +1,6 @@
-"""Paths, atomic files and locks, YAML and params.yaml, and the one exception that users see.
+"""Atomic files, folders and locks, and the reading of YAML and JSON.
 
-papermill runs a notebook in the caller's directory, nbval in the notebook's own, so no path is
-relative. The root is the checkout that holds the package, or if the package is installed apart
-from a checkout, `FPT_ROOT` or the working directory. A reader of a file sees its old content or
-its new, never half of it.
+A reader of a file sees its old content or its new, never half of it.
 """
 
 import json
@@ -11,88 +8,21 @@ import os
 import platform
 import re
 import shutil
-import sys
 import threading
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from difflib import get_close_matches
-from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import yaml
 from filelock import FileLock, Timeout
 
-PACKAGE = Path(__file__).resolve().parent
-SHIPPED = PACKAGE / "shipped"  # weights that come with the package
+from .errors import FptError
 
-
-def _root() -> Path:
-    """The absolute root of the project."""
-    if "FPT_ROOT" in os.environ:
-        try:
-            return Path(os.environ["FPT_ROOT"]).resolve()
-        except FileNotFoundError as error:
-            sentence = "fpt: The working directory is gone, so FPT_ROOT must be absolute."
-            raise SystemExit(sentence) from error
-    if (PACKAGE.parent / "params.yaml").exists():
-        return PACKAGE.parent
-    try:
-        return Path.cwd()
-    except OSError:  # it is gone: an estimator needs no project, and a command finds none there
-        return PACKAGE.parent
-
-
-ROOT = _root()
-DATA = ROOT / "data"
-PREPARED = DATA / "prepared"
-REPORTS = ROOT / "reports"
-PARAMS = ROOT / "params.yaml"
-CACHE = ROOT / ".cache"
-NOTEBOOKS = ROOT / "notebooks"
-
-PROFILES = ("language", "smoke", "lab", "paper")
 HOST = platform.node()  # processes of two machines that share a disk may have one number
-SHOWN = 30  # names that a sentence lists at most; else it gives those most like the mistake
-
 # What may become part of a file's name: nothing hidden, and no way out of a folder.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
-
-
-class FptError(Exception):
-    """A mistake the user can correct, told in one sentence.
-
-    The sentence names what was given, what is allowed, and what to do. The command line prints it
-    and exits with status 2; nothing has been written when it is raised.
-    """
-
-
-def notebooks() -> list[Path]:
-    """Every notebook, one for each section, in reading order."""
-    return sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
-
-
-def check_names(place: str, names: Iterable[Any], allowed: Iterable[Any]) -> None:
-    """FptError for the first of the `names`, written at `place`, that is not `allowed`, with the
-    nearest that are."""
-    allowed = list(allowed)
-    for name in names:
-        if name not in allowed:
-            raise FptError(f"{place}: {name!r} is not known{instead(name, allowed)}.")
-
-
-def instead(mistyped: Any, names: Iterable[Any]) -> str:
-    """What to write in place of a `mistyped` name, as the end of a sentence."""
-    name = str(mistyped)
-    allowed = [str(allowed_name) for allowed_name in names]
-    if len(allowed) > SHOWN:
-        near = get_close_matches(name, allowed, n=5, cutoff=0)
-        return f"; the nearest of {len(allowed)} names are {', '.join(near)}"
-    near = get_close_matches(name, allowed, n=2)
-    guess = f" (did you mean {' or '.join(near)}?)" if near else ""
-    return f"{guess}; allowed are {', '.join(allowed) or 'none'}"
 
 
 def write_atomic(path: Path, content: bytes) -> None:
@@ -185,54 +115,6 @@ def read_yaml(path: Path) -> Any:
         raise FptError(f"Cannot read {path}: {error.strerror}.") from error
     except (yaml.YAMLError, ValueError) as error:
         raise FptError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from error
-
-
-def read_params(path: Path | None = None) -> dict[str, Any]:
-    """params.yaml: the name of a profile, and a block of each profile by name."""
-    path = path or PARAMS
-    if not path.exists():
-        raise FptError(f"There is no {path}; run inside a checkout or set FPT_ROOT.")
-    content = read_yaml(path)
-    if not isinstance(content, dict):
-        raise FptError(f"{path}: expected `profile` and one block per profile.")
-    check_names(path.name, content, ("profile", "modules", *PROFILES))
-    return content
-
-
-@cache
-def import_modules() -> None:
-    """Import the reader's own modules, which `modules` in params.yaml lists and which register
-    tasks and arms. They are found beside params.yaml too. FptError if one fails."""
-    names = read_params().get("modules", []) if PARAMS.exists() else []
-    if not isinstance(names, list):
-        raise FptError(
-            f"{PARAMS.name}: expected a list such as [my_task], found modules: {names!r}."
-        )
-    if names and str(ROOT) not in sys.path:
-        sys.path.append(str(ROOT))
-    for name in names:
-        try:
-            import_module(str(name))
-        except FptError:
-            raise
-        except (Exception, SystemExit) as error:  # a script that ends itself is no module
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            raise FptError(
-                f"{PARAMS.name}: the module {name!r} cannot be imported ({reason})."
-            ) from error
-
-
-def check_free(kind: str, name: str, taken: Container[str]) -> None:
-    """FptError if `name` is among those `taken` by others of its `kind`."""
-    if name in taken:
-        raise FptError(f"The {kind} {name!r} exists already; register yours by another name.")
-
-
-def current_profile() -> str:
-    """The profile at the top of params.yaml."""
-    name = read_params().get("profile")
-    check_names("profile", [name], PROFILES)
-    return str(name)
 
 
 def set_aside(path: Path, reason: object, then: str) -> None:

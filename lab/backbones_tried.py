@@ -20,14 +20,16 @@ from torch import Tensor
 from fpt.backbones import Backbone, backbone
 from fpt.backbones.base import is_norm
 from fpt.backbones.skeleton import class_of, hidden_states, quiet
-from fpt.files import ROOT, FptError, read_yaml, write_atomic
+from fpt.errors import FptError
+from fpt.files import read_yaml, write_atomic
+from fpt.project import project
 from fpt.report.table import markdown_table
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import get_task
 from fpt.training.model import Model, assemble
 from fpt.training.packing import PackedParameters
 
-PAGE = ROOT / "docs" / "backbones-tried.md"
+PAGE = project().root / "docs" / "backbones-tried.md"
 TRIED: Mapping[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 CPU = torch.device("cpu")
 LENGTH = 10

@@ -28,7 +28,7 @@ import pandas as pd
 import torch
 
 from fpt import records
-from fpt.files import FptError
+from fpt.errors import FptError
 from fpt.records import Store, to_content
 from fpt.report.table import markdown_table
 from fpt.spec import RunSpec, canonical

@@ -8,13 +8,14 @@ assumptions below.
 import pandas as pd
 
 from fpt import config
-from fpt.files import ROOT, write_atomic
+from fpt.files import write_atomic
+from fpt.project import project
 from fpt.report.table import markdown_table
 from fpt.training.flops import planned_flops
 from fpt.training.sweep import packs
 from fpt.training.train import task_of
 
-PAGE = ROOT / "docs" / "gpu.md"
+PAGE = project().root / "docs" / "gpu.md"
 PEAK = 989e12  # dense bf16 products of an NVIDIA H100, FLOPs per second
 SHARE = 0.25  # of the peak that a large step reaches, with the evaluations
 STEP = 0.01  # seconds that a step of a pack takes at least

@@ -26,13 +26,15 @@ from fpt.analysis.crossed import difference, two_sided
 from fpt.backbones.published import comes_in_wheel
 from fpt.backbones.weights import digest as weights_digest
 from fpt.backbones.weights import files as weights_files
-from fpt.backbones.weights import find, local_folder
+from fpt.backbones.weights import find
 from fpt.claims.claim import KINDS, LAB, Claim, Kind
 from fpt.claims.model_claims import model_claims, planned_runs, replication_runs, runs_of
 from fpt.config import Profile, Run
-from fpt.files import ROOT, FptError, read_yaml, write_atomic
+from fpt.errors import FptError
+from fpt.files import read_yaml, write_atomic
 from fpt.pretraining.ensure import pretrain
 from fpt.pretraining.plans import plan_of
+from fpt.project import project
 from fpt.records import store
 from fpt.sections.registration import (
     LANGUAGE,
@@ -48,7 +50,7 @@ from fpt.training.train import task_of
 
 from . import search
 
-PAGE = ROOT / "docs" / "plan-language.md"
+PAGE = project().root / "docs" / "plan-language.md"
 FILE = Path(__file__).with_suffix(".yaml")
 ALPHA = 0.05
 PRETRAINING = 320.0  # core-seconds of a nano backbone on two million tokens, at most
@@ -134,7 +136,9 @@ def provided(weights: str, budget: float) -> bool:
     try:
         find(weights)
     except FptError:
-        return pretrain(plan_of(weights), local_folder() / weights, budget=budget, compiled=True)
+        return pretrain(
+            plan_of(weights), project().backbones / weights, budget=budget, compiled=True
+        )
     return True
 
 

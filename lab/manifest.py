@@ -10,7 +10,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from fpt.files import DATA, write_json
+from fpt.files import write_json
+from fpt.project import project
 from fpt.tasks import TASKS, Task, parse_task
 from fpt.tasks.base import FiniteTask
 from fpt.tasks.datasets import load, read_manifest
@@ -59,7 +60,7 @@ def write_manifest(tasks: Iterable[Task]) -> None:
             entry |= {**task.source(), "examples": task.sizes, "digest": task.digest()}
             entry["floors"] = {**entry.get("floors", {}), task.name: floors}
             manifest[task.dataset.key] = entry
-            write_json(DATA / "manifest.json", dict(sorted(manifest.items())))
+            write_json(project().data / "manifest.json", dict(sorted(manifest.items())))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,8 @@ from typing import Any
 
 from fpt import config
 from fpt.config import Run
-from fpt.files import CACHE, REPORTS, read_yaml
+from fpt.files import read_yaml
+from fpt.project import project
 from fpt.records import Store
 
 FILE = Path(__file__).with_name("pilot.yaml")
@@ -30,9 +31,11 @@ def plan() -> Mapping[str, Any]:
 @cache
 def store() -> Store:
     """The records, unpacked."""
-    folder = CACHE / "pilot"
+    folder = project().cache / "pilot"
     if not folder.exists():
-        shutil.unpack_archive(REPORTS / "lab" / "records" / "pilot.tar.xz", CACHE)
+        shutil.unpack_archive(
+            project().reports / "lab" / "records" / "pilot.tar.xz", project().cache
+        )
     return Store(folder)
 
 

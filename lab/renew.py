@@ -15,10 +15,10 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from fpt.files import PARAMS, ROOT, notebooks, read_params
+from fpt.project import project, read_params
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-PROJECT = ROOT / "tests" / "project"
+PROJECT = project().root / "tests" / "project"
 RECORDS = Path("reports/smoke/records")
 INDEX = Path("reports/smoke/index")
 
@@ -73,21 +73,21 @@ def train(root: Path) -> None:
     for path in (root / RECORDS).iterdir():
         if path.stem in keys:
             shutil.copy(path, PROJECT / RECORDS)
-    shutil.copy(root / PARAMS.name, PROJECT)
+    shutil.copy(root / project().params.name, PROJECT)
 
 
 def main() -> None:
-    rewrite(PARAMS)
+    rewrite(project().params)
     with tempfile.TemporaryDirectory(prefix="fpt-") as folder:
         root = Path(shutil.copytree(PROJECT, Path(folder) / "project"))
-        shutil.copy(PARAMS, root)
+        shutil.copy(project().params, root)
         # Of the training and of the kernels: nothing is read of this checkout but the package.
         os.environ |= {"FPT_ROOT": str(root), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": folder}
         for name in ("FPT_BACKBONES", "FPT_CORPORA"):
             os.environ.pop(name, None)
         train(root)
         only = sys.argv[1:]
-        for path in notebooks():
+        for path in project().notebooks:
             if not only or path.stem in only:
                 print(f"notebooks: executing {path.name}")
                 refresh(path)

@@ -23,7 +23,8 @@ import yaml
 from fpt import config
 from fpt.analysis.steps import area, guessing, validation_losses
 from fpt.config import Profile
-from fpt.files import REPORTS, read_yaml
+from fpt.files import read_yaml
+from fpt.project import project
 from fpt.records import Record, Store
 from fpt.sections.registration import LANGUAGE
 from fpt.spec import RunSpec
@@ -31,7 +32,7 @@ from fpt.training import sweep
 
 from . import pilot
 
-STORE = Store(REPORTS / LANGUAGE / "search")
+STORE = Store(project().reports / LANGUAGE / "search")
 FILE = Path(__file__).with_suffix(".yaml")
 ALONE = 1  # run in a pack: the arithmetic that is registered
 

@@ -1,14 +1,26 @@
 """Fixtures that many tests share."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from fpt.project import Project
 from fpt.records import Store
+
+PROJECT = Path(__file__).parent / "project"
 
 
 @pytest.fixture
-def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """An empty project in the test's folder, in force here and in the processes that a test
+    starts."""
+    monkeypatch.setenv("FPT_ROOT", str(tmp_path))
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def tiny(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The backbones of `tiny` by name, with pretrained weights; returns the folder of the test,
     where locks and checkpoints lie too."""
     from tiny import TINY, save_weights
@@ -18,17 +30,15 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for architecture in TINY:
         monkeypatch.setitem(BACKBONES, architecture.name, architecture)
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
-    monkeypatch.setattr("fpt.training.train.CACHE", tmp_path / "cache")
+    shutil.copytree(PROJECT, tmp_path, dirs_exist_ok=True)
     save_weights(tmp_path / "backbones")
     return tmp_path
 
 
 @pytest.fixture
-def prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def prepared(project: Project) -> Path:
     """An empty folder for prepared data, and no manifest: trivial baselines are measured."""
-    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path / "prepared")
-    monkeypatch.setattr("fpt.tasks.datasets.DATA", tmp_path)
-    return tmp_path / "prepared"
+    return project.prepared
 
 
 @pytest.fixture

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import pytest
 import yaml
 
 from fpt import config
 from fpt.analysis.study import Study
 from fpt.config import Run
+from fpt.project import Project
 from fpt.records import Record, read_archive
 from fpt.records.content import Status
 from fpt.sections.arms import SOURCES
@@ -51,7 +51,6 @@ def weights(language: str) -> dict[str, str]:
 
 def make_study(
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
     name: str = "transfer",
     arms: Sequence[str] = ARMS,
     body: tuple[str, str] = ("nano", "nano-english-0"),
@@ -59,12 +58,10 @@ def make_study(
     seeds: int = 3,
     **defaults: object,
 ) -> Study:
-    """A study of 3 tasks, 4 arms and so many seeds without records; reports go to `folder`.
+    """A study of 3 tasks, 4 arms and so many seeds without records, of the project in `folder`.
 
     `tasks`: their names, or their blocks in params.yaml by name.
     """
-    monkeypatch.setattr("fpt.analysis.study.REPORTS", folder)
-    monkeypatch.setattr("fpt.records.REPORTS", folder)
     block = {
         "train_on": ["cuda"], "backbones": backbones(body[0]), "weights": weights(body[1]),
         "seeds": list(range(seeds)), "defaults": SETTINGS | defaults,
@@ -75,7 +72,8 @@ def make_study(
     params = folder / "params.yaml"
     params.write_text(yaml.safe_dump({"profile": "lab", "lab": block}))
     profile = config.load("lab", params)
-    return Study(name, profile, tuple(config.expand(profile, name)))
+    runs = tuple(config.expand(profile, name))
+    return Study(name, profile, runs, project=Project(folder))
 
 
 def make_record(

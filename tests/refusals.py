@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from fpt.files import FptError
+from fpt.errors import FptError
 
 
 def refusal(action: Callable[[], object]) -> str:

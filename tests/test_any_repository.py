@@ -31,7 +31,7 @@ def hub(models, tmp_path, monkeypatch):
     hub.push(models[0], FIRST)
     monkeypatch.setattr("huggingface_hub.constants.HF_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "home/hub"))
-    monkeypatch.setattr(sources, "DATA", tmp_path / "data")
+    monkeypatch.setenv("FPT_ROOT", str(tmp_path))
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")

@@ -11,7 +11,8 @@ from made import SETTINGS, backbones, tree, weights
 from refusals import refuses
 from tiny import spec
 
-from fpt.files import FptError, lock, write_atomic
+from fpt.errors import FptError
+from fpt.files import lock, write_atomic
 from fpt.records import Store
 from fpt.report.index import index
 from fpt.sections import NAMES
@@ -76,18 +77,15 @@ def full_disk(after):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_an_index_on_a_full_disk_is_the_old_one(tmp_path, monkeypatch):
+def test_an_index_on_a_full_disk_is_the_old_one(project):
     """That of a profile whose sections have no run."""
     block = {
         "train_on": ["cpu"], "backbones": backbones("nano"), "weights": weights("nano-english-0"),
         "seeds": [0], "defaults": SETTINGS, "tasks": {}, "arms": {},
         "sections": {name: [] for name in NAMES},
     }  # fmt: skip
-    (tmp_path / "params.yaml").write_text(yaml.safe_dump({"profile": "smoke", "smoke": block}))
-    monkeypatch.setattr("fpt.files.PARAMS", tmp_path / "params.yaml")
-    for place in ("records", "analysis.study", "report.index"):
-        monkeypatch.setattr(f"fpt.{place}.REPORTS", tmp_path / "reports")
-    report = tmp_path / "reports" / "smoke"
+    project.params.write_text(yaml.safe_dump({"profile": "smoke", "smoke": block}))
+    report = project.reports / "smoke"
     index("smoke")
     assert set(tree(report)) == {"README.md", "index.html", "appendix.html"}
     (report / "index.html").write_bytes(b"old" * 10_000)

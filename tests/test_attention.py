@@ -11,7 +11,7 @@ from transformers import GPT2Model
 
 from fpt.analysis.attention import attention_mass, chance, maps, mass, needed
 from fpt.backbones.weights import find
-from fpt.files import FptError
+from fpt.errors import FptError
 from fpt.training.model import assemble
 from fpt.training.train import Job, train
 
@@ -64,7 +64,7 @@ def test_the_table_has_kept_runs_and_the_first_arm_untrained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = {"bit-xor": {"options": {"n": 2}, "steps": 2, "eval_every": 1}}
-    study = make_study(tmp_path, monkeypatch, "attention", ("fpt", "random"), tasks=block)
+    study = make_study(tmp_path, "attention", ("fpt", "random"), tasks=block)
     kept = [run for run in study.runs if run.spec.seed == 0]
     study = replace(study, runs=tuple(replace(run, keep=True) for run in kept))
     assert attention_mass(study).empty

@@ -28,10 +28,8 @@ def page(tmp_path_factory):
     """The page of the committed runs of `smoke`."""
     with pytest.MonkeyPatch.context() as patch:
         root = tmp_path_factory.mktemp("checkout")
-        records = root / "smoke" / "records"
-        shutil.copytree(PROJECT / "reports" / "smoke" / "records", records)
-        for place in ("fpt.records", "fpt.analysis.study", "fpt.report.attention_page"):
-            patch.setattr(f"{place}.REPORTS", root)
+        shutil.copytree(PROJECT, root, dirs_exist_ok=True)
+        patch.setenv("FPT_ROOT", str(root))
         yield attention_page.write("smoke")
 
 
@@ -116,6 +114,6 @@ def test_the_page_fetches_nothing(page):
     assert not re.search(r"https?:|src=|@import", page.read_text())
 
 
-def test_without_trained_models_there_is_no_page(tmp_path, monkeypatch):
-    monkeypatch.setattr("fpt.records.REPORTS", tmp_path)
+def test_without_trained_models_there_is_no_page(project):
+    shutil.copy(PROJECT / "params.yaml", project.root)
     check_said(refusal(lambda: attention_page.write("smoke")), ["no trained model", "fpt run"])

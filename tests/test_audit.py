@@ -303,7 +303,7 @@ def test_a_backbone_without_weights_has_nothing_to_audit() -> None:
 def test_a_table_is_audited_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fpt.auditing.CACHE", tmp_path)
+    monkeypatch.setenv("FPT_ROOT", str(tmp_path))
     table = pd.DataFrame(X[:, :, 0], columns=["north", "east", "south", "west"])
     table.assign(answer=Y).to_csv(tmp_path / "winds.csv", index=False)
     command = ["audit", str(tmp_path / "winds.csv"), "--target", "answer", "--backbone", "nano@1"]

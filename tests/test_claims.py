@@ -21,7 +21,8 @@ from fpt.claims import sensitivity
 from fpt.claims.claim import KINDS, Claim, Kind, claims
 from fpt.claims.finding import Finding
 from fpt.claims.verdicts import corpora, findings, results_of, runs_of, verdicts
-from fpt.files import FptError
+from fpt.errors import FptError
+from fpt.project import Project
 from fpt.records import Store, store
 from fpt.report import findings as report
 from fpt.sections import registration
@@ -296,9 +297,8 @@ SOLVED = Claim("name", "A beats B.", "us", "solved", {"random": 3, "full": 3}, (
 
 
 @pytest.fixture
-def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    monkeypatch.setattr("fpt.records.REPORTS", tmp_path)
-    monkeypatch.setattr("fpt.analysis.study.REPORTS", tmp_path)
+def records(project: Project) -> Store:
+    shutil.copy(Path(__file__).parent / "project/params.yaml", project.root)
     return store("lab")
 
 

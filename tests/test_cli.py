@@ -20,7 +20,8 @@ from tiny import WEIGHTS, task_of
 
 from fpt.__main__ import main, seconds
 from fpt.config import expand, load
-from fpt.files import PACKAGE, FptError
+from fpt.errors import FptError
+from fpt.project import PACKAGE
 from fpt.records import ARCHIVE, Store
 from fpt.tasks import TASKS
 from fpt.training.flops import planned_flops
@@ -58,13 +59,7 @@ def project(tiny, monkeypatch):
     root = tiny / "project"
     root.mkdir()
     write_params(root, SMOKE, lab={**SMOKE, "train_on": ["cuda"]})
-    monkeypatch.setattr("fpt.files.PARAMS", root / "params.yaml")
-    for module in ("fpt.files", "fpt.analysis.study", "fpt.training.train"):
-        monkeypatch.setattr(f"{module}.CACHE", root / ".cache")
-    for module in ("fpt.records", "fpt.analysis.study"):
-        monkeypatch.setattr(f"{module}.REPORTS", root / "reports")
-    for module in ("fpt.tasks.datasets", "fpt.commands"):
-        monkeypatch.setattr(f"{module}.PREPARED", root / "data" / "prepared")
+    monkeypatch.setenv("FPT_ROOT", str(root))
     return root
 
 
@@ -400,7 +395,7 @@ def test_who_reads_may_stop_reading(plain):
         ("PYTHONIOENCODING=ascii $fpt show transfer", 0, ""),
         ("$fpt tasks >&-", 0, ""),  # a closed output
         (f"{sys.executable} -OO -m fpt --help", 0, ""),  # without docstrings
-        ("mkdir gone; cd gone; rmdir ../gone; FPT_ROOT=here $fpt status", 1, "directory is gone"),
+        ("mkdir gone; cd gone; rmdir ../gone; FPT_ROOT=here $fpt status", 2, "directory is gone"),
         ("$fpt status > /dev/full", 2, "No space left on device"),
     ],
 )

@@ -29,7 +29,7 @@ Make = Callable[..., Study]
 
 
 @pytest.fixture
-def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+def make(tmp_path: Path) -> Make:
     """A study of two arms on a task with a threshold (0: none), whose runs have given accuracies;
     each curve rises in a line to its accuracy at step 120, the budget."""
 
@@ -41,7 +41,7 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         of_random: int = 3,
     ) -> Study:
         tasks = {task: {"threshold": threshold} if threshold else {}}
-        study = make_study(tmp_path, monkeypatch, arms=PAIR, tasks=tasks, seeds=seeds, steps=120)
+        study = make_study(tmp_path, arms=PAIR, tasks=tasks, seeds=seeds, steps=120)
         runs = [run for run in study.runs if run.arm == "fpt" or run.spec.seed < of_random]
         study = Study(study.name, study.profile, tuple(runs))
         fill(study, accuracy)

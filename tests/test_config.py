@@ -12,7 +12,9 @@ from refusals import check_said, refusal
 
 from fpt import config
 from fpt.config import PROFILES, expand, load, make_spec
-from fpt.files import PACKAGE, PARAMS, FptError, current_profile, read_yaml
+from fpt.errors import FptError
+from fpt.files import read_yaml
+from fpt.project import PACKAGE, current_profile
 from fpt.sections.arms import ARMS, FROZEN, arm
 from fpt.training.settings import SETTINGS
 
@@ -96,7 +98,7 @@ def test_a_section_is_tasks_by_arms_by_seeds(tmp_path: Path) -> None:
 
 
 def test_a_spec_of_every_arm(tmp_path: Path) -> None:
-    profile = load("smoke", PARAMS)
+    profile = load("smoke")
     specs = {name: make_spec(profile, name, "bit-xor", 0) for name in playable(profile)}
     assert specs["fpt"].trainable == specs["random"].trainable == FROZEN
     assert (specs["fpt"].init, specs["fpt"].weights) == ("pretrained", "nano-english-0")
@@ -113,7 +115,7 @@ def test_a_spec_of_every_arm(tmp_path: Path) -> None:
 
 
 def test_an_arm_trains_what_its_name_says(tmp_path: Path) -> None:
-    profile = load("smoke", PARAMS)
+    profile = load("smoke")
 
     def trained(name: str) -> str:
         return " ".join(make_spec(profile, name, "bit-xor", 0).trainable)
@@ -441,7 +443,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str]]] = {
 def test_a_mistake_is_one_sentence_that_names_its_place(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fpt.files.NOTEBOOKS", PACKAGE.parent / "notebooks")
+    monkeypatch.setenv("FPT_ROOT", str(PACKAGE.parent))
     changes, expected = WRONG[what]
     check_said(refusal(lambda: load("smoke", written(tmp_path, **changes))), expected)
 
@@ -504,7 +506,7 @@ def test_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["smok", None])
 def test_an_unknown_profile_on_top(name: str | None, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("fpt.files.PARAMS", written(tmp_path, profile=name))
+    monkeypatch.setenv("FPT_ROOT", str(written(tmp_path, profile=name).parent))
     check_said(refusal(current_profile), [f"profile: {name!r}", "smoke, lab, paper"])
 
 

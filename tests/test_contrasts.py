@@ -12,13 +12,12 @@ from fpt.claims.verdicts import results_of
 from fpt.records import store
 from fpt.sections.registration import registered_seeds
 
-REPORTS = Path(__file__).parents[1] / "reports"
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
 def committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fpt.records.REPORTS", REPORTS)
-    monkeypatch.setattr("fpt.analysis.study.REPORTS", REPORTS)
+    monkeypatch.setenv("FPT_ROOT", str(ROOT))
 
 
 def steps(arm: str, task: str, threshold: float) -> list[int]:

@@ -62,10 +62,10 @@ def test_flops_are_those_that_pytorch_counts(name):
     assert counter.get_total_flops() == 24 * forward_flops(architecture, 24)
 
 
-def test_what_runs_are_planned_to_compute(tmp_path, monkeypatch):
+def test_what_runs_are_planned_to_compute(tmp_path):
     """A probe: every split once, or 4,096 examples of an endless training set."""
     arms, tasks = ("fpt", "probe"), ("bit-xor", "digits")
-    study = make_study(tmp_path, monkeypatch, arms=arms, tasks=tasks)
+    study = make_study(tmp_path, arms=arms, tasks=tasks)
     planned = {
         (run.arm, run.task): planned_flops(run.spec, task_of(run.spec)) for run in study.runs
     }

@@ -15,7 +15,7 @@ from fpt import config
 from fpt.analysis.crossed import difference, is_unlike_draws, rank_among, two_sided
 from fpt.analysis.steps import area
 from fpt.config import Run
-from fpt.files import FptError
+from fpt.errors import FptError
 from fpt.spec import RunSpec
 from fpt.training.settings import check_spec
 from fpt.training.sweep import backbone_identity

@@ -11,7 +11,8 @@ from refusals import refuses
 from samples import png, write_parquet
 
 from fpt import files
-from fpt.files import FptError
+from fpt.errors import FptError
+from fpt.project import PACKAGE
 from fpt.tasks import TASKS, get_task, image_data, parse_task, prepare, proteins
 from fpt.tasks import datasets as data
 from fpt.tasks.datasets import Dataset, data_note, load, prepared_path
@@ -25,9 +26,8 @@ FILES_OF_TAPE = (
 
 
 @pytest.fixture(autouse=True)
-def folder(prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr("lab.manifest.DATA", tmp_path)
-    return tmp_path
+def folder(project):
+    return project.data
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_manifest_notes_and_floors(folder):
 
 
 def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
-    monkeypatch.setattr(data, "DATA", files.DATA)
+    monkeypatch.setenv("FPT_ROOT", str(PACKAGE.parent))
     for name in set(TASKS) - {"bit-memory", "bit-xor", "glue"}:
         task = get_task(name)
         entry = data.read_manifest()[task.dataset.key]

@@ -42,9 +42,7 @@ FIRST = {  # the first entry of each tensor, drawn with seed 1 for the backbone 
 }
 
 
-@pytest.fixture(autouse=True)
-def _prepared(tmp_path, monkeypatch):
-    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tmp_path)
+pytestmark = pytest.mark.usefixtures("prepared")
 
 
 @pytest.mark.parametrize("init", INITS)

@@ -17,12 +17,10 @@ HUB = "hub:somebody/something@main"
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(project, monkeypatch):
     """The data folder of an empty project, the only place in which weights are looked for."""
-    monkeypatch.setattr(ensure, "DATA", tmp_path)
-    monkeypatch.setattr(weights, "SHIPPED", tmp_path / "shipped")
-    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
-    return tmp_path
+    monkeypatch.setattr(weights, "SHIPPED", project.root / "shipped")
+    return project.data
 
 
 def write_weights(folder, name):

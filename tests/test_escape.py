@@ -16,7 +16,7 @@ from nbconvert.filters import markdown2html
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from fpt.analysis.study import section
-from fpt.files import PARAMS
+from fpt.project import project
 from fpt.records import Store
 from fpt.report import attention_page, conclude, results_table, show_figure
 from fpt.report.escape import in_html, in_markdown, in_script, prose_in_html, prose_in_markdown
@@ -74,7 +74,7 @@ def check_read_as_text(page):
 def reports(tmp_path_factory):
     """The reports of the committed runs of `smoke`, all of whose names are hostile."""
     root = tmp_path_factory.mktemp("hostile")
-    content = yaml.safe_load(PARAMS.read_text())
+    content = yaml.safe_load(project().params.read_text())
     smoke = content["smoke"]
     names = {name: f"{name} {HOSTILE}" for name in smoke["tasks"]}
     smoke["tasks"] = {
@@ -88,7 +88,7 @@ def reports(tmp_path_factory):
         if isinstance(settings.get("lr"), dict):
             settings["lr"] = {names[name]: lr for name, lr in settings["lr"].items()}
     (root / "params.yaml").write_text(yaml.safe_dump(content))
-    records = root / "smoke" / "records"
+    records = root / "reports" / "smoke" / "records"
     shutil.copytree(PROJECT / "reports" / "smoke" / "records", records)
     store = Store(records)
     for key in sorted(store.keys()):
@@ -97,14 +97,10 @@ def reports(tmp_path_factory):
         hostile = replace(record, environment=environment, notes=[HOSTILE])
         store.write(hostile, store.parameters(record))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fpt.files.PARAMS", root / "params.yaml")
-        for place in ("records", "analysis.study", "report.attention_page", "report.index"):
-            patch.setattr(f"fpt.{place}.REPORTS", root)
+        patch.setenv("FPT_ROOT", str(root))
         for name, own in list(arms.ARMS.items()):
             patch.setitem(arms.ARMS, name, replace(own, label=f"{own.label} {HOSTILE}"))
-        arms.arm.cache_clear()
-        yield root / "smoke"
-    arms.arm.cache_clear()
+        yield root / "reports" / "smoke"
 
 
 @pytest.fixture

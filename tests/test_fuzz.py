@@ -12,7 +12,7 @@ from test_config import PARAMETERS
 from test_records import made
 
 from fpt.config import expand, load
-from fpt.files import FptError
+from fpt.errors import FptError
 from fpt.records import Store, parse, to_content, to_file
 from fpt.training.settings import SETTINGS
 

@@ -12,8 +12,9 @@ from samples import write_parquet
 from fpt import config
 from fpt.__main__ import main
 from fpt.backbones.weights import files, find
-from fpt.files import PROFILES, lock
+from fpt.files import lock
 from fpt.pretraining.streams import PG19
+from fpt.project import PROFILES
 from fpt.tasks import TASKS, get_task
 from fpt.tasks import sources as hub
 from fpt.tasks.datasets import hub_dataset
@@ -29,7 +30,7 @@ def put(tmp_path, monkeypatch):
     """Writes a file of a repository at a commit into the cache and lets `main` be that commit."""
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(hub, "DATA", tmp_path / "data")
+    monkeypatch.setenv("FPT_ROOT", str(tmp_path))
 
     def write(content, commit, repo="datasets--o--r", file=FILE):
         folder = tmp_path / "hub" / repo

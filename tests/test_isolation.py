@@ -188,7 +188,10 @@ def predicted(backbone):
 with ThreadPoolExecutor(4) as pool:
     print({*pool.map(predicted, sys.argv[1:])})
 """
-GONE = "import os; os.rmdir(os.getcwd()); import fpt.files; print(fpt.files.ROOT.is_absolute())"
+GONE = """
+import os; os.rmdir(os.getcwd())
+from fpt.project import project; print(project().root.is_absolute())
+"""
 
 
 @pytest.fixture

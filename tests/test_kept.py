@@ -127,9 +127,9 @@ def test_a_model_needs_the_weights_that_its_run_saw(store, tiny):
     refuses(lambda: trained_model(record, store), f"weights '{WEIGHTS}' are in none of")
 
 
-def test_sections_agree_on_what_is_missing(tiny, monkeypatch):
+def test_sections_agree_on_what_is_missing(tiny):
     """Two that share their runs, the second of which asks for parameters."""
-    plain = make_study(tiny, monkeypatch, arms=["random"], tasks=["bit-xor"], seeds=2, steps=20)
+    plain = make_study(tiny, arms=["random"], tasks=["bit-xor"], seeds=2, steps=20)
     keeping = replace(plain, runs=tuple(replace(run, keep=True) for run in plain.runs))
     assert plain.keys == keeping.keys  # what is kept is no part of a run
 

@@ -10,7 +10,8 @@ from refusals import refuses
 from tiny import pretrained
 
 from fpt import files
-from fpt.files import FptError, write_json
+from fpt.errors import FptError
+from fpt.files import write_json
 from fpt.records import Store
 from fpt.training import sweep
 from fpt.training.device import NO_MEMORY

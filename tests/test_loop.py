@@ -154,9 +154,8 @@ def test_the_runs_of_a_pack_share_its_time(monkeypatch):
         assert progress.process_seconds == pytest.approx(2 * progress.seconds)
 
 
-def test_scores_that_apply_to_no_item_are_left_out(tiny, monkeypatch):
+def test_scores_that_apply_to_no_item_are_left_out(tiny):
     """ListOps has depths that a small test set does not hold: no NaN may reach a record."""
-    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
     options = {"max_length": 30, "train": 60, "valid": 20, "test": 30}
     (progress,) = finished(spec("listops", options, steps=3))
     assert 0 < sum("depth" in name for name in progress.metrics) < 9
@@ -208,7 +207,7 @@ def test_stopped_after_every_step_it_ends_as_if_never_stopped(specs, store, tmp_
         assert calls < 20
     assert calls == max(record.metrics["steps"] for record in uninterrupted) - 1
     same(records, uninterrupted)
-    assert list((tmp_path / "cache" / "checkpoints").iterdir()) == []
+    assert list((tmp_path / ".cache" / "checkpoints").iterdir()) == []
     assert trained(specs, store) == []  # recorded: nothing is trained again
 
 
@@ -285,7 +284,7 @@ DAMAGE = {
 @pytest.mark.parametrize("how", [*DAMAGE, of_other_runs, of_another_version])
 def test_a_checkpoint_that_does_not_fit_costs_time_only(how, store, uninterrupted, tmp_path):
     assert trained(PACK, store, deadline=0.0) == []
-    (path,) = (tmp_path / "cache" / "checkpoints").iterdir()
+    (path,) = (tmp_path / ".cache" / "checkpoints").iterdir()
     if how in DAMAGE:
         sentence = "is damaged .*starts again"
         content = path.read_bytes()

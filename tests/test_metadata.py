@@ -34,7 +34,7 @@ def study(tmp_path, monkeypatch):
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
     monkeypatch.setattr(made, "weights", lambda _: {"dyck": BACKBONE, "english": "nano-english-0"})
     arms = ["random", "fpt-dyck", "fpt-english"]
-    return make_study(tmp_path, monkeypatch, "synthetic_pretraining", arms, tasks={"bit-xor": {}})
+    return make_study(tmp_path, "synthetic_pretraining", arms, tasks={"bit-xor": {}})
 
 
 def index(study):

@@ -18,7 +18,7 @@ from tiny import (
 from transformers import GPT2LMHeadModel
 
 from fpt.backbones import backbone, build, group_of
-from fpt.files import FptError
+from fpt.errors import FptError
 from fpt.sections.arms import FROZEN
 from fpt.tasks import Batch, get_task
 from fpt.training.flops import packable, parameter_counts

@@ -2,6 +2,7 @@
 with and without records in the tree."""
 
 import math
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from fpt.__main__ import main
 from fpt.claims.claim import KINDS, Kind
 from fpt.claims.model_claims import model_findings, planned_runs, replication_runs
+from fpt.project import Project
 from fpt.report import answers
 from fpt.report.findings import claims_table
 from fpt.sections.registration import LANGUAGE, registration
@@ -23,11 +25,10 @@ COLUMNS = ["key", "arm", "task", "seed", "draw", "area", "accuracy", "test_accur
 
 
 @pytest.fixture
-def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reports(project: Project) -> Path:
     """Reports without any record."""
-    for module in ("records", "analysis.study", "report.answers"):
-        monkeypatch.setattr(f"fpt.{module}.REPORTS", tmp_path)
-    return tmp_path
+    shutil.copy(Path(__file__).parent / "project" / "params.yaml", project.root)
+    return project.reports
 
 
 def base(arm: str) -> str:

@@ -11,7 +11,7 @@ import torch
 import yaml
 from refusals import refuses
 
-from fpt import config, files, own_task, register_arm, register_task, tasks
+from fpt import config, own_task, register_arm, register_task, tasks
 from fpt.analysis.study import section
 from fpt.sections import arms
 from fpt.training.train import Job, train
@@ -27,7 +27,7 @@ def write_reviews(folder, count):
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(project, tmp_path, monkeypatch):
     """A checkout with the page's module, its data and its lines of params.yaml."""
     (module,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     name = f"reviews_{tmp_path.name}"
@@ -40,14 +40,8 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(params))
     monkeypatch.setattr(tasks, "REGISTRY", dict(tasks.REGISTRY))
     monkeypatch.setattr(arms, "ARMS", dict(arms.ARMS))
-    monkeypatch.setattr(files, "PARAMS", tmp_path / "params.yaml")
-    monkeypatch.setattr(files, "ROOT", tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    monkeypatch.setattr("fpt.records.REPORTS", tmp_path)
-    files.import_modules.cache_clear()
-    yield tmp_path
-    files.import_modules.cache_clear()
-    arms.arm.cache_clear()
+    return tmp_path
 
 
 def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder):

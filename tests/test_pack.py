@@ -60,9 +60,8 @@ def test_frozen_lstms_pack_too(name):
     as_alone([spec(lr=0.01, **common), spec(lr=0.03, **common)])
 
 
-def test_sequences_of_different_lengths_pack(tiny, monkeypatch):
+def test_sequences_of_different_lengths_pack(tiny):
     """Padding depends on the pack mates' sequences; what a run computes must not."""
-    monkeypatch.setattr("fpt.tasks.datasets.PREPARED", tiny)
     options = {"max_length": 40, "train": 60, "valid": 20, "test": 30}
     common = {"task": "listops", "options": options, "batch": 4, "dropout": 0.1}
     as_alone([pretrained(seed=seed, **common) for seed in range(3)])

@@ -21,12 +21,14 @@ from made import make_record
 from ruamel.yaml import YAML
 
 from fpt import config
-from fpt.files import PACKAGE, PARAMS, read_yaml
+from fpt.files import read_yaml
+from fpt.project import PACKAGE, project
 from fpt.records import ARCHIVE, Store
 from fpt.report.render import read_source
 from lab.renew import clean, rewrite
 
 HERE = PACKAGE.parent
+PARAMS = project().params
 PIPELINE = yaml.safe_load((HERE / "dvc.yaml").read_text())
 SECTIONS = {k: v for block in PIPELINE["vars"] for k, v in block.items()}["sections"]
 PARTS = {name: SECTIONS[name] for name in ("tasks", "transfer")}  # DVC is slow

@@ -8,8 +8,9 @@ import torch
 from fpt.backbones import backbone, build
 from fpt.backbones.initialisations import initial_state
 from fpt.backbones.weights import file_digest
-from fpt.files import SHIPPED, read_json
+from fpt.files import read_json
 from fpt.pretraining.plans import plan_of
+from fpt.project import SHIPPED
 
 
 @pytest.fixture(params=sorted(SHIPPED.glob("*/")), ids=lambda folder: folder.name)

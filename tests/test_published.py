@@ -26,9 +26,10 @@ from fpt.backbones import BACKBONES, backbone, build, weights
 from fpt.backbones.generic import converted, facts
 from fpt.backbones.names import choose, choose_backbone, split_layers
 from fpt.backbones.published import MODELS, PUBLISHED, Published, comes_in_wheel, pinned
-from fpt.backbones.weights import files, local_folder, read_weights
+from fpt.backbones.weights import files, read_weights
 from fpt.files import NAME, read_json
 from fpt.pretraining.ensure import ensure_weights
+from fpt.project import project
 from fpt.sections.arms import FROZEN
 from fpt.spec import canonical
 from fpt.training.settings import check_spec
@@ -210,8 +211,8 @@ def test_an_estimator_fetches_what_it_reads_once(model, tmp_path, capsys):
     sentence = capsys.readouterr().err
     assert sentence.count("\n") == 1
     check_said(sentence, [model.name, "tiny-weights 1.0", "MB", model.note])
-    folder = local_folder() / model.name
-    assert sorted(path.name for path in local_folder().iterdir()) == [model.name]
+    folder = project().backbones / model.name
+    assert sorted(path.name for path in project().backbones.iterdir()) == [model.name]
     metadata = read_json(folder / "pretraining.json")
     assert metadata["source"]["sha256"] == model.wheel.sha256
     assert metadata["weights_digest"] == weights.file_digest(folder / "model.safetensors")
@@ -253,10 +254,9 @@ def test_a_gguf_file_is_converted_once_and_known_by_its_content(model, tmp_path)
     refusal(lambda: choose_backbone(str(tmp_path / "tiny.gguf")))
 
 
-def test_the_pipeline_provides_them(model, monkeypatch):
-    monkeypatch.setattr("fpt.pretraining.ensure.DATA", local_folder().parent)
+def test_the_pipeline_provides_them(model):
     assert ensure_weights([model.name], train_here=False) == [f"{model.name}: present"]
-    listed = read_json(local_folder().parent / "backbones/manifest.json")
+    listed = read_json(project().data / "backbones/manifest.json")
     assert listed == {model.name: weights.digest(files(model.name))}
 
 
@@ -290,7 +290,7 @@ def test_a_run_reads_them(model):
     run = spec(backbone=f"{model.name}@1", init="pretrained", weights=model.name, trainable=trained)
     check_spec("run", run)
     module, _, _ = assembled(run)
-    stored = load_file(local_folder() / model.name / "model.safetensors")
+    stored = load_file(project().backbones / model.name / "model.safetensors")
     read = dict(module.backbone.named_parameters())["model.layers.0.mlp.up_proj.weight"]
     assert torch.equal(read, stored["layers.0.mlp.up_proj.weight"].float())
 
@@ -304,7 +304,7 @@ def test_damaged_weights_are_fetched_again(model):
 
 
 def test_another_folder_of_that_name_is_left_alone(model):
-    folder = local_folder() / model.name
+    folder = project().backbones / model.name
     folder.mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"mine")
     for read in (lambda: files(model.name), lambda: FrozenTransformer(model.name).fit(X, Y)):
@@ -315,7 +315,7 @@ def test_another_folder_of_that_name_is_left_alone(model):
 def test_what_cannot_be_fetched_or_written_is_one_sentence(model, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "nowhere"))
     refuses(lambda: FrozenTransformer(model.name).fit(X, Y), "tiny-weights 1.0")
-    assert not list(local_folder().iterdir())
+    assert not list(project().backbones.iterdir())
     (tmp_path / "file").touch()
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "file"))
     refuses(lambda: files(model.name), str(tmp_path / "file"))

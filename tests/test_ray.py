@@ -12,7 +12,7 @@ from processes import until
 from refusals import check_said, refusal
 from tiny import measured_of, spec
 
-from fpt.files import FptError
+from fpt.errors import FptError
 from fpt.records import Store
 from fpt.training import sweep
 from fpt.training.train import Job, pack_id
@@ -30,10 +30,8 @@ LONG = [spec(backbone=BACKBONE, steps=2400, eval_every=60, lr=lr) for lr in (0.0
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(project, tmp_path, monkeypatch):
     """Locks and checkpoints of everything that the test trains lie here."""
-    monkeypatch.setenv("FPT_ROOT", str(tmp_path))  # of the workers
-    monkeypatch.setattr("fpt.training.train.CACHE", tmp_path / ".cache")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     return tmp_path
 

@@ -47,11 +47,9 @@ def draw(project, name, then=""):
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch):
+def project(project, tmp_path):
     """A project with two notebooks, the first of which draws a figure called `first`."""
     (tmp_path / "notebooks").mkdir()
-    monkeypatch.setattr("fpt.files.NOTEBOOKS", tmp_path / "notebooks")
-    monkeypatch.setattr("fpt.report.render.REPORTS", tmp_path / "reports")
     draw(tmp_path, "first")
     nbformat.write(notebook("1"), tmp_path / "notebooks/02_modality.ipynb")
     return tmp_path
@@ -137,7 +135,8 @@ def test_a_notebook_of_an_older_format_in_a_folder_with_braces_is_rendered(proje
     for cell in content.cells:
         del cell["id"]
     write(project, content)
-    monkeypatch.setattr("fpt.report.render.REPORTS", project / "{profile} of {0}" / "reports")
+    braces = project.rename(project.with_name("{profile} of {0}"))
+    monkeypatch.setenv("FPT_ROOT", str(braces))
     assert "lab!" in render("transfer", "lab").read_text()
 
 

@@ -41,18 +41,18 @@ RANDOM = "Frozen random"
 
 
 @pytest.fixture
-def study(tmp_path, monkeypatch):
+def study(tmp_path):
     """Three seeds; accuracies on two tasks, steps on a third."""
     tasks = {"bit-xor": {"threshold": 0.5}, "mnist": {}, "digits": {}}
-    study = make_study(tmp_path, monkeypatch, tasks=tasks)
+    study = make_study(tmp_path, tasks=tasks)
     fill(study, spread)
     return study
 
 
 @pytest.fixture
-def five(tmp_path, monkeypatch):
+def five(tmp_path):
     """Five seeds, which are enough for intervals."""
-    study = make_study(tmp_path, monkeypatch, seeds=5)
+    study = make_study(tmp_path, seeds=5)
     fill(study, spread)
     return study
 
@@ -83,9 +83,9 @@ def test_a_table_has_our_numbers_baselines_differences_and_the_papers(study):
     }  # fmt: skip
 
 
-def test_what_a_backbone_was_pretrained_on_is_marked(tmp_path, monkeypatch):
+def test_what_a_backbone_was_pretrained_on_is_marked(tmp_path):
     arms = ["fpt", "fpt-bits", "fpt-vit"]
-    study = make_study(tmp_path, monkeypatch, "modality", arms, tasks=["bit-memory", "cifar10"])
+    study = make_study(tmp_path, "modality", arms, tasks=["bit-memory", "cifar10"])
     weights = {"bit-memory": "nano-bit-memory-0", "image": "vit-nano-cifar10-0"}
     profile = replace(study.profile, weights=study.profile.weights | weights)
     study = Study("modality", profile, tuple(expand(profile, "modality")))
@@ -171,14 +171,14 @@ def test_there_is_an_interval_of_five_runs_once_every_run_is_there(five):
     assert intervals(dot_plot(five, TABLE).axes[2]) == 3
 
 
-def test_a_panel_is_at_least_half_full(tmp_path, monkeypatch):
-    study = make_study(tmp_path, monkeypatch, arms=[*ARMS, "lstm-released"])
+def test_a_panel_is_at_least_half_full(tmp_path):
+    study = make_study(tmp_path, arms=[*ARMS, "lstm-released"])
     fill(study, lambda run: 0.5 if run.task == "mnist" or run.arm == "fpt" else None)
     assert titles(dot_plot(study, TABLE)) == ["mnist"]  # the others have one arm of five
 
 
-def test_without_records_there_is_no_figure(tmp_path, monkeypatch):
-    empty = make_study(tmp_path, monkeypatch)
+def test_without_records_there_is_no_figure(tmp_path):
+    empty = make_study(tmp_path)
     assert dot_plot(empty, TABLE) is None
     assert learning_curves(empty) is None
     assert repr(show_figure(empty, "results", None, "", "Nothing yet.")) == "Nothing yet."

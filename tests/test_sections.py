@@ -7,8 +7,9 @@ import yaml
 
 from fpt import config
 from fpt.claims.claim import KINDS, claims
-from fpt.files import PARAMS, PROFILES, FptError
+from fpt.errors import FptError
 from fpt.paper import reader as paper
+from fpt.project import PROFILES, project
 from fpt.sections import NAMES, declared
 from fpt.sections.arms import ARMS, FROZEN, arm, label
 from fpt.training.settings import check_choices
@@ -17,7 +18,7 @@ COMPARISONS = {name: declared(name).comparisons for name in NAMES}
 
 
 def planned(profile):
-    sections = yaml.safe_load(PARAMS.read_text())[profile]["sections"]
+    sections = yaml.safe_load(project().params.read_text())[profile]["sections"]
     return {name for blocks in sections.values() for block in blocks for name in block["arms"]}
 
 

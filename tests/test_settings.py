@@ -50,7 +50,7 @@ def study(tmp_path, monkeypatch):
         raise AssertionError("something is trained")
 
     monkeypatch.setattr(studies, "train", trained)
-    return make_study(tmp_path, monkeypatch, tasks=["bit-xor"])
+    return make_study(tmp_path, tasks=["bit-xor"])
 
 
 @pytest.mark.parametrize("how", WRONG)
@@ -64,7 +64,7 @@ def test_a_change_that_cannot_be_meant(study, how):
 )
 def test_the_same_of_a_section(study, how, monkeypatch, tmp_path):
     """As `fpt run transfer --set NAME=VALUE` asks for it."""
-    monkeypatch.setattr("fpt.files.PARAMS", tmp_path / "params.yaml")
+    monkeypatch.setenv("FPT_ROOT", str(tmp_path))
     settings, sentence = WRONG[how]
     refuses(lambda: fpt.section("transfer", "lab", **settings), *sentence)
 

@@ -14,13 +14,13 @@ from fpt import config
 from fpt.analysis.study import Study
 from fpt.analysis.tuning import at_edge, chosen_rates
 from fpt.config import Run
-from fpt.files import FptError
+from fpt.errors import FptError
 from fpt.records import Record
 
 
 @pytest.fixture
-def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
-    return make_study(tmp_path, monkeypatch)
+def study(tmp_path: Path) -> Study:
+    return make_study(tmp_path)
 
 
 def test_a_frame_has_a_row_for_every_run(study: Study) -> None:
@@ -43,11 +43,9 @@ def test_a_frame_has_a_row_for_every_run(study: Study) -> None:
     assert [(run.task, run.arm) for run in part.runs] == [("digits", "fpt")] * 3
 
 
-def test_a_task_with_a_threshold_is_measured_in_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_task_with_a_threshold_is_measured_in_steps(tmp_path: Path) -> None:
     tasks = {"bit-xor": {"threshold": 0.5}, "digits": {}}
-    study = make_study(tmp_path, monkeypatch, arms=("fpt", "random"), tasks=tasks)
+    study = make_study(tmp_path, arms=("fpt", "random"), tasks=tasks)
     assert [study.measures(task) for task in tasks] == ["steps", "accuracy"]
     fill(study, lambda run: 1.0 if run.arm == "fpt" else 0.5)
     results = study.results()
@@ -69,9 +67,9 @@ def test_runs_of_one_arm_on_different_data_or_weights_are_refused(study: Study, 
 
 
 @pytest.fixture
-def searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+def searched(tmp_path: Path) -> Study:
     """FPT and random at three rates, chosen by two seeds."""
-    study = make_study(tmp_path, monkeypatch, arms=["fpt", "random"], tasks=["bit-xor"])
+    study = make_study(tmp_path, arms=["fpt", "random"], tasks=["bit-xor"])
     block = dict(study.profile.sections["transfer"][0])
     block |= {"lrs": [0.001, 0.01, 0.1], "search": [100, 101], "seeds": [0, 1]}
     profile = replace(study.profile, sections={"transfer": (block,)})

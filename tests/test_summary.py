@@ -155,10 +155,8 @@ def test_what_cannot_be_correlated_has_no_p(
     assert math.isnan(effect.against)
 
 
-def test_a_summary_has_no_interval_until_every_run_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    study = make_study(tmp_path, monkeypatch, arms=("fpt",), tasks=("digits",), seeds=5)
+def test_a_summary_has_no_interval_until_every_run_is_there(tmp_path: Path) -> None:
+    study = make_study(tmp_path, arms=("fpt",), tasks=("digits",), seeds=5)
     fill(study, spread)
     (cell,) = summary(study.results()).to_dict("records")
     assert (cell["mean"], cell["runs"], cell["expected"]) == (pytest.approx(95.4), 5, 5)
@@ -170,11 +168,11 @@ def test_a_summary_has_no_interval_until_every_run_is_there(
 
 
 @pytest.fixture
-def differences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list]:
+def differences(tmp_path: Path) -> Callable[..., list]:
     """The pooled differences of two arms on tasks, by a function from run to accuracy."""
 
     def made(tasks: object, accuracy: Callable[[Run], float]) -> list:
-        study = make_study(tmp_path, monkeypatch, arms=("fpt", "random"), tasks=tasks)
+        study = make_study(tmp_path, arms=("fpt", "random"), tasks=tasks)
         fill(study, accuracy)
         return list(pooled_differences(study))
 

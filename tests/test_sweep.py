@@ -16,7 +16,8 @@ from refusals import check_said, refusal
 from tiny import FULL, clock_of_steps, measured_of, pretrained, spec
 
 from fpt import config
-from fpt.files import FptError, lock
+from fpt.errors import FptError
+from fpt.files import lock
 from fpt.records import Store
 from fpt.training import sweep
 from fpt.training.sweep import MAX_RUNS_PER_PACK, MAX_TOKENS_PER_STEP, packs, shard

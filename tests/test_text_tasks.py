@@ -18,8 +18,7 @@ FILES = ("english-train-2.txt", "english-train-3.txt", "english-valid.txt")
 
 
 @pytest.fixture(autouse=True)
-def folder(corpora, monkeypatch):
-    monkeypatch.setattr("fpt.tasks.sources.DATA", corpora)
+def folder(corpora):
     return corpora
 
 

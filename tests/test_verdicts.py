@@ -4,19 +4,20 @@ tables, metrics, the index and the README."""
 import json
 import math
 import re
+import shutil
 from collections.abc import Iterator
 from itertools import combinations, pairwise
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pytest
 from scipy import stats
 
 from fpt.analysis.study import section
 from fpt.claims.claim import KINDS, Claim, claims
 from fpt.claims.headlines import write_headlines
 from fpt.claims.verdicts import findings, runs_of
+from fpt.project import Project
 from fpt.records import Record, Store
 from fpt.report import answers
 
@@ -127,13 +128,12 @@ def recomputed() -> Iterator[tuple[str, str]]:
             yield claim.name, labels.get(tuple(verdict), "undecided")
 
 
-def test_every_place_has_the_recomputed_verdicts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fpt.records.REPORTS", LAB.parent)
-    monkeypatch.setattr("fpt.analysis.study.REPORTS", tmp_path)
+def test_every_place_has_the_recomputed_verdicts(project: Project) -> None:
+    shutil.copy(ROOT / "params.yaml", project.root)
+    (project.reports / "lab").mkdir(parents=True)
+    (project.reports / "lab" / "records").symlink_to(LAB / "records")
     write_headlines([section("verdict", "lab")])
-    metrics = json.loads((tmp_path / "lab" / "metrics.json").read_text())
+    metrics = json.loads((project.reports / "lab" / "metrics.json").read_text())
     tables = [pd.read_csv(LAB / f"tables/verdict/{kind}.csv", index_col=0) for kind in KINDS]
     in_tables = pd.concat(tables)["verdict"].to_dict()
     by_p_alone = dict(recomputed())

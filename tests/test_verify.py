@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 @pytest.fixture
 def study(tiny, monkeypatch):
     """Two runs of a tiny backbone that were trained in one pack."""
-    study = make_study(tiny, monkeypatch)
+    study = make_study(tiny)
     specs = [pretrained(options={"n": 5}, seed=seed) for seed in (0, 1)]
     train(specs, Job(study.store, device="cpu"))
     section = replace(study, runs=tuple(Run("fpt", "bit-xor", spec) for spec in specs))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..backbones.gpt2 import GPT2Backbone
-from ..files import FptError
+from ..errors import FptError
 from ..tasks import Batch, Task
 from ..tasks.bits import BitMemory, BitXor
 from ..training import device as devices

@@ -16,10 +16,12 @@ import pandas as pd
 from .. import config
 from ..backbones import backbone
 from ..config import Profile, Run
-from ..files import CACHE, REPORTS, FptError, check_names, current_profile, write_json
+from ..errors import FptError, check_names
+from ..files import write_json
 from ..pretraining import metadata
 from ..pretraining.plans import shares_data
-from ..records import Record, Store, store
+from ..project import Project, current_profile, project
+from ..records import Record, Store
 from ..sections import declared
 from ..sections.arms import arm
 from ..sections.comparison import Pair, Section
@@ -48,6 +50,7 @@ class Study:
     profile: Profile
     runs: tuple[Run, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)  # other than those of params.yaml
+    project: Project = field(default_factory=project)  # which has the data, weights and records
 
     def __repr__(self) -> str:
         return f"<Study {self.name} of {self.profile.name}: {len(self.runs)} runs>"
@@ -60,13 +63,13 @@ class Study:
     @property
     def folder(self) -> Path:
         """The folder of the report, `reports/<profile>`."""
-        return REPORTS / self.profile.name
+        return self.project.reports / self.profile.name
 
     @cached_property
     def store(self) -> Store:
         """The profile's; with other settings, one in the cache that no report shows."""
-        name = self.profile.name
-        return Store(CACHE / "trials" / name / "records") if self.settings else store(name)
+        trials = self.project.cache / "trials" / self.profile.name
+        return Store((trials if self.settings else self.folder) / "records")
 
     @property
     def keys(self) -> list[str]:
@@ -150,9 +153,9 @@ class Study:
         # Runs of different sections share no pack, so that each section has its numbers alone.
         sections = config.sections_of(self.profile)
         specs = [run.spec for run in self.runs]
-        return sweep.run(
-            specs, self.store, keep=self.keep, sections=sections, titles=titles, **options
-        )
+        options |= {"keep": self.keep, "sections": sections, "titles": titles}
+        with self.project.in_force():
+            return sweep.run(specs, self.store, **options)
 
     def change(self, arm: str, task: str, **settings: Any) -> Record:
         """Train one run of an arm on a task with other settings (`lr=0.01`, `steps=100`, `seed=5`:
@@ -176,6 +179,7 @@ class Study:
             job = Job(
                 Store(folder),
                 precision=self.profile.precision,
+                project=self.project,
                 cache=folder,
                 titles={spec.key: title},
             )

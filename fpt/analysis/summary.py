@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from ..files import FptError
+from ..errors import FptError
 from ..tasks import Task
 from . import crossed
 from .effects import LEVEL

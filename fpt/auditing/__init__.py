@@ -16,7 +16,9 @@ import pandas as pd
 
 from ..backbones.names import choose
 from ..backbones.weights import digest, files
-from ..files import CACHE, FptError, write_atomic, write_json
+from ..errors import FptError
+from ..files import write_atomic, write_json
+from ..project import project
 from ..tasks.own.inputs import check_length, described
 from ..training.progress import progress_bar
 from . import engine, plan
@@ -155,7 +157,7 @@ def audit(
         "batch": batch,
         "random_state": random_state,
     }
-    place = Path(folder) if folder is not None else CACHE / "audits"
+    place = Path(folder) if folder is not None else project().cache / "audits"
     results = Results(place / engine.audit_key(facts))
     bodies = {arm: body_of(arm, architecture, weights) for arm in TRAINED}
     layout = Layout(folds, bodies, batch, Sizes(0, 0, 0, 0), random_state)

@@ -23,7 +23,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 
-from ..files import FptError
+from ..errors import FptError
 from ..tasks.own import arrays, columns
 from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import ExamplesTask, check_paired, examples_task

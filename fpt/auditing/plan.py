@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from ..files import check_names
+from ..errors import check_names
 from ..isolation import usual_settings
 from ..spec import RunSpec, canonical
 from ..training import device as devices

@@ -27,7 +27,8 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from ..files import FptError, write_atomic, write_folder, write_json
+from ..errors import FptError
+from ..files import write_atomic, write_folder, write_json
 from ..isolation import drawn_from
 from ..tasks.sources import WEIGHTS, file_digest
 from .base import LAYER, STD, Backbone, Family, State, is_norm, select_positions

@@ -15,7 +15,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from ..files import FptError, check_names
+from ..errors import FptError, check_names
 from ..tasks.rng import generator
 from . import generic, group_of
 from .base import FAMILIES, LAYER, STD, Backbone, State, matrices, normal_init_

@@ -2,10 +2,11 @@
 
 `hub:OWNER/REPO@REVISION` is one state of a repository, and `OWNER/REPO` the one that the list of
 published models pins (`fpt.backbones.published`). Of other repositories, config.json is fetched. A
-folder, as `save_pretrained` writes it, is given by its path, or by its name in `local_folder()`. It
-is identified by its content, as `folder:NAME@DIGEST`. A GGUF file is given by its path, and is
-converted into such a folder. The name of the backbone of a repository or folder is the identity of
-its weights too, and `@L` behind it means its first L layers, with the same weights.
+folder, as `save_pretrained` writes it, is given by its path, or by its name in the folder of the
+project's backbones. It is identified by its content, as `folder:NAME@DIGEST`. A GGUF file is given
+by its path, and is converted into such a folder. The name of the backbone of a repository or folder
+is the identity of its weights too, and `@L` behind it means its first L layers, with the same
+weights.
 
 `backbone` gives a name the same meaning in every process, so that runs can be known by it. A person
 at work (`choose`) also writes the name of a folder beside the program. If the same word is the name
@@ -22,7 +23,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..files import NAME, SHIPPED, FptError, instead, read_json
+from ..errors import FptError, instead
+from ..files import NAME, read_json
+from ..project import SHIPPED, project
 from ..tasks.sources import LOCKED, pin
 from . import generic
 from .base import AS_WIDE_AS_SMOLLM2, LOCAL, TABLE_7, Backbone
@@ -36,7 +39,6 @@ from .weights import (
     folder_of,
     identity_of,
     label_of,
-    local_folder,
     saying_what_needs_no_hub,
 )
 
@@ -202,8 +204,8 @@ def backbone_at(path: str) -> Backbone | None:
 def backbone_in(path: Path) -> Backbone:
     """The backbone that `save_pretrained` wrote into a folder, which it carries as an absolute path
     wherever the program goes, or the one in a GGUF file, which is converted into a folder in
-    `local_folder()`. FptError if a file is missing or the architecture does not fit."""
-    folder = converted(path, local_folder()) if is_gguf(path) else path
+    `project().backbones`. FptError if a file is missing or the architecture does not fit."""
+    folder = converted(path, project().backbones) if is_gguf(path) else path
     folder = folder.resolve()
     config = read_json(file_of(f"folder:{label_of(folder)}", "config.json", str(folder)))
     return replace(described(identity_of(folder), config), folder=str(folder))
@@ -276,15 +278,15 @@ def at_commit(name: str) -> str:
 
 
 def folders_called(name: str) -> list[str]:
-    """The models `name` in the working directory and in `local_folder()`, by what to write for
+    """The models `name` in the working directory and in `project().backbones`, by what to write for
     each; one if both are the same folder. The folder in which the weights of a published model are
     kept is no other model."""
     near = model_at(name)
-    local = model_at(str(local_folder() / name)) if NAME.fullmatch(name) else None
+    local = model_at(str(project().backbones / name)) if NAME.fullmatch(name) else None
     same = near and local and near[0].samefile(local[0])
     spellings = []
     if near and not (same and comes_in_wheel(near[0].name)):
         spellings.append(os.path.join(os.curdir, name))
     if local and not same and not comes_in_wheel(local[0].name):
-        spellings.append(str(local_folder() / name))
+        spellings.append(str(project().backbones / name))
     return spellings

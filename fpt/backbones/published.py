@@ -27,7 +27,8 @@ from typing import Any
 
 from safetensors.torch import load_file
 
-from ..files import FptError, read_json, read_yaml, set_aside, write_folder, write_json
+from ..errors import FptError
+from ..files import read_json, read_yaml, set_aside, write_folder, write_json
 from ..tasks.sources import WEIGHTS, file_digest
 from .base import Backbone
 from .generic import GGUF, convert, save_rounded

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from ..files import FptError
+from ..errors import FptError
 from ..isolation import drawn_from, one_at_a_time
 from ..spec import canonical
 from .base import is_norm

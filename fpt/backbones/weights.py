@@ -2,14 +2,13 @@
 
 An identity is a local name such as nano-english-0, `hub:OWNER/REPO@REVISION`, or
 `folder:NAME@DIGEST` of a folder (`fpt.backbones.names`). It says which weights, never where
-they are: they are looked up in the package and in `local_folder()`, and a caller that knows of
+they are: they are looked up in the package and in `project().backbones`, and a caller that knows of
 another `folder` hands it over. Those of the hub, and those that a wheel holds, are fetched if they
 are not here (`fpt.backbones.published`). Weights are one file, or several that an index lists. No
 other format than safetensors is ever opened here.
 """
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +20,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ..files import DATA, NAME, SHIPPED, SHOWN, FptError, read_json
+from ..errors import SHOWN, FptError
+from ..files import NAME, read_json
+from ..project import SHIPPED, project
 from ..tasks.rng import generator
 from ..tasks.sources import SHARDS, WEIGHTS, Unreachable, fetch, file_digest
 from . import generic
@@ -30,11 +31,6 @@ from .published import METADATA, MODELS, PUBLISHED, comes_in_wheel, provided
 
 OWN_WEIGHTS = {"nano": "nano-english-0"}  # of built-in backbones, those that ship with the package
 LABEL_LENGTH = 83  # with @ and 16 digits of a digest it is as long as a name may be
-
-
-def local_folder() -> Path:
-    """The absolute folder of the backbones that are pretrained here."""
-    return Path(os.environ.get("FPT_BACKBONES", DATA / "backbones")).absolute()
 
 
 def without_the_hub() -> str:
@@ -53,10 +49,10 @@ def without_the_hub() -> str:
             has_config = "config.json" in files or f"hub:{name}" in MODELS
             if has_config and files & {WEIGHTS, SHARDS}:
                 cached.append(name)
-    folders = {path.parent.name for path in local_folder().glob("*/config.json")}
+    folders = {path.parent.name for path in project().backbones.glob("*/config.json")}
     places = {
         "in the package": list(OWN_WEIGHTS),
-        f"in {local_folder()}": sorted(filter(NAME.fullmatch, folders)),
+        f"in {project().backbones}": sorted(filter(NAME.fullmatch, folders)),
         "in a wheel that pip fetches": sorted(filter(comes_in_wheel, {*PUBLISHED} - folders)),
         "in the cache of the hub": sorted(cached),
     }
@@ -88,7 +84,7 @@ def check_identity(weights: str) -> None:
         raise FptError(
             f"The weights {weights!r} are no name such as nano-english-0, of letters, digits and "
             "._+@-, and a path is not taken; "
-            f"copy the folder into {local_folder()} and give its name."
+            f"copy the folder into {project().backbones} and give its name."
         )
 
 
@@ -107,17 +103,17 @@ def identity_of(folder: Path) -> str:
 
 
 def folder_of(weights: str) -> Path:
-    """The folder of local weights: in the package, or in `local_folder()`, whether or not there is
-    one. That of a `folder:NAME@DIGEST` is told by its content."""
+    """The folder of local weights: in the package, or in `project().backbones`, whether or not
+    there is one. That of a `folder:NAME@DIGEST` is told by its content."""
     check_identity(weights)
     if not weights.startswith("folder:"):
-        return SHIPPED / weights if (SHIPPED / weights).is_dir() else local_folder() / weights
+        return SHIPPED / weights if (SHIPPED / weights).is_dir() else project().backbones / weights
     name = re.sub("^folder:|@[0-9a-f]{16}$", "", weights)
-    for folder in sorted(local_folder().glob("*/")):
+    for folder in sorted(project().backbones.glob("*/")):
         with suppress(FptError):  # it holds no whole model
             if label_of(folder) == name and identity_of(folder) == weights:
                 return folder
-    return local_folder() / name
+    return project().backbones / name
 
 
 def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -> Path:
@@ -128,7 +124,7 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
         repository, _, revision = weights.removeprefix("hub:").partition("@")
         return fetch(repository, name, revision, remember=remember)
     if comes_in_wheel(weights) and not folder:
-        return provided(PUBLISHED[weights], local_folder()) / name
+        return provided(PUBLISHED[weights], project().backbones) / name
     path = Path(folder or folder_of(weights)) / name
     if path.is_file():
         return path
@@ -138,7 +134,7 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
             "safetensors, as `save_pretrained` does."
         )
     raise FptError(
-        f"The weights {weights!r} are in none of {SHIPPED}, {local_folder()} "
+        f"The weights {weights!r} are in none of {SHIPPED}, {project().backbones} "
         f"({name} is missing): pretrain them (fpt pretrain) or save them there as safetensors."
     )
 

@@ -17,8 +17,10 @@ import torch
 from torch import nn
 
 from ..backbones import Backbone
-from ..backbones.weights import digest, files, local_folder
-from ..files import FptError, read_json, write_atomic, write_json
+from ..backbones.weights import digest, files
+from ..errors import FptError
+from ..files import read_json, write_atomic, write_json
+from ..project import project
 from ..spec import RunSpec, canonical, from_dict
 from ..tasks.datasets import Dataset
 from ..tasks.own.arrays import InputError
@@ -113,7 +115,7 @@ class Fitted:
             if digest(paths) == self.weights_digest:
                 return replace(self.architecture, folder=folder)
             changed.append(str(paths[0].parent))
-        remedy = f"put those back, copy them into {local_folder()}, or fit again"
+        remedy = f"put those back, copy them into {project().backbones}, or fit again"
         if changed:
             raise FptError(
                 f"The weights {name!r} in {changed[0]} are not those that this estimator was "

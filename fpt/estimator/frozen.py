@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backbones import Backbone
 from ..backbones.initialisations import INITS
 from ..backbones.names import choose
-from ..files import FptError, check_names
+from ..errors import FptError, check_names
 from ..isolation import usual_settings
 from ..spec import RunSpec, canonical
 from ..tasks.own import arrays, examples, inputs

@@ -12,7 +12,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..files import PACKAGE, FptError, check_names, read_yaml
+from ..errors import FptError, check_names
+from ..files import read_yaml
+from ..project import PACKAGE
 
 PATH = PACKAGE / "paper" / "tables.yaml"
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..files import FptError
+from ..errors import FptError
 from .languages import ALONE, FROM_ENGLISH, LANGUAGES
 from .streams import TEXTS, VALID_TOKENS, Stream, has_own_text, image_stream, text_stream
 

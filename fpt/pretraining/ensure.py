@@ -5,8 +5,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..backbones.published import comes_in_wheel
-from ..backbones.weights import digest, files, local_folder
-from ..files import DATA, FptError, write_json
+from ..backbones.weights import digest, files
+from ..errors import FptError
+from ..files import write_json
+from ..project import project
 from . import on_corpus, on_task
 from .plans import Plan, Pretraining, plan_of
 
@@ -40,9 +42,9 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
                 # These are fetched, never trained.
                 raise
             else:
-                pretrain(plan_of(identity), local_folder() / identity)
+                pretrain(plan_of(identity), project().backbones / identity)
                 digests[identity] = digest(files(identity))
                 state = "pretrained"
         sentences.append(f"{identity}: {state}")
-    write_json(DATA / "backbones" / "manifest.json", digests)
+    write_json(project().data / "backbones" / "manifest.json", digests)
     return sentences

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from ..backbones import BACKBONES, FAMILIES, Backbone, build
 from ..backbones.gpt2 import gpt2_config
-from ..files import FptError
+from ..errors import FptError
 from .lines import VOCABULARY
 
 # Rows of the matrix of logits at a time: what they need stays in the cache of a CPU.

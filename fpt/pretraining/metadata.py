@@ -19,8 +19,10 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
-from ..backbones.weights import file_digest, folder_of, local_folder
-from ..files import NAME, FptError, read_json, write_atomic, write_json
+from ..backbones.weights import file_digest, folder_of
+from ..errors import FptError
+from ..files import NAME, read_json, write_atomic, write_json
+from ..project import project
 from ..records import digest
 from ..records.content import parse_metadata
 
@@ -102,7 +104,7 @@ def keep(records: Path, weights: Iterable[str]) -> dict[str, str]:
     digests: dict[str, str] = {}
     for name in filter(NAME.fullmatch, weights):
         copy = copy_of(records, name)
-        is_made_here = folder_of(name).parent == local_folder()
+        is_made_here = folder_of(name).parent == project().backbones
         original = beside(name) if is_made_here else {}
         if original and not copy.exists():
             write_json(copy, original | {"digest": digest(original)})

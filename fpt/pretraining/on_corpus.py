@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..backbones import backbone
-from ..files import FptError
+from ..errors import FptError
 from ..tasks.rng import generator
 from ..training import device as devices
 from ..training.loop import CHECKPOINT_SECONDS

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from ..backbones import backbone, build
 from ..backbones.initialisations import initial_state
-from ..files import FptError
+from ..errors import FptError
 from ..spec import RunSpec, canonical
 from ..tasks import Task, get_task
 from ..training import device as devices

@@ -14,7 +14,7 @@ from typing import Any
 from ..backbones import BACKBONES, backbone
 from ..backbones.published import pinned
 from ..backbones.weights import check_identity, folder_of
-from ..files import FptError
+from ..errors import FptError
 from ..tasks import Task, get_task
 from .corpora import NAMES, parse
 

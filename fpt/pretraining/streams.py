@@ -17,14 +17,15 @@ from functools import cached_property
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from ..files import FptError, write_atomic
+from ..errors import FptError
+from ..files import write_atomic
+from ..project import project
 from ..tasks.datasets import Arrays, Dataset, load
 from ..tasks.sources import (
     END,
     ENGLISH,
     ENGLISH_HELD_OUT,
     Repository,
-    corpora_folder,
     corpus_file,
     decode_image,
     documents,
@@ -232,7 +233,7 @@ def build_english() -> Iterator[str]:
         if find_corpus_file(name) is None:
             (books,) = PG19.columns(name, "text")
             text = "".join(f"{book.rstrip()}\n{END}\n" for book in books)
-            write_atomic(corpora_folder() / name, text.encode())
+            write_atomic(project().corpora / name, text.encode())
         path = corpus_file(name)
         yield f"{path} {file_digest(path)}"
 

@@ -12,7 +12,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from ..files import REPORTS, FptError, lock, set_aside, write_atomic, write_json
+from ..errors import FptError
+from ..files import lock, set_aside, write_atomic, write_json
+from ..project import project
 from .archive import ARCHIVE, MAX_NAMED, Archive, listed, read_archive, write_archive
 from .content import KEY, Record, copied, digest, parse, to_content, to_file
 from .foreign import METADATA, Refused, metadata_in, parameters_in, records_in, sha256
@@ -226,4 +228,4 @@ def differ(single: Record, archived: Record) -> bool:
 
 def store(profile: str) -> Store:
     """The store of a profile."""
-    return Store(REPORTS / profile / "records")
+    return Store(project().reports / profile / "records")

@@ -9,7 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..files import NAME, FptError
+from ..errors import FptError
+from ..files import NAME
 from .archive import ARCHIVE, listed, open_archive
 from .content import KEY, Record, parse, parse_metadata
 

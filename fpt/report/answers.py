@@ -21,8 +21,9 @@ from ..claims.claim import LAB, REGISTERED, claims
 from ..claims.finding import Finding, listed
 from ..claims.model_claims import model_claims, planned_runs
 from ..claims.verdicts import findings, runs_of
-from ..files import REPORTS, read_yaml, write_atomic
+from ..files import read_yaml, write_atomic
 from ..paper import reader as paper
+from ..project import project
 from ..sections.arms import label
 from ..sections.comparison import Pair
 from ..sections.initialization import LADDER
@@ -60,7 +61,7 @@ def block(by_name: Mapping[str, Finding], reports: str, ending: str) -> Iterator
     yield f"**{answer(by_name)}**"
     yield markdown_table([_row(row, by_name, reports, ending) for row in prose()["rows"]])
     yield prose()["reading"]
-    if (REPORTS / FIGURE).exists():
+    if (project().reports / FIGURE).exists():
         yield f"![Ratios to random weights, by task, arm and model]({reports}{FIGURE})"
     yield in_words("meaning", by_name) or "What this means is not decided yet."
     yield f"> **What this cannot say.** {prose()['cannot_say']}"
@@ -94,7 +95,7 @@ def _row(
     profile = LANGUAGE if of_language else LAB
     page = f"{profile}/notebooks/{row['notebook']}{ending}"
     link = row["notebook"]
-    if (REPORTS / page).exists():
+    if (project().reports / page).exists():
         link = f"[{link}]({reports}{page})"
     nano = [
         f"{pair}: {_measured(finding, {})}"
@@ -241,4 +242,4 @@ def write_figure() -> None:
     """Write the figure, if there is anything to draw."""
     drawn = figure(ratios())
     if drawn is not None:
-        write_atomic(REPORTS / FIGURE, png(drawn))
+        write_atomic(project().reports / FIGURE, png(drawn))

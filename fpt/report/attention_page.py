@@ -10,7 +10,9 @@ import torch
 
 from ..analysis.attention import maps, needed
 from ..analysis.study import Study, section
-from ..files import REPORTS, FptError, write_atomic
+from ..errors import FptError
+from ..files import write_atomic
+from ..project import project
 from ..records import Record
 from ..sections.arms import label
 from ..tasks import Batch
@@ -41,7 +43,7 @@ def write(profile: str) -> Path:
     runs = [_run(study, task, arm, record) for (task, arm), record in trained.items()]
     page = Template(Path(__file__).with_name("attention.html").read_text(encoding="utf-8"))
     text = page.substitute(profile=in_html(profile), data=in_script(runs))
-    path = REPORTS / profile / "attention.html"
+    path = project().reports / profile / "attention.html"
     write_atomic(path, text.encode())
     return path
 

@@ -15,7 +15,8 @@ from ..claims.claim import LAB, Kind
 from ..claims.finding import Finding
 from ..claims.pooled import ALPHA
 from ..claims.verdicts import findings
-from ..files import REPORTS, ROOT, read_json, write_atomic
+from ..files import read_json, write_atomic
+from ..project import project
 from ..records import read_archive, store
 from ..training.train import task_of
 from . import answers
@@ -174,10 +175,10 @@ def in_readme(text: str, block: str) -> str:
 
 
 def main() -> None:
-    path = ROOT / "README.md"
+    path = project().root / "README.md"
     answers.write_figure()
     # The README has the front page's block, so that neither can say what the other does not.
-    block = "\n\n".join(answers.block(answers.every_finding(), f"{REPORTS.name}/", ".md"))
+    block = "\n\n".join(answers.block(answers.every_finding(), "reports/", ".md"))
     write_atomic(path, in_readme(path.read_text(encoding="utf-8"), block).encode())
 
 

@@ -15,7 +15,8 @@ from ..claims.claim import LAB, REGISTERED, claims
 from ..claims.finding import Finding
 from ..claims.model_claims import model_claims
 from ..claims.verdicts import runs_of
-from ..files import REPORTS, notebooks, read_json, write_atomic
+from ..files import read_json, write_atomic
+from ..project import project
 from ..sections import NAMES
 from ..sections.arms import label
 from . import answers, findings
@@ -47,7 +48,7 @@ def index(profile: str) -> None:
         "appendix.html": text_page(appendix, {"index": "index.html"}),
     }
     for name, content in files.items():
-        write_atomic(REPORTS / profile / name, content.encode())
+        write_atomic(project().reports / profile / name, content.encode())
 
 
 def paragraphs(
@@ -65,10 +66,10 @@ def paragraphs(
             yield answers.prose()[profile]
         yield "\n".join(differences_in_words(sections["transfer"]))
         picture = "figures/transfer/results.png"
-        if (REPORTS / profile / picture).exists():
+        if (project().reports / profile / picture).exists():
             yield f"![Scores of each arm]({picture})"
     links = []
-    for path in notebooks():
+    for path in project().notebooks:
         study = sections[path.stem[3:]]
         count = len(study.missing())
         lacking = f" ({count} of {len(study.keys)} runs are missing)" if count else ""

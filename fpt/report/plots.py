@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from ..analysis.compare import reached
 from ..analysis.study import Study
 from ..analysis.summary import RATIOS, baselines, shown_values, summary
-from ..files import FptError
+from ..errors import FptError
 from ..sections.arms import label
 from ..sections.comparison import Comparison
 from ..tasks import Task

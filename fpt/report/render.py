@@ -15,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..files import REPORTS, FptError, check_names, lock, notebooks, read_json, write_atomic
+from ..errors import FptError, check_names
+from ..files import lock, read_json, write_atomic
+from ..project import project
 from .page import STAGED, markdown_of, page_of
 
 PROFILE_IS_SET = re.compile(r"^\s*(for\s+)?profile\b[^=(]*(=[^=]|\bin\b)", re.MULTILINE)
@@ -31,11 +33,11 @@ def render(section: str, profile: str) -> Path:
     """
     import nbformat
 
-    paths = {path.stem[3:]: path for path in notebooks()}
+    paths = {path.stem[3:]: path for path in project().notebooks}
     check_names("section", [section], paths)
     source = paths[section]
     content = read_source(source)
-    report = REPORTS / profile
+    report = project().reports / profile
     page = report / "notebooks" / f"{source.stem}.html"
     failed_page = page.with_name(f"{source.stem}.failed.html")
     with staging(report, section) as staged:
@@ -47,7 +49,7 @@ def render(section: str, profile: str) -> Path:
         if failure:
             place = failed_page if page.exists() else page
             write_atomic(place, text.encode())
-            name = place.relative_to(REPORTS.parent).as_posix()
+            name = place.relative_to(project().root).as_posix()
             raise FptError(f"Notebook {source.name} failed {failure}; see {name} up to there.")
         write_atomic(executed, f"{nbformat.writes(content).rstrip()}\n".encode())
         write_atomic(executed.with_suffix(".html"), text.encode())
@@ -156,7 +158,7 @@ def execute(content: Any, executed: Path, profile: str, staged: Path) -> str | N
 
 def neighbours(source: Path) -> Mapping[str, str]:
     """The links of a page: the index, and the pages before and after it."""
-    stems = ["", *(path.stem for path in notebooks()), ""]
+    stems = ["", *(path.stem for path in project().notebooks), ""]
     index = stems.index(source.stem)
     around = {"previous": stems[index - 1], "next": stems[index + 1]}
     pages = {f"{text}: {stem[3:]}": f"{stem}.html" for text, stem in around.items() if stem}

@@ -8,11 +8,12 @@ them (`fpt.config`).
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..files import FptError, check_free, import_modules, read_yaml
+from ..errors import FptError, check_free
+from ..files import read_yaml
+from ..project import import_modules
 from ..training.settings import check_choices
 
 FROZEN = ("input", "layernorm", "output", "positions")  # what the paper trains around the backbone
@@ -62,7 +63,6 @@ def register_arm(own: Arm) -> None:
     ARMS[own.name] = own
 
 
-@cache
 def arm(name: str) -> Arm:
     """The arm of this name; FptError if the name is none."""
     if name not in ARMS:

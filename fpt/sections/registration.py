@@ -12,7 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..files import PACKAGE, read_params, read_yaml
+from ..files import read_yaml
+from ..project import PACKAGE, read_params
 from ..spec import canonical
 from ..training.settings import MOST_SEEDS, SEED, check_list, check_mapping, check_value
 

@@ -5,7 +5,9 @@ from typing import Any
 
 import yaml
 
-from ..files import FptError, ProjectLoader, check_free, check_names, import_modules
+from ..errors import FptError, check_free, check_names
+from ..files import ProjectLoader
+from ..project import import_modules
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
 from .datasets import data_note

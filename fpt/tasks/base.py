@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..files import FptError, check_names
+from ..errors import FptError, check_names
 from .datasets import Dataset, dataset_digest, load, prepared_path, read_manifest
 from .rng import generator
 

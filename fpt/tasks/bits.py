@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..files import FptError
+from ..errors import FptError
 from .base import Batch, Device, Example, Kind, Task, resolve
 from .datasets import arrays_digest
 from .rng import generator, numpy_generator

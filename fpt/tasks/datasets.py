@@ -21,7 +21,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 from torch import Tensor
 
-from ..files import DATA, PREPARED, lock, read_json, set_aside, write_atomic
+from ..files import lock, read_json, set_aside, write_atomic
+from ..project import project
 from .sources import Repository
 
 Arrays = dict[str, np.ndarray]
@@ -71,7 +72,7 @@ def arrays_digest(arrays: Mapping[str, Any]) -> str:
 
 
 def prepared_path(dataset: Dataset) -> Path:
-    return PREPARED / f"{dataset.key}.safetensors"
+    return project().prepared / f"{dataset.key}.safetensors"
 
 
 def load(dataset: Dataset, device: torch.device | str = "cpu") -> dict[str, Tensor]:
@@ -132,7 +133,7 @@ def read_arrays(path: Path) -> tuple[dict[str, Tensor], str] | None:
 
 def read_manifest() -> dict[str, Any]:
     """The committed manifest: key of a data set -> source, licence, examples, digest, floors."""
-    path = DATA / "manifest.json"
+    path = project().data / "manifest.json"
     return read_json(path) if path.exists() else {}
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..files import FptError
+from ..errors import FptError
 from .base import Batch, Device, Example, FiniteTask, Kind, order, resolve
 from .datasets import load
 from .image_data import (

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..files import FptError
+from ..errors import FptError
 from .base import Batch, Example, resolve
 from .datasets import Arrays, Dataset, load
 from .rng import numpy_generator

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..files import FptError
+from ..errors import FptError
 from .base import Batch, Device, FiniteTask, Kind
 from .datasets import Arrays, load
 

@@ -14,7 +14,6 @@ line `<|endoftext|>` ends a document.
 import hashlib
 import io
 import lzma
-import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -28,7 +27,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..files import DATA, FptError, lock, read_json, write_json
+from ..errors import FptError
+from ..files import lock, read_json, write_json
+from ..project import project
 
 LOCKED = "locked"
 COMMIT = re.compile("[0-9a-f]{40}")
@@ -150,7 +151,7 @@ def _newest_commit(repo: str, branch: str) -> str:
 
 
 def lock_path() -> Path:
-    return DATA / "hub.lock.json"
+    return project().data / "hub.lock.json"
 
 
 def pins_path() -> Path:
@@ -244,13 +245,9 @@ def decode_image(value: dict[str, Any], mode: str | None = None) -> np.ndarray:
         return np.asarray(image.convert(mode) if mode else image)
 
 
-def corpora_folder() -> Path:
-    return Path(os.environ.get("FPT_CORPORA", DATA / "corpora"))
-
-
 def find_corpus_file(name: str) -> Path | None:
     """The file `name` or `name.xz` in the corpora folder; None if neither is there."""
-    paths = (corpora_folder() / f"{name}{suffix}" for suffix in ("", ".xz"))
+    paths = (project().corpora / f"{name}{suffix}" for suffix in ("", ".xz"))
     return next((path for path in paths if path.is_file()), None)
 
 
@@ -259,7 +256,7 @@ def corpus_file(name: str) -> Path:
     path = find_corpus_file(name)
     if path is None:
         raise FptError(
-            f"The corpus file {name!r} (or {name}.xz) is not in {corpora_folder()}: put it there, "
+            f"The corpus file {name!r} (or {name}.xz) is not in {project().corpora}: put it there, "
             "set FPT_CORPORA to the folder that has it, or make one like it (docs/corpora.md says "
             "how)."
         )

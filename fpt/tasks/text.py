@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..files import FptError
+from ..errors import FptError
 from .base import Batch, Device, Example, FiniteTask, Kind, resolve
 from .datasets import Arrays, Dataset, hub_dataset, load
 from .rng import numpy_generator

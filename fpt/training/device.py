@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from ..backbones.base import matrices
-from ..files import FptError, check_names
+from ..errors import FptError, check_names
 
 AUTO = "auto"  # fp32 on a CPU, bf16 on CUDA
 PRECISIONS = (AUTO, "fp32", "bf16")

@@ -11,7 +11,7 @@ from safetensors.torch import load
 
 from ..backbones import Backbone
 from ..backbones.weights import digest, files, find
-from ..files import FptError
+from ..errors import FptError
 from ..records import Record, Store
 from ..spec import RunSpec
 from ..tasks import Task

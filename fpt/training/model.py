@@ -15,7 +15,7 @@ from ..backbones.base import State, is_norm
 from ..backbones.dropout import Draws, Dropout
 from ..backbones.generic import GenericBackbone
 from ..backbones.initialisations import initial_state
-from ..files import FptError, check_names
+from ..errors import FptError, check_names
 from ..spec import RunSpec
 from ..tasks import Batch, Task
 from ..tasks.base import Device

@@ -26,7 +26,9 @@ import numpy as np
 from torch import Tensor
 from tqdm import auto, std
 
-from ..files import ROOT, FptError, check_names, set_aside
+from ..errors import FptError, check_names
+from ..files import set_aside
+from ..project import project
 from ..spec import RunSpec
 from ..tasks.datasets import read_arrays, write_arrays
 
@@ -103,7 +105,7 @@ def tracker(text: str) -> Tracker:
     check_names("tracker", [name], ["tensorboard"])
     if find_spec("tensorboard") is None:
         raise FptError("TensorBoard is not installed: pip install 'fpt[tensorboard]'.")
-    return partial(tensorboard, folder or str(ROOT / "runs" / "tensorboard"))
+    return partial(tensorboard, folder or str(project().root / "runs" / "tensorboard"))
 
 
 def tensorboard(folder: str, spec: RunSpec, title: str, point: Mapping[str, float]) -> None:

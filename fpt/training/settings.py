@@ -12,7 +12,7 @@ import numpy as np
 from ..backbones import BACKBONES, Backbone, backbone
 from ..backbones.initialisations import INITS
 from ..backbones.weights import check_identity
-from ..files import FptError, check_names
+from ..errors import FptError, check_names
 from ..spec import PROBE, RunSpec, probe_of
 from ..tasks import Task, get_task
 from .loop import TRAIN_ITEMS

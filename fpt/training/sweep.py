@@ -28,7 +28,8 @@ from typing import Any
 import torch
 
 from ..backbones.initialisations import INITS
-from ..files import CACHE, FptError
+from ..errors import FptError
+from ..project import project
 from ..records import Record, Store
 from ..spec import RunSpec
 from . import device as devices
@@ -269,7 +270,8 @@ def train_remotely(
             store.write(record, parameters)
         # Checkpoints stay on the worker's own disk, so that a retry there goes on from them.
         end = time.monotonic() + deadline - time.time()
-        job = replace(job, store=store, deadline=end, cache=CACHE)
+        own = project()
+        job = replace(job, store=store, deadline=end, project=own, cache=own.cache)
         result = train_pack(pack, job)
         new = [content for content in contents(pack, job) if content not in recorded]
         return new, result if isinstance(result, FptError) else None

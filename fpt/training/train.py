@@ -13,7 +13,9 @@ import torch
 
 from ..backbones import Backbone, backbone
 from ..backbones.weights import digest, files
-from ..files import CACHE, FptError, lock
+from ..errors import FptError
+from ..files import lock
+from ..project import Project, project
 from ..records import Record, Store
 from ..spec import RunSpec
 from ..tasks import Task, get_task
@@ -38,7 +40,8 @@ class Job:
     deadline: float = math.inf  # of `time.monotonic()`
     titles: Mapping[str, str] = field(default_factory=dict)  # of runs by key: arm and task
     tracker: Tracker | None = None
-    cache: Path = field(default_factory=lambda: CACHE)  # of locks and checkpoints
+    project: Project = field(default_factory=project)  # whose data and weights are read
+    cache: Path = field(default_factory=lambda: project().cache)  # of locks and checkpoints
 
     def recorded(self, specs: Sequence[RunSpec]) -> dict[str, Record]:
         """The records, by key, that need no training."""
@@ -67,7 +70,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
     goes on with the members it had, so that its packing is the same; those of them that are
     recorded are not written again.
     """
-    with ExitStack() as locks:
+    with job.project.in_force(), ExitStack() as locks:
         # One process trains a pack: two would write one checkpoint.
         if not locks.enter_context(job.lock(pack_id(pack))):
             return []

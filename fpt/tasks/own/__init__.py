@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...files import FptError
+from ...errors import FptError
 from ..rng import numpy_generator
 from .arrays import labels
 from .examples import (

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from scipy import sparse
 
-from ...files import FptError
+from ...errors import FptError
 
 LARGEST = float(np.finfo(np.float32).max)
 TEXT = "X holds text; give each text as the list of its bytes, `list(text.encode())`."

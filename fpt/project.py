@@ -1,0 +1,143 @@
+"""Where a project keeps its files, and which project is in force.
+
+`project()` looks anew each time and remembers nothing, so a program may change its directory after
+it has imported this package. What goes on for longer, such as a study and its training, keeps the
+`Project` that it began with, in every thread and process.
+"""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from .errors import FptError, check_names
+from .files import read_yaml
+
+PACKAGE = Path(__file__).resolve().parent
+SHIPPED = PACKAGE / "shipped"  # weights that come with the package
+PROFILES = ("language", "smoke", "lab", "paper")
+
+
+@dataclass(frozen=True)
+class Project:
+    """The folders and files below an absolute `root`."""
+
+    root: Path
+
+    @property
+    def params(self) -> Path:
+        return self.root / "params.yaml"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def prepared(self) -> Path:
+        """The data sets that were prepared for training."""
+        return self.data / "prepared"
+
+    @property
+    def backbones(self) -> Path:
+        """The backbones that are pretrained here: `FPT_BACKBONES`, a path from the root."""
+        return self.root / os.environ.get("FPT_BACKBONES", "data/backbones")
+
+    @property
+    def corpora(self) -> Path:
+        """The texts for pretraining: `FPT_CORPORA`, a path from the root."""
+        return self.root / os.environ.get("FPT_CORPORA", "data/corpora")
+
+    @property
+    def reports(self) -> Path:
+        """A folder for each profile: records, tables, figures and pages."""
+        return self.root / "reports"
+
+    @property
+    def cache(self) -> Path:
+        """Locks, checkpoints and runs that no report shows."""
+        return self.root / ".cache"
+
+    @property
+    def notebooks(self) -> list[Path]:
+        """Every notebook, one for each section, in reading order."""
+        return sorted(self.root.glob("notebooks/[0-9][0-9]_*.ipynb"))
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Let `project()` return this project in the block, for the thread that runs it."""
+        token = IN_FORCE.set(self)
+        try:
+            yield
+        finally:
+            IN_FORCE.reset(token)
+
+
+IN_FORCE: ContextVar[Project] = ContextVar("IN_FORCE")
+
+
+def project() -> Project:
+    """The project in force: that of the block `in_force`, or else at `FPT_ROOT`, or else the
+    checkout that holds this package, or else the working directory."""
+    chosen = IN_FORCE.get(None)
+    if chosen is not None:
+        return chosen
+    if "FPT_ROOT" in os.environ:
+        try:
+            return Project(Path(os.environ["FPT_ROOT"]).resolve())
+        except FileNotFoundError as error:
+            sentence = "The working directory is gone, so FPT_ROOT must be absolute."
+            raise FptError(sentence) from error
+    if (PACKAGE.parent / "params.yaml").exists():
+        return Project(PACKAGE.parent)
+    try:
+        return Project(Path.cwd())
+    except OSError:  # it is gone: an estimator needs no project, and a command finds none there
+        return Project(PACKAGE.parent)
+
+
+def read_params(path: Path | None = None) -> dict[str, Any]:
+    """params.yaml: the name of a profile, and a block of each profile by name."""
+    path = path or project().params
+    if not path.exists():
+        raise FptError(f"There is no {path}; run inside a checkout or set FPT_ROOT.")
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise FptError(f"{path}: expected `profile` and one block per profile.")
+    check_names(path.name, content, ("profile", "modules", *PROFILES))
+    return content
+
+
+def current_profile() -> str:
+    """The profile at the top of params.yaml."""
+    name = read_params().get("profile")
+    check_names("profile", [name], PROFILES)
+    return str(name)
+
+
+def import_modules() -> None:
+    """Import the reader's own modules, which `modules` in params.yaml lists and which register
+    tasks and arms. They are found beside params.yaml too. FptError if one fails."""
+    params = project().params
+    names = read_params(params).get("modules", []) if params.exists() else []
+    if not isinstance(names, list):
+        raise FptError(
+            f"{params.name}: expected a list such as [my_task], found modules: {names!r}."
+        )
+    folder = str(params.parent)
+    if names and folder not in sys.path:
+        sys.path.append(folder)
+    for name in names:
+        try:
+            import_module(str(name))
+        except FptError:
+            raise
+        except (Exception, SystemExit) as error:  # a script that ends itself is no module
+            reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            raise FptError(
+                f"{params.name}: the module {name!r} cannot be imported ({reason})."
+            ) from error
