@@ -27,7 +27,7 @@ from transformers import AutoModel, Trainer, TrainerCallback, TrainingArguments
 
 from fpt.backbones import Backbone, backbone
 from fpt.backbones.base import is_norm, matrices
-from fpt.backbones.skeleton import quiet
+from fpt.backbones.generic.skeleton import quiet
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task

@@ -131,9 +131,9 @@ def load(name: str, path: Path | None = None) -> Profile:
         precision=precision,
     )
     where = f"{name}.sections"
-    known = [path.stem[3:] for path in project().notebooks] or None  # without notebooks, any name
+    stems = [path.stem[3:] for path in project().notebooks] or None  # without notebooks, any name
     sections = {}
-    for section, blocks in check_mapping(where, block["sections"], known).items():
+    for section, blocks in check_mapping(where, block["sections"], stems).items():
         if not isinstance(blocks, list):
             raise FptError(f"{where}.{section}: expected a list of blocks, found {blocks!r}.")
         checked = [_block(f"{where}.{section}", content, profile) for content in blocks]

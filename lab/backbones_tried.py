@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fpt.backbones import Backbone, backbone
 from fpt.backbones.base import is_norm
-from fpt.backbones.skeleton import class_of, hidden_states, quiet
+from fpt.backbones.generic.skeleton import class_of, hidden_states, quiet
 from fpt.errors import FptError
 from fpt.files import read_yaml, write_atomic
 from fpt.project import project

@@ -20,8 +20,8 @@ from fpt import FrozenTransformer
 from fpt.backbones import backbone, build, group_of
 from fpt.backbones.encoders import vit_facts
 from fpt.backbones.generic import facts
-from fpt.backbones.skeleton import parameters_on_meta
-from fpt.backbones.trial import layers_of_each_kind, tried
+from fpt.backbones.generic.skeleton import parameters_on_meta
+from fpt.backbones.generic.trial import layers_of_each_kind, tried
 from fpt.backbones.weights import read_weights
 from fpt.sections.arms import FROZEN
 from fpt.spec import canonical
@@ -290,7 +290,7 @@ def test_of_a_big_model_the_first_layers_of_each_kind_are_tried(
     assert layers_of_each_kind(transformers.LlamaConfig(**GROUPED)) == 2
     text = canonical(config.to_dict())
     of_all_layers = tried(text)
-    monkeypatch.setattr("fpt.backbones.trial.BIG", 0)
+    monkeypatch.setattr("fpt.backbones.generic.trial.BIG", 0)
     assert tried(text) == of_all_layers
 
 

@@ -3,6 +3,7 @@ where nothing was learned."""
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ def make(tmp_path: Path) -> Make:
         tasks = {task: {"threshold": threshold} if threshold else {}}
         study = make_study(tmp_path, arms=PAIR, tasks=tasks, seeds=seeds, steps=120)
         runs = [run for run in study.runs if run.arm == "fpt" or run.spec.seed < of_random]
-        study = Study(study.name, study.profile, tuple(runs))
+        study = replace(study, runs=tuple(runs))
         fill(study, accuracy)
         return study
 

@@ -27,6 +27,7 @@ FILES_OF_TAPE = (
 
 @pytest.fixture(autouse=True)
 def folder(project):
+    project.data.mkdir()
     return project.data
 
 

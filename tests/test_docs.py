@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from pydoc import locate
@@ -19,6 +20,7 @@ ROOMS = re.findall(  # the highest first
 )
 MODULES = sorted((ROOT / "fpt").rglob("*.py"))
 MOST_LINES = 300
+MOST_MODULES = 12
 
 
 def missing(page):
@@ -88,6 +90,11 @@ def test_a_room_imports_only_rooms_above_it_and_at_the_top_of_a_module():
         if room(path) in ROOMS:
             wrong += [(path, name) for node in functions for name in rooms_read(path, node)]
     assert not wrong
+
+
+def test_no_room_has_many_modules():
+    rooms = Counter(path.parent for path in MODULES)
+    assert not {path: count for path, count in rooms.items() if count > MOST_MODULES}
 
 
 def test_no_module_is_long():

@@ -1,7 +1,9 @@
 """The backbones of a profile: what each name stands for, and which are there or are pretrained."""
 
 import json
+import shutil
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from refusals import check_said, one_sentence, refuses
@@ -20,6 +22,8 @@ HUB = "hub:somebody/something@main"
 def folder(project, monkeypatch):
     """The data folder of an empty project, the only place in which weights are looked for."""
     monkeypatch.setattr(weights, "SHIPPED", project.root / "shipped")
+    shutil.copy(Path(__file__).parent / "project" / "params.yaml", project.root)
+    project.data.mkdir()
     return project.data
 
 

@@ -7,8 +7,8 @@ from transformers import LlamaConfig
 
 from fpt.backbones import Backbone, build
 from fpt.backbones.generic import facts
+from fpt.backbones.generic.skeleton import text_of
 from fpt.backbones.initialisations import INITS, Start
-from fpt.backbones.skeleton import text_of
 
 OWN = 1 / 24  # SmolLM2's
 

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 import fpt
-from fpt.analysis.study import Study
 from fpt.config import expand
 from fpt.paper import reader as paper
 from fpt.report import (
@@ -88,7 +87,7 @@ def test_what_a_backbone_was_pretrained_on_is_marked(tmp_path):
     study = make_study(tmp_path, "modality", arms, tasks=["bit-memory", "cifar10"])
     weights = {"bit-memory": "nano-bit-memory-0", "image": "vit-nano-cifar10-0"}
     profile = replace(study.profile, weights=study.profile.weights | weights)
-    study = Study("modality", profile, tuple(expand(profile, "modality")))
+    study = replace(study, profile=profile, runs=tuple(expand(profile, "modality")))
     assert study.taught == {("fpt-bits", "bit-memory"), ("fpt-vit", "cifar10")}
     table = results_table(study, declared("modality").comparisons[0])
     cells = table.texts.loc["Frozen, bit memory"]
@@ -231,7 +230,7 @@ def test_a_report_is_written_only_if_it_is_rendered(study, tmp_path, monkeypatch
 
 def test_conclusions_say_how_much_and_in_which_unit(study):
     assert "decide" not in conclude(study).text  # of `lab`, but without the runs of its claims
-    smoke = Study(study.name, fpt.section("transfer", "smoke").profile, study.runs)
+    smoke = replace(study, profile=fpt.section("transfer", "smoke").profile)
     smoke.__dict__["store"] = study.store
     text = conclude(smoke).text
     steps = r"random: on bit-xor \(fitting\), ×0\.\d+ the steps .*; "

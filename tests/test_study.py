@@ -73,7 +73,7 @@ def searched(tmp_path: Path) -> Study:
     block = dict(study.profile.sections["transfer"][0])
     block |= {"lrs": [0.001, 0.01, 0.1], "search": [100, 101], "seeds": [0, 1]}
     profile = replace(study.profile, sections={"transfer": (block,)})
-    return Study("transfer", profile, tuple(config.expand(profile, "transfer")))
+    return replace(study, profile=profile, runs=tuple(config.expand(profile, "transfer")))
 
 
 def test_search_seeds_choose_the_rate_that_others_report(searched: Study) -> None:

@@ -31,8 +31,8 @@ from . import generic
 from .base import AS_WIDE_AS_SMOLLM2, LOCAL, TABLE_7, Backbone
 from .encoders import vit_facts
 from .generic import GGUF, converted
+from .generic.skeleton import FIRST_LAYERS, class_of, text_of
 from .published import MODELS, PUBLISHED, comes_in_wheel, pinned
-from .skeleton import FIRST_LAYERS, class_of, text_of
 from .weights import (
     OWN_WEIGHTS,
     file_of,

@@ -32,7 +32,7 @@ from ..files import read_json, read_yaml, set_aside, write_folder, write_json
 from ..tasks.sources import WEIGHTS, file_digest
 from .base import Backbone
 from .generic import GGUF, convert, save_rounded
-from .skeleton import text_of
+from .generic.skeleton import text_of
 
 METADATA = "pretraining.json"
 

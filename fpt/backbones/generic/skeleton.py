@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from ..errors import FptError
-from ..isolation import drawn_from, one_at_a_time
-from ..spec import canonical
-from .base import is_norm
+from ...errors import FptError
+from ...isolation import drawn_from, one_at_a_time
+from ...spec import canonical
+from ..base import is_norm
 
 FIRST_LAYERS = "first_layers"  # a setting of ours: how many layers of the model there are
 TABLE = re.compile(r"(^|\.)(wpe|embed_positions|positions_embed|position_embeddings)$")

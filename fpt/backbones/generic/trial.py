@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .base import is_norm
+from ..base import is_norm
 from .skeleton import (
     FIRST_LAYERS,
     Misfit,

@@ -11,9 +11,9 @@ Norms are told by their type, those on queries and keys included; what else is i
 There is no dropout inside a generic backbone, only after a linear input net: the model stays in
 evaluation mode. Padding is masked unless the model is causal.
 
-An architecture is tried before it is taken (`fpt.backbones.trial`), and a checkpoint is loaded by
-transformers itself, so that hidden states are those of transformers. A GGUF file, the format of
-llama.cpp, is converted by transformers into a folder that is read like any other.
+An architecture is tried before it is taken (`fpt.backbones.generic.trial`), and a checkpoint is
+loaded by transformers itself, so that hidden states are those of transformers. A GGUF file, the
+format of llama.cpp, is converted by transformers into a folder that is read like any other.
 """
 
 import json
@@ -27,12 +27,12 @@ import torch
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from ..errors import FptError
-from ..files import write_atomic, write_folder, write_json
-from ..isolation import drawn_from
-from ..tasks.sources import WEIGHTS, file_digest
-from .base import LAYER, STD, Backbone, Family, State, is_norm, select_positions
-from .dropout import Draws
+from ...errors import FptError
+from ...files import write_atomic, write_folder, write_json
+from ...isolation import drawn_from
+from ...tasks.sources import WEIGHTS, file_digest
+from ..base import LAYER, STD, Backbone, Family, State, is_norm, select_positions
+from ..dropout import Draws
 from .skeleton import (
     Misfit,
     bare,
