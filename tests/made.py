@@ -16,6 +16,7 @@ from fpt.training.loop import TRAIN_ITEMS
 from fpt.training.train import task_of
 
 LAB = Path(__file__).parents[1] / "reports" / "lab" / "records"
+PARAMS = Path(__file__).parent / "project" / "params.yaml"
 SETTINGS = {
     "lr": 0.001, "batch": 4, "steps": 120, "eval_every": 10, "eval_items": 0, "patience": 0,
     "clip": 1.0, "dropout": 0.1, "augment": False,
@@ -40,7 +41,7 @@ def exploratory() -> list[Record]:
 
 def backbones(transformer: str) -> dict[str, str]:
     """A small backbone for every kind that an arm names."""
-    small = config.load("smoke").backbones | {f"depth-{depth}": "nano@1" for depth in (6, 24)}
+    small = config.load("smoke", PARAMS).backbones | {f"depth-{depth}": "nano@1" for depth in (6, 24)}
     return {**small, "transformer": transformer}
 
 
