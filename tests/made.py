@@ -41,7 +41,9 @@ def exploratory() -> list[Record]:
 
 def backbones(transformer: str) -> dict[str, str]:
     """A small backbone for every kind that an arm names."""
-    small = config.load("smoke", PARAMS).backbones | {f"depth-{depth}": "nano@1" for depth in (6, 24)}
+    small = config.load("smoke", PARAMS).backbones | {
+        f"depth-{depth}": "nano@1" for depth in (6, 24)
+    }
     return {**small, "transformer": transformer}
 
 

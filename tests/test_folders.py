@@ -104,7 +104,7 @@ def test_drawn_weights_need_no_folder(put, tmp_path):
 
 
 def test_local_weights_of_a_built_in_backbone_are_found_from_everywhere(put, tiny, monkeypatch):
-    monkeypatch.setenv("FPT_BACKBONES", "../backbones")  # of `tiny`
+    monkeypatch.setenv("FPT_BACKBONES", "backbones")  # of the project `tiny`
     fitted = small("tiny", weights="tiny-weights").fit(X, Y)
     expected = fitted.predict_proba(X)
     monkeypatch.delenv("FPT_BACKBONES")

@@ -129,7 +129,7 @@ def recomputed() -> Iterator[tuple[str, str]]:
 
 
 def test_every_place_has_the_recomputed_verdicts(project: Project) -> None:
-    shutil.copy(ROOT / "params.yaml", project.root)
+    shutil.copytree(ROOT / "tests" / "project", project.root, dirs_exist_ok=True)
     (project.reports / "lab").mkdir(parents=True)
     (project.reports / "lab" / "records").symlink_to(LAB / "records")
     write_headlines([section("verdict", "lab")])

@@ -14,16 +14,14 @@ import numpy as np
 import pandas as pd
 
 from .. import config
-from ..backbones import backbone
 from ..config import Profile, Run
-from ..errors import FptError, check_names
+from ..errors import check_names
 from ..files import write_json
 from ..pretraining import metadata
 from ..pretraining.plans import shares_data
 from ..project import Project, current_profile, project
 from ..records import Record, Store
 from ..sections import declared
-from ..sections.arms import arm
 from ..sections.comparison import Pair, Section
 from ..sections.registration import LANGUAGE
 from ..tasks import Task
@@ -31,15 +29,8 @@ from ..training import device as devices
 from ..training import sweep
 from ..training.settings import SETTINGS, check_list, check_settings, check_spec
 from ..training.train import Job, task_of, train
-from .steps import area, steps_to
+from .frame import frame_of
 from .tuning import chosen_rates
-
-ENVIRONMENT = ("device", "data_digest", "weights_digest")  # columns from a record's environment
-# The columns of every frame, with or without a record.
-COLUMNS = [
-    *("arm", "task", "seed", "draw", "lr", "key", "search", "threshold", "status", "weights"),
-    *("source", "init", "trained", "layers", "accuracy", "steps", "area", "censored"),
-]
 
 
 @dataclass(frozen=True)
@@ -199,14 +190,11 @@ class Study:
         profile that measures it. FptError if runs of one arm and task saw different data or
         weights of one name."""
         records = self.records()
-        rows = [_row(run, records.get(run.key)) for run in self.runs]
-        for row in rows:
-            # Elsewhere runs may end early, and an area over other steps is another measure.
-            if row["key"] in records and self.measures(row["task"]) == "area":
-                row["area"] = area(records[row["key"]])
-        frame = pd.DataFrame(rows, columns=None if rows else COLUMNS)
-        _check_digests(frame)
-        return frame.astype({"search": bool, "censored": bool})
+        # Elsewhere runs may end early, and an area over other steps is another measure.
+        names = {run.task for run in self.runs}
+        in_areas = {task for task in names if self.measures(task) == "area"}
+        areas = {run.key for run in self.runs if run.task in in_areas} & records.keys()
+        return frame_of(self.runs, records, areas)
 
     def results(self, every_rate: bool = False) -> pd.DataFrame:
         """The rows of `frame` that are reported: of several learning rates those at the rate that
@@ -243,60 +231,6 @@ class Study:
         index = {**(digests or {}), **self.store.digests(self.keys, self.keep)}
         index |= metadata.keep(self.store.folder, self.weights)
         write_json(self.folder / "index" / f"{self.name}.json", index)
-
-
-def _row(run: Run, record: Record | None) -> dict[str, Any]:
-    """The row of `Study.frame` for one run."""
-    spec = run.spec
-    row: dict[str, Any] = {
-        "arm": run.arm,
-        "task": run.task,
-        "seed": spec.seed,
-        "draw": spec.draw,
-        "lr": spec.lr,
-        "key": run.key,
-        "search": run.search,
-        "threshold": spec.threshold,
-        "status": "not run",
-        "weights": spec.weights,
-        "source": arm(run.arm).weights if spec.weights else None,
-        "init": spec.init,
-        "trained": "+".join(spec.trainable),
-        "layers": backbone(spec.backbone).layers,
-        "accuracy": np.nan,
-        "steps": np.nan,
-        "area": np.nan,
-        "censored": False,
-    }
-    if record is None:
-        return row
-    row |= {"status": record.status, **record.metrics, **record.cost}
-    row |= {name: record.environment.get(name) for name in ENVIRONMENT}
-    row["steps"] = np.nan  # the record's own are all that were trained
-    # After a divergence, accuracy is that of whatever was best before.
-    if record.status == "done":
-        row["accuracy"] = 100 * record.metrics["test_accuracy"]
-    if spec.threshold:
-        steps = steps_to(record, spec.threshold)
-        row |= {"steps": steps.count, "censored": steps.censored}
-    return row
-
-
-def _check_digests(frame: pd.DataFrame) -> None:
-    """FptError if runs of one arm on one task were trained on different data, or on different
-    weights of one name."""
-    for digest, by in (("data_digest", []), ("weights_digest", ["weights"])):
-        digests = frame.reindex(columns=["arm", "task", "weights", "key", digest])
-        for place, rows in digests.dropna(subset=[digest]).groupby(["arm", "task", *by]):
-            if rows[digest].nunique() == 1:
-                continue
-            name = f"weights {place[2]}" if by else "data"
-            keys = rows.groupby(digest)["key"].agg(", ".join)
-            raise FptError(
-                f"The runs of {place[0]!r} on {place[1]!r} saw different {name}: "
-                + " against ".join(f"{key} (digest {text[:8]})" for text, key in keys.items())
-                + ". Keep the records of one of them and train the others again."
-            )
 
 
 def section(name: str, profile: str | None = None, **settings: Any) -> Study:

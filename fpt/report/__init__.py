@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import Any
 
 MADE_IN = {
-    **dict.fromkeys(("dot_plot", "learning_curves", "samples"), "plots"),
-    **dict.fromkeys(("line_plot", "with_panels"), "lines"),
+    **dict.fromkeys(("dot_plot", "learning_curves", "samples"), "figures.plots"),
+    **dict.fromkeys(("line_plot", "with_panels"), "figures.lines"),
     **dict.fromkeys(("conclude", "effects", "show_figure", "show_table"), "show"),
     "paper_table": "table",
     "results_table": "results",

@@ -14,16 +14,16 @@ import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..analysis.compare import reached
-from ..analysis.study import Study
-from ..analysis.summary import RATIOS, baselines, shown_values, summary
-from ..errors import FptError
-from ..sections.arms import label
-from ..sections.comparison import Comparison
-from ..tasks import Task
-from ..tasks.bits import BitTask
-from ..tasks.images import ImageTask
-from .style import (
+from ...analysis.compare import reached
+from ...analysis.study import Study
+from ...analysis.summary import RATIOS, baselines, shown_values, summary
+from ...errors import FptError
+from ...sections.arms import label
+from ...sections.comparison import Comparison
+from ...tasks import Task
+from ...tasks.bits import BitTask
+from ...tasks.images import ImageTask
+from ..style import (
     AT_BUDGET,
     INK,
     LEVEL,

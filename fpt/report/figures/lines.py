@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 
-from ..analysis.study import Study
-from ..analysis.summary import FEWEST_RUNS, mean_interval, shown_values
-from ..sections.arms import label
-from .style import (
+from ...analysis.study import Study
+from ...analysis.summary import FEWEST_RUNS, mean_interval, shown_values
+from ...sections.arms import label
+from ..style import (
     AREA,
     AT_BUDGET,
     INK,

@@ -1,0 +1,90 @@
+"""Runs and their records as a data frame: one row per run."""
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..backbones import backbone
+from ..config import Run
+from ..errors import FptError
+from ..records import Record
+from ..sections.arms import arm
+from .steps import area, steps_to
+
+ENVIRONMENT = ("device", "data_digest", "weights_digest")  # columns from a record's environment
+# The columns of every frame, with or without a record.
+COLUMNS = [
+    *("arm", "task", "seed", "draw", "lr", "key", "search", "threshold", "status", "weights"),
+    *("source", "init", "trained", "layers", "accuracy", "steps", "area", "censored"),
+]
+
+
+def frame_of(
+    runs: Iterable[Run], records: Mapping[str, Record], areas: Container[str] = ()
+) -> pd.DataFrame:
+    """The frame of `Study.frame`: a row for each of `runs`, whether or not `records` have it, with
+    the area under the loss of the recorded keys `areas`. FptError if runs of one arm and task saw
+    different data or weights of one name."""
+    rows = [_row(run, records.get(run.key)) for run in runs]
+    for row in rows:
+        if row["key"] in areas:
+            row["area"] = area(records[row["key"]])
+    frame = pd.DataFrame(rows, columns=None if rows else COLUMNS)
+    _check_digests(frame)
+    return frame.astype({"search": bool, "censored": bool})
+
+
+def _row(run: Run, record: Record | None) -> dict[str, Any]:
+    """The row of `Study.frame` for one run."""
+    spec = run.spec
+    row: dict[str, Any] = {
+        "arm": run.arm,
+        "task": run.task,
+        "seed": spec.seed,
+        "draw": spec.draw,
+        "lr": spec.lr,
+        "key": run.key,
+        "search": run.search,
+        "threshold": spec.threshold,
+        "status": "not run",
+        "weights": spec.weights,
+        "source": arm(run.arm).weights if spec.weights else None,
+        "init": spec.init,
+        "trained": "+".join(spec.trainable),
+        "layers": backbone(spec.backbone).layers,
+        "accuracy": np.nan,
+        "steps": np.nan,
+        "area": np.nan,
+        "censored": False,
+    }
+    if record is None:
+        return row
+    row |= {"status": record.status, **record.metrics, **record.cost}
+    row |= {name: record.environment.get(name) for name in ENVIRONMENT}
+    row["steps"] = np.nan  # the record's own are all that were trained
+    # After a divergence, accuracy is that of whatever was best before.
+    if record.status == "done":
+        row["accuracy"] = 100 * record.metrics["test_accuracy"]
+    if spec.threshold:
+        steps = steps_to(record, spec.threshold)
+        row |= {"steps": steps.count, "censored": steps.censored}
+    return row
+
+
+def _check_digests(frame: pd.DataFrame) -> None:
+    """FptError if runs of one arm on one task were trained on different data, or on different
+    weights of one name."""
+    for digest, by in (("data_digest", []), ("weights_digest", ["weights"])):
+        digests = frame.reindex(columns=["arm", "task", "weights", "key", digest])
+        for place, rows in digests.dropna(subset=[digest]).groupby(["arm", "task", *by]):
+            if rows[digest].nunique() == 1:
+                continue
+            name = f"weights {place[2]}" if by else "data"
+            keys = rows.groupby(digest)["key"].agg(", ".join)
+            raise FptError(
+                f"The runs of {place[0]!r} on {place[1]!r} saw different {name}: "
+                + " against ".join(f"{key} (digest {text[:8]})" for text, key in keys.items())
+                + ". Keep the records of one of them and train the others again."
+            )
