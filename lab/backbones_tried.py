@@ -29,7 +29,6 @@ from fpt.tasks import get_task
 from fpt.training.model import Model, assemble
 from fpt.training.packing import PackedParameters
 
-PAGE = project().root / "docs" / "backbones-tried.md"
 TRIED: Mapping[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 CPU = torch.device("cpu")
 LENGTH = 10
@@ -258,4 +257,4 @@ In a training step every trainable group that is listed has a gradient.
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
-    write_atomic(PAGE, page().encode())
+    write_atomic(project().root / "docs/backbones-tried.md", page().encode())

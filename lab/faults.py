@@ -136,9 +136,7 @@ def damage(folder: Path, how: str, draw: random.Random) -> int:
     files = sorted((folder / "store").rglob(visible)) or sorted((folder / "cache").rglob(visible))
     if how == "swapped":
         pairs = [
-            (first, second)
-            for first, second in itertools.combinations(files, 2)
-            if first.suffix == second.suffix
+            pair for pair in itertools.combinations(files, 2) if pair[0].suffix == pair[1].suffix
         ]
         if not pairs:
             return 0
@@ -187,9 +185,7 @@ def agrees(content: Any, expected: Any) -> bool:
 def trial(point: str, moment: float, draw: random.Random, reference: Any) -> Outcome:
     """One fault, and the same work again."""
     stop = BEFORE_DAMAGE if point in DAMAGES else point
-    passages = 16
-    if stop.split()[-1] in CALLS:
-        passages = CALLS[stop.split()[-1]][2]
+    passages = CALLS.get(stop.split()[-1], (None, "", 16))[2]
     most = {FULL: 6000}.get(point, 2 * passages if point in DAMAGES else passages)
     nth = draw.randint(1, most)  # of the passages, or bytes
     with tempfile.TemporaryDirectory() as name:

@@ -15,7 +15,6 @@ from fpt.training.flops import planned_flops
 from fpt.training.sweep import packs
 from fpt.training.train import task_of
 
-PAGE = project().root / "docs" / "gpu.md"
 PEAK = 989e12  # dense bf16 products of an NVIDIA H100, FLOPs per second
 SHARE = 0.25  # of the peak that a large step reaches, with the evaluations
 STEP = 0.01  # seconds that a step of a pack takes at least
@@ -153,4 +152,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    write_atomic(PAGE, page().encode())
+    write_atomic(project().root / "docs/gpu.md", page().encode())

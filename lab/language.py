@@ -10,7 +10,7 @@ without a verb docs/plan-language.md is written.
 import argparse
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -50,7 +50,6 @@ from fpt.training.train import task_of
 
 from . import search
 
-PAGE = project().root / "docs" / "plan-language.md"
 FILE = Path(__file__).with_suffix(".yaml")
 ALPHA = 0.05
 PRETRAINING = 320.0  # core-seconds of a nano backbone on two million tokens, at most
@@ -157,6 +156,11 @@ def cost(run: Run) -> float:
     return spec.steps * of_step + spec.steps // spec.eval_every * of_evaluation
 
 
+def hours(runs: Iterable[Run]) -> float:
+    """Core-hours of runs."""
+    return math.fsum(map(cost, runs)) / 3600
+
+
 def measured_costs() -> Iterator[str]:
     """A line of YAML for each backbone: seconds of a step and of an evaluation, by task."""
     torch.set_num_threads(1)
@@ -209,22 +213,15 @@ def sizes_of(claim: Claim, runs: Sequence[Run]) -> Sizes:
     return Sizes(min(first_seeds, second_seeds), first_draws, second_draws)
 
 
-def spread_of(first: str, second: str, task: str) -> float:
-    """The standard deviation of log areas between the search's runs of one arm at its best rate,
-    pooled over the two arms."""
+def searched(claim: Claim) -> tuple[float, float]:
+    """Of the search's runs of a claim's arms, each at its best rate: the log ratio of areas, first
+    over second, and the standard deviation of log areas of one arm, pooled over the two."""
     profile = config.load(LANGUAGE)
-    variances = [
-        np.var(search.best_areas(profile, search.Cell(arm, task)), ddof=1)
-        for arm in (first, second)
+    areas = [
+        search.best_areas(profile, search.Cell(arm, claim.tasks[0])) for arm in claim.backbones
     ]
-    return float(np.sqrt(np.mean(variances)))
-
-
-def expected_ratio(first: str, second: str, task: str) -> float:
-    """The ratio of areas, first over second, in the search, each at its best rate."""
-    profile = config.load(LANGUAGE)
-    means = [np.mean(search.best_areas(profile, search.Cell(arm, task))) for arm in (first, second)]
-    return float(np.exp(means[0] - means[1]))
+    spread = np.sqrt(np.mean([np.var(of_arm, ddof=1) for of_arm in areas]))
+    return float(np.mean(areas[0]) - np.mean(areas[1])), float(spread)
 
 
 def simulated(
@@ -264,18 +261,16 @@ def powers(kind: Kind) -> Iterator[tuple[Claim, float, float, float]]:
     for claim in claims:
         if claim.test == "rank":
             continue
-        first, second = claim.backbones
-        names = (first, second, claim.tasks[0])
-        ratio, spread, sizes = expected_ratio(*names), spread_of(*names), sizes_of(claim, runs)
+        shift, spread = searched(claim)
+        sizes = sizes_of(claim, runs)
         null = math.log(claim.margin)
         power = min(
-            simulated(claim, math.log(ratio), spread, share, alpha, sizes)
-            for share in SHARES_OF_DRAWS
+            simulated(claim, shift, spread, share, alpha, sizes) for share in SHARES_OF_DRAWS
         )
         error = max(
             simulated(claim, null, spread, share, ALPHA, sizes) for share in SHARES_OF_DRAWS
         )
-        yield claim, ratio, power, error
+        yield claim, math.exp(shift), power, error
 
 
 # ----------------------------------------------------------------------------------------- page
@@ -315,27 +310,22 @@ draft: `launch` refuses to train before the digests in it are those of settings,
 
 def page() -> str:
     """docs/plan-language.md."""
-    present = store(LANGUAGE).keys()
     runs = [run for block in blocks() for run in block.runs]
     records = store(LANGUAGE).read_all(run.key for run in runs)
     spent = math.fsum(record.cost["process_seconds"] for record in records.values()) / 3600
-    rows, hours, hours_left = [], 0.0, 0.0
+    rows = []
     for block in blocks():
-        missing = [run for run in block.runs if run.key not in present]
-        planned = math.fsum(map(cost, block.runs)) / 3600
-        left = math.fsum(map(cost, missing)) / 3600
+        missing = [run for run in block.runs if run.key not in records]
         rows.append(
-            f"| {block.purpose} | {len(block.runs)} | {planned:.1f} | "
-            f"{len(block.runs) - len(missing)} | {left:.1f} |"
+            f"| {block.purpose} | {len(block.runs)} | {hours(block.runs):.1f} | "
+            f"{len(block.runs) - len(missing)} | {hours(missing):.1f} |"
         )
-        hours += planned
-        hours_left += left
     return PAGE_TEXT.format(
         digest=digest(LANGUAGE)[:16],
         state="" if registration(LANGUAGE)["registered"] else NOT_REGISTERED,
         table="\n".join(rows),
-        planned=f"{hours:.1f}",
-        left=f"{hours_left:.1f}",
+        planned=f"{hours(runs):.1f}",
+        left=f"{hours(run for run in runs if run.key not in records):.1f}",
         spent=f"{spent:.1f}",
         processor=plan()["processor"],
         primary=claims_table("primary"),
@@ -482,7 +472,7 @@ def main() -> None:
             for claim, ratio, power, error in powers(kind):
                 print(f"{claim.name}: ratio {ratio:.2f}, power {power:.2f}, error {error:.3f}")
     else:
-        write_atomic(PAGE, page().encode())
+        write_atomic(project().root / "docs/plan-language.md", page().encode())
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""The pilot of the lab, which set thresholds and learning rates: its runs and their records.
+"""The pilot of the lab, which set thresholds and learning rates: its runs.
 
 The pilot trained runs on seeds and backbones that no reported run uses. Its records are in
-`reports/lab/records/pilot.tar.xz`, which is unpacked to `.cache/pilot`; the rules are in
-pilot.yaml, and tests/test_rates.py applies them. The code that trained it is at the tag
-`registered-lab`.
+`reports/lab/records/pilot.tar.xz`; the rules are in pilot.yaml, and tests/test_rates.py applies
+them. The code that trained it is at the tag `registered-lab`.
 """
 
-import shutil
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -15,8 +13,6 @@ from typing import Any
 from fpt import config
 from fpt.config import Run
 from fpt.files import read_yaml
-from fpt.project import project
-from fpt.records import Store
 
 FILE = Path(__file__).with_name("pilot.yaml")
 
@@ -26,17 +22,6 @@ def plan() -> Mapping[str, Any]:
     """The content of pilot.yaml."""
     content: Mapping[str, Any] = read_yaml(FILE)
     return content
-
-
-@cache
-def store() -> Store:
-    """The records, unpacked."""
-    folder = project().cache / "pilot"
-    if not folder.exists():
-        shutil.unpack_archive(
-            project().reports / "lab" / "records" / "pilot.tar.xz", project().cache
-        )
-    return Store(folder)
 
 
 def runs(arms: Iterable[str]) -> list[Run]:

@@ -18,7 +18,7 @@ from typing import Any
 from fpt.project import project, read_params
 
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
-PROJECT = project().root / "tests" / "project"
+PROJECT = Path(__file__).parents[1] / "tests/project"
 RECORDS = Path("reports/smoke/records")
 INDEX = Path("reports/smoke/index")
 
@@ -73,21 +73,22 @@ def train(root: Path) -> None:
     for path in (root / RECORDS).iterdir():
         if path.stem in keys:
             shutil.copy(path, PROJECT / RECORDS)
-    shutil.copy(root / project().params.name, PROJECT)
+    shutil.copy(root / "params.yaml", PROJECT)
 
 
 def main() -> None:
-    rewrite(project().params)
+    checkout = project()
+    rewrite(checkout.params)
     with tempfile.TemporaryDirectory(prefix="fpt-") as folder:
         root = Path(shutil.copytree(PROJECT, Path(folder) / "project"))
-        shutil.copy(project().params, root)
+        shutil.copy(checkout.params, root)
         # Of the training and of the kernels: nothing is read of this checkout but the package.
         os.environ |= {"FPT_ROOT": str(root), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": folder}
         for name in ("FPT_BACKBONES", "FPT_CORPORA"):
             os.environ.pop(name, None)
         train(root)
         only = sys.argv[1:]
-        for path in project().notebooks:
+        for path in checkout.notebooks:
             if not only or path.stem in only:
                 print(f"notebooks: executing {path.name}")
                 refresh(path)

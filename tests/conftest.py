@@ -30,7 +30,8 @@ def tiny(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     for architecture in TINY:
         monkeypatch.setitem(BACKBONES, architecture.name, architecture)
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
-    shutil.copytree(PROJECT, tmp_path, dirs_exist_ok=True)
+    without_reports = shutil.ignore_patterns("reports")
+    shutil.copytree(PROJECT, tmp_path, ignore=without_reports, dirs_exist_ok=True)
     save_weights(tmp_path / "backbones")
     return tmp_path
 

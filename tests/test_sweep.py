@@ -271,7 +271,7 @@ def test_a_killed_sweep_takes_its_workers_with_it(store, tmp_path):
 
 def test_a_killed_worker_is_one_sentence(store, tmp_path):
     def kill_one():
-        until(lambda: both_train(tmp_path / "cache"))
+        until(lambda: both_train(tmp_path / ".cache"))
         os.kill(workers_of(os.getpid())[0], signal.SIGKILL)
 
     thread = threading.Thread(target=kill_one, daemon=True)
