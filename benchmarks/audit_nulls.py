@@ -32,8 +32,8 @@ import fpt
 from fpt.auditing.arms import CONTROLS
 from fpt.auditing.verdict import CONTENT_HELPS
 from fpt.backbones import build
+from fpt.backbones.choice import choose
 from fpt.backbones.initialisations import initial_state
-from fpt.backbones.names import choose
 
 AUDITS = 20  # of each null; without an error, 60 in all bound its rate by 4.9%
 BACKBONE = "nano@2"

@@ -15,14 +15,15 @@ from . import auditing, config
 from .analysis.status import left
 from .analysis.study import Study, section
 from .analysis.summary import shown_values
-from .backbones.names import choose_backbone, split_layers
+from .backbones.choice import choose_backbone
+from .backbones.names import split_layers
 from .backbones.published import MODELS
 from .claims.claim import REGISTERED
 from .claims.headlines import write_headlines
 from .claims.verdicts import findings, runs_behind
-from .config import Run
 from .errors import FptError, check_names
 from .pretraining import ensure, plans, streams
+from .profile import Run
 from .project import project
 from .records import Store, store
 from .report.findings import claims_table
@@ -180,7 +181,8 @@ def decide(args: argparse.Namespace) -> None:
     runs = runs.assign(value=shown_values(runs))
     print(runs[["key", "arm", "task", "seed", "draw", "value"]].to_string(index=False))
     if len(runs):
-        print(f"Train one again: fpt verify --profile {profile} --key {runs['key'].iloc[0]}")
+        first = runs["key"].iloc[0]
+        print(f"Train one again: fpt verify --profile {profile} --key {first}")
 
 
 def tasks(args: argparse.Namespace) -> None:
@@ -226,9 +228,8 @@ def verify(args: argparse.Namespace) -> int:
             print(check)
             matches.append(check.matches)
     if not matches:
-        raise (
-            failures[-1] if failures else FptError(f"Profile {args.profile!r} has no record here.")
-        )
+        nothing = FptError(f"Profile {args.profile!r} has no record here.")
+        raise failures[-1] if failures else nothing
     differing = matches.count(False)
     reason = f", such as: {failures[-1]}" if failures else ""
     print(

@@ -7,15 +7,16 @@ FptError that names the place in params.yaml and what is allowed there.
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from .backbones import backbone
 from .backbones.initialisations import INITS
 from .backbones.published import pinned
-from .errors import FptError, check_names
+from .errors import FptError, check_names, placed
 from .pretraining.plans import check_weights
+from .profile import Profile, Run
 from .project import PROFILES, project, read_params
 from .sections.arms import ROLES, SOURCES, arm
 from .sections.registration import check_seeds, registered_draws
@@ -38,53 +39,12 @@ from .training.settings import (
     check_spec,
     check_value,
     evaluated,
-    placed,
     semantics_of,
 )
 
 OPTIONAL: dict[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out
 # Of a section, beside SETTINGS.
 OF_BLOCK = ("tasks", "arms", "seeds", "draws", "keep", "lrs", "search")
-
-
-@dataclass(frozen=True)
-class Run:
-    """A spec in its place: the arm and the task it stands for in a section's table."""
-
-    arm: str
-    task: str
-    spec: RunSpec
-    keep: bool = False  # the trained parameters, beside the record
-    search: bool = False  # only its validation accuracy counts, to choose a learning rate
-
-    @property
-    def key(self) -> str:
-        """The key of the run's specification."""
-        return self.spec.key
-
-
-@dataclass(frozen=True)
-class Profile:
-    """One block of params.yaml, checked."""
-
-    name: str
-    train_on: tuple[str, ...]  # the pipeline trains on these devices, cpu or cuda; maybe on none
-    backbones: Mapping[str, str]  # the backbone that plays each role that the arms name
-    weights: Mapping[str, str]  # the identity of the weights from each source that the arms name
-    seeds: tuple[int, ...]
-    defaults: Mapping[str, Any]
-    tasks: Mapping[str, Mapping[str, Any]]
-    arms: Mapping[str, Mapping[str, Any]]
-    sections: Mapping[str, tuple[Mapping[str, Any], ...]]  # blocks of tasks by arms
-    precision: str = AUTO  # of all its runs; it may be left out
-
-    def __repr__(self) -> str:
-        return f"<Profile {self.name}>"
-
-    @property
-    def backbone(self) -> str:
-        """The transformer that most arms share."""
-        return self.backbones["transformer"]
 
 
 def load(name: str, path: Path | None = None) -> Profile:

@@ -1,6 +1,7 @@
 """The one exception that users see, and the sentences about a name that is not known."""
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
@@ -40,3 +41,12 @@ def check_free(kind: str, name: str, taken: Container[str]) -> None:
     """FptError if `name` is among those `taken` by others of its `kind`."""
     if name in taken:
         raise FptError(f"The {kind} {name!r} exists already; register yours by another name.")
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Puts the place in front of an FptError."""
+    try:
+        yield
+    except FptError as error:
+        raise FptError(f"{where}: {error}") from error

@@ -29,11 +29,11 @@ from fpt.backbones.weights import files as weights_files
 from fpt.backbones.weights import find
 from fpt.claims.claim import KINDS, LAB, Claim, Kind
 from fpt.claims.model_claims import model_claims, planned_runs, replication_runs, runs_of
-from fpt.config import Profile, Run
 from fpt.errors import FptError
 from fpt.files import read_yaml, write_atomic
 from fpt.pretraining.ensure import pretrain
 from fpt.pretraining.plans import plan_of
+from fpt.profile import Profile, Run
 from fpt.project import project
 from fpt.records import store
 from fpt.sections.registration import (

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fpt import config
-from fpt.config import Run
 from fpt.files import read_yaml
+from fpt.profile import Run
 
 FILE = Path(__file__).with_name("pilot.yaml")
 

@@ -22,8 +22,8 @@ import yaml
 
 from fpt import config
 from fpt.analysis.steps import area, guessing, validation_losses
-from fpt.config import Profile
 from fpt.files import read_yaml
+from fpt.profile import Profile
 from fpt.project import project
 from fpt.records import Record, Store
 from fpt.sections.registration import LANGUAGE

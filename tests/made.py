@@ -7,7 +7,7 @@ import yaml
 
 from fpt import config
 from fpt.analysis.study import Study
-from fpt.config import Run
+from fpt.profile import Run
 from fpt.project import Project
 from fpt.records import Record, read_archive
 from fpt.records.content import Status

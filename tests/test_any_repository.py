@@ -10,7 +10,7 @@ from refusals import check_said, one_sentence, refusal, refuses
 
 from fpt import FrozenTransformer
 from fpt.__main__ import main
-from fpt.backbones.names import choose, choose_backbone
+from fpt.backbones.choice import choose, choose_backbone
 from fpt.tasks import sources
 
 FIRST, SECOND, THIRD = ("1" * 40, "2" * 40, "3" * 40)

@@ -19,7 +19,7 @@ from fpt.analysis.compare import Contrast, best_baseline, contrasts, left_out, o
 from fpt.analysis.effects import difference
 from fpt.analysis.study import Study, section
 from fpt.analysis.summary import FEWEST_RUNS, summary
-from fpt.config import Run
+from fpt.profile import Run
 from fpt.report import conclude, dot_plot, effects, line_plot, results_table, with_panels
 from fpt.report.style import AT_BUDGET, STEPS
 from fpt.sections.comparison import Comparison

@@ -14,8 +14,8 @@ from tiny import loop_of, pretrained, spec
 from fpt import config
 from fpt.analysis.crossed import difference, is_unlike_draws, rank_among, two_sided
 from fpt.analysis.steps import area
-from fpt.config import Run
 from fpt.errors import FptError
+from fpt.profile import Run
 from fpt.spec import RunSpec
 from fpt.training.settings import check_spec
 from fpt.training.sweep import backbone_identity

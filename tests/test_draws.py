@@ -15,7 +15,7 @@ from fpt.backbones.initialisations import INITS, initial_state
 from fpt.tasks import get_task
 from fpt.tasks.bits import membership
 from fpt.tasks.images import ImageTask, draw_transforms
-from fpt.training.model import shuffled
+from fpt.tasks.rng import shuffled
 
 NAMES = ("gpt2.h.1.mlp.c_fc.weight", "gpt2.h.1.ln_2.bias", "positions")
 PRETRAINED = (-0.114746, -0.058838, -0.40625)

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaModel
 
 from fpt import FptError, FrozenTransformer
 from fpt.backbones import backbone
-from fpt.backbones.names import choose, choose_backbone
+from fpt.backbones.choice import choose, choose_backbone
 from fpt.backbones.published import PUBLISHED
 
 X = np.random.default_rng(0).normal(size=(24, 5, 2))

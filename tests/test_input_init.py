@@ -12,7 +12,7 @@ from fpt.sections.arms import ARMS
 from fpt.spec import from_dict
 from fpt.tasks.rng import generator
 from fpt.training.model import INPUT_INITS
-from fpt.training.packing import INPUT_GAIN, PackedEmbedding, PackedLinear
+from fpt.training.packing.layers import INPUT_GAIN, PackedEmbedding, PackedLinear
 
 
 def initial(name, init, dim=48, width=128, seed=0):

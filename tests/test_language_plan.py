@@ -16,8 +16,8 @@ import pytest
 from fpt.backbones.published import PUBLISHED
 from fpt.claims.claim import Claim, Kind
 from fpt.claims.model_claims import effect_of, model_claims, planned_runs
-from fpt.config import Run
 from fpt.errors import FptError
+from fpt.profile import Run
 from fpt.sections import registration
 from fpt.sections.registration import LANGUAGE, registered_draws, registered_seeds
 from lab import language, search

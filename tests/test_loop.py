@@ -10,9 +10,9 @@ import pytest
 from tiny import FULL, clock_of_steps, loop_of, measured_of, pretrained, spec
 
 from fpt.records import Store
-from fpt.training.loop import TRAIN_ITEMS, Loop, reached
+from fpt.training.loop import TRAIN_ITEMS, Loop
 from fpt.training.model import evaluate
-from fpt.training.progress import read_checkpoint, write_checkpoint
+from fpt.training.progress import reached, read_checkpoint, write_checkpoint
 from fpt.training.train import Job, train
 
 TESTS = Path(__file__).parent

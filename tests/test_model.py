@@ -21,8 +21,8 @@ from fpt.backbones import backbone, build, group_of
 from fpt.errors import FptError
 from fpt.sections.arms import FROZEN
 from fpt.tasks import Batch, get_task
+from fpt.tasks.rng import ORDERS, shuffled
 from fpt.training.flops import packable, parameter_counts
-from fpt.training.model import ORDERS, shuffled
 
 EIGHT_BITS = {"n": 8}
 LISTOPS = {"max_length": 30, "train": 60, "valid": 20, "test": 30}

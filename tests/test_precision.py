@@ -30,7 +30,7 @@ from fpt.training import device as devices
 from fpt.training import sweep
 from fpt.training.kept import retrained
 from fpt.training.model import evaluate
-from fpt.training.packing import PackedRMSNorm
+from fpt.training.packing.layers import PackedRMSNorm
 from fpt.training.probe import probe
 from fpt.training.train import Job, train
 

@@ -23,8 +23,10 @@ from tiny import assembled, close, spec
 from fpt import FrozenTransformer
 from fpt.__main__ import main
 from fpt.backbones import BACKBONES, backbone, build, weights
-from fpt.backbones.generic import converted, facts
-from fpt.backbones.names import choose, choose_backbone, split_layers
+from fpt.backbones.choice import choose, choose_backbone
+from fpt.backbones.generic import facts
+from fpt.backbones.generic.gguf import converted
+from fpt.backbones.names import split_layers
 from fpt.backbones.published import MODELS, PUBLISHED, Published, comes_in_wheel, pinned
 from fpt.backbones.weights import files, read_weights
 from fpt.files import NAME, read_json
@@ -274,7 +276,7 @@ def test_a_killed_process_leaves_nothing_half(model, tmp_path):
     code = (
         "import os, pathlib, signal, sys; sys.path[:0] = ['tests']\n"
         "pathlib.Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
-        "from fpt.backbones.generic import converted\n"
+        "from fpt.backbones.generic.gguf import converted\n"
         f"converted(pathlib.Path({str(tmp_path / 'tiny.gguf')!r}), pathlib.Path(sys.argv[1]))\n"
     )
     folder = tmp_path / "made"

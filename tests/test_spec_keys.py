@@ -5,7 +5,7 @@ import hashlib
 import pytest
 
 from fpt import config
-from fpt.config import Run
+from fpt.profile import Run
 
 PLANNED = {
     "smoke": (218, "95343f6130e00d31333e3140d38b4f6565d80a337af54532b1a8946ae30bcdc5"),

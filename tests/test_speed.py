@@ -13,7 +13,7 @@ from tiny import close
 from transformers import LlamaConfig, LlamaModel
 
 from fpt.backbones.dropout import Draws, Dropout
-from fpt.backbones.gpt2 import GeluOnCPU
+from fpt.backbones.gelu import GeluOnCPU
 from fpt.tasks import get_task
 from fpt.tasks.rng import fold
 from fpt.training.loop import Loop

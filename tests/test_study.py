@@ -13,8 +13,8 @@ import fpt
 from fpt import config
 from fpt.analysis.study import Study
 from fpt.analysis.tuning import at_edge, chosen_rates
-from fpt.config import Run
 from fpt.errors import FptError
+from fpt.profile import Run
 from fpt.records import Record
 
 

@@ -22,7 +22,7 @@ from tiny import measured_of
 from fpt.analysis.effects import difference, falls_with, heterogeneity, more_solved
 from fpt.analysis.summary import mean_interval, summary
 from fpt.claims.headlines import pooled_differences
-from fpt.config import Run
+from fpt.profile import Run
 
 FROZEN = Path(__file__).with_name("frozen") / "records.csv"
 MOST_FALSE = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)  # of 300 tests or more, three errors above 5%

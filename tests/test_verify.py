@@ -10,7 +10,7 @@ from tiny import pretrained
 
 from fpt.__main__ import main
 from fpt.backbones.weights import find
-from fpt.config import Run
+from fpt.profile import Run
 from fpt.training.kept import TRAINED_ELSEWHERE, retrained
 from fpt.training.train import Job, train
 

@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from ..backbones import backbone
-from ..config import Run
 from ..errors import FptError
+from ..profile import Run
 from ..records import Record
 from ..sections.arms import arm
 from .steps import area, steps_to

@@ -10,7 +10,7 @@ import pandas as pd
 from ..records import Record
 from ..spec import RunSpec
 from ..tasks import Task
-from ..training.loop import reached
+from ..training.progress import reached
 from ..training.train import task_of
 
 # Of the loss of guessing: a mean area above it is that of an arm that learned nothing.

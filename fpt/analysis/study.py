@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from .. import config
-from ..config import Profile, Run
 from ..errors import check_names
 from ..files import write_json
 from ..pretraining import metadata
 from ..pretraining.plans import shares_data
+from ..profile import Profile, Run
 from ..project import Project, current_profile, project
 from ..records import Record, Store
 from ..sections import declared

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..backbones.names import choose
+from ..backbones.choice import choose
 from ..backbones.weights import digest, files
 from ..errors import FptError
 from ..files import write_atomic, write_json
 from ..project import project
-from ..tasks.own.inputs import check_length, described
+from ..tasks.own.limits import check_length, described
 from ..training.progress import progress_bar
 from . import engine, plan
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, body_of

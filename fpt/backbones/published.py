@@ -31,7 +31,7 @@ from ..errors import FptError
 from ..files import read_json, read_yaml, set_aside, write_folder, write_json
 from ..tasks.sources import WEIGHTS, file_digest
 from .base import Backbone
-from .generic import GGUF, convert, save_rounded
+from .generic.gguf import GGUF, convert, save_rounded
 from .generic.skeleton import text_of
 
 METADATA = "pretraining.json"

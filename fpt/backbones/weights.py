@@ -172,7 +172,7 @@ def digest(paths: Sequence[Path]) -> str:
 
 def random_positions(architecture: Backbone, draw: torch.Generator) -> Tensor:
     """A new table of positions, (rows, width). It is never zero, not even a ViT's: a token of
-    zeros would then reach the first norm as zeros, see `fpt.training.packing.PackedLinear`."""
+    zeros would then reach the first norm as zeros (`fpt.training.packing.layers.PackedLinear`)."""
     table = torch.empty(architecture.positions, architecture.width, dtype=torch.float32)
     return table.normal_(0.0, STD, generator=draw)
 

@@ -16,7 +16,7 @@ from ..analysis.compare import Baseline, best_baseline
 from ..analysis.effects import Effect
 from ..analysis.steps import LEARNED, is_learned
 from ..analysis.summary import tested_values
-from ..config import Profile
+from ..profile import Profile
 from ..sections.arms import arm as arm_named
 from ..tasks import Task, get_task
 from ..tasks.base import FiniteTask

@@ -20,7 +20,7 @@ from ..analysis import crossed
 from ..analysis.effects import UNKNOWN, Effect, corrected, difference
 from ..analysis.study import Study
 from ..analysis.summary import tested_values
-from ..config import Profile, Run
+from ..profile import Profile, Run
 from ..sections.arms import label
 from ..sections.registration import LANGUAGE, registered_seeds, registration
 from . import gates

@@ -12,8 +12,8 @@ import pandas as pd
 from .. import config, sections
 from ..analysis.study import Study
 from ..analysis.summary import tested_values
-from ..config import Run
 from ..files import read_yaml
+from ..profile import Run
 from ..sections.registration import registered_seeds
 from .claim import LAB
 

@@ -16,8 +16,8 @@ import pandas as pd
 from .. import config
 from ..analysis.effects import corrected
 from ..analysis.study import Study
-from ..config import Run
 from ..pretraining import metadata
+from ..profile import Run
 from ..records import store
 from ..sections.registration import LANGUAGE, registered_seeds
 from . import gates, sensitivity

@@ -16,12 +16,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, 
 from sklearn.utils.validation import check_is_fitted
 
 from ..backbones import Backbone
+from ..backbones.choice import choose
 from ..backbones.initialisations import INITS
-from ..backbones.names import choose
 from ..errors import FptError, check_names
 from ..isolation import usual_settings
 from ..spec import RunSpec, canonical
-from ..tasks.own import arrays, examples, inputs
+from ..tasks.own import arrays, examples, inputs, limits
 from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import Data
 from ..tasks.own.inputs import Inputs
@@ -139,7 +139,7 @@ class FrozenEstimator(BaseEstimator):
             validation = self._read(validation[0]), self._labels(validation[1])
         division = examples.divided(labelled, validation, self.random_state)
         self.limits_ = division.limits
-        self.inputs_ = inputs.described(division.limits)
+        self.inputs_ = limits.described(division.limits)
         self.moments_ = division.moments
         self.symbols_ = division.symbols
         return division.train, division.valid
@@ -164,7 +164,7 @@ class FrozenEstimator(BaseEstimator):
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
         reads_weights = INITS[self.init].reads_weights
         architecture, weights = choose(self.backbone, self.weights, reads_weights)
-        inputs.check_length(task.length, architecture.name, architecture.positions)
+        limits.check_length(task.length, architecture.name, architecture.positions)
         groups = {*check_list("FrozenTransformer.trainable", self.trainable)}
         if not architecture.positions:
             groups = groups - {"positions"} or groups
@@ -186,7 +186,7 @@ class FrozenEstimator(BaseEstimator):
         check_is_fitted(self, "fitted_")
         read = self._read(X)
         architecture = self.fitted_.architecture
-        inputs.check_length(read.limits["length"], architecture.name, architecture.positions)
+        limits.check_length(read.limits["length"], architecture.name, architecture.positions)
         sequences = read.prepared(None, self.moments_)
         logits = self.fitted_.logits(sequences, self.device, self.symbols_)
         return logits[:, 0] if self.fitted_.shapes["reads"] == 1 else logits
@@ -250,8 +250,7 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class: (N,), or (N, T)."""
-        likeliest = self.predict_proba(X).argmax(-1)
-        labels: np.ndarray = self.classes_[likeliest]
+        labels: np.ndarray = self.classes_[self.predict_proba(X).argmax(-1)]
         return labels
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -260,8 +259,7 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
         y = arrays.labels(y)
         if predictions.shape != y.shape:
             raise InputError(f"y has the shape {y.shape}, and the predictions {predictions.shape}.")
-        right = predictions == y
-        return float(np.average(right, axis=0, weights=sample_weight).mean())
+        return float(np.average(predictions == y, axis=0, weights=sample_weight).mean())
 
 
 class FrozenTransformerRegressor(RegressorMixin, FrozenEstimator):

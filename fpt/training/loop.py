@@ -9,7 +9,6 @@ import math
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,15 +25,8 @@ from .progress import Progress, Tracker, pack_bar, read_checkpoint, write_checkp
 
 TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
-EVALUATIONS_AFTER_THRESHOLD = 2
 SUMS = ("train_loss", "gradient_norm", "clipped")  # per run, since the last evaluation
 COUNTS = ("alive", "step", "summed")  # of a loop, as a checkpoint has them
-
-
-def reached(accuracies: Sequence[float], threshold: float) -> int | None:
-    """Index of the first of two consecutive evaluations at or above `threshold`, if any."""
-    pairs = enumerate(pairwise(accuracies))
-    return next((index for index, pair in pairs if min(pair) >= threshold), None)
 
 
 class Loop:
@@ -184,23 +176,11 @@ class Loop:
                 self.state["best"][row] = self.rows.values[row]
         self.reset_sums()
 
-    def ends(self, index: int) -> bool:
-        """Whether a run ends here."""
-        spec = self.specs[index]
-        progress = self.progress[index]
-        if progress.status == "diverged" or self.step >= spec.steps:
-            return True
-        if 0 < spec.patience <= progress.waited:
-            return True
-        if not spec.threshold:
-            return False
-        accuracies = [point["valid_accuracy"] for point in progress.curve]
-        first = reached(accuracies, spec.threshold)
-        return first is not None and len(accuracies) > first + EVALUATIONS_AFTER_THRESHOLD
-
     def finish_runs(self) -> None:
         """Test the runs that end here and let the others go on without them."""
-        ending = [index for index in self.alive if self.ends(index)]
+        ending = [
+            index for index in self.alive if self.progress[index].ends(self.specs[index], self.step)
+        ]
         if not ending:
             return
         # Rows leave, so that each step costs what the runs that are left cost.

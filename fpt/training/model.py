@@ -5,7 +5,6 @@ One `Model` holds K runs. Trainable groups have the paper's names: `input`, `out
 """
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +17,11 @@ from ..backbones.initialisations import initial_state
 from ..errors import FptError, check_names
 from ..spec import RunSpec
 from ..tasks import Batch, Task
-from ..tasks.base import Device
-from ..tasks.rng import generator
+from ..tasks.rng import ORDERS, generator, shuffled
 from .device import AUTO, autocast, in_bf16, round_frozen
-from .packing import PackedEmbedding, PackedLinear, PackedParameters, ParameterSlice, packed
+from .packing import PackedParameters, ParameterSlice
+from .packing.layers import PackedEmbedding, PackedLinear, packed
 
-ORDERS = ("given", "shuffled")  # of the tokens
 EVAL_TOKENS = 1 << 15  # tokens of all runs together in one evaluation batch
 INPUT_INITS = ("orthogonal", "default", "normal")  # of the input net
 
@@ -226,33 +224,6 @@ def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State)
             value = part.owner.initial(part.attribute, init, draw)
         parts.append(value.flatten())
     return torch.cat(parts)
-
-
-@lru_cache(maxsize=128)
-def ranks(length: int, seed: int, device: Device) -> Tensor:
-    """(length,) numbers in [0, 1), drawn on the CPU on every machine: places sorted by them."""
-    draw = generator("cpu", seed, "order of tokens")
-    return torch.rand(length, generator=draw, dtype=torch.float32).to(device)
-
-
-def shuffled(inputs: Tensor, last: Tensor | None, reads: int, seeds: Sequence[int]) -> Tensor:
-    """`inputs` (K, B, T) or (K, B, T, dim) in another order, as a control: does a backbone use the
-    order that tokens come in?
-
-    The tokens before those that are read (the positions `last`, (K or 1, B), or else the last
-    `reads`) change places among themselves, by one permutation per run, the same for every
-    example. Tokens that are read, and padding, keep their places.
-    """
-    length = inputs.shape[2]
-    place = torch.arange(length, device=inputs.device)
-    drawn = torch.stack([ranks(length, seed, inputs.device) for seed in seeds])[:, None]
-    # Drawn places lie below 1, so tokens that stay sort behind them, in their order.
-    first = length - reads if last is None else last[..., None]
-    order = torch.where(place >= first, 1.0 + place, drawn).argsort(-1)  # (K, B or 1, T)
-    index = order.expand(inputs.shape[:3])
-    if inputs.dim() == 4:
-        index = index[..., None].expand(inputs.shape)
-    return inputs.gather(2, index)
 
 
 @torch.no_grad()

@@ -13,10 +13,11 @@ stopped and goes on may repeat the points after its last checkpoint.
 import json
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from importlib.util import find_spec
+from itertools import pairwise
 from multiprocessing import current_process
 from pathlib import Path
 from shutil import get_terminal_size
@@ -32,6 +33,7 @@ from ..project import project
 from ..spec import RunSpec
 from ..tasks.datasets import read_arrays, write_arrays
 
+EVALUATIONS_AFTER_THRESHOLD = 2
 Tracker = Callable[[RunSpec, str, Mapping[str, float]], None]
 
 
@@ -48,6 +50,24 @@ class Progress:
     status: str = "running"
     metrics: dict[str, float] = field(default_factory=dict)
     cost: dict[str, float] = field(default_factory=dict)  # beside seconds
+
+    def ends(self, spec: RunSpec, step: int) -> bool:
+        """Whether the run ends at this step."""
+        if self.status == "diverged" or step >= spec.steps:
+            return True
+        if 0 < spec.patience <= self.waited:
+            return True
+        if not spec.threshold:
+            return False
+        accuracies = [point["valid_accuracy"] for point in self.curve]
+        first = reached(accuracies, spec.threshold)
+        return first is not None and len(accuracies) > first + EVALUATIONS_AFTER_THRESHOLD
+
+
+def reached(accuracies: Sequence[float], threshold: float) -> int | None:
+    """Index of the first of two consecutive evaluations at or above `threshold`, if any."""
+    pairs = enumerate(pairwise(accuracies))
+    return next((index for index, pair in pairs if min(pair) >= threshold), None)
 
 
 # ------------------------------------------------------------------------------------ checkpoints

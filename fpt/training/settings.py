@@ -4,7 +4,6 @@ place `where` and the allowed values.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,12 @@ import numpy as np
 from ..backbones import BACKBONES, Backbone, backbone
 from ..backbones.initialisations import INITS
 from ..backbones.weights import check_identity
-from ..errors import FptError, check_names
+from ..errors import FptError, check_names, placed
 from ..spec import PROBE, RunSpec, probe_of
 from ..tasks import Task, get_task
+from ..tasks.rng import ORDERS
 from .loop import TRAIN_ITEMS
-from .model import INPUT_INITS, ORDERS, check_length
+from .model import INPUT_INITS, check_length
 
 Allowed = tuple[type, float, float]  # type and range of a value, both ends included
 
@@ -52,15 +52,6 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 GROUPS = sorted({group for architecture in BACKBONES.values() for group in architecture.trainable})
 LONG = 1024  # tokens of a sequence from which on a test is shortened
 LONG_TEST_ITEMS = 2000  # test examples of such a task at most
-
-
-@contextmanager
-def placed(where: str) -> Iterator[None]:
-    """Puts the place in front of an FptError."""
-    try:
-        yield
-    except FptError as error:
-        raise FptError(f"{where}: {error}") from error
 
 
 # ------------------------------------------------------------------------------------ one setting

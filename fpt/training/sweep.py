@@ -4,44 +4,33 @@ Packs are independent. On a CPU a pack wants one thread, so as many run side by 
 cores; if there are fewer packs than cores, they share the cores that are left, which brings nothing
 for small steps and up to 1.7 times the speed for large ones (benchmarks/). OMP_NUM_THREADS bounds
 the threads of a pack. On CUDA one pack at a time has the whole card.
-
-On a Ray cluster (optional extra `ray`) a pack is a task, on a CPU or a part of a GPU. A worker
-needs this package, the data and the weights, and nothing else of the driver's machine. Ray retries
-a pack whose worker is lost; on a machine with its last checkpoint it goes on from there. Records
-travel back when their pack ends.
 """
 
 import math
 import os
 import re
 import signal
-import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from ..backbones.initialisations import INITS
 from ..errors import FptError
-from ..project import project
 from ..records import Record, Store
 from ..spec import RunSpec
 from . import device as devices
+from .cluster import train_on_cluster
 from .flops import packable
 from .progress import in_jupyter, progress_bar
-from .train import Job, Pack, pack_id, task_of, train_pack
+from .train import Job, Pack, task_of, train_pack
 
 MAX_RUNS_PER_PACK = 8
 MAX_TOKENS_PER_STEP = 1 << 16  # of a pack; bounds the activations that are kept
-RETRIES_AFTER_LOST_WORKER = 5
 Sections = Mapping[str, object] | None  # by the keys of runs
-Contents = list[tuple[Record, bytes | None]]  # records with their kept parameters
 
 
 def packs(
@@ -212,89 +201,3 @@ def begin_worker(parent: int, threads: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-# ------------------------------------------------------------------------------- on a Ray cluster
-
-
-def train_on_cluster(
-    todo: Sequence[Pack], job: Job, address: str, workers: int | None, gpus: float
-) -> Iterator[tuple[Pack, int | FptError]]:
-    """Yield packs as they end on the cluster, with the number of records written to the job's
-    store, or the error that stopped a pack.
-
-    `address` is that of a Ray cluster, or "local" for one of our own on this machine, for `workers`
-    packs side by side. `gpus` is the part of a GPU that a pack on CUDA takes. The job's device is
-    one of the machines that train; this one needs none. Leaves out packs that another sweep on this
-    store is training.
-    """
-    ray = start(address, workers)
-    deadline = time.time() + job.deadline - time.monotonic()  # the clock that machines share
-    try:
-        with ExitStack() as locks:
-            device = job.device
-            if device == "auto":
-                device = "cuda" if ray.cluster_resources().get("GPU", 0) else "cpu"
-            need = {"num_gpus": gpus} if device == "cuda" else {"num_cpus": 1}
-            remote = ray.remote(max_retries=RETRIES_AFTER_LOST_WORKER, **need)(train_remotely)
-            remote_job = replace(job, device=device)
-            running = {}
-            for pack in todo:
-                # The workers' locks are on their own disks; this one keeps another sweep away.
-                if locks.enter_context(job.lock(f"{pack_id(pack)}.ray")):
-                    task = remote.remote(pack, remote_job, contents(pack, job), deadline)
-                    running[task] = pack
-            while running:
-                (ended, *_), _ = ray.wait(list(running), num_returns=1)
-                pack = running.pop(ended)
-                try:
-                    new, error = ray.get(ended)
-                except ray.exceptions.RayError as lost:
-                    yield pack, FptError(f"A pack was lost on the cluster: {lost}")
-                    continue
-                for record, parameters in new:
-                    job.store.write(record, parameters)
-                yield pack, error or len(new)
-    finally:
-        ray.shutdown()
-
-
-def train_remotely(
-    pack: Pack, job: Job, recorded: Contents, deadline: float
-) -> tuple[Contents, FptError | None]:
-    """Train a pack on this worker, without the runs that are `recorded`; the new records and the
-    error that stopped it."""
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder) / job.store.folder.parent.name / "records")
-        for record, parameters in recorded:
-            store.write(record, parameters)
-        # Checkpoints stay on the worker's own disk, so that a retry there goes on from them.
-        end = time.monotonic() + deadline - time.time()
-        own = project()
-        job = replace(job, store=store, deadline=end, project=own, cache=own.cache)
-        result = train_pack(pack, job)
-        new = [content for content in contents(pack, job) if content not in recorded]
-        return new, result if isinstance(result, FptError) else None
-
-
-def contents(pack: Pack, job: Job) -> Contents:
-    """The pack's recorded runs."""
-    return [(record, job.store.parameters(record)) for record in job.recorded(pack).values()]
-
-
-def start(address: str, workers: int | None) -> Any:
-    """Ray, connected. FptError if it is not installed, or there is no cluster at the address."""
-    # Ray would report its use to its makers.
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    try:
-        import ray
-
-        ray.init(address, num_cpus=workers, include_dashboard=False)
-    except ImportError as error:
-        raise FptError(
-            "The option --ray needs Ray, which is not installed: pip install 'fpt[ray]'."
-        ) from error
-    except Exception as error:  # a plain one if Ray takes too long to start
-        reason = str(error).strip().partition("\n")[0].rstrip(".")
-        raise FptError(f"Ray does not start at {address!r} ({reason}).") from error
-    return ray

@@ -12,7 +12,8 @@ from ..base import Batch, Device, Example, FiniteTask
 from ..datasets import Arrays, Dataset, arrays_digest
 from ..sequences import Padded, Sequences, batch
 from .arrays import InputError
-from .inputs import Inputs, Moments, both
+from .inputs import Inputs, Moments
+from .limits import both
 
 # Prepared inputs, and labels (N, R).
 Data = tuple[Sequences, np.ndarray]

@@ -21,6 +21,7 @@ from .arrays import (
     check_finite,
     check_numbers,
 )
+from .limits import check_same
 
 # Each symbol has a row in the input net.
 MOST_SYMBOLS = 10**6
@@ -154,7 +155,7 @@ def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
             )
         _check_range(sequences)
     if limits is not None:
-        _check_same(sequences.limits, limits)
+        check_same(sequences.limits, limits)
     return sequences
 
 
@@ -226,27 +227,6 @@ def _check_range(sequences: Inputs) -> None:
             check_finite("X", sequences.values[row][None], row)
 
 
-def described(limits: Mapping[str, Any]) -> str:
-    """`Inputs.limits` in words, such as "sequences of 4 to 26 vectors of 12 numbers"."""
-    count = f"{limits['length']}"
-    if limits["shortest"] < limits["length"]:
-        count = f"{limits['shortest']} to {count}"
-    if limits["kind"] == "token":
-        return f"sequences of {count} symbols, whole numbers from 0 to {limits['dim'] - 1}"
-    numbers = "1 number" if limits["dim"] == 1 else f"{limits['dim']} numbers"
-    return f"sequences of {count} vectors of {numbers}"
-
-
-def _check_same(limits: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
-    """InputError for `Inputs.limits` of another kind or width than those of the fit. Sequences may
-    be longer, and have other symbols."""
-    is_same = limits["kind"] == fitted["kind"]
-    if limits["kind"] == "vector":
-        is_same &= limits["dim"] == fitted["dim"]
-    if not is_same:
-        raise InputError(f"X has {described(limits)}; the fit had {described(fitted)}.")
-
-
 def check_columns(estimator: Any, X: Any, read: Inputs, fitting: bool) -> None:
     """Set the names and the number of the columns of a table on `estimator` if `fitting`; else
     InputError for others. A sequence of symbols that is no table may be of any length."""
@@ -269,22 +249,3 @@ def check_columns(estimator: Any, X: Any, read: Inputs, fitting: bool) -> None:
             hint = "(give series that differ in length as a list, or as (N, T, 1))"
             reason = f"{reason.rstrip('.')} {hint}."
         raise InputError(reason) from error
-
-
-def both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """The `Inputs.limits` of two sets of sequences of one kind."""
-    return {
-        "kind": first["kind"],
-        "dim": max(first["dim"], second["dim"]),
-        "length": max(first["length"], second["length"]),
-        "shortest": min(first["shortest"], second["shortest"]),
-    }
-
-
-def check_length(length: int, backbone: str, most: int) -> None:
-    """InputError for sequences of `length` tokens if a backbone takes `most` (0: any number)."""
-    if most and length > most:
-        raise InputError(
-            f"X has sequences of {length} tokens, and backbone {backbone!r} takes at most {most}; "
-            "shorten them, or take a backbone with more positions."
-        )
