@@ -302,12 +302,6 @@ def check_registration() -> None:
             raise FptError(f"The rate of {run.arm} on {run.task} is not that of the search.")
 
 
-NOT_REGISTERED = """
-**Nothing is registered yet.** The search of learning rates below is not finished, so the file is a
-draft: `launch` refuses to train before the digests in it are those of settings, rates and code.
-"""
-
-
 def page() -> str:
     """docs/plan-language.md."""
     runs = [run for block in blocks() for run in block.runs]
@@ -322,7 +316,6 @@ def page() -> str:
         )
     return PAGE_TEXT.format(
         digest=digest(LANGUAGE)[:16],
-        state="" if registration(LANGUAGE)["registered"] else NOT_REGISTERED,
         table="\n".join(rows),
         planned=f"{hours(runs):.1f}",
         left=f"{hours(run for run in runs if run.key not in records):.1f}",
@@ -370,12 +363,9 @@ def search_table() -> str:
             rate = search.best_rate(profile, cell)
         except KeyError:
             continue
-        at_best = results[
-            (results["arm"] == cell.arm)
-            & (results["task"] == cell.task)
-            & (results["share"] == 1.0)
-            & (results["lr"] == rate)
-        ]
+        at_best = results.query(
+            "arm == @cell.arm and task == @cell.task and share == 1 and lr == @rate"
+        )
         place = ", at the edge of the grid" if search.is_at_edge(cell, rate) else ""
         lines.append(
             f"| {cell.task} | {cell.arm} | {rate:g}{place} | {at_best['area'].mean():.3f} | "
@@ -393,7 +383,7 @@ runs: `fpt/sections/registration-language.yaml` says what is claimed and how it 
 the digests of settings, rates, weights and code, and the seeds and draws of all reported runs
 follow from its SHA-256 ({digest}…). `nice -n 19 python -m lab.language launch` trains what is
 missing and goes on where it stopped; `python -m lab.language` writes this page anew.
-{state}
+
 | block | runs | core-hours | runs done | core-hours left |
 |---|---|---|---|---|
 {table}

@@ -50,7 +50,7 @@ def refresh(path: Path) -> None:
 
 def clean(content: Any) -> Any:
     """The notebook with what is compared and nothing else; cleaning it again changes nothing."""
-    content["metadata"] = {"kernelspec": dict(KERNEL), "language_info": {"name": "python"}}
+    content["metadata"] = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for cell in content["cells"]:
         tags = cell["metadata"].get("tags")
         cell["metadata"] = {"tags": tags} if tags else {}
