@@ -36,7 +36,7 @@ FAULTS = {"fsync": errno.ENOSPC, "replace": errno.EDQUOT}
 @pytest.mark.parametrize("call", FAULTS)
 def test_a_write_that_fails_is_one_sentence_and_changes_nothing(call, tmp_path, monkeypatch):
     """What a sweep makes of a full disk is in test_faults.py."""
-    path, reason = tmp_path / "file.json", os.strerror(FAULTS[call])
+    path, reason = tmp_path / "folder" / "file.json", os.strerror(FAULTS[call])
     write_json(path, 1)
 
     def fail(*arguments):
@@ -45,9 +45,7 @@ def test_a_write_that_fails_is_one_sentence_and_changes_nothing(call, tmp_path, 
     monkeypatch.setattr(files.os, call, fail)
     with pytest.raises(FptError, match=rf"^Cannot write {path}: {reason}; nothing was changed"):
         write_json(path, 2)
-    assert {file.name: file.read_text() for file in tmp_path.iterdir() if file.is_file()} == {
-        "file.json": "1\n"
-    }
+    assert {file.name: file.read_text() for file in path.parent.iterdir()} == {"file.json": "1\n"}
 
 
 EIGHT = [pretrained(seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]

@@ -250,7 +250,8 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class: (N,), or (N, T)."""
-        labels: np.ndarray = self.classes_[self.predict_proba(X).argmax(-1)]
+        likeliest = self.predict_proba(X).argmax(-1)
+        labels: np.ndarray = self.classes_[likeliest]
         return labels
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
