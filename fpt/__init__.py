@@ -1,7 +1,7 @@
 """Pretrained transformers as universal computation engines, reproduced.
 
-`fpt.section("transfer")` gives the runs that a section's tables need; its `train()` trains what is
-missing, if the profile allows it, and its `results()` are one tidy row per run.
+`fpt.section("transfer")` gives the runs that a section's tables need; its `train()` trains
+what is missing, if the profile allows it, and its `results()` are one tidy row per run.
 """
 
 from importlib import import_module
@@ -31,8 +31,8 @@ LAZY = {
     "section": "analysis.study",
 }
 __all__ = [
-    "Arm", "Audit", "FptError", "FrozenTransformer", "FrozenTransformerRegressor", "Patches",
-    "Study", "audit", "own_task", "register_arm", "register_task", "section",
+    "Arm", "Audit", "FptError", "FrozenTransformer", "FrozenTransformerRegressor",
+    "Patches", "Study", "audit", "own_task", "register_arm", "register_task", "section",
 ]  # fmt: skip
 
 
@@ -42,7 +42,9 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f".{LAZY[name]}", __name__), name)
     if name == "__version__":
         return version("fpt")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{instead(name, __all__)}")
+    raise AttributeError(
+        f"module {__name__!r} has no attribute {name!r}{instead(name, __all__)}"
+    )
 
 
 def __dir__() -> list[str]:

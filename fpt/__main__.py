@@ -1,7 +1,7 @@
 """The command line: `fpt VERB`, the same as `python -m fpt VERB`.
 
-Wrong input is one sentence on standard error and exit status 2; nothing has been written then.
-Torch is loaded only by the verbs that need it (`fpt.commands`).
+Wrong input is one sentence on standard error and exit status 2; nothing has been written
+then. Torch is loaded only by the verbs that need it (`fpt.commands`).
 """
 
 import argparse
@@ -36,7 +36,9 @@ warnings.formatwarning = one_line
 def at_least_one(text: str) -> int:
     """The type of an option that counts something."""
     if not re.fullmatch("[1-9][0-9]{0,8}", text):
-        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text}")
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number of at least 1, not {text}"
+        )
     return int(text)
 
 
@@ -54,7 +56,9 @@ def setting(text: str) -> tuple[str, Any]:
     try:
         return name, json.loads(value)
     except ValueError:
-        raise FptError(f"--set takes a number or true, as in lr=0.01, not {text!r}.") from None
+        raise FptError(
+            f"--set takes a number or true, as in lr=0.01, not {text!r}."
+        ) from None
 
 
 class Parser(argparse.ArgumentParser):
@@ -65,7 +69,10 @@ class Parser(argparse.ArgumentParser):
 
 
 # Options that several verbs have, or that may be repeated.
-PIPELINE: dict[str, Any] = {"action": "store_true", "help": "only on the profile's train_on"}
+PIPELINE: dict[str, Any] = {
+    "action": "store_true",
+    "help": "only on the profile's train_on",
+}
 DEVICE: dict[str, Any] = {"default": "auto", "choices": ("auto", "cpu", "cuda")}
 MANY: dict[str, Any] = {"action": "append", "default": []}
 BUDGET: dict[str, Any] = {
@@ -77,7 +84,9 @@ BUDGET: dict[str, Any] = {
 
 
 def parser() -> argparse.ArgumentParser:
-    top = Parser("fpt", description="Pretrained transformers as universal computation engines.")
+    top = Parser(
+        "fpt", description="Pretrained transformers as universal computation engines."
+    )
     top.add_argument("--version", action="version", version=f"fpt {version('fpt')}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
 
@@ -89,11 +98,15 @@ def parser() -> argparse.ArgumentParser:
             sub.add_argument("--profile", help=f"one of {names}; by default params.yaml's")
         return sub.add_argument
 
-    data = verb("data", "Prepare the data that a profile's sections need, or the tasks named.")
+    data = verb(
+        "data", "Prepare the data that a profile's sections need, or the tasks named."
+    )
     data("tasks", nargs="*", metavar="TASK", help="mnist or listops:max_length=64")
     data("--pipeline", **PIPELINE)
 
-    run = verb("run", "Train what is missing of a section, or of all, and write index files.")
+    run = verb(
+        "run", "Train what is missing of a section, or of all, and write index files."
+    )
     run("section", nargs="?", metavar="SECTION")
     run("--all", action="store_true", help="every section of the profile")
     run("--seed", **MANY, type=int, help="repeatable")
@@ -106,12 +119,16 @@ def parser() -> argparse.ArgumentParser:
     run("--shard", metavar="I/N", help="this part of the packs only")
     run("--device", **DEVICE)
     once = (
-        "of all runs of an experiment; by default the profile's, else fp32 on a CPU, bf16 on CUDA"
+        "of all runs of an experiment; by default the profile's, else fp32 on a CPU, "
+        "bf16 on CUDA"
     )
     run("--precision", choices=("auto", "fp32", "bf16"), help=once)
     run("--workers", type=at_least_one, help="packs side by side; one per core")
     run("--max-runs", type=at_least_one, default=8, help="of one pack")
-    ray = "on the Ray cluster at ADDRESS (auto, 10.0.0.1:6379), by default one of this machine"
+    ray = (
+        "on the Ray cluster at ADDRESS (auto, 10.0.0.1:6379), "
+        "by default one of this machine"
+    )
     run("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
     run("--gpus", type=float, default=1.0, help="part of a GPU per pack, with --ray")
     run("--pipeline", **PIPELINE)
@@ -125,18 +142,27 @@ def parser() -> argparse.ArgumentParser:
     verb(
         "pack",
         "Move the records of a profile into one compressed file.",
-        "Every command reads records.jsonl.xz like the files. Call it between two runs or during "
-        "one, again after more runs, and again if it was stopped: no record is lost.",
+        "Every command reads records.jsonl.xz like the files. Call it between two runs or "
+        "during one, again after more runs, and again if it was stopped: no record is "
+        "lost.",
     )
-    status = verb("status", "Count done and missing runs, and estimate the cost of the rest.")
+    status = verb(
+        "status", "Count done and missing runs, and estimate the cost of the rest."
+    )
     status("--json", action="store_true")
 
-    verb("tasks", "List the tasks: tokens, positions read, classes, examples.", profile=False)
-    params = verb("params", "Count the trainable groups of a backbone on a task.", profile=False)
+    verb(
+        "tasks", "List the tasks: tokens, positions read, classes, examples.", profile=False
+    )
+    params = verb(
+        "params", "Count the trainable groups of a backbone on a task.", profile=False
+    )
     params("--backbone", default="gpt2", help="such as gpt2, nano or lstm-nano")
     params("--task", default="cifar10", help="such as mnist or mnist:size=28")
 
-    render = verb("render", "Execute a section's notebook; write it, its tables and figures.")
+    render = verb(
+        "render", "Execute a section's notebook; write it, its tables and figures."
+    )
     render("section", metavar="SECTION")
     verb("attention", "Write a page on which attention maps can be looked at.")
     verb("index", "Write the page that links a profile's notebooks, tables and figures.")
@@ -155,20 +181,28 @@ def parser() -> argparse.ArgumentParser:
         profile=False,
     )
     audit("file", metavar="FILE", help="X, y and maybe groups in an .npz, or a CSV")
-    audit("--target", default="target", metavar="COLUMN", help="of a CSV: what is predicted")
+    audit(
+        "--target", default="target", metavar="COLUMN", help="of a CSV: what is predicted"
+    )
     audit("--backbone", default="nano", help="with pretrained weights")
     audit("--minutes", type=float, default=30.0, help="that it may take")
     audit("--steps", type=int, help="of a run; by default as many as the time allows")
-    audit("--draws", type=int, help="of each control, 3 to 6; by default as many as it allows")
+    audit(
+        "--draws", type=int, help="of each control, 3 to 6; by default as many as it allows"
+    )
     audit("--task", default="auto", choices=("auto", "classification", "regression"))
     audit("--device", **DEVICE)
     audit("--html", metavar="PAGE", help="write the page of the audit")
     audit("--json", metavar="FILE", help="write all its numbers")
 
-    corpus = verb("corpus", "Build a corpus for pretraining from public sources.", profile=False)
+    corpus = verb(
+        "corpus", "Build a corpus for pretraining from public sources.", profile=False
+    )
     corpus("name", choices=["english"], metavar="NAME", help="english")
 
-    pretrain = verb("pretrain", "Pretrain a backbone; without OBJECTIVE, what the profile reads.")
+    pretrain = verb(
+        "pretrain", "Pretrain a backbone; without OBJECTIVE, what the profile reads."
+    )
     objectives = "such as english, nesting@5M, english+nesting, images or bit-memory"
     pretrain("objective", nargs="?", metavar="OBJECTIVE", help=objectives)
     pretrain("--backbone", help="by default nano")
@@ -185,7 +219,8 @@ def dispatch(args: argparse.Namespace) -> int:
     # Modules are imported by the verb that needs them: torch takes seconds.
     match args.verb:
         case "render":
-            # jsonschema would compile a grammar of addresses, which no notebook has, for a second.
+            # jsonschema would compile a grammar of addresses, which no notebook has, for a
+            # second.
             sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
             import_module("fpt.report.render").render(args.section, args.profile)
         case "attention":
@@ -233,7 +268,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         discard_stdout()
         return 128 + signal.SIGPIPE
     except (OSError, MemoryError) as error:
-        # The machine lacks disk or memory, which is nobody's mistake and needs no traceback.
+        # The machine lacks disk or memory, which is nobody's mistake and needs no
+        # traceback.
         discard_stdout()
         reason = " ".join(str(error).split()) or "it is out of memory"
         print(f"fpt: The machine cannot go on ({reason}).", file=sys.stderr)

@@ -43,17 +43,19 @@ def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[
 
 
 def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> list[Run]:
-    """The runs whose arm or task is named in every `only`, `--only fpt --only mnist`, and that have
-    one of `seeds`, or any if there are none."""
-    check_names("--only", only, sorted({name for run in runs for name in (run.arm, run.task)}))
+    """The runs whose arm or task is named in every `only`, `--only fpt --only mnist`, and
+    that have one of `seeds`, or any if there are none."""
+    check_names(
+        "--only", only, sorted({name for run in runs for name in (run.arm, run.task)})
+    )
     check_names("--seed", seeds, sorted({run.spec.seed for run in runs}))
     named = [run for run in runs if set(only) <= {run.arm, run.task}]
     selected = [run for run in named if not seeds or run.spec.seed in seeds]
     if runs and not selected:
         names = ", ".join([*only, *(f"seed {seed}" for seed in seeds)])
         raise FptError(
-            f"No run here is all of {names}: every --only narrows the choice, so give one arm and "
-            "one task at most."
+            f"No run here is all of {names}: every --only narrows the choice, so give one "
+            "arm and one task at most."
         )
     return selected
 
@@ -64,11 +66,14 @@ def data(args: argparse.Namespace) -> None:
     # An output of the pipeline, even if it is empty.
     project().prepared.mkdir(parents=True, exist_ok=True)
     if not tasks:
-        # What the pictures of the tasks show, as far as it is generated; so the notebook adds
-        # nothing to the prepared data, which are an output of this stage.
+        # What the pictures of the tasks show, as far as it is generated; so the notebook
+        # adds nothing to the prepared data, which are an output of this stage.
         tasks = [task for task in shown_tasks().values() if task.needs is None]
         if args.pipeline and devices.choose().type not in profile.train_on:
-            print(f"Profile {args.profile!r} trains nothing here, so its data are not fetched.")
+            print(
+                f"Profile {args.profile!r} trains nothing here, so its data are not "
+                "fetched."
+            )
         else:
             runs = [run for study in sections_of(args.profile) for run in study.runs]
             specs = {run.spec.data: run.spec for run in runs}
@@ -79,14 +84,17 @@ def data(args: argparse.Namespace) -> None:
 
 def run(args: argparse.Namespace) -> None:
     if bool(args.section) == args.all:
-        raise FptError("fpt run takes one section, or --all; see fpt status for the sections.")
+        raise FptError(
+            "fpt run takes one section, or --all; see fpt status for the sections."
+        )
     if not 0 < args.gpus <= 1:
         raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
     end = time.monotonic() + args.budget
     studies = sections_of(args.profile, args.section, **dict(args.set))
     first = studies[0]
     runs = chosen([run for study in studies for run in study.runs], args.only, args.seed)
-    # One sweep over all sections: its packs train side by side, whatever section they belong to.
+    # One sweep over all sections: its packs train side by side, whatever section they
+    # belong to.
     together = replace(first, runs=tuple(runs))
     if args.dry_run:
         print(left(together) or "Nothing is missing.")
@@ -129,10 +137,11 @@ def show_trained(studies: Sequence[Study], runs: Sequence[Run]) -> None:
 
 
 def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
-    """Write the files that stand for the records of each section in the pipeline, and those that
-    sum up all sections."""
+    """Write the files that stand for the records of each section in the pipeline, and those
+    that sum up all sections."""
     records = studies[0].store
-    # A verdict is corrected for all registered claims, so a page that has one reads every record.
+    # A verdict is corrected for all registered claims, so a page that has one reads every
+    # record.
     is_registered = studies[0].profile.name in REGISTERED
     every = records.digests(sorted(records.keys())) if is_registered else {}
     for study in studies:
@@ -188,7 +197,9 @@ def decide(args: argparse.Namespace) -> None:
 def tasks(args: argparse.Namespace) -> None:
     for name in TASKS:
         task = get_task(name)
-        sizes = ", ".join(f"{split} {size or 'endless'}" for split, size in task.sizes.items())
+        sizes = ", ".join(
+            f"{split} {size or 'endless'}" for split, size in task.sizes.items()
+        )
         unit = " symbols" if task.kind == "token" else ""
         print(
             f"{name:12} {task.length} tokens of {task.dim}{unit}, reads {task.reads}, "
@@ -258,10 +269,16 @@ def pretrain(args: argparse.Namespace) -> None:
         plan = plans.make_plan(args.objective, args.backbone or "nano", args.seed or 0)
         folder = project().backbones / plan.name
         done = ensure.pretrain(plan, folder, budget=args.budget)
-        print(f"{plan.name} is in {folder}" if done else "the budget is over; call again to go on")
+        print(
+            f"{plan.name} is in {folder}"
+            if done
+            else "the budget is over; call again to go on"
+        )
         return
     if args.backbone or args.seed is not None or args.budget < math.inf:
-        raise FptError("Options of fpt pretrain need an OBJECTIVE, such as english; name one.")
+        raise FptError(
+            "Options of fpt pretrain need an OBJECTIVE, such as english; name one."
+        )
     # Where the profile may not train, what can be fetched is fetched and the rest is named.
     weights = {name for study in sections_of(args.profile) for name in study.weights}
     may_train = devices.choose().type in config.load(args.profile).train_on
@@ -271,7 +288,9 @@ def pretrain(args: argparse.Namespace) -> None:
 def audit(args: argparse.Namespace) -> None:
     X, y, groups = auditing.read_file(Path(args.file), args.target)
     names = ("backbone", "minutes", "steps", "draws", "task", "device")
-    result = auditing.audit(X, y, groups=groups, **{name: getattr(args, name) for name in names})
+    result = auditing.audit(
+        X, y, groups=groups, **{name: getattr(args, name) for name in names}
+    )
     print(result)
     for cut in result.cuts:
         print(f"Not done in the time: {cut}")

@@ -1,8 +1,8 @@
 """params.yaml -> the runs of each section.
 
-A run's settings are the profile's `defaults`, overridden by its task's block, then by its arm's,
-then by its section's: the nearest to the table wins. Anything unknown or out of range is an
-FptError that names the place in params.yaml and what is allowed there.
+A run's settings are the profile's `defaults`, overridden by its task's block, then by its
+arm's, then by its section's: the nearest to the table wins. Anything unknown or out of
+range is an FptError that names the place in params.yaml and what is allowed there.
 """
 
 import re
@@ -42,7 +42,8 @@ from .training.settings import (
     semantics_of,
 )
 
-OPTIONAL: dict[str, Any] = {"test_items": 0, "threshold": 0.0}  # what `defaults` may leave out
+# What `defaults` may leave out.
+OPTIONAL: dict[str, Any] = {"test_items": 0, "threshold": 0.0}
 # Of a section, beside SETTINGS.
 OF_BLOCK = ("tasks", "arms", "seeds", "draws", "keep", "lrs", "search")
 
@@ -91,11 +92,14 @@ def load(name: str, path: Path | None = None) -> Profile:
         precision=precision,
     )
     where = f"{name}.sections"
-    stems = [path.stem[3:] for path in project().notebooks] or None  # without notebooks, any name
+    # Without notebooks, any name.
+    stems = [path.stem[3:] for path in project().notebooks] or None
     sections = {}
     for section, blocks in check_mapping(where, block["sections"], stems).items():
         if not isinstance(blocks, list):
-            raise FptError(f"{where}.{section}: expected a list of blocks, found {blocks!r}.")
+            raise FptError(
+                f"{where}.{section}: expected a list of blocks, found {blocks!r}."
+            )
         checked = [_block(f"{where}.{section}", content, profile) for content in blocks]
         sections[section] = tuple(checked)
     profile = replace(profile, sections=sections)
@@ -106,8 +110,8 @@ def load(name: str, path: Path | None = None) -> Profile:
 
 
 def _check_cells(profile: Profile, section: str) -> None:
-    """FptError if an arm of a section cannot be trained on one of its tasks: their settings are
-    right each, but do not fit. Seeds and rates change nothing of that."""
+    """FptError if an arm of a section cannot be trained on one of its tasks: their settings
+    are right each, but do not fit. Seeds and rates change nothing of that."""
     for block in profile.sections[section]:
         settings = {key: value for key, value in block.items() if key in SETTINGS}
         for task in block["tasks"]:
@@ -118,8 +122,8 @@ def _check_cells(profile: Profile, section: str) -> None:
 def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
     """One block of a section: each of its arms on each of its tasks.
 
-    A block with `lrs` trains at each of these rates; its `search` names the seeds that choose among
-    them, which must not be those that are reported (`fpt.analysis.tuning`).
+    A block with `lrs` trains at each of these rates; its `search` names the seeds that
+    choose among them, which must not be those that are reported (`fpt.analysis.tuning`).
     """
     block = check_settings(where, content, OF_BLOCK, OF_ARMS)
     with placed(f"{where}.arms"):
@@ -128,12 +132,16 @@ def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
     for row in arms:
         check_names(f"{where}.arms: backbone of {row.name}", [row.role], profile.backbones)
         if INITS[row.init].reads_weights:
-            check_names(f"{where}.arms: weights of {row.name}", [row.weights], profile.weights)
+            check_names(
+                f"{where}.arms: weights of {row.name}", [row.weights], profile.weights
+            )
     seeds = block.get("seeds", list(profile.seeds))
     block["seeds"] = check_seeds(f"{where}.seeds", seeds, profile.name)
     if "draws" in block:
         draws = block["draws"]
-        block["draws"] = check_seeds(f"{where}.draws", draws, profile.name, registered_draws)
+        block["draws"] = check_seeds(
+            f"{where}.draws", draws, profile.name, registered_draws
+        )
     keep = check_value(f"{where}.keep", block.get("keep", False), FLAG)
     probes = [row.name for row in arms if row.procedure == "probe"]
     if probes and ("lrs" in block or keep):
@@ -147,13 +155,15 @@ def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
     rates = check_list(f"{where}.lrs", block.get("lrs"))
     block["lrs"] = [check_value(f"{where}.lrs", lr, SETTINGS["lr"]) for lr in rates]
     if "lr" in block:
-        raise FptError(f"{where}.lr: a block with lrs has no rate of its own; leave it out.")
+        raise FptError(
+            f"{where}.lr: a block with lrs has no rate of its own; leave it out."
+        )
     both = sorted(set(search) & set(block["seeds"]))
     if both:
         # The best of several rates is best by chance too, so its seeds flatter it.
         raise FptError(
-            f"{where}.search: seeds that choose a rate cannot be reported too; give others than "
-            f"{', '.join(map(str, both))}."
+            f"{where}.search: seeds that choose a rate cannot be reported too; give others "
+            f"than {', '.join(map(str, both))}."
         )
     return block
 
@@ -164,9 +174,12 @@ def _task(name: str, settings: Mapping[str, Any]) -> Task:
     return get_task(settings.get("name", name), **options)
 
 
-def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any) -> RunSpec:
-    """The spec of one run; `settings` override the profile's for its task and arm. `{seed}` in the
-    name of its weights is its own seed, so that runs differ in their backbone too."""
+def make_spec(
+    profile: Profile, name: str, task: str, seed: int, **settings: Any
+) -> RunSpec:
+    """The spec of one run; `settings` override the profile's for its task and arm. `{seed}`
+    in the name of its weights is its own seed, so that runs differ in their backbone
+    too."""
     treatment = arm(name)
     data = _task(task, profile.tasks[task])
     values = _merged(profile, name, task, settings)
@@ -202,9 +215,11 @@ def make_spec(profile: Profile, name: str, task: str, seed: int, **settings: Any
     return spec
 
 
-def _merged(profile: Profile, name: str, task: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an arm on a task: the profile's, then the task's, the arm's and `settings`,
-    of which the later ones count. An arm may have a rate for each task."""
+def _merged(
+    profile: Profile, name: str, task: str, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings of an arm on a task: the profile's, then the task's, the arm's and
+    `settings`, of which the later ones count. An arm may have a rate for each task."""
     of_task = {key: value for key, value in profile.tasks[task].items() if key in SETTINGS}
     values = {**profile.defaults, **of_task, **profile.arms.get(name, {}), **settings}
     if isinstance(values["lr"], Mapping):
@@ -220,18 +235,20 @@ def sections_of(profile: Profile) -> dict[str, tuple[str, ...]]:
 
 
 def draws_of(profile: Profile, name: str, block: Mapping[str, Any]) -> Sequence[int]:
-    """The seeds of the backbones of an arm that a block crosses with its seeds; none if the block
-    names none or if nothing of the arm's backbone is drawn."""
+    """The seeds of the backbones of an arm that a block crosses with its seeds; none if the
+    block names none or if nothing of the arm's backbone is drawn."""
     if not INITS[arm(name).init].depends_on_seed:
         return ()
     has_layers = backbone(profile.backbones[arm(name).role]).layers > 0
     return block.get("draws", ()) if has_layers else ()
 
 
-def expand(profile: Profile, section: str, changed: Mapping[str, Any] | None = None) -> list[Run]:
-    """Every run that a section's tables can have, in the order of its blocks, tasks, arms, rates,
-    draws and seeds; with settings that are `changed` in every block, where a rate takes the place
-    of those that the block searches."""
+def expand(
+    profile: Profile, section: str, changed: Mapping[str, Any] | None = None
+) -> list[Run]:
+    """Every run that a section's tables can have, in the order of its blocks, tasks, arms,
+    rates, draws and seeds; with settings that are `changed` in every block, where a rate
+    takes the place of those that the block searches."""
     check_names("section", [section], profile.sections)
     changed = changed or {}
     # A rate that is set by hand takes the place of those that a block searches.

@@ -11,14 +11,14 @@ SHOWN = 30  # names that a sentence lists at most; else it gives those most like
 class FptError(Exception):
     """A mistake the user can correct, told in one sentence.
 
-    The sentence names what was given, what is allowed, and what to do. The command line prints it
-    and exits with status 2; nothing has been written when it is raised.
+    The sentence names what was given, what is allowed, and what to do. The command line
+    prints it and exits with status 2; nothing has been written when it is raised.
     """
 
 
 def check_names(place: str, names: Iterable[Any], allowed: Iterable[Any]) -> None:
-    """FptError for the first of the `names`, written at `place`, that is not `allowed`, with the
-    nearest that are."""
+    """FptError for the first of the `names`, written at `place`, that is not `allowed`,
+    with the nearest that are."""
     allowed = list(allowed)
     for name in names:
         if name not in allowed:
@@ -40,7 +40,9 @@ def instead(mistyped: Any, names: Iterable[Any]) -> str:
 def check_free(kind: str, name: str, taken: Container[str]) -> None:
     """FptError if `name` is among those `taken` by others of its `kind`."""
     if name in taken:
-        raise FptError(f"The {kind} {name!r} exists already; register yours by another name.")
+        raise FptError(
+            f"The {kind} {name!r} exists already; register yours by another name."
+        )
 
 
 @contextmanager

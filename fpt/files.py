@@ -27,7 +27,8 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
 
 def write_atomic(path: Path, content: bytes) -> None:
     """Replace `path` by `content`, durable before it is visible; FptError if that fails."""
-    writer = f"{HOST}.{os.getpid()}.{threading.get_ident()}"  # of one name, two would mix bytes
+    # Of one name, two would mix bytes.
+    writer = f"{HOST}.{os.getpid()}.{threading.get_ident()}"
     partial = path.with_name(f".{path.name}.{writer}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -74,21 +75,26 @@ DECIMAL = re.compile(
 class ProjectLoader(SafeLoader):
     """Reads YAML as DVC does, by version 1.2: 1e-05, as DVC writes it, is a number.
 
-    Rejects a key that stands twice in one mapping, of which PyYAML keeps the last, and plain values
-    that the two versions of YAML read differently.
+    Rejects a key that stands twice in one mapping, of which PyYAML keeps the last, and
+    plain values that the two versions of YAML read differently.
     """
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for key in keys:
             if keys.count(key) > 1:
                 problem = f"the key {key!r} stands twice"
-                raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, problem, node.start_mark
+                )
         return mapping
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        """Rejects what YAML 1.1 reads as another value: 010 is 8, 1:30 is 90, yes is true."""
+        """Rejects what YAML 1.1 reads as another value: 010 is 8, 1:30 is 90, yes is
+        true."""
         value = super().construct_object(node, deep)
         is_plain = True
         if isinstance(value, float):
@@ -96,7 +102,9 @@ class ProjectLoader(SafeLoader):
         elif isinstance(value, int):
             is_plain = node.value.lower() == str(value).lower()
         if not is_plain:
-            problem = f"{node.value} is read as {str(value).lower()}; write that, or quote it"
+            problem = (
+                f"{node.value} is read as {str(value).lower()}; write that, or quote it"
+            )
             raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
         return value
 
@@ -108,13 +116,16 @@ ProjectLoader.add_implicit_resolver(
 
 
 def read_yaml(path: Path) -> Any:
-    """The content of a YAML file; FptError if it is missing or not valid, or has a key twice."""
+    """The content of a YAML file; FptError if it is missing or not valid, or has a key
+    twice."""
     try:
         return yaml.load(path.read_bytes(), Loader=ProjectLoader)
     except OSError as error:
         raise FptError(f"Cannot read {path}: {error.strerror}.") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise FptError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from error
+        raise FptError(
+            f"{path} is not valid YAML: {' '.join(str(error).split())}."
+        ) from error
 
 
 def set_aside(path: Path, reason: object, then: str) -> None:
@@ -127,15 +138,19 @@ def set_aside(path: Path, reason: object, then: str) -> None:
         place = f"cannot be moved aside ({error.strerror})"
     else:
         place = f"was moved to {aside.name}"
-    warnings.warn(f"{path.name} is damaged ({reason}); it {place} and {then}.", stacklevel=3)
+    warnings.warn(
+        f"{path.name} is damaged ({reason}); it {place} and {then}.", stacklevel=3
+    )
 
 
 @contextmanager
 def lock(path: Path, *, wait: bool) -> Iterator[bool]:
-    """Hold `path` as a lock file; yields False if another process holds it and `wait` is off.
+    """Hold `path` as a lock file; yields False if another process holds it and `wait` is
+    off.
 
-    The operating system frees the lock when its holder dies, however it dies. The file is removed
-    while it is still held: who has waited for it sees that it is gone and makes a new one.
+    The operating system frees the lock when its holder dies, however it dies. The file is
+    removed while it is still held: who has waited for it sees that it is gone and makes a
+    new one.
     """
     file_lock = FileLock(path, blocking=wait)
     try:
@@ -155,10 +170,12 @@ def lock(path: Path, *, wait: bool) -> Iterator[bool]:
 
 
 @contextmanager
-def write_folder(target: Path, is_complete: Callable[[Path], bool]) -> Iterator[Path | None]:
-    """A new folder beside `target` to write into, which takes that name when the block has ended;
-    None if `target` is complete already. So it is never seen half written, however a process ends,
-    and one process at a time writes it. FptError if that fails."""
+def write_folder(
+    target: Path, is_complete: Callable[[Path], bool]
+) -> Iterator[Path | None]:
+    """A new folder beside `target` to write into, which takes that name when the block has
+    ended; None if `target` is complete already. So it is never seen half written, however a
+    process ends, and one process at a time writes it. FptError if that fails."""
     if is_complete(target):
         yield None
         return

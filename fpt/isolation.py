@@ -1,9 +1,11 @@
-"""What is computed depends on its inputs alone, not on the settings of the program around it.
+"""What is computed depends on its inputs alone, not on the settings of the program around
+it.
 
-A program may have changed PyTorch's default type or device, its random state or gradient mode, or
-let NumPy raise. None of that may change a result, and nothing of it may be changed, not even for a
-moment: other threads compute under the same settings. So whatever is set here holds in the thread
-that sets it alone, and ends with its block, however that ends.
+A program may have changed PyTorch's default type or device, its random state or gradient
+mode, or let NumPy raise. None of that may change a result, and nothing of it may be
+changed, not even for a moment: other threads compute under the same settings. So whatever
+is set here holds in the thread that sets it alone, and ends with its block, however that
+ends.
 """
 
 from collections.abc import Iterator
@@ -16,9 +18,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# The first import of transformers fails if a second thread begins another. While one of its models
-# is built, functions of `torch.nn.init` are changed, and a default device changes a global of
-# PyTorch.
+# The first import of transformers fails if a second thread begins another. While one of its
+# models is built, functions of `torch.nn.init` are changed, and a default device changes a
+# global of PyTorch.
 BUILDING = RLock()
 FLOATING = {torch.empty, torch.zeros, torch.ones, torch.rand, torch.randn, torch.eye}
 BY_VALUES = {torch.tensor, torch.full, torch.arange, torch.linspace, torch.scalar_tensor}
@@ -27,7 +29,9 @@ BY_VALUES = {torch.tensor, torch.full, torch.arange, torch.linspace, torch.scala
 class Float32(TorchFunctionMode):
     """Gives new tensors the type float32 where they would have the default type."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         options = dict(kwargs or {})
         if func in FLOATING and options.get("dtype") is None:
             options["dtype"] = torch.float32
@@ -40,23 +44,31 @@ class Float32(TorchFunctionMode):
 
 
 class DrawnFrom(TorchDispatchMode):
-    """Draws from `generator` on the CPU whatever would be drawn from PyTorch's global one, as the
-    initialisations of transformers' models are."""
+    """Draws from `generator` on the CPU whatever would be drawn from PyTorch's global one,
+    as the initialisations of transformers' models are."""
 
     def __init__(self, generator: torch.Generator) -> None:
         super().__init__()
         self.generator = generator
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         options = dict(kwargs or {})
         tensors = [value for value in args if isinstance(value, torch.Tensor)]
-        devices = {torch.device(options.get("device") or "cpu"), *(x.device for x in tensors)}
+        devices = {
+            torch.device(options.get("device") or "cpu"),
+            *(x.device for x in tensors),
+        }
         if devices == {torch.device("cpu")} and options.get("generator") is None:
             overload = f"{func._overloadname}_generator".removeprefix("default_")
             if any(argument.name == "generator" for argument in func._schema.arguments):
                 options["generator"] = self.generator
             elif overload in func.overloadpacket.overloads():
-                func, options["generator"] = getattr(func.overloadpacket, overload), self.generator
+                func, options["generator"] = (
+                    getattr(func.overloadpacket, overload),
+                    self.generator,
+                )
         return func(*args, **options)
 
 
@@ -88,8 +100,8 @@ def on_meta() -> Iterator[None]:
 
 @contextmanager
 def drawn_from(seed: int) -> Iterator[None]:
-    """What would be drawn from PyTorch's global generator is drawn from one with this seed, on the
-    CPU."""
+    """What would be drawn from PyTorch's global generator is drawn from one with this seed,
+    on the CPU."""
     draw = torch.Generator().manual_seed(seed)
     with (
         BUILDING,

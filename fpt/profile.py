@@ -29,9 +29,9 @@ class Profile:
     """One block of params.yaml, checked."""
 
     name: str
-    train_on: tuple[str, ...]  # the pipeline trains on these devices, cpu or cuda; maybe on none
+    train_on: tuple[str, ...]  # the pipeline trains on these devices: cpu, cuda or none
     backbones: Mapping[str, str]  # the backbone that plays each role that the arms name
-    weights: Mapping[str, str]  # the identity of the weights from each source that the arms name
+    weights: Mapping[str, str]  # the weights' identity by the source that the arms name
     seeds: tuple[int, ...]
     defaults: Mapping[str, Any]
     tasks: Mapping[str, Mapping[str, Any]]

@@ -1,8 +1,8 @@
 """Where a project keeps its files, and which project is in force.
 
-`project()` looks anew each time and remembers nothing, so a program may change its directory after
-it has imported this package. What goes on for longer, such as a study and its training, keeps the
-`Project` that it began with, in every thread and process.
+`project()` looks anew each time and remembers nothing, so a program may change its
+directory after it has imported this package. What goes on for longer, such as a study and
+its training, keeps the `Project` that it began with, in every thread and process.
 """
 
 import os
@@ -81,8 +81,8 @@ IN_FORCE: ContextVar[Project] = ContextVar("IN_FORCE")
 
 
 def project() -> Project:
-    """The project in force: that of the block `in_force`, or else at `FPT_ROOT`, or else the
-    checkout that holds this package, or else the working directory."""
+    """The project in force: that of the block `in_force`, or else at `FPT_ROOT`, or else
+    the checkout that holds this package, or else the working directory."""
     chosen = IN_FORCE.get(None)
     if chosen is not None:
         return chosen
@@ -96,7 +96,8 @@ def project() -> Project:
         return Project(PACKAGE.parent)
     try:
         return Project(Path.cwd())
-    except OSError:  # it is gone: an estimator needs no project, and a command finds none there
+    except OSError:
+        # It is gone: an estimator needs no project, and a command finds none there.
         return Project(PACKAGE.parent)
 
 
@@ -120,8 +121,9 @@ def current_profile() -> str:
 
 
 def import_modules() -> None:
-    """Import the reader's own modules, which `modules` in params.yaml lists and which register
-    tasks and arms. They are found beside params.yaml too. FptError if one fails."""
+    """Import the reader's own modules, which `modules` in params.yaml lists and which
+    register tasks and arms. They are found beside params.yaml too. FptError if one
+    fails."""
     params = project().params
     names = read_params(params).get("modules", []) if params.exists() else []
     if not isinstance(names, list):

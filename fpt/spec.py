@@ -1,8 +1,8 @@
 """RunSpec: everything that can change what one training run estimates, and nothing else.
 
 Device and precision are not in it; the record says what ran. Data and weights are named by
-identity (source, revision, preparation), never by path, so a machine without them can still find
-every record.
+identity (source, revision, preparation), never by path, so a machine without them can still
+find every record.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ def canonical(value: Any) -> str:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One training run. Fields with a default are left out of the key while they hold it, so that
-    a field can be added without renaming the records that were made before it."""
+    """One training run. Fields with a default are left out of the key while they hold it,
+    so that a field can be added without renaming the records that were made before it."""
 
     data: str  # canonical JSON of the task's identity: name, options, source of its data
     backbone: str  # a name of fpt.backbones
@@ -32,22 +32,22 @@ class RunSpec:
     batch: int  # sequences per step
     steps: int  # at most
     eval_every: int  # steps between two evaluations on the validation set
-    seed: int  # initial trained parameters, data order, dropout; a drawn backbone, but for `draw`
+    seed: int  # initial trained parameters, data order, dropout; backbone if `draw` is None
     patience: int = 0  # evaluations without a better accuracy before stopping; 0: never
     clip: float = 1.0  # largest gradient norm
-    dropout: float = 0.1  # after a linear input net and in the backbone (not on attention weights)
+    dropout: float = 0.1  # after a linear input net and in the backbone (not in attention)
     augment: bool = True  # the task's augmentation, if it has one
     procedure: str = "sgd"  # or "probe": see `probe_of`
-    input_init: str = "orthogonal"  # of the input net, a name of fpt.training.model.INPUT_INITS
+    input_init: str = "orthogonal"  # a name of fpt.training.model.INPUT_INITS
     order: str = "given"  # of the tokens, or "shuffled": see fpt.training.model
     eval_items: int = 0  # validation examples of an evaluation, see Task.subset; 0: all
     test_items: int = 0  # examples of the test set, see Task.subset; 0: all
-    # Seed of a backbone that is drawn, so that one draw can be crossed with several seeds of the
-    # nets around it; None: `seed`.
+    # Seed of a backbone that is drawn, so that one draw can be crossed with several seeds
+    # of the nets around it; None: `seed`.
     draw: int | None = None
-    threshold: float = 0.0  # validation accuracy; ends two evaluations after it is reached; 0: none
-    # A change of what a spec means raises it for the specs concerned (`fpt.training.settings`);
-    # their older records are superseded.
+    threshold: float = 0.0  # validation accuracy; ends two evaluations after it; 0: none
+    # A change of what a spec means raises it for the specs concerned
+    # (`fpt.training.settings`); their older records are superseded.
     semantics: int = 1
 
     @property
@@ -66,7 +66,9 @@ class RunSpec:
         return json.loads(self.data)["options"]
 
     def __repr__(self) -> str:
-        facts = f"{self.task}, {self.init} {self.backbone}, lr {self.lr:g}, seed {self.seed}"
+        facts = (
+            f"{self.task}, {self.init} {self.backbone}, lr {self.lr:g}, seed {self.seed}"
+        )
         return f"<RunSpec {self.key}: {facts}>"
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,14 +89,15 @@ class RunSpec:
 
 
 def from_dict(values: Mapping[str, Any]) -> RunSpec:
-    """The spec that `to_dict` wrote; KeyError or TypeError if a field is missing or unknown."""
+    """The spec that `to_dict` wrote; KeyError or TypeError if a field is missing or
+    unknown."""
     data, trainable = canonical(values["data"]), tuple(values["trainable"])
     return RunSpec(**{**values, "data": data, "trainable": trainable})
 
 
-# What a probe (`fpt.training.probe`) fixes. It has no learning rate and no mini-batches: `steps`
-# are L-BFGS iterations at most, for each penalty; `batch` examples are drawn once if a task
-# is endless.
+# What a probe (`fpt.training.probe`) fixes. It has no learning rate and no mini-batches:
+# `steps` are L-BFGS iterations at most, for each penalty; `batch` examples are drawn once
+# if a task is endless.
 PROBE: Mapping[str, Any] = {
     "procedure": "probe",
     "trainable": ("output",),
@@ -111,5 +114,6 @@ PROBE: Mapping[str, Any] = {
 
 
 def probe_of(spec: RunSpec) -> RunSpec:
-    """The probe on the task and backbone of `spec`; runs that differ in training share one."""
+    """The probe on the task and backbone of `spec`; runs that differ in training share
+    one."""
     return replace(spec, **PROBE)

@@ -1,7 +1,8 @@
 """How much attention falls on the tokens that an answer needs (paper section 3.5).
 
-The paper shows maps of the first layer. Here every layer and head is measured at the positions that
-are read, beside what attention spread evenly over the visible tokens would give.
+The paper shows maps of the first layer. Here every layer and head is measured at the
+positions that are read, beside what attention spread evenly over the visible tokens would
+give.
 """
 
 from contextlib import suppress
@@ -25,11 +26,12 @@ CELLS = 1 << 16  # of the maps of one head: bounds the examples that are measure
 
 @torch.no_grad()
 def maps(model: Model, batch: Batch) -> list[Tensor]:
-    """Attention probabilities of each layer, (N, heads, T, T): [..., q, k] is what q takes from k.
+    """Attention probabilities of each layer, (N, heads, T, T): [..., q, k] is what q takes
+    from k.
 
-    N are the examples of the batch, for a model of one run; without dropout, in full precision.
-    transformers' default attention has no probabilities to give, so the blocks are run again with
-    its eager one on the same vectors.
+    N are the examples of the batch, for a model of one run; without dropout, in full
+    precision. transformers' default attention has no probabilities to give, so the blocks
+    are run again with its eager one on the same vectors.
     """
     backbone = model.backbone
     if not isinstance(backbone, GPT2Backbone) or not backbone.causal:
@@ -58,9 +60,9 @@ def maps(model: Model, batch: Batch) -> list[Tensor]:
 
 
 def needed(task: Task, batch: Batch) -> Tensor:
-    """The token that each position read must fetch, one-hot (N, R, T): for bit-xor the bit of the
-    first string at the same place, for bit-memory the same patch of the string that the query was
-    made from."""
+    """The token that each position read must fetch, one-hot (N, R, T): for bit-xor the bit
+    of the first string at the same place, for bit-memory the same patch of the string that
+    the query was made from."""
     reads = task.reads
     if isinstance(task, BitXor):
         index = torch.arange(reads).expand(batch.targets.shape[:2].numel(), reads)
@@ -68,15 +70,20 @@ def needed(task: Task, batch: Batch) -> Tensor:
         index = task.pattern(batch).flatten().cpu()[:, None] * reads + torch.arange(reads)
     else:
         raise FptError(
-            f"Which tokens matter is known for bit-xor and bit-memory, not for {task.name!r}."
+            "Which tokens matter is known for bit-xor and bit-memory, not for "
+            f"{task.name!r}."
         )
-    return torch.nn.functional.one_hot(index, task.length).to(batch.inputs.device, torch.float)
+    return torch.nn.functional.one_hot(index, task.length).to(
+        batch.inputs.device, torch.float
+    )
 
 
 def mass(probabilities: Tensor, tokens: Tensor) -> Tensor:
-    """The share of attention of the positions read that falls on `tokens`, by head: (heads,).
+    """The share of attention of the positions read that falls on `tokens`, by head:
+    (heads,).
 
-    `probabilities` is (N, heads, T, T); `tokens` (N, R, T) belongs to the last R positions."""
+    `probabilities` is (N, heads, T, T); `tokens` (N, R, T) belongs to the last R
+    positions."""
     reads = tokens.shape[1]
     total = torch.einsum("nhrt,nrt->h", probabilities[..., -reads:, :], tokens)
     return total / tokens.shape[:2].numel()
@@ -91,10 +98,10 @@ def chance(tokens: Tensor) -> float:
 
 
 def attention_mass(study: Study) -> pd.DataFrame:
-    """One row per model, task, seed, layer and head (each from 0): `mass` on the needed tokens of
-    a fixed random part of the test set, and `chance`. The models are the arms whose parameters were
-    kept and, as `fpt untrained`, the first arm's before its first step. Runs that are not here have
-    no row."""
+    """One row per model, task, seed, layer and head (each from 0): `mass` on the needed
+    tokens of a fixed random part of the test set, and `chance`. The models are the arms
+    whose parameters were kept and, as `fpt untrained`, the first arm's before its first
+    step. Runs that are not here have no row."""
     records = study.records()
     device = devices.choose()
     rows: list[tuple[object, ...]] = []

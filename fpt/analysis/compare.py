@@ -1,5 +1,5 @@
-"""What a page may say of two arms on one task: their difference on the seeds that both have, with
-an interval if there are runs enough for one, or why they are not compared.
+"""What a page may say of two arms on one task: their difference on the seeds that both
+have, with an interval if there are runs enough for one, or why they are not compared.
 
 Registered claims have tests and gates of their own (`fpt.claims`).
 """
@@ -33,15 +33,15 @@ class Baseline(NamedTuple):
 
 @dataclass(frozen=True)
 class Contrast:
-    """Arm `first` minus arm `second` on a task, in points of accuracy or, of steps to a threshold
-    and of areas, in logarithms of a ratio.
+    """Arm `first` minus arm `second` on a task, in points of accuracy or, of steps to a
+    threshold and of areas, in logarithms of a ratio.
 
-    `seeds` counts those that both arms have; the effect is that of these alone. It is 0 if they
-    share none: then all runs of both are compared. `partial`: an arm has runs on other seeds too.
-    `refused` says why the arms are not compared, and the effect is NaN. `below` is the baseline
-    that a compared arm or the threshold does not exceed. `bound` is `≤` or `≥` if runs of one arm
-    end before the threshold, so that the ratio is at most or at least this, and `?` if runs of both
-    do.
+    `seeds` counts those that both arms have; the effect is that of these alone. It is 0 if
+    they share none: then all runs of both are compared. `partial`: an arm has runs on other
+    seeds too. `refused` says why the arms are not compared, and the effect is NaN. `below`
+    is the baseline that a compared arm or the threshold does not exceed. `bound` is `≤` or
+    `≥` if runs of one arm end before the threshold, so that the ratio is at most or at
+    least this, and `?` if runs of both do.
     """
 
     first: str
@@ -63,11 +63,12 @@ def best_baseline(task: Task) -> Baseline | None:
 
 
 def on_shared_seeds(first: pd.Series, second: pd.Series) -> Effect:
-    """The mean of `first` minus that of `second`, which are indexed by seed, on the seeds that both
-    have, or on all if they share none. Two arms on one seed read the same data in the same order.
+    """The mean of `first` minus that of `second`, which are indexed by seed, on the seeds
+    that both have, or on all if they share none. Two arms on one seed read the same data in
+    the same order.
 
-    The interval is Welch's, as in the registered claims, and NaN for fewer than FEWEST_RUNS values;
-    all is NaN if a value is."""
+    The interval is Welch's, as in the registered claims, and NaN for fewer than FEWEST_RUNS
+    values; all is NaN if a value is."""
     # Data and their order are part of what a seed draws, so shared seeds are a pair.
     shared = first.index.intersection(second.index)
     if len(shared):
@@ -82,8 +83,8 @@ def on_shared_seeds(first: pd.Series, second: pd.Series) -> Effect:
 
 
 def contrasts(study: Study, pairs: Iterable[Pair], results: pd.DataFrame) -> list[Contrast]:
-    """For each pair of arms, in this order, and each task on which both have runs: what may be said
-    of the two. `results` are those of `study`, or a part of them."""
+    """For each pair of arms, in this order, and each task on which both have runs: what may
+    be said of the two. `results` are those of `study`, or a part of them."""
     runs = dict(list(results.groupby(["arm", "task"])))
     return [
         contrast(study, task, runs[first, task], runs[second, task])
@@ -93,10 +94,12 @@ def contrasts(study: Study, pairs: Iterable[Pair], results: pd.DataFrame) -> lis
     ]
 
 
-def contrast(study: Study, task: str, first: pd.DataFrame, second: pd.DataFrame) -> Contrast:
-    """What may be said of the runs of two arms on one task. Nothing is compared until every run of
-    both is recorded and has its measure, if neither arm learned, or if neither is above the
-    best trivial baseline."""
+def contrast(
+    study: Study, task: str, first: pd.DataFrame, second: pd.DataFrame
+) -> Contrast:
+    """What may be said of the runs of two arms on one task. Nothing is compared until every
+    run of both is recorded and has its measure, if neither arm learned, or if neither is
+    above the best trivial baseline."""
     arms = (first["arm"].iloc[0], second["arm"].iloc[0])
     first = first.assign(value=tested_values(first)).set_index("seed")
     second = second.assign(value=tested_values(second)).set_index("seed")
@@ -145,14 +148,15 @@ def refusal(study: Study, task: str, *arms: pd.DataFrame) -> str:
 
 
 def low_threshold(study: Study, task: str) -> Baseline | None:
-    """The best trivial baseline of a task, if it is not below the threshold that steps are counted
-    to: an arm that gets there has not learned more than the baseline."""
+    """The best trivial baseline of a task, if it is not below the threshold that steps are
+    counted to: an arm that gets there has not learned more than the baseline."""
     percent = 100 * threshold(study, task)
     return _not_exceeded(study, task, percent) if percent else None
 
 
 def threshold(study: Study, task: str) -> float:
-    """The validation accuracy in [0, 1] that steps are counted to; 0 if accuracy is measured."""
+    """The validation accuracy in [0, 1] that steps are counted to; 0 if accuracy is
+    measured."""
     return next(run.spec.threshold for run in study.runs if run.task == task)
 
 
@@ -173,22 +177,23 @@ def _below(study: Study, task: str, *arms: pd.DataFrame) -> str:
 
 
 def _bound(first: pd.DataFrame, second: pd.DataFrame) -> str:
-    """A run that ends before the threshold counts with its whole budget, which is too few steps."""
+    """A run that ends before the threshold counts with its whole budget, which is too few
+    steps."""
     if not first["censored"].any():
         return "≤" if second["censored"].any() else ""
     return "?" if second["censored"].any() else "≥"
 
 
 def reached(results: pd.DataFrame) -> pd.DataFrame:
-    """The rows of arms on tasks of which at least one run reached the threshold, or that are
-    measured in accuracy: the others have nothing that a figure could show."""
+    """The rows of arms on tasks of which at least one run reached the threshold, or that
+    are measured in accuracy: the others have nothing that a figure could show."""
     ended = results.groupby(["task", "arm"])["censored"].transform("all").astype(bool)
     return results[~ended]
 
 
 def left_out(study: Study) -> tuple[int, int, Sequence[str]]:
-    """How many pairs of its first comparison a section has runs for, how many it declares, and the
-    arms that the profile's plan lacks."""
+    """How many pairs of its first comparison a section has runs for, how many it declares,
+    and the arms that the profile's plan lacks."""
     pairs = study.main_pairs
     present = [pair for pair in pairs if set(pair) <= set(study.arms)]
     arms = dict.fromkeys(arm for pair in pairs for arm in pair if arm not in study.arms)

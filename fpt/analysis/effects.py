@@ -9,16 +9,18 @@ from scipy import stats
 
 LEVEL = 0.95  # of every interval, two-sided
 PERMUTATIONS = 9999
-FEWEST = 5  # values of each arm that Welch's test needs; with fewer its errors exceed its level
-FEWEST_UNITS = 5  # of a partial correlation: with four, its interval has no degree of freedom
+# Values of each arm that Welch's test needs; with fewer its errors exceed its level.
+FEWEST = 5
+# Of a partial correlation: with four, its interval has no degree of freedom.
+FEWEST_UNITS = 5
 MOST_PRIMARY = 12  # claims; more of them are secondary
 ROUNDING = 1e-9  # relative size below which a spread is the rounding of a sum
 
 
 @dataclass(frozen=True)
 class Effect:
-    """An estimate with its interval, and the p-value of the claim's direction; `against` is that of
-    the opposite direction. NaN stands for what cannot be told."""
+    """An estimate with its interval, and the p-value of the claim's direction; `against` is
+    that of the opposite direction. NaN stands for what cannot be told."""
 
     estimate: float
     low: float = math.nan
@@ -30,13 +32,15 @@ class Effect:
 UNKNOWN = Effect(math.nan)
 
 
-def difference(first: Sequence[float], second: Sequence[float], margin: float = 0.0) -> Effect:
+def difference(
+    first: Sequence[float], second: Sequence[float], margin: float = 0.0
+) -> Effect:
     """The mean of `first` minus that of `second`; p of its being below -`margin`.
 
-    Welch's test if each arm has at least five values that differ. Otherwise p comes from the
-    permutations of values between the arms, all of them if there are at most 9,999; an arm
-    without any spread then has no interval either. Arms whose values are all equal, or an arm of
-    fewer than two values, are not tested (NaN)."""
+    Welch's test if each arm has at least five values that differ. Otherwise p comes from
+    the permutations of values between the arms, all of them if there are at most 9,999; an
+    arm without any spread then has no interval either. Arms whose values are all equal, or
+    an arm of fewer than two values, are not tested (NaN)."""
     x = np.asarray(first, float)
     y = np.asarray(second, float)
     fewest = min(len(x), len(y))
@@ -50,7 +54,8 @@ def difference(first: Sequence[float], second: Sequence[float], margin: float = 
     if has_spread:
         low, high = stats.ttest_ind(x, y, equal_var=False).confidence_interval(LEVEL)
     p_value = _welch if has_spread and fewest >= FEWEST else _permuted
-    # The margin belongs to the claim: the opposite is any difference in the other direction.
+    # The margin belongs to the claim: the opposite is any difference in the other
+    # direction.
     p = p_value(x + margin, y, "less")
     against = p_value(x, y, "greater")
     return Effect(estimate, float(low), float(high), p, against)
@@ -85,12 +90,15 @@ def corrected(p_values: Sequence[float]) -> list[float]:
 
 
 def heterogeneity(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:
-    """The p-value of the hypothesis that two arms differ by the same amount in every group, such as
-    a task: Cochran's Q with Welch's correction for few values. Each group has the values of both
-    arms; those in which neither arm has any spread are left out. NaN with fewer than two groups.
+    """The p-value of the hypothesis that two arms differ by the same amount in every group,
+    such as a task: Cochran's Q with Welch's correction for few values. Each group has the
+    values of both arms; those in which neither arm has any spread are left out. NaN with
+    fewer than two groups.
 
-    Groups count as independent. Backbones that do well on every task make the test conservative."""
-    from statsmodels.stats.oneway import anova_generic  # slow to import, and few commands need it
+    Groups count as independent. Backbones that do well on every task make the test
+    conservative."""
+    # Slow to import, and few commands need it.
+    from statsmodels.stats.oneway import anova_generic
 
     estimates = []
     variances = []
@@ -108,8 +116,8 @@ def heterogeneity(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> 
             degrees_of_freedom.append(variance**2 / (parts**2 / (sizes - 1)).sum())
     if len(estimates) < 2:
         return math.nan
-    # Q with this correction is Welch's analysis of variance of groups that have as many values as
-    # the differences have degrees of freedom, plus one.
+    # Q with this correction is Welch's analysis of variance of groups that have as many
+    # values as the differences have degrees of freedom, plus one.
     counts = np.array(degrees_of_freedom) + 1
     test = anova_generic(
         np.array(estimates), np.array(variances) * counts, counts, use_var="unequal"
@@ -118,8 +126,8 @@ def heterogeneity(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> 
 
 
 def more_solved(first: Sequence[bool], second: Sequence[bool]) -> Effect:
-    """Whether a larger fraction of `first` than of `second` is solved: Boschloo's exact test, and
-    Newcombe's interval of the difference."""
+    """Whether a larger fraction of `first` than of `second` is solved: Boschloo's exact
+    test, and Newcombe's interval of the difference."""
     from statsmodels.stats.proportion import confint_proportions_2indep
 
     solved = [sum(first), sum(second)]
@@ -134,13 +142,15 @@ def more_solved(first: Sequence[bool], second: Sequence[bool]) -> Effect:
     return Effect(estimate, float(low), float(high), float(p), float(against))
 
 
-def falls_with(x: Sequence[float], y: Sequence[float], covariate: Sequence[float]) -> Effect:
-    """Whether `y` falls as `x` rises at an equal `covariate`: Spearman's partial correlation over
-    units (corpora), with a permutation of the units' residuals (Freedman and Lane) and Fisher's
-    interval.
+def falls_with(
+    x: Sequence[float], y: Sequence[float], covariate: Sequence[float]
+) -> Effect:
+    """Whether `y` falls as `x` rises at an equal `covariate`: Spearman's partial
+    correlation over units (corpora), with a permutation of the units' residuals (Freedman
+    and Lane) and Fisher's interval.
 
-    NaN if there are fewer than five units, if a value is not finite, or if `x` or `y` has no spread
-    beside the covariate. A perfect correlation has no interval."""
+    NaN if there are fewer than five units, if a value is not finite, or if `x` or `y` has
+    no spread beside the covariate. A perfect correlation has no interval."""
     columns = np.array([x, y, covariate], float)
     if columns.shape[1] < FEWEST_UNITS or not np.isfinite(columns).all():
         return UNKNOWN
@@ -170,6 +180,7 @@ def falls_with(x: Sequence[float], y: Sequence[float], covariate: Sequence[float
 
 
 def _residual(values: np.ndarray, centred: np.ndarray) -> np.ndarray:
-    """What a centred covariate leaves of `values`; a covariate without spread leaves all."""
+    """What a centred covariate leaves of `values`; a covariate without spread leaves
+    all."""
     rest: np.ndarray = values - values.mean()
     return rest - centred * (centred @ rest) / max(centred @ centred, 1e-12)

@@ -13,10 +13,22 @@ from ..records import Record
 from ..sections.arms import arm
 from .steps import area, steps_to
 
-ENVIRONMENT = ("device", "data_digest", "weights_digest")  # columns from a record's environment
+# Columns from a record's environment.
+ENVIRONMENT = ("device", "data_digest", "weights_digest")
 # The columns of every frame, with or without a record.
 COLUMNS = [
-    *("arm", "task", "seed", "draw", "lr", "key", "search", "threshold", "status", "weights"),
+    *(
+        "arm",
+        "task",
+        "seed",
+        "draw",
+        "lr",
+        "key",
+        "search",
+        "threshold",
+        "status",
+        "weights",
+    ),
     *("source", "init", "trained", "layers", "accuracy", "steps", "area", "censored"),
 ]
 
@@ -24,9 +36,9 @@ COLUMNS = [
 def frame_of(
     runs: Iterable[Run], records: Mapping[str, Record], areas: Container[str] = ()
 ) -> pd.DataFrame:
-    """The frame of `Study.frame`: a row for each of `runs`, whether or not `records` have it, with
-    the area under the loss of the recorded keys `areas`. FptError if runs of one arm and task saw
-    different data or weights of one name."""
+    """The frame of `Study.frame`: a row for each of `runs`, whether or not `records` have
+    it, with the area under the loss of the recorded keys `areas`. FptError if runs of one
+    arm and task saw different data or weights of one name."""
     rows = [_row(run, records.get(run.key)) for run in runs]
     for row in rows:
         if row["key"] in areas:
@@ -74,8 +86,8 @@ def _row(run: Run, record: Record | None) -> dict[str, Any]:
 
 
 def _check_digests(frame: pd.DataFrame) -> None:
-    """FptError if runs of one arm on one task were trained on different data, or on different
-    weights of one name."""
+    """FptError if runs of one arm on one task were trained on different data, or on
+    different weights of one name."""
     for digest, by in (("data_digest", []), ("weights_digest", ["weights"])):
         digests = frame.reindex(columns=["arm", "task", "weights", "key", digest])
         for place, rows in digests.dropna(subset=[digest]).groupby(["arm", "task", *by]):
@@ -85,6 +97,8 @@ def _check_digests(frame: pd.DataFrame) -> None:
             keys = rows.groupby(digest)["key"].agg(", ".join)
             raise FptError(
                 f"The runs of {place[0]!r} on {place[1]!r} saw different {name}: "
-                + " against ".join(f"{key} (digest {text[:8]})" for text, key in keys.items())
+                + " against ".join(
+                    f"{key} (digest {text[:8]})" for text, key in keys.items()
+                )
                 + ". Keep the records of one of them and train the others again."
             )

@@ -18,8 +18,9 @@ Speeds = Mapping[str, float]
 
 
 def speeds(records: Iterable[Record]) -> Speeds:
-    """Measured processor seconds, which do not grow if a machine is shared, per FLOP by backbone,
-    and of all together. A control without a transformer counts no FLOPs and says nothing."""
+    """Measured processor seconds, which do not grow if a machine is shared, per FLOP by
+    backbone, and of all together. A control without a transformer counts no FLOPs and says
+    nothing."""
     seconds: dict[str, float] = {}
     flops: dict[str, float] = {}
     for record in records:
@@ -32,8 +33,8 @@ def speeds(records: Iterable[Record]) -> Speeds:
 
 
 def row(study: Study, records: Mapping[str, Record], measured: Speeds) -> dict[str, Any]:
-    """Counts of a section's runs, the keys of those that are missing, and the hours that they take
-    at the measured speed of their backbone; None if nothing was measured."""
+    """Counts of a section's runs, the keys of those that are missing, and the hours that
+    they take at the measured speed of their backbone; None if nothing was measured."""
     specs = {run.key: run.spec for run in study.runs}
     states = Counter(records[key].status for key in specs if key in records)
     missing = {key: spec for key, spec in specs.items() if key not in records}
@@ -83,7 +84,8 @@ def show(profile: str, as_json: bool) -> None:
     records = [study.records() for study in studies]
     measured = speeds(record for of_study in records for record in of_study.values())
     rows = [
-        row(study, of_study, measured) for study, of_study in zip(studies, records, strict=True)
+        row(study, of_study, measured)
+        for study, of_study in zip(studies, records, strict=True)
     ]
     if as_json:
         print(json.dumps({"sections": rows}, indent=1))

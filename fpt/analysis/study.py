@@ -1,4 +1,5 @@
-"""A study: the runs of one section in one profile, training what is missing, and tidy frames.
+"""A study: the runs of one section in one profile, training what is missing, and tidy
+frames.
 
 `fpt.section("transfer")` is all a notebook needs to begin.
 """
@@ -40,8 +41,8 @@ class Study:
     name: str
     profile: Profile
     runs: tuple[Run, ...]
-    settings: Mapping[str, Any] = field(default_factory=dict)  # other than those of params.yaml
-    project: Project = field(default_factory=project)  # which has the data, weights and records
+    settings: Mapping[str, Any] = field(default_factory=dict)  # unlike those of params.yaml
+    project: Project = field(default_factory=project)  # of data, weights and records
 
     def __repr__(self) -> str:
         return f"<Study {self.name} of {self.profile.name}: {len(self.runs)} runs>"
@@ -69,7 +70,8 @@ class Study:
 
     @cached_property
     def keep(self) -> frozenset[str]:
-        """The keys of runs whose parameters are kept; without them, such a run is missing."""
+        """The keys of runs whose parameters are kept; without them, such a run is
+        missing."""
         return frozenset(run.key for run in self.runs if run.keep)
 
     @property
@@ -90,21 +92,22 @@ class Study:
         return {name: task_of(spec) for name, spec in specs.items()}
 
     def measures(self, task: str) -> str:
-        """`steps` if the profile gives the task a threshold, in `language` the `area` under the
-        validation loss, else `accuracy`."""
+        """`steps` if the profile gives the task a threshold, in `language` the `area` under
+        the validation loss, else `accuracy`."""
         spec = next(run.spec for run in self.runs if run.task == task)
         if spec.threshold:
             return "steps"
         return "area" if self.profile.name == LANGUAGE else "accuracy"
 
     def title(self, task: str) -> str:
-        """What reports call a task: its name, and whether training sees its whole test set."""
+        """What reports call a task: its name, and whether training sees its whole test
+        set."""
         return f"{task} (fitting)" if self.tasks[task].fitting else task
 
     @cached_property
     def taught(self) -> set[tuple[str, str]]:
-        """The arms and tasks whose backbone was pretrained on the task or with the labels of its
-        data: an advantage that is not transfer."""
+        """The arms and tasks whose backbone was pretrained on the task or with the labels
+        of its data: an advantage that is not transfer."""
         return {
             (run.arm, run.task)
             for run in self.runs
@@ -112,7 +115,8 @@ class Study:
         }
 
     def part(self, tasks: Collection[str], arms: Collection[str] | None = None) -> "Study":
-        """The study with the runs on `tasks` alone and, if `arms` are given, of these alone."""
+        """The study with the runs on `tasks` alone and, if `arms` are given, of these
+        alone."""
         arms = self.arms if arms is None else arms
         runs = [run for run in self.runs if run.task in tasks and run.arm in arms]
         return replace(self, runs=tuple(runs))
@@ -131,8 +135,8 @@ class Study:
         return devices.choose(device).type in self.profile.train_on
 
     def train(self, **options: Any) -> int:
-        """Train what is missing, if the profile allows it; returns the number of new records.
-        `options` are those of `fpt.training.sweep.run`."""
+        """Train what is missing, if the profile allows it; returns the number of new
+        records. `options` are those of `fpt.training.sweep.run`."""
         return self.train_anyway(**options) if self.may_train() else 0
 
     def train_anyway(self, **options: Any) -> int:
@@ -141,7 +145,8 @@ class Study:
         for run in self.runs:
             check_spec(titles[run.key], run.spec)
         options = {"precision": self.profile.precision, **options}
-        # Runs of different sections share no pack, so that each section has its numbers alone.
+        # Runs of different sections share no pack, so that each section has its numbers
+        # alone.
         sections = config.sections_of(self.profile)
         specs = [run.spec for run in self.runs]
         options |= {"keep": self.keep, "sections": sections, "titles": titles}
@@ -149,9 +154,9 @@ class Study:
             return sweep.run(specs, self.store, **options)
 
     def change(self, arm: str, task: str, **settings: Any) -> Record:
-        """Train one run of an arm on a task with other settings (`lr=0.01`, `steps=100`, `seed=5`:
-        the fields of `RunSpec`), and keep nothing of it; returns its record. FptError for settings
-        that params.yaml could not have either."""
+        """Train one run of an arm on a task with other settings (`lr=0.01`, `steps=100`,
+        `seed=5`: the fields of `RunSpec`), and keep nothing of it; returns its record.
+        FptError for settings that params.yaml could not have either."""
         title = f"{arm} on {task}"
         # The first run of an arm and task is the one that is changed.
         specs = {f"{run.arm} on {run.task}": run.spec for run in reversed(self.runs)}
@@ -178,17 +183,17 @@ class Study:
         return record
 
     def frame(self) -> pd.DataFrame:
-        """One row per run, recorded or not: arm, task, seed, draw (of a backbone that is crossed
-        with several seeds), lr, key, search (it only chooses a rate), threshold, status, and what
-        the arm is (weights and their role `source`, init, the groups that are trained, layers of
-        the backbone); and if it is recorded its metrics, cost, device, and digests of data and
-        weights.
+        """One row per run, recorded or not: arm, task, seed, draw (of a backbone that is
+        crossed with several seeds), lr, key, search (it only chooses a rate), threshold,
+        status, and what the arm is (weights and their role `source`, init, the groups that
+        are trained, layers of the backbone); and if it is recorded its metrics, cost,
+        device, and digests of data and weights.
 
-        `accuracy` is that on the test set, in percent; a run that diverged has none. `steps` are
-        those to the threshold of a task that has one, or all of a run that does not get there,
-        which is `censored`. `area`, in nats per answer, is that under the validation loss in a
-        profile that measures it. FptError if runs of one arm and task saw different data or
-        weights of one name."""
+        `accuracy` is that on the test set, in percent; a run that diverged has none.
+        `steps` are those to the threshold of a task that has one, or all of a run that does
+        not get there, which is `censored`. `area`, in nats per answer, is that under the
+        validation loss in a profile that measures it. FptError if runs of one arm and task
+        saw different data or weights of one name."""
         records = self.records()
         # Elsewhere runs may end early, and an area over other steps is another measure.
         names = {run.task for run in self.runs}
@@ -197,14 +202,16 @@ class Study:
         return frame_of(self.runs, records, areas)
 
     def results(self, every_rate: bool = False) -> pd.DataFrame:
-        """The rows of `frame` that are reported: of several learning rates those at the rate that
-        the search seeds chose, or at all of them."""
+        """The rows of `frame` that are reported: of several learning rates those at the
+        rate that the search seeds chose, or at all of them."""
         frame = self.frame()
         # Runs of the search chose the rate, so they are not reported.
         rates = chosen_rates(frame)
         frame = frame[~frame["search"]]
         if not every_rate:
-            is_chosen = [rates.get((r.arm, r.task), r.lr) == r.lr for r in frame.itertuples()]
+            is_chosen = [
+                rates.get((r.arm, r.task), r.lr) == r.lr for r in frame.itertuples()
+            ]
             frame = frame[np.array(is_chosen, bool)]
         return frame.reset_index(drop=True)
 
@@ -213,31 +220,42 @@ class Study:
         records = self.records()
         reported = set(self.results()["key"]) & records.keys()
         rows = [
-            {"arm": run.arm, "task": run.task, "seed": run.spec.seed, "lr": run.spec.lr, **point}
+            {
+                "arm": run.arm,
+                "task": run.task,
+                "seed": run.spec.seed,
+                "lr": run.spec.lr,
+                **point,
+            }
             for run in self.runs
             if run.key in reported
             for point in records[run.key].curve
         ]
-        return pd.DataFrame(rows, columns=None if rows else ["arm", "task", "seed", "lr", "step"])
+        return pd.DataFrame(
+            rows, columns=None if rows else ["arm", "task", "seed", "lr", "step"]
+        )
 
     @property
     def weights(self) -> list[str]:
         """The pretrained weights that the runs read."""
-        return list(dict.fromkeys(run.spec.weights for run in self.runs if run.spec.weights))
+        return list(
+            dict.fromkeys(run.spec.weights for run in self.runs if run.spec.weights)
+        )
 
     def write_index(self, digests: Mapping[str, str | None] | None = None) -> None:
-        """Write the small file that stands for this study's records in the pipeline, with further
-        `digests`, and copy the metadata of their pretrained backbones."""
+        """Write the small file that stands for this study's records in the pipeline, with
+        further `digests`, and copy the metadata of their pretrained backbones."""
         index = {**(digests or {}), **self.store.digests(self.keys, self.keep)}
         index |= metadata.keep(self.store.folder, self.weights)
         write_json(self.folder / "index" / f"{self.name}.json", index)
 
 
 def section(name: str, profile: str | None = None, **settings: Any) -> Study:
-    """The study of section `name` in `profile`, by default the one at the top of params.yaml.
+    """The study of section `name` in `profile`, by default the one at the top of
+    params.yaml.
 
-    With `settings`, such as `lr=0.01`, its runs are others than those of the report, and their
-    records lie apart from it.
+    With `settings`, such as `lr=0.01`, its runs are others than those of the report, and
+    their records lie apart from it.
     """
     loaded = config.load(profile or current_profile())
     runs = config.expand(loaded, name, check_settings("settings", settings))

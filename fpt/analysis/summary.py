@@ -1,8 +1,8 @@
 """What the runs of an arm on a task gave: the numbers of every table.
 
-Intervals reflect variation over seeds alone, each with a backbone of its own if the arm's weights
-are drawn or pretrained for each: Student's t over one value per run. The test set is fixed and the
-same for all runs.
+Intervals reflect variation over seeds alone, each with a backbone of its own if the arm's
+weights are drawn or pretrained for each: Student's t over one value per run. The test set
+is fixed and the same for all runs.
 """
 
 import math
@@ -17,25 +17,38 @@ from ..tasks import Task
 from . import crossed
 from .effects import LEVEL
 
-# Student's t for 95% is 12.7 with two runs, 4.3 with three, 2.8 with five and 2.0 with many: below
-# five, an interval says more about the number of runs than about the arm. Runs are shown instead.
+# Student's t for 95% is 12.7 with two runs, 4.3 with three, 2.8 with five and 2.0 with
+# many: below five, an interval says more about the number of runs than about the arm. Runs
+# are shown instead.
 FEWEST_RUNS = 5
-MEASURES = ["steps", "area", "accuracy"]  # columns, of which the first that a run has counts
+# Columns, of which the first that a run has counts.
+MEASURES = ["steps", "area", "accuracy"]
 RATIOS = MEASURES[:2]  # compared as ratios
-SUMMARY = ["task", "arm", "mean", "low", "high", "sd", "runs", "expected", "diverged", "censored"]
+SUMMARY = [
+    "task",
+    "arm",
+    "mean",
+    "low",
+    "high",
+    "sd",
+    "runs",
+    "expected",
+    "diverged",
+    "censored",
+]
 INTERVALS = "Intervals reflect variation over seeds and backbones; the test set is fixed."
 
 
 def shown_values(results: pd.DataFrame) -> pd.Series:
-    """The measure of each run: steps to the threshold if its task has one, the area if its profile
-    measures areas, else test accuracy in percent. NaN without a record, and for the accuracy of a
-    run that diverged."""
+    """The measure of each run: steps to the threshold if its task has one, the area if its
+    profile measures areas, else test accuracy in percent. NaN without a record, and for the
+    accuracy of a run that diverged."""
     return _first_measure(results.reindex(columns=MEASURES))
 
 
 def tested_values(results: pd.DataFrame) -> pd.Series:
-    """As `shown_values`, with natural logarithms of steps and areas: a difference is that of a
-    ratio."""
+    """As `shown_values`, with natural logarithms of steps and areas: a difference is that
+    of a ratio."""
     values = results.reindex(columns=MEASURES).astype(float)
     values[RATIOS] = np.log(values[RATIOS])
     return _first_measure(values)
@@ -46,8 +59,9 @@ def _first_measure(values: pd.DataFrame) -> pd.Series:
 
 
 def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """The mean with its 95% interval; NaN for the interval of fewer than FEWEST_RUNS values, and of
-    equal values: runs that are all at 100% say nothing of how far another may be from it."""
+    """The mean with its 95% interval; NaN for the interval of fewer than FEWEST_RUNS
+    values, and of equal values: runs that are all at 100% say nothing of how far another
+    may be from it."""
     if len(values) == 0:
         return math.nan, math.nan, math.nan
     mean = float(np.mean(values))
@@ -59,8 +73,8 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _interval(runs: pd.DataFrame) -> tuple[float, float, float]:
-    """The mean of column `value` with its interval: over draws and seeds if the measure is the
-    area, for which draws are crossed with seeds, else over runs."""
+    """The mean of column `value` with its interval: over draws and seeds if the measure is
+    the area, for which draws are crossed with seeds, else over runs."""
     if "area" not in runs or runs["area"].isna().all():
         return mean_interval(list(runs["value"].dropna()))
     table = crossed.by_draw_and_seed(runs)
@@ -70,8 +84,9 @@ def _interval(runs: pd.DataFrame) -> tuple[float, float, float]:
 
 def summary(results: pd.DataFrame) -> pd.DataFrame:
     """One row per task and arm: the mean of `tested_values` with its interval and standard
-    deviation, and how many `runs` of those `expected` gave one, diverged, or are `censored`. There
-    is no interval until every expected run is recorded, and none beside runs that diverged."""
+    deviation, and how many `runs` of those `expected` gave one, diverged, or are
+    `censored`. There is no interval until every expected run is recorded, and none beside
+    runs that diverged."""
     rows = []
     for (task, arm), runs in results.groupby(["task", "arm"], sort=False):
         values = tested_values(runs).dropna()
@@ -86,8 +101,8 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def baselines(task: Task) -> dict[str, float]:
-    """Test accuracies in percent of predictors that learn nothing or next to nothing; empty if they
-    need data that are not here."""
+    """Test accuracies in percent of predictors that learn nothing or next to nothing; empty
+    if they need data that are not here."""
     try:
         floors = task.floors()
     except FptError:

@@ -1,9 +1,10 @@
 """Learning rates: which one an arm gets on a task.
 
-Rothermel et al. (2021, arXiv:2107.12460) hold that the paper's one rate of 0.001 decides its
-comparison. A block of params.yaml with `lrs` trains every arm on every task at each of them, with
-two sets of seeds. Those of `search` choose the rate of the best mean validation accuracy, or of the
-fewest steps to the threshold; the others are reported. The test set chooses nothing.
+Rothermel et al. (2021, arXiv:2107.12460) hold that the paper's one rate of 0.001 decides
+its comparison. A block of params.yaml with `lrs` trains every arm on every task at each of
+them, with two sets of seeds. Those of `search` choose the rate of the best mean validation
+accuracy, or of the fewest steps to the threshold; the others are reported. The test set
+chooses nothing.
 """
 
 import math
@@ -17,10 +18,10 @@ SEARCHED = ["arm", "task", "lr", "missing", "steps", "accuracy", "best_step"]
 
 
 def searched(frame: pd.DataFrame) -> pd.DataFrame:
-    """Of a study's frame, one row per arm, task and rate that was searched, in the order of rates:
-    how many runs of the search are `missing`, and the mean of the others. That is of `steps`,
-    geometric, if the task has a threshold, else of the validation `accuracy` in percent; NaN if a
-    run diverged or none is recorded."""
+    """Of a study's frame, one row per arm, task and rate that was searched, in the order of
+    rates: how many runs of the search are `missing`, and the mean of the others. That is of
+    `steps`, geometric, if the task has a threshold, else of the validation `accuracy` in
+    percent; NaN if a run diverged or none is recorded."""
     rows = []
     # Only seeds that are not reported may choose.
     trials = frame[frame["search"]]
@@ -41,20 +42,22 @@ def searched(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def chosen_rates(frame: pd.DataFrame) -> Mapping[Place, float]:
-    """The rate chosen for each arm and task that has a search: the best one; of equals the one that
-    is at its best first, then the lowest. NaN, which no run has, until the whole search is
-    recorded."""
+    """The rate chosen for each arm and task that has a search: the best one; of equals the
+    one that is at its best first, then the lowest. NaN, which no run has, until the whole
+    search is recorded."""
     order = {"steps": True, "accuracy": False, "best_step": True, "lr": True}
     chosen: dict[Place, float] = {}
     for (arm, task), rates in searched(frame).groupby(["arm", "task"]):
         best = rates.sort_values(list(order), ascending=list(order.values()))
-        chosen[arm, task] = math.nan if rates["missing"].any() else float(best["lr"].iloc[0])
+        chosen[arm, task] = (
+            math.nan if rates["missing"].any() else float(best["lr"].iloc[0])
+        )
     return chosen
 
 
 def at_edge(frame: pd.DataFrame) -> list[Place]:
-    """The arms and tasks whose chosen rate is the lowest or highest that was tried: a better one
-    may lie outside."""
+    """The arms and tasks whose chosen rate is the lowest or highest that was tried: a
+    better one may lie outside."""
     tried = searched(frame).groupby(["arm", "task"])["lr"].agg(["min", "max"])
     return [
         place

@@ -1,7 +1,9 @@
-"""Does pretraining help on your data, and what of it? The control that published claims lack.
+"""Does pretraining help on your data, and what of it? The control that published claims
+lack.
 
-`audit` trains nets around a frozen pretrained backbone, around random ones that keep its scale, its
-statistics or its entries, and without any, each at its best learning rate, and says what suffices.
+`audit` trains nets around a frozen pretrained backbone, around random ones that keep its
+scale, its statistics or its entries, and without any, each at its best learning rate, and
+says what suffices.
 """
 
 import json
@@ -28,7 +30,13 @@ from .engine import Engine, Outcome
 from .page import figure, page
 from .plan import Layout
 from .runs import Results, machine_for
-from .verdict import difference, judge, mean_interval, nothing_learned, power_of_one_deviation
+from .verdict import (
+    difference,
+    judge,
+    mean_interval,
+    nothing_learned,
+    power_of_one_deviation,
+)
 
 WIDE = 256  # numbers a token, from which bf16 pays on a CPU
 BATCH = 16
@@ -38,10 +46,10 @@ BATCH = 16
 class Audit:
     """What an audit found.
 
-    `verdict` is one of seven labels, `reason` its sentence, `advice` what to do.
-    `table` has a row per arm: its best rate, its test score (accuracy or R²) with a 95% interval,
-    the mean step that validation chose, the numbers of runs and draws, and the pretrained arm minus
-    it with its interval. `cuts` says what the time did not allow.
+    `verdict` is one of seven labels, `reason` its sentence, `advice` what to do. `table`
+    has a row per arm: its best rate, its test score (accuracy or R²) with a 95% interval,
+    the mean step that validation chose, the numbers of runs and draws, and the pretrained
+    arm minus it with its interval. `cuts` says what the time did not allow.
     """
 
     verdict: str
@@ -59,7 +67,8 @@ class Audit:
         return f"{words}\n{self.table[columns].to_string()}"
 
     def plot(self) -> Any:
-        """A matplotlib figure: the test score of every run by arm, and the learning curves."""
+        """A matplotlib figure: the test score of every run by arm, and the learning
+        curves."""
         return figure(self)
 
     def to_html(self, path: str | Path) -> Path:
@@ -86,7 +95,9 @@ class Audit:
             "cuts": list(self.cuts),
             "facts": dict(self.facts),
             **rows,
-            "curves": {arm: [list(point) for point in curve] for arm, curve in self.curves.items()},
+            "curves": {
+                arm: [list(point) for point in curve] for arm, curve in self.curves.items()
+            },
         }
 
 
@@ -116,31 +127,36 @@ def audit(
     Parameters
     ----------
     X, y : sequences and one answer for each, as `fpt.FrozenTransformer` reads them
-    backbone : the pretrained backbone that is audited, a name, repository, folder or GGUF file
-    minutes : how long the audit may take. Steps, draws and seeds are chosen to fit; what has to be
-        cut is said
+    backbone : the pretrained backbone that is audited, a name, repository, folder or GGUF
+        file
+    minutes : how long the audit may take. Steps, draws and seeds are chosen to fit; what
+        has to be cut is said
     weights : the identity of others than the backbone's own, as of `fpt.FrozenTransformer`
     task : `classification`, `regression`, or `auto`, by the type of y
-    cv : None for a test set of 20%, or as in scikit-learn: a number of folds, a splitter, or pairs
-        of rows. `groups` (N,) are never divided between training, validation and test
+    cv : None for a test set of 20%, or as in scikit-learn: a number of folds, a splitter,
+        or pairs of rows. `groups` (N,) are never divided between training, validation and
+        test
     validation : the share of the training examples that chooses rates and steps
-    margin : how much worse, in units of the score, something simpler may be and still suffice
-    steps, draws : gradient steps of a run and draws of each control, 3 to 6; None: as many as the
-        time allows
+    margin : how much worse, in units of the score, something simpler may be and still
+        suffice
+    steps, draws : gradient steps of a run and draws of each control, 3 to 6; None: as many
+        as the time allows
     batch : sequences in each step
     random_state : the first seed of everything that is drawn
     device, workers : where packs of runs are trained, and how many side by side
-    folder : where results are kept, by default `.cache/audits` of the project or the working
-        directory. The same call again reads them, and one that was stopped goes on
+    folder : where results are kept, by default `.cache/audits` of the project or the
+        working directory. The same call again reads them, and one that was stopped goes on
     progress : whether to show a bar over all runs
 
-    Returns an `Audit`. InputError (a ValueError) for wrong data, FptError for a backbone that is
-    not known or has no pretrained weights.
+    Returns an `Audit`. InputError (a ValueError) for wrong data, FptError for a backbone
+    that is not known or has no pretrained weights.
     """
     start = time.time()
     examples = read_examples(X, y, groups, task)
     architecture, weights = choose(backbone, weights)
-    check_length(int(examples.inputs.lengths.max()), architecture.name, architecture.positions)
+    check_length(
+        int(examples.inputs.lengths.max()), architecture.name, architecture.positions
+    )
     folds = folds_of(examples, cv, validation, random_state)
     machine = machine_for(device, workers, architecture.width >= WIDE)
     # What the results depend on, and so what names them.
@@ -191,8 +207,8 @@ def concluded(outcome: Outcome, facts: dict[str, Any]) -> Audit:
     """The verdict, tables and curves of what was trained."""
     if PRETRAINED not in outcome.results:
         raise FptError(
-            "The time was over before the pretrained backbone was trained; give the audit more "
-            "minutes, a smaller backbone or shorter sequences."
+            "The time was over before the pretrained backbone was trained; give the audit "
+            "more minutes, a smaller backbone or shorter sequences."
         )
     scores = {arm: outcome.scores(arm) for arm in LABELS if arm in outcome.results}
     differences = {
@@ -211,7 +227,9 @@ def concluded(outcome: Outcome, facts: dict[str, Any]) -> Audit:
     table["runs"] = runs.groupby("arm").size()
     table["draws"] = [len(scores[arm]) if arm in CONTROLS else 0 for arm in scores]
     table[["low", "high"]] = [mean_interval(of_arm) for of_arm in scores.values()]
-    rates = pd.Series({arm: float(np.median(of_arm)) for arm, of_arm in outcome.rates.items()})
+    rates = pd.Series(
+        {arm: float(np.median(of_arm)) for arm, of_arm in outcome.rates.items()}
+    )
     table["lr"] = rates.reindex(table.index)
     table["at_edge"] = table["lr"].isin([outcome.tried[0], outcome.tried[-1]])
     gaps = pd.DataFrame({arm: vars(gap) for arm, gap in differences.items()}).T

@@ -1,4 +1,5 @@
-"""The arms of an audit: a pretrained backbone, controls that are drawn, and nets without one."""
+"""The arms of an audit: a pretrained backbone, controls that are drawn, and nets without
+one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ LABELS = {
 
 @dataclass(frozen=True)
 class Body:
-    """What an arm trains nets around: an architecture, its initialisation and its weights."""
+    """What an arm trains nets around: an architecture, its initialisation and its
+    weights."""
 
     architecture: Backbone
     init: str
@@ -40,7 +42,8 @@ class Body:
 
 
 def body_of(arm: str, architecture: Backbone, weights: str | None) -> Body:
-    """The body of a trained arm of an audit of `architecture` with the pretrained `weights`."""
+    """The body of a trained arm of an audit of `architecture` with the pretrained
+    `weights`."""
     if arm in NETS:
         # Of the same width, so that the output net reads as many numbers.
         bare = Backbone(f"{arm}-{architecture.width}", arm, 0, architecture.width)
@@ -50,7 +53,8 @@ def body_of(arm: str, architecture: Backbone, weights: str | None) -> Body:
 
 
 def trained_groups(architecture: Backbone) -> tuple[str, ...]:
-    """The groups of parameters that the paper trains (section 2), as far as a backbone has them."""
+    """The groups of parameters that the paper trains (section 2), as far as a backbone has
+    them."""
     paper = {"input", "output", "layernorm", "positions"}
     if not architecture.positions:
         paper.discard("positions")
@@ -59,8 +63,9 @@ def trained_groups(architecture: Backbone) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many runs an audit has: `steps` of each, `draws` of each control, `seeds` of the nets
-    that every draw is trained with, and `repeats`, the seeds of an arm that is not drawn."""
+    """How many runs an audit has: `steps` of each, `draws` of each control, `seeds` of the
+    nets that every draw is trained with, and `repeats`, the seeds of an arm that is not
+    drawn."""
 
     steps: int
     draws: int
@@ -69,7 +74,8 @@ class Sizes:
 
 
 def units_of(arm: str, sizes: Sizes) -> Sequence[tuple[int | None, tuple[int, ...]]]:
-    """The draws of an arm, each with the seeds that it is trained with; draw None: it has none."""
+    """The draws of an arm, each with the seeds that it is trained with; draw None: it has
+    none."""
     if arm in CONTROLS:
         seeds = tuple(range(sizes.seeds))
         return [(draw, seeds) for draw in range(sizes.draws)]

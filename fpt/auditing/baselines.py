@@ -1,5 +1,5 @@
-"""What needs no training by gradients: linear models of the tokens, of random convolutions, and of
-the frozen features of the pretrained backbone.
+"""What needs no training by gradients: linear models of the tokens, of random convolutions,
+and of the frozen features of the pretrained backbone.
 
 Each model has one penalty, which validation chooses. The test examples are predicted once.
 """
@@ -73,14 +73,16 @@ def convolutions(fold: Fold) -> dict[str, Any]:
 
 @usual_settings()
 def probe(body: Body, spec: RunSpec, machine: Machine, fold: Fold) -> dict[str, Any]:
-    """Logistic or ridge regression on what the frozen backbone computes behind a random input net,
-    so nothing but a linear model is fitted (paper, section 3.9)."""
+    """Logistic or ridge regression on what the frozen backbone computes behind a random
+    input net, so nothing but a linear model is fitted (paper, section 3.9)."""
     place = devices.choose(machine.device)
     model, _, _ = assemble([spec], fold.task, place, body.architecture)
     model.compute_in(machine.precision, place.type)
     size = max(1, EVAL_TOKENS // fold.task.length)
     features = {
-        split: features_of(model, fold.task.eval_batches(split, size, place))[0].cpu().numpy()
+        split: features_of(model, fold.task.eval_batches(split, size, place))[0]
+        .cpu()
+        .numpy()
         for split in fold.rows
     }
     return best_penalty(fold, features, models_of(fold))

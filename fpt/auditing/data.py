@@ -1,8 +1,8 @@
 """A user's arrays as the folds of an audit: training, validation and test examples of each.
 
-Validation examples choose rates, penalties and steps; the test examples are read once a run, for
-what was chosen. All that is computed from the data, such as moments, is computed from the training
-examples of a fold alone.
+Validation examples choose rates, penalties and steps; the test examples are read once a
+run, for what was chosen. All that is computed from the data, such as moments, is computed
+from the training examples of a fold alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,8 +37,8 @@ Splits = Iterable[tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Fold:
-    """One division of the examples: the task that nets are trained on, and the rows (N,) of its
-    training, validation and test examples."""
+    """One division of the examples: the task that nets are trained on, and the rows (N,) of
+    its training, validation and test examples."""
 
     task: ExamplesTask
     inputs: Inputs
@@ -50,8 +50,8 @@ class Fold:
         return labels
 
     def flat(self, split: str) -> Any:
-        """The tokens of each example as one row of numbers: vectors end to end, or symbols one-hot
-        as a sparse matrix; zeros where a sequence is shorter than the longest."""
+        """The tokens of each example as one row of numbers: vectors end to end, or symbols
+        one-hot as a sparse matrix; zeros where a sequence is shorter than the longest."""
         sequences = self.task.splits[split][0]
         count, length, width = len(sequences), self.task.length, self.task.dim
         example = np.repeat(np.arange(count), sequences.lengths)
@@ -59,7 +59,9 @@ class Fold:
         if self.task.kind == "token":
             columns = place * width + sequences.values.reshape(-1).astype(int)
             ones = np.ones(len(columns), np.float32)
-            return sparse.csr_array((ones, (example, columns)), shape=(count, length * width))
+            return sparse.csr_array(
+                (ones, (example, columns)), shape=(count, length * width)
+            )
         rows = np.zeros((count, length, width), np.float32)
         rows[example, place] = sequences.values.reshape(-1, width)
         return rows.reshape(count, -1)
@@ -75,8 +77,8 @@ class Fold:
 
 @dataclass(frozen=True)
 class Examples:
-    """What a user gave: sequences, targets (N,), names of the classes (None for a regression), and
-    the group (N,) that each example belongs to, if there are any."""
+    """What a user gave: sequences, targets (N,), names of the classes (None for a
+    regression), and the group (N,) that each example belongs to, if there are any."""
 
     inputs: Inputs
     targets: np.ndarray
@@ -85,8 +87,8 @@ class Examples:
 
 
 def read_file(path: Path, target: str) -> tuple[Any, Any, Any]:
-    """X, y and groups (None if there are none) of an .npz file, or of a table whose column `target`
-    is predicted. FptError if they cannot be read."""
+    """X, y and groups (None if there are none) of an .npz file, or of a table whose column
+    `target` is predicted. FptError if they cannot be read."""
     if path.suffix != ".npz":
         return *columns(path.stem, path, target), None
     try:
@@ -102,14 +104,17 @@ def read_file(path: Path, target: str) -> tuple[Any, Any, Any]:
 
 
 def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
-    """X and y as `fpt.FrozenTransformer` reads them, one answer for each sequence. `task` is
-    `classification`, `regression`, or `auto`: a regression if y holds numbers that are not whole.
-    InputError for what does not fit."""
+    """X and y as `fpt.FrozenTransformer` reads them, one answer for each sequence. `task`
+    is `classification`, `regression`, or `auto`: a regression if y holds numbers that are
+    not whole. InputError for what does not fit."""
     inputs = read_inputs(X)
-    # Scores of the tokens of one sequence depend on each other, so intervals would be too narrow.
+    # Scores of the tokens of one sequence depend on each other, so intervals would be too
+    # narrow.
     answers = arrays.answers(y)
     if answers.ndim != 1:
-        raise InputError("An audit compares one answer for each sequence, so y should be (N,).")
+        raise InputError(
+            "An audit compares one answer for each sequence, so y should be (N,)."
+        )
     if task == "auto":
         is_real = answers.dtype.kind == "f" and bool((answers % 1 != 0).any())
         task = "regression" if is_real else "classification"
@@ -122,7 +127,9 @@ def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
             raise InputError("y has one class; an audit needs at least two.")
     check_paired(inputs, targets[:, None])
     if len(inputs) < FEWEST_EXAMPLES:
-        raise InputError(f"An audit needs at least {FEWEST_EXAMPLES} examples, not {len(inputs)}.")
+        raise InputError(
+            f"An audit needs at least {FEWEST_EXAMPLES} examples, not {len(inputs)}."
+        )
     members = None
     if groups is not None:
         members = pd.factorize(arrays.array("groups", groups))[0]
@@ -132,12 +139,17 @@ def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
 
 
 def folds_of(examples: Examples, cv: Any, validation: float, seed: int) -> list[Fold]:
-    """The folds of an audit. `cv` is None for one test set of 20%, or as in scikit-learn: a number
-    of folds, a splitter, or pairs of rows (training, test). Groups are never divided."""
+    """The folds of an audit. `cv` is None for one test set of 20%, or as in scikit-learn: a
+    number of folds, a splitter, or pairs of rows (training, test). Groups are never
+    divided."""
     folds = []
     for training, test in test_splits(examples, cv, seed):
         kept, validating = next(held_out(examples, np.asarray(training), validation, seed))
-        rows = {"train": training[kept], "valid": training[validating], "test": np.asarray(test)}
+        rows = {
+            "train": training[kept],
+            "valid": training[validating],
+            "test": np.asarray(test),
+        }
         folds.append(fold_of(examples, rows))
     return folds
 
@@ -154,14 +166,16 @@ def test_splits(examples: Examples, cv: Any, seed: int) -> Splits:
             splitter = StratifiedGroupKFold(cv) if is_classification else GroupKFold(cv)
         return list(splitter.split(every_row, examples.targets, examples.groups))
     except (ValueError, TypeError) as error:
-        raise InputError(f"These folds cannot be made: {error}".rstrip(".") + ".") from error
+        raise InputError(
+            f"These folds cannot be made: {error}".rstrip(".") + "."
+        ) from error
 
 
 def held_out(
     examples: Examples, rows: np.ndarray, share: float, seed: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """One division of `rows`, as places in them: groups stay together, and classes have about their
-    share in both parts if there are enough of each."""
+    """One division of `rows`, as places in them: groups stay together, and classes have
+    about their share in both parts if there are enough of each."""
     targets = examples.targets[rows]
     splitter: Any = ShuffleSplit(1, test_size=share, random_state=seed)
     members = None
@@ -182,7 +196,8 @@ def held_out(
 
 
 def fold_of(examples: Examples, rows: dict[str, np.ndarray]) -> Fold:
-    """The task of one division. Targets of a regression are standardised by the training ones."""
+    """The task of one division. Targets of a regression are standardised by the training
+    ones."""
     inputs = examples.inputs
     # Moments of all examples would let the test examples leak into the training.
     moments = inputs.moments(rows["train"]) if inputs.kind == "vector" else None

@@ -1,4 +1,5 @@
-"""An audit from its data to its results: search, reported runs, and what the time cut short."""
+"""An audit from its data to its results: search, reported runs, and what the time cut
+short."""
 
 import hashlib
 import time
@@ -20,14 +21,15 @@ PLAN = "plan.json"
 FEWEST_DRAWS = 2  # of a control; one alone has no spread
 
 
-Place = tuple[int | None, int, int]  # the draw of a run (None: not drawn), its fold and its seed
+# The draw of a run (None: not drawn), its fold and its seed.
+Place = tuple[int | None, int, int]
 
 
 @dataclass
 class Outcome:
-    """What an audit has trained: results by arm, and in it by draw, fold and seed; the best rate of
-    each arm on each fold; all rates that were tried; and sentences on what the time did not
-    allow."""
+    """What an audit has trained: results by arm, and in it by draw, fold and seed; the best
+    rate of each arm on each fold; all rates that were tried; and sentences on what the time
+    did not allow."""
 
     results: dict[str, dict[Place, Result]]
     rates: dict[str, list[float]]
@@ -37,7 +39,9 @@ class Outcome:
     def scores(self, arm: str) -> np.ndarray:
         """(draws, seeds, test examples of all folds): how right an arm's runs are."""
         results = self.results[arm]
-        draws, folds, seeds = (list(dict.fromkeys(part)) for part in zip(*results, strict=True))
+        draws, folds, seeds = (
+            list(dict.fromkeys(part)) for part in zip(*results, strict=True)
+        )
         return np.array(
             [
                 [
@@ -49,15 +53,21 @@ class Outcome:
         )
 
     def curves(self) -> dict[str, list[tuple[float, float]]]:
-        """The mean validation score of each trained arm at each step that was evaluated, of the
-        runs that did not diverge."""
+        """The mean validation score of each trained arm at each step that was evaluated, of
+        the runs that did not diverge."""
         curves = {}
         for arm, results in self.results.items():
-            complete = [run.curve for run in results.values() if run.curve and not run.diverged]
+            complete = [
+                run.curve for run in results.values() if run.curve and not run.diverged
+            ]
             if complete:
-                scores = [[point["valid_accuracy"] for point in curve] for curve in complete]
+                scores = [
+                    [point["valid_accuracy"] for point in curve] for curve in complete
+                ]
                 steps = [point["step"] for point in complete[0]]
-                curves[arm] = list(zip(steps, np.mean(scores, axis=0).tolist(), strict=True))
+                curves[arm] = list(
+                    zip(steps, np.mean(scores, axis=0).tolist(), strict=True)
+                )
         return curves
 
 
@@ -85,7 +95,7 @@ class Engine:
         self.fit_probe(outcome)
         return outcome
 
-    # ---------------------------------------------------------------------------------- baselines
+    # ---------------------------------------------------------------------------- baselines
 
     def fit_linear(self, outcome: Outcome) -> None:
         """The baselines without a transformer that need no gradients."""
@@ -100,7 +110,9 @@ class Engine:
         body = self.layout.bodies[PRETRAINED]
         # A probe reads the weights and the seed of the input net, the same on every fold.
         spec = self.layout.spec(0, PRETRAINED, 1.0, 0, None, self.layout.sizes.steps)
-        self.fit_each_fold(outcome, PROBE, partial(baselines.probe, body, spec, self.machine))
+        self.fit_each_fold(
+            outcome, PROBE, partial(baselines.probe, body, spec, self.machine)
+        )
 
     def fit_each_fold(
         self, outcome: Outcome, arm: str, fit: Callable[[Any], dict[str, Any]]
@@ -117,12 +129,14 @@ class Engine:
             runs[None, index, 0] = self.results.read(name)
         outcome.results[arm] = runs
 
-    # ------------------------------------------------------------------------------------- search
+    # ------------------------------------------------------------------------------- search
 
     def search(self, outcome: Outcome) -> dict[tuple[int, str], float]:
         """The best rate of each arm on each fold, as far as the time allows."""
         cells = [
-            (fold, arm) for fold in range(len(self.layout.folds)) for arm in self.layout.bodies
+            (fold, arm)
+            for fold in range(len(self.layout.folds))
+            for arm in self.layout.bodies
         ]
         looks = {cell: [self.layout.first_look(*cell, plan.RATES)] for cell in cells}
         self.train([pack for packs in looks.values() for pack in packs])
@@ -138,7 +152,11 @@ class Engine:
             for cell, pack in new.items():
                 if self.is_complete(pack):
                     looks[cell].append(pack)
-        done = {cell: packs for cell, packs in looks.items() if all(map(self.is_complete, packs))}
+        done = {
+            cell: packs
+            for cell, packs in looks.items()
+            if all(map(self.is_complete, packs))
+        }
         second = {
             cell: self.layout.finals(*cell, outcome.tried)[0]
             for cell, packs in done.items()
@@ -149,7 +167,9 @@ class Engine:
         self.train(list(second.values()))
         done |= {cell: [pack] for cell, pack in second.items() if self.is_complete(pack)}
         finals = {
-            cell: self.layout.finals(*cell, plan.best_rates(self.results, packs, plan.FINALISTS))
+            cell: self.layout.finals(
+                *cell, plan.best_rates(self.results, packs, plan.FINALISTS)
+            )
             for cell, packs in done.items()
         }
         self.train([pack for packs in finals.values() for pack in packs])
@@ -161,14 +181,15 @@ class Engine:
             outcome.cuts.append(f"No rate of «{LABELS[arm]}» was found.")
         return rates
 
-    # ----------------------------------------------------------------------------------- reported
+    # ----------------------------------------------------------------------------- reported
 
     def report(self, outcome: Outcome, rates: Mapping[tuple[int, str], float]) -> None:
-        """Train the reported runs by rounds, all arms in each, so that what the time cuts off is
-        the same number of draws for all."""
+        """Train the reported runs by rounds, all arms in each, so that what the time cuts
+        off is the same number of draws for all."""
         packs = {cell: self.layout.reported(*cell, rate) for cell, rate in rates.items()}
         most = max((len(units) for units in packs.values()), default=0)
-        # The pretrained arm and the nets without a transformer have one pack each, in round 0.
+        # The pretrained arm and the nets without a transformer have one pack each, in round
+        # 0.
         for index in range(most):
             self.train([units[index] for units in packs.values() if index < len(units)])
         for arm in self.layout.bodies:
@@ -184,7 +205,9 @@ class Engine:
                 )
             if not complete or (arm in CONTROLS and len(complete) < FEWEST_DRAWS):
                 continue
-            outcome.rates[arm] = [rates[fold, arm] for fold in range(len(self.layout.folds))]
+            outcome.rates[arm] = [
+                rates[fold, arm] for fold in range(len(self.layout.folds))
+            ]
             outcome.results[arm] = {
                 (spec.draw, pack.fold, spec.seed): self.results.read(spec.key)
                 for unit in complete
@@ -214,13 +237,16 @@ def planned_sizes(
     steps: int | None,
     draws: int | None,
 ) -> Sizes:
-    """The sizes of an audit: those of its first call, so that a later one goes on with the same
-    runs, else those that the time pays for."""
+    """The sizes of an audit: those of its first call, so that a later one goes on with the
+    same runs, else those that the time pays for."""
     path = results.folder / PLAN
-    # Costs are measured anew by each call; without the plan, a second call would want other runs.
+    # Costs are measured anew by each call; without the plan, a second call would want other
+    # runs.
     if path.exists():
         return Sizes(**read_json(path))
     costs = plan.measured_costs(layout, machine)
-    sizes = plan.affordable_sizes(layout, costs, 60 * minutes * machine.workers, steps, draws)
+    sizes = plan.affordable_sizes(
+        layout, costs, 60 * minutes * machine.workers, steps, draws
+    )
     write_json(path, asdict(sizes))
     return sizes

@@ -24,8 +24,8 @@ TEMPLATE = Path(__file__).with_name("page.html")
 
 
 def figure(audit: "Audit") -> Figure:
-    """Left: the test score of every run (dots) by arm with the arm's mean and interval. Right: the
-    mean learning curves on validation."""
+    """Left: the test score of every run (dots) by arm with the arm's mean and interval.
+    Right: the mean learning curves on validation."""
     names = list(audit.table["label"])
     colours = dict(zip(names, COLOURS, strict=False))
     with styled():
@@ -65,7 +65,9 @@ def figure(audit: "Audit") -> Figure:
         right.axhline(audit.facts["guess"], **LEVEL)
         right.set(xlabel="step", ylabel=f"validation {measure(audit)}")
         # Beside the axes, since curves may be anywhere in them.
-        right.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), labelcolor=MUTED)
+        right.legend(
+            fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5), labelcolor=MUTED
+        )
     return canvas
 
 
@@ -124,16 +126,16 @@ def fixed(audit: "Audit") -> str:
     return (
         f"All arms had the same {facts['train']} training, {facts['valid']} validation and "
         f"{facts['test']} test examples ({facts['inputs']}; folds: {facts['folds']}), "
-        f"{facts['steps']} steps of {facts['batch']} sequences by Adam without dropout, the same "
-        f"batches for the same seed, and one grid of learning rates ({rates}), chosen on "
-        "validation by successive halving with seeds that are not reported. "
+        f"{facts['steps']} steps of {facts['batch']} sequences by Adam without dropout, "
+        f"the same batches for the same seed, and one grid of learning rates ({rates}), "
+        "chosen on validation by successive halving with seeds that are not reported. "
         f"{at_edge and f'Best at the edge of this grid: {at_edge}. '}Trained are the input "
         "and output nets, the layer norms and the positions; all else is frozen. "
         "Validation chose the step. "
-        f"Something simpler suffices if it is at most {100 * facts['margin']:g} points worse. A "
-        "difference counts one more draw of a control, and the test examples. If the pretrained "
-        f"backbone were one standard deviation of the draws better, {facts['draws']} draws would "
-        f"show it in {facts['power']:.0%} of audits. A constant answer scores "
-        f"{facts['guess']:.3f}. Random state {facts['random_state']}; the runs took "
-        f"{facts['minutes_taken']:.1f} minutes."
+        f"Something simpler suffices if it is at most {100 * facts['margin']:g} points "
+        "worse. A difference counts one more draw of a control, and the test examples. If "
+        "the pretrained backbone were one standard deviation of the draws better, "
+        f"{facts['draws']} draws would show it in {facts['power']:.0%} of audits. A "
+        f"constant answer scores {facts['guess']:.3f}. Random state "
+        f"{facts['random_state']}; the runs took {facts['minutes_taken']:.1f} minutes."
     )

@@ -1,10 +1,11 @@
 """How many runs of how many steps an audit can pay for, and which runs these are.
 
-All arms share everything but what they freeze: steps, batch, the grid of rates, and the batches of
-equal seeds. The rate of each arm is chosen on validation by successive halving: all rates with one
-seed for a quarter of the steps, then the best two with two seeds for all of them. An arm that has
-learned nothing in a quarter of the steps tries all rates for all steps: its first look has no order
-but that of chance. Seeds and draws of the search are not those of the reported runs.
+All arms share everything but what they freeze: steps, batch, the grid of rates, and the
+batches of equal seeds. The rate of each arm is chosen on validation by successive halving:
+all rates with one seed for a quarter of the steps, then the best two with two seeds for all
+of them. An arm that has learned nothing in a quarter of the steps tries all rates for all
+steps: its first look has no order but that of chance. Seeds and draws of the search are not
+those of the reported runs.
 """
 
 import math
@@ -42,13 +43,14 @@ SIZES = (
     (125, Sizes(0, draws=4, seeds=2, repeats=4)),
     (FEWEST_STEPS, Sizes(0, draws=3, seeds=2, repeats=4)),
 )
-SHARE_PLANNED = 0.75  # of the time; measured costs are those of a machine that may be busier later
+# Of the time; measured costs are those of a machine that may be busier later.
+SHARE_PLANNED = 0.75
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds on one core of one run of an arm: a training step, an evaluation, building the model,
-    and reading the test examples."""
+    """Seconds on one core of one run of an arm: a training step, an evaluation, building
+    the model, and reading the test examples."""
 
     step: float
     evaluation: float
@@ -114,7 +116,9 @@ class Layout:
         packs = []
         for seed in SEARCH_SEEDS:
             draw = seed if arm in CONTROLS else None
-            specs = [self.spec(fold, arm, rate, seed, draw, self.sizes.steps) for rate in rates]
+            specs = [
+                self.spec(fold, arm, rate, seed, draw, self.sizes.steps) for rate in rates
+            ]
             packs.append(self.pack(fold, arm, specs))
         return packs
 
@@ -124,7 +128,10 @@ class Layout:
             self.pack(
                 fold,
                 arm,
-                [self.spec(fold, arm, rate, seed, draw, self.sizes.steps) for seed in seeds],
+                [
+                    self.spec(fold, arm, rate, seed, draw, self.sizes.steps)
+                    for seed in seeds
+                ],
                 is_reported=True,
             )
             for draw, seeds in units_of(arm, self.sizes)
@@ -137,8 +144,8 @@ class Layout:
 
 
 def measured_costs(layout: Layout, machine: Machine) -> dict[str, Cost]:
-    """The cost of a run of each trained arm. Controls have the architecture of the pretrained arm
-    and cost the same, so each architecture is measured once."""
+    """The cost of a run of each trained arm. Controls have the architecture of the
+    pretrained arm and cost the same, so each architecture is measured once."""
     costs: dict[str, Cost] = {}
     # On this machine as busy as it is now: a budget is in minutes, not in processor time.
     for arm in (PRETRAINED, *NETS):
@@ -205,9 +212,12 @@ def affordable_sizes(
     steps: int | None,
     draws: int | None,
 ) -> Sizes:
-    """The largest sizes that cost at most a share of `core_seconds`; the smallest if none do, whose
-    runs then end with the time. `steps` and `draws` fix those; FptError if no size has `draws`."""
-    check_names("draws", [] if draws is None else [draws], [sizes.draws for _, sizes in SIZES])
+    """The largest sizes that cost at most a share of `core_seconds`; the smallest if none
+    do, whose runs then end with the time. `steps` and `draws` fix those; FptError if no
+    size has `draws`."""
+    check_names(
+        "draws", [] if draws is None else [draws], [sizes.draws for _, sizes in SIZES]
+    )
     allowed = [pair for pair in SIZES if draws in (None, pair[1].draws)]
     for fewest, sizes in allowed:
         for count in (steps,) if steps else STEPS:
@@ -220,8 +230,8 @@ def affordable_sizes(
 
 
 def has_learned(results: Results, packs: Sequence[Pack], guesses: np.ndarray) -> bool:
-    """Whether a run of `packs` is better on validation than the best constant answer, whose scores
-    are `guesses` (N,)."""
+    """Whether a run of `packs` is better on validation than the best constant answer, whose
+    scores are `guesses` (N,)."""
     best = max(results.read(spec.key).valid_score for pack in packs for spec in pack.specs)
     error = float(guesses.std()) / math.sqrt(len(guesses))
     return best > float(guesses.mean()) + ERRORS * error
@@ -243,12 +253,15 @@ def best_rates(results: Results, packs: Sequence[Pack], count: int) -> list[floa
     for pack in packs:
         for spec in pack.specs:
             by_rate.setdefault(spec.lr, []).append(spec)
-    order = sorted(by_rate, key=lambda rate: preference(results, by_rate[rate]), reverse=True)
+    order = sorted(
+        by_rate, key=lambda rate: preference(results, by_rate[rate]), reverse=True
+    )
     return order[:count]
 
 
 def beyond(best: Sequence[float], rates: Sequence[float]) -> list[float]:
-    """The rates to try next, because one of the `best` is the lowest or the highest of `rates`."""
+    """The rates to try next, because one of the `best` is the lowest or the highest of
+    `rates`."""
     more = []
     for edge, further in ((min(rates), LOWER), (max(rates), HIGHER)):
         untried = [rate for rate in further if rate not in rates]

@@ -1,7 +1,8 @@
-"""The runs of an audit: a pack is trained, tested example by example, and written to its folder.
+"""The runs of an audit: a pack is trained, tested example by example, and written to its
+folder.
 
-Each run is one JSON file that its key names, as the records of the pipeline are. So an audit that
-was stopped goes on, and the same audit again only reads.
+Each run is one JSON file that its key names, as the records of the pipeline are. So an
+audit that was stopped goes on, and the same audit again only reads.
 """
 
 import os
@@ -26,8 +27,8 @@ from ..training.model import EVAL_TOKENS, Model
 
 @dataclass(frozen=True)
 class Pack:
-    """Runs that are trained together: one fold, one arm, one body; they differ in seed and rate.
-    Those that are not reported never read the test examples."""
+    """Runs that are trained together: one fold, one arm, one body; they differ in seed and
+    rate. Those that are not reported never read the test examples."""
 
     fold: int
     arm: str
@@ -42,8 +43,9 @@ class Pack:
 
 @dataclass(frozen=True)
 class Result:
-    """A trained run: the score of each test example (1 for right, or 1 minus the squared error),
-    the best validation score with its loss and step, and whether training diverged."""
+    """A trained run: the score of each test example (1 for right, or 1 minus the squared
+    error), the best validation score with its loss and step, and whether training
+    diverged."""
 
     correct: np.ndarray
     valid_score: float
@@ -62,8 +64,8 @@ class Result:
 def train_pack(
     pack: Pack, task: Task, device: str, precision: str, threads: int, deadline: float
 ) -> list[dict[str, Any]] | None:
-    """The contents of the runs' files; None if the pack is not done by `deadline`, a time of
-    `time.time()`, which all processes share."""
+    """The contents of the runs' files; None if the pack is not done by `deadline`, a time
+    of `time.time()`, which all processes share."""
     torch.set_num_threads(threads)
     place = devices.choose(device)
     with usual_settings(gradients=True):
@@ -79,7 +81,8 @@ def train_pack(
             loop.train_step()
             if loop.step % loop.shared.eval_every == 0 or loop.step == loop.shared.steps:
                 loop.validate()
-            # A pack that is late would bring the audit over its time; what was done is lost.
+            # A pack that is late would bring the audit over its time; what was done is
+            # lost.
             if time.time() > deadline:
                 return None
         # The parameters that validation has chosen meet the test examples here, once.
@@ -103,15 +106,19 @@ def train_pack(
     return contents
 
 
-def correct_answers(model: Model, task: Task, device: torch.device, precision: str) -> np.ndarray:
-    """(K, N): how right each run of `model` is on each test example. A run whose answers are no
-    numbers is wrong."""
+def correct_answers(
+    model: Model, task: Task, device: torch.device, precision: str
+) -> np.ndarray:
+    """(K, N): how right each run of `model` is on each test example. A run whose answers
+    are no numbers is wrong."""
     runs = len(model.seeds)
     model.eval()
     parts = []
     first = 0
     with torch.no_grad():
-        for batch in task.eval_batches("test", max(1, EVAL_TOKENS // (runs * task.length)), device):
+        for batch in task.eval_batches(
+            "test", max(1, EVAL_TOKENS // (runs * task.length)), device
+        ):
             with devices.autocast(device, precision):
                 logits = model(batch, first=first).float()
             targets = batch.targets.expand(runs, -1, -1)
@@ -121,8 +128,9 @@ def correct_answers(model: Model, task: Task, device: torch.device, precision: s
 
 
 class Results:
-    """The results of an audit in a folder, one file for each run. Each has the seconds since the
-    one before, so that an audit that is read again, or goes on, knows how long its runs took."""
+    """The results of an audit in a folder, one file for each run. Each has the seconds
+    since the one before, so that an audit that is read again, or goes on, knows how long
+    its runs took."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -160,7 +168,11 @@ class Machine:
     workers: int
 
     def train(
-        self, packs: Sequence[Pack], tasks: Sequence[Task], results: Results, deadline: float
+        self,
+        packs: Sequence[Pack],
+        tasks: Sequence[Task],
+        results: Results,
+        deadline: float,
     ) -> Iterator[Pack]:
         """Train what is missing of `packs` until `deadline`; yield those that are done."""
         missing = []
@@ -169,7 +181,8 @@ class Machine:
                 yield pack
             else:
                 missing.append(pack)
-        # Written as they end, so that an audit that is killed loses only the packs under way.
+        # Written as they end, so that an audit that is killed loses only the packs under
+        # way.
         for pack, contents in self._trained(missing, tasks, deadline):
             if contents is None:
                 continue
@@ -189,21 +202,29 @@ class Machine:
         # Needed only here, so that an audit on a GPU needs no joblib.
         from joblib import Parallel, delayed
 
-        calls = (delayed(_numbered)(i, p, tasks[p.fold], settings) for i, p in enumerate(packs))
-        for index, contents in Parallel(self.workers, return_as="generator_unordered")(calls):
+        calls = (
+            delayed(_numbered)(i, p, tasks[p.fold], settings) for i, p in enumerate(packs)
+        )
+        for index, contents in Parallel(self.workers, return_as="generator_unordered")(
+            calls
+        ):
             yield packs[index], contents
 
 
-def _numbered(index: int, pack: Pack, task: Task, settings: tuple[Any, ...]) -> tuple[int, Any]:
+def _numbered(
+    index: int, pack: Pack, task: Task, settings: tuple[Any, ...]
+) -> tuple[int, Any]:
     """A pack's place among all, and its contents: packs end in any order."""
     return index, train_pack(pack, task, *settings)
 
 
 def machine_for(device: str, workers: int | None, wide: bool) -> Machine:
-    """One pack at a time on a GPU, else one for each core. Wide backbones compute in bf16 on a
-    processor that has instructions for it, where that is faster."""
+    """One pack at a time on a GPU, else one for each core. Wide backbones compute in bf16
+    on a processor that has instructions for it, where that is faster."""
     on_gpu = devices.choose(device).type == "cuda"
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    )
     has_bf16 = devices.bf16_instructions() != "none"
     precision = "bf16" if wide and has_bf16 and not on_gpu else devices.AUTO
     return Machine(device, precision, workers or (1 if on_gpu else cores or 1))

@@ -1,9 +1,11 @@
-"""The verdict of an audit: is the pretrained backbone better than simpler things, and by how much?
+"""The verdict of an audit: is the pretrained backbone better than simpler things, and by
+how much?
 
-A published model exists once, so it is compared with one more draw of a control: the standard
-deviation of the draws' means times sqrt(1 + 1/draws), by Student's t. Every draw is trained with
-the same seeds as the model. Test examples add their part, since others would give other scores.
-Something simpler suffices if it is at most `margin` worse, by a one-sided interval of 95%.
+A published model exists once, so it is compared with one more draw of a control: the
+standard deviation of the draws' means times sqrt(1 + 1/draws), by Student's t. Every draw
+is trained with the same seeds as the model. Test examples add their part, since others
+would give other scores. Something simpler suffices if it is at most `margin` worse, by a
+one-sided interval of 95%.
 """
 
 import math
@@ -31,10 +33,16 @@ HURTS = "it hurts"
 UNCLEAR = "no clear difference"
 # What to do after a verdict; what to do about an open one depends on the case.
 ADVICE = {
-    NO_TRANSFORMER_NEEDED: "Use the simplest arm without a transformer; it costs less to run.",
-    SUFFICES["random"]: "Use a random backbone, which needs no download, or try a smaller one.",
+    NO_TRANSFORMER_NEEDED: (
+        "Use the simplest arm without a transformer; it costs less to run."
+    ),
+    SUFFICES[
+        "random"
+    ]: "Use a random backbone, which needs no download, or try a smaller one.",
     SUFFICES["random-at-scale"]: "Use a random backbone with weights as large as these.",
-    SUFFICES["shuffled"]: "Use a backbone that is drawn from the statistics of these weights.",
+    SUFFICES[
+        "shuffled"
+    ]: "Use a backbone that is drawn from the statistics of these weights.",
     CONTENT_HELPS: "Use the pretrained backbone, and audit others against it.",
     HURTS: "Do not use these weights on these data; take the arm that does better.",
 }
@@ -42,8 +50,9 @@ ADVICE = {
 
 @dataclass(frozen=True)
 class Difference:
-    """The pretrained arm minus another: an estimate, its 95% interval, and the bound that it is
-    below with 95%. `deviation` is that of the means of the other's draws, NaN if it has none."""
+    """The pretrained arm minus another: an estimate, its 95% interval, and the bound that
+    it is below with 95%. `deviation` is that of the means of the other's draws, NaN if it
+    has none."""
 
     estimate: float
     low: float
@@ -68,8 +77,8 @@ class Verdict:
 
 
 def difference(pretrained: np.ndarray, rival: np.ndarray) -> Difference:
-    """The pretrained arm minus a rival, both (draws, seeds, test examples) of scores. An arm that
-    is not drawn has one draw, and one that has no seeds one seed."""
+    """The pretrained arm minus a rival, both (draws, seeds, test examples) of scores. An
+    arm that is not drawn has one draw, and one that has no seeds one seed."""
     draws, seeds, _ = rival.shape
     if seeds > 1:  # the seeds that both arms have
         seeds = min(seeds, pretrained.shape[1])
@@ -95,8 +104,9 @@ def mean_part(values: np.ndarray) -> Part:
 
 
 def interval(estimate: float, parts: Sequence[Part]) -> tuple[float, float, float]:
-    """The 95% interval of an estimate whose variance is the sum of `parts`, and the bound that it
-    is below with 95%, with Welch and Satterthwaite's degrees of freedom. NaN if a part is."""
+    """The 95% interval of an estimate whose variance is the sum of `parts`, and the bound
+    that it is below with 95%, with Welch and Satterthwaite's degrees of freedom. NaN if a
+    part is."""
     variance = math.fsum(part for part, _ in parts)
     # Every run and every example had the same score.
     if variance == 0:
@@ -106,12 +116,16 @@ def interval(estimate: float, parts: Sequence[Part]) -> tuple[float, float, floa
     freedom = variance**2 / math.fsum(part**2 / degrees for part, degrees in parts)
     error = math.sqrt(variance)
     half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
-    return estimate - half, estimate + half, estimate + float(stats.t.ppf(LEVEL, freedom)) * error
+    return (
+        estimate - half,
+        estimate + half,
+        estimate + float(stats.t.ppf(LEVEL, freedom)) * error,
+    )
 
 
 def mean_interval(scores: np.ndarray) -> tuple[float, float]:
-    """The 95% interval of an arm's mean score (draws, seeds, test examples): over its draws, or its
-    seeds if it is not drawn, and over the test examples."""
+    """The 95% interval of an arm's mean score (draws, seeds, test examples): over its
+    draws, or its seeds if it is not drawn, and over the test examples."""
     units = scores.mean((1, 2)) if len(scores) > 1 else scores.mean((0, 2))
     parts = [mean_part(scores.mean((0, 1)))]
     if len(units) > 1:
@@ -121,7 +135,8 @@ def mean_interval(scores: np.ndarray) -> tuple[float, float]:
 
 
 def nothing_learned(scores: Mapping[str, np.ndarray], guess: float) -> bool:
-    """Whether no arm is better than the best constant answer, with Bonferroni's correction."""
+    """Whether no arm is better than the best constant answer, with Bonferroni's
+    correction."""
     # The best of many arms is above the guess by chance more often than one arm is.
     bound = stats.norm.isf((1 - LEVEL) / len(scores))
     for of_arm in scores.values():
@@ -144,7 +159,8 @@ def judge(
     if not learned:
         return Verdict(
             UNCLEAR,
-            "No arm is better than the best constant answer, so there is nothing to compare.",
+            "No arm is better than the best constant answer, so there is nothing to "
+            "compare.",
             "More steps, more examples or other tokens might let an arm learn.",
         )
     if best_without is not None and differences[best_without].most < margin:
@@ -175,8 +191,8 @@ def judge(
         closest = min(controls, key=lambda arm: differences[arm].low)
         return Verdict(
             CONTENT_HELPS,
-            "The pretrained backbone is better than every arm without its content; the closest "
-            f"control is «{LABELS[closest]}» ({told(differences[closest])}).",
+            "The pretrained backbone is better than every arm without its content; the "
+            f"closest control is «{LABELS[closest]}» ({told(differences[closest])}).",
         )
     for arm in controls:
         if differences[arm].high < 0:
@@ -214,17 +230,22 @@ def remedy_for(rival: str, gap: Difference) -> str:
 
 
 def draws_to_decide(gap: Difference) -> int | None:
-    """The number of draws at which a difference of this size would be clear; None if at none."""
+    """The number of draws at which a difference of this size would be clear; None if at
+    none."""
     for draws in range(gap.draws + 1, MOST_DRAWS):
-        half = stats.t.ppf((1 + LEVEL) / 2, draws - 1) * gap.deviation * math.sqrt(1 + 1 / draws)
+        half = (
+            stats.t.ppf((1 + LEVEL) / 2, draws - 1)
+            * gap.deviation
+            * math.sqrt(1 + 1 / draws)
+        )
         if half < abs(gap.estimate):
             return draws
     return None
 
 
 def power_of_one_deviation(draws: int) -> float:
-    """How often a model that is one standard deviation of the draws above their mean is found to
-    differ from one more draw."""
+    """How often a model that is one standard deviation of the draws above their mean is
+    found to differ from one more draw."""
     if draws < 2:
         return 0.0
     shift = 1 / math.sqrt(1 + 1 / draws)

@@ -26,14 +26,15 @@ class Family:
     groups: tuple[tuple[str, str], ...]  # regular expression of the name -> trainable group
     causal: bool
     init_: Callable[[nn.Module, torch.Generator], None]  # default initialisation
-    stores_positions: bool = True  # whether a published checkpoint has our table of positions
-    # From the names in a published checkpoint to ours: (pattern, replacement), one after another.
+    stores_positions: bool = True  # whether published checkpoints have our position table
+    # From the names in a published checkpoint to ours: (pattern, replacement), one after
+    # another.
     renamed: tuple[tuple[str, str], ...] = ()
-    rows: Mapping[str, slice] = field(default_factory=dict)  # of a published table that are used
+    rows: Mapping[str, slice] = field(default_factory=dict)  # of a published table
 
     def load(self, stored: State) -> State:
-        """The tensors of a checkpoint of the architecture, or of a model around it, by our names;
-        tensors that are not part of the backbone keep theirs."""
+        """The tensors of a checkpoint of the architecture, or of a model around it, by our
+        names; tensors that are not part of the backbone keep theirs."""
         loaded = {}
         for published, tensor in stored.items():
             name = published
@@ -71,8 +72,8 @@ class Backbone:
     inside: str = ""  # groups of its own parameters; of a ViT, none
     outputs: int = 0  # width of its hidden states, if it is not that of its token vectors
     time_major: bool = False  # whether its norms see (T, N, width), as XLNet's do
-    # The absolute folder of the weights; empty if they are found by their identity. It says where,
-    # not which, so two backbones that differ in it alone are equal.
+    # The absolute folder of the weights; empty if they are found by their identity. It says
+    # where, not which, so two backbones that differ in it alone are equal.
     folder: str = field(default="", compare=False, repr=False)
 
     @property
@@ -82,7 +83,8 @@ class Backbone:
 
     @property
     def meets_bare_tokens(self) -> bool:
-        """Whether its first norm reads the token vectors alone, without positions added to them."""
+        """Whether its first norm reads the token vectors alone, without positions added to
+        them."""
         return not self.positions and self.family in ("generic", "t5-encoder")
 
     @property
@@ -132,17 +134,18 @@ def of_size(size: str, layers: int, width: int, heads: int) -> Iterator[Backbone
     yield Backbone(f"lstm-{size}", "lstm", LSTM_LAYERS, width)
     yield Backbone(f"lstm-released-{size}", "lstm-released", LSTM_LAYERS, width)
     if layers > LSTM_LAYERS:
-        # The LSTM made more like the transformer, one step after another (section 3.3, of the
-        # paper's second version): as deep, with residual connections, with a table of positions.
+        # The LSTM made more like the transformer, one step after another (section 3.3, of
+        # the paper's second version): as deep, with residual connections, with a table of
+        # positions.
         deep = Backbone(f"lstm-deep-{size}", "lstm", layers, width)
         yield deep
         yield replace(deep, name=f"lstm-residual-{size}", residual=True)
         yield replace(deep, name=f"lstm-positions-{size}", residual=True, positions=1024)
-        # And two that are matched to it. `matched` has as many frozen matrix parameters, 8 width^2
-        # per layer instead of the transformer's 12. `flops` can take as many FLOPs per token: it
-        # has layers for attention in the longest sequence, of which a task takes the first ones
-        # (`fpt.training.flops.as_costly`), and residuals, without which so many layers would pass
-        # nothing on.
+        # And two that are matched to it. `matched` has as many frozen matrix parameters, 8
+        # width^2 per layer instead of the transformer's 12. `flops` can take as many FLOPs
+        # per token: it has layers for attention in the longest sequence, of which a task
+        # takes the first ones (`fpt.training.flops.as_costly`), and residuals, without
+        # which so many layers would pass nothing on.
         matched = 3 * layers // 2
         as_costly = matched + layers * 1024 // (4 * width)
         yield replace(deep, name=f"lstm-matched-{size}", layers=matched)
@@ -165,7 +168,9 @@ TABLE_7 = (  # trained from nothing
     Backbone("vanilla", "vanilla", 3, 64, 4, 1024),
     Backbone("linformer", "linformer", 3, 64, 4, 1024, rank=16),
 )
-LOCAL = [architecture for size, shape in SIZES.items() for architecture in of_size(size, *shape)]
+LOCAL = [
+    architecture for size, shape in SIZES.items() for architecture in of_size(size, *shape)
+]
 AS_WIDE_AS_SMOLLM2 = tuple(without_transformer(SMOLLM2_WIDTH, SMOLLM2_WIDTH))
 
 
@@ -178,14 +183,14 @@ def select_positions(x: Tensor, read: Tensor | None) -> Tensor:
 
 
 def visible_keys(mask: Tensor | None) -> Tensor | None:
-    """The mask of bidirectional attention, (N, 1, 1, T), from `mask` (N, T), True = a real token.
-    None: every token sees all."""
+    """The mask of bidirectional attention, (N, 1, 1, T), from `mask` (N, T), True = a real
+    token. None: every token sees all."""
     return None if mask is None else mask[:, None, None]
 
 
 def matrices(module: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
-    """The weight matrices of Linear and Conv1D layers, which multiply every token: name, tensor,
-    and the axis of the inputs (1 in a Linear, 0 in GPT-2's Conv1D)."""
+    """The weight matrices of Linear and Conv1D layers, which multiply every token: name,
+    tensor, and the axis of the inputs (1 in a Linear, 0 in GPT-2's Conv1D)."""
     for path, layer in module.named_modules():
         conv = type(layer).__name__ == "Conv1D"  # of transformers
         if conv or isinstance(layer, nn.Linear):
@@ -193,19 +198,24 @@ def matrices(module: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
 
 
 def is_norm(module: nn.Module) -> bool:
-    """Whether it is of a type that `fpt.training.packing` gives parameters per run: LayerNorm, and
-    the norms of transformers that divide by the root mean square (T5's, and all *RMSNorm)."""
+    """Whether it is of a type that `fpt.training.packing` gives parameters per run:
+    LayerNorm, and the norms of transformers that divide by the root mean square (T5's, and
+    all *RMSNorm)."""
     root_mean_square = type(module).__name__.endswith(("RMSNorm", "T5LayerNorm"))
-    return type(module) is nn.LayerNorm or (root_mean_square and not isinstance(module, nn.RMSNorm))
+    return type(module) is nn.LayerNorm or (
+        root_mean_square and not isinstance(module, nn.RMSNorm)
+    )
 
 
-def normal_init_(module: nn.Module, draw: torch.Generator, residual_std: float = STD) -> None:
-    """The default initialisation of GPT-2 in the libraries of 2019 to 2021, of BERT, Longformer and
-    ViT: weights N(0, 0.02), biases 0, norms 1 and 0. Queries and keys that are parameters of their
-    own (`fpt.backbones.gpt2`) are N(0, 1).
+def normal_init_(
+    module: nn.Module, draw: torch.Generator, residual_std: float = STD
+) -> None:
+    """The default initialisation of GPT-2 in the libraries of 2019 to 2021, of BERT,
+    Longformer and ViT: weights N(0, 0.02), biases 0, norms 1 and 0. Queries and keys that
+    are parameters of their own (`fpt.backbones.gpt2`) are N(0, 1).
 
-    `residual_std`: of GPT-2's projections that add to the residual stream, which newer libraries
-    divide by sqrt(2 * layers).
+    `residual_std`: of GPT-2's projections that add to the residual stream, which newer
+    libraries divide by sqrt(2 * layers).
     """
     for path, part in module.named_modules():
         for name, parameter in part.named_parameters(recurse=False):

@@ -1,19 +1,19 @@
 """What the transformers are compared with: two LSTMs, and no transformer at all.
 
-**LSTMs**: the layer-norm LSTM of Ba et al. (2016), and the one of the released code. The paper sets
-its transformers against the latter (Tables 1 and 3, sections 3.1 and 3.3). It forgets within a few
-dozen steps whatever it reads, so the comparison needs a standard one beside it. Order is in the
-recurrence: only the backbones `lstm-positions-*`, made like a transformer, have a position table
-too.
+**LSTMs**: the layer-norm LSTM of Ba et al. (2016), and the one of the released code. The
+paper sets its transformers against the latter (Tables 1 and 3, sections 3.1 and 3.3). It
+forgets within a few dozen steps whatever it reads, so the comparison needs a standard one
+beside it. Order is in the recurrence: only the backbones `lstm-positions-*`, made like a
+transformer, have a position table too.
 
-**No transformer**: input and output net alone, a control (Tan et al. 2024, arXiv:2406.16964). The
-output net reads the vector of the last token, or the mean of all tokens up to it. If several
-positions are read, each has its own mean: one over the whole sequence would give all of them the
-same answer.
+**No transformer**: input and output net alone, a control (Tan et al. 2024,
+arXiv:2406.16964). The output net reads the vector of the last token, or the mean of all
+tokens up to it. If several positions are read, each has its own mean: one over the whole
+sequence would give all of them the same answer.
 
-All map (N, T, width) to (N, T, width), where the N = K * B rows are the batches of K packed runs,
-one run after the other. All are causal and ignore the mask: padding follows the tokens and cannot
-reach them.
+All map (N, T, width) to (N, T, width), where the N = K * B rows are the batches of K packed
+runs, one run after the other. All are causal and ignore the mask: padding follows the
+tokens and cannot reach them.
 """
 
 import math
@@ -27,7 +27,8 @@ from .dropout import Draws, Dropout
 
 
 class LSTMLayer(nn.Module):
-    """Two projections to the four gates, in the order input, forget, output, new; three norms.
+    """Two projections to the four gates, in the order input, forget, output, new; three
+    norms.
 
     `dropout`, if there is one, falls on the input, or in the `released` LSTM on the state.
     """
@@ -45,9 +46,9 @@ class LSTMLayer(nn.Module):
         self.bias = None if released else nn.Parameter(torch.empty(4 * width))
         if released:
             for norm in self.norms:
-                # The released norm divides by sqrt(unbiased variance + 1e-6). Up to a constant,
-                # which `init_` puts into the gain, this is the biased variance with
-                # 1e-6 * (n - 1) / n.
+                # The released norm divides by sqrt(unbiased variance + 1e-6). Up to a
+                # constant, which `init_` puts into the gain, this is the biased variance
+                # with 1e-6 * (n - 1) / n.
                 (n,) = norm.normalized_shape
                 norm.eps = 1e-6 * (n - 1) / n
 
@@ -56,7 +57,8 @@ class LSTMLayer(nn.Module):
         return self.input_norm, self.hidden_norm, self.cell_norm
 
     def forward(self, x: Tensor, state: Tensor) -> Tensor:
-        """(N, T, width) -> (N, T, width); `state` is the initial hidden and cell, (2, N, width)."""
+        """(N, T, width) -> (N, T, width); `state` is the initial hidden and cell, (2, N,
+        width)."""
         hidden, cell = state
         if self.dropout is not None and not self.released:
             x = self.dropout(x)
@@ -80,20 +82,22 @@ class LSTMLayer(nn.Module):
 
 
 class LSTM(nn.Module):
-    """The layer-norm LSTM of Ba et al. (2016, arXiv:1607.06450), or that of the released code.
+    """The layer-norm LSTM of Ba et al. (2016, arXiv:1607.06450), or that of the released
+    code.
 
-    **Standard.** Norms with gain 1 and bias 0 on both projections and on the cell where it leaves;
-    the raw cell is carried; zero initial state; dropout between layers. The projections have
-    biases, as in PyTorch's LSTM: a norm of a vector of zeros (a bit 0, the first hidden state)
-    would multiply gradients by 1 / sqrt(eps) in every layer and step, up to overflow. A further
-    bias comes after the norms; its forget gate is initialised to 1 (TensorFlow's layer-norm LSTM),
-    the others to 0. `residual` adds the input of each layer, before dropout, to its output.
+    **Standard.** Norms with gain 1 and bias 0 on both projections and on the cell where it
+    leaves; the raw cell is carried; zero initial state; dropout between layers. The
+    projections have biases, as in PyTorch's LSTM: a norm of a vector of zeros (a bit 0, the
+    first hidden state) would multiply gradients by 1 / sqrt(eps) in every layer and step,
+    up to overflow. A further bias comes after the norms; its forget gate is initialised to
+    1 (TensorFlow's layer-norm LSTM), the others to 0. `residual` adds the input of each
+    layer, before dropout, to its output.
 
-    **Released** [C], there 3 layers of 768. It differs in this: gains and biases of its norms are
-    initialised as U(+-1/sqrt(n)), so that all gates are near their middle; the *normalised* cell is
-    carried; dropout falls on the recurrent state at every step, in every layer; the initial state
-    of every forward pass is N(0, 1/width), in evaluation too. There the draw is a fixed one here,
-    which makes an evaluation repeatable.
+    **Released** [C], there 3 layers of 768. It differs in this: gains and biases of its
+    norms are initialised as U(+-1/sqrt(n)), so that all gates are near their middle; the
+    *normalised* cell is carried; dropout falls on the recurrent state at every step, in
+    every layer; the initial state of every forward pass is N(0, 1/width), in evaluation
+    too. There the draw is a fixed one here, which makes an evaluation repeatable.
     """
 
     def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
@@ -111,8 +115,11 @@ class LSTM(nn.Module):
             for depth in range(architecture.layers)
         )
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """As every backbone's `forward`; N is a multiple of the number of runs of the pack."""
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
+    ) -> Tensor:
+        """As every backbone's `forward`; N is a multiple of the number of runs of the
+        pack."""
         for layer, state in zip(self.layers, self.initial_state(x), strict=True):
             y = layer(x, state)
             x = x + y if self.residual else y
@@ -123,7 +130,9 @@ class LSTM(nn.Module):
         if not self.released:
             return x.new_zeros(len(self.layers), 2, len(x), self.width)
         shape = (len(self.layers), 2, len(x) // len(self.draws.seeds), self.width)
-        state = self.draws.normal("lstm state", shape, x, self.training) / math.sqrt(self.width)
+        state = self.draws.normal("lstm state", shape, x, self.training) / math.sqrt(
+            self.width
+        )
         return state.permute(1, 2, 0, 3, 4).flatten(2, 3)  # from (K, layers, 2, B, width)
 
 
@@ -140,7 +149,8 @@ def lstm_init_(module: Any, draw: torch.Generator) -> None:
             if module.released:
                 (n,) = norm.normalized_shape
                 bound = 1 / math.sqrt(n)
-                gain = math.sqrt((n - 1) / n) * bound  # the norm divides by the biased variance
+                # The norm divides by the biased variance.
+                gain = math.sqrt((n - 1) / n) * bound
                 norm.weight.uniform_(-gain, gain, generator=draw)
                 norm.bias.uniform_(-bound, bound, generator=draw)
         if layer.bias is not None:
@@ -154,15 +164,20 @@ class LastToken(nn.Module):
     def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
         super().__init__()
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
+    ) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
         return select_positions(x, read)
 
 
 class MeanToken(LastToken):
-    """At each position the mean of the tokens so far. Padding follows them and has no effect."""
+    """At each position the mean of the tokens so far. Padding follows them and has no
+    effect."""
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
+    ) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
         count = torch.arange(1, x.shape[1] + 1, device=x.device, dtype=x.dtype)
         return select_positions(x.cumsum(1) / count[:, None], read)

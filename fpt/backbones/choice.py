@@ -1,9 +1,10 @@
-"""Which backbone a person at work means, who also writes the name of a folder beside the program.
+"""Which backbone a person at work means, who also writes the name of a folder beside the
+program.
 
-If the same word is the name of another backbone too, nothing is guessed: one sentence asks which of
-them is meant. She may also write `OWNER/REPO` of any repository, or `OWNER/REPO@REVISION`: the
-commit at which the first use finds it is written down, and later uses take that one
-(`fpt.tasks.sources.pin`).
+If the same word is the name of another backbone too, nothing is guessed: one sentence asks
+which of them is meant. She may also write `OWNER/REPO` of any repository, or
+`OWNER/REPO@REVISION`: the commit at which the first use finds it is written down, and later
+uses take that one (`fpt.tasks.sources.pin`).
 """
 
 import os
@@ -15,7 +16,15 @@ from ..files import NAME
 from ..project import SHIPPED, project
 from ..tasks.sources import LOCKED, pin
 from .base import Backbone
-from .names import REPOSITORY, backbone, backbone_at, backbone_in, listed, model_at, split_layers
+from .names import (
+    REPOSITORY,
+    backbone,
+    backbone_at,
+    backbone_in,
+    listed,
+    model_at,
+    split_layers,
+)
 from .published import comes_in_wheel, pinned
 from .weights import (
     OWN_WEIGHTS,
@@ -26,13 +35,15 @@ from .weights import (
 BUILT_IN = "builtin:"  # before a name that is not to be taken for a folder's
 
 
-def choose(name: object, weights: str | None, reads_weights: bool = True) -> tuple[Backbone, str]:
-    """The backbone `name` and the identity of its weights: of `weights`, or else its own, whose
-    commit is not asked for unless the user `reads_weights`.
+def choose(
+    name: object, weights: str | None, reads_weights: bool = True
+) -> tuple[Backbone, str]:
+    """The backbone `name` and the identity of its weights: of `weights`, or else its own,
+    whose commit is not asked for unless the user `reads_weights`.
 
-    The backbone carries the absolute folder of weights that lie in one, so that it finds them
-    wherever the program goes. FptError if there is no such backbone, or if the name has several
-    meanings here; whether the weights are there is not looked at.
+    The backbone carries the absolute folder of weights that lie in one, so that it finds
+    them wherever the program goes. FptError if there is no such backbone, or if the name
+    has several meanings here; whether the weights are there is not looked at.
     """
     architecture = choose_backbone(name if isinstance(name, os.PathLike) else str(name))
     base, _ = split_layers(architecture.name)  # the first layers have the weights of all
@@ -41,8 +52,13 @@ def choose(name: object, weights: str | None, reads_weights: bool = True) -> tup
         identity = at_commit(identity)
     if identity == base:
         return architecture, identity
-    # Those of the hub, of a wheel and of the package are found everywhere by their identity.
-    if identity.startswith("hub:") or comes_in_wheel(identity) or identity == architecture.hub:
+    # Those of the hub, of a wheel and of the package are found everywhere by their
+    # identity.
+    if (
+        identity.startswith("hub:")
+        or comes_in_wheel(identity)
+        or identity == architecture.hub
+    ):
         return replace(architecture, folder=""), identity
     folder = folder_of(identity)
     is_own = folder.is_dir() and folder.parent != SHIPPED
@@ -50,9 +66,9 @@ def choose(name: object, weights: str | None, reads_weights: bool = True) -> tup
 
 
 def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
-    """As `backbone`, or the folder or GGUF file of this name, whose path may be relative, or any
-    repository at the commit that is pinned for it. `./NAME` is always the folder and `builtin:NAME`
-    never. FptError as `choose`."""
+    """As `backbone`, or the folder or GGUF file of this name, whose path may be relative,
+    or any repository at the commit that is pinned for it. `./NAME` is always the folder and
+    `builtin:NAME` never. FptError as `choose`."""
     if isinstance(name, os.PathLike):
         return backbone_at(os.fspath(name)) or backbone_in(Path(name))
     if name.startswith(BUILT_IN):
@@ -78,8 +94,9 @@ def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
 
 
 def at_commit(name: str) -> str:
-    """`hub:OWNER/REPO@COMMIT`, and `@L` if it is there, for the name of a repository, whose commit
-    is pinned if the name does not say it; other names as they are. FptError as `pin`."""
+    """`hub:OWNER/REPO@COMMIT`, and `@L` if it is there, for the name of a repository, whose
+    commit is pinned if the name does not say it; other names as they are. FptError as
+    `pin`."""
     match = REPOSITORY.fullmatch(name)
     if match is None:
         return name
@@ -90,9 +107,9 @@ def at_commit(name: str) -> str:
 
 
 def folders_called(name: str) -> list[str]:
-    """The models `name` in the working directory and in `project().backbones`, by what to write for
-    each; one if both are the same folder. The folder in which the weights of a published model are
-    kept is no other model."""
+    """The models `name` in the working directory and in `project().backbones`, by what to
+    write for each; one if both are the same folder. The folder in which the weights of a
+    published model are kept is no other model."""
     near = model_at(name)
     local = model_at(str(project().backbones / name)) if NAME.fullmatch(name) else None
     same = near and local and near[0].samefile(local[0])

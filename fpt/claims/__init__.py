@@ -1,1 +1,2 @@
-"""The registered claims, one registration a profile: their runs, their tests and their verdicts."""
+"""The registered claims, one registration a profile: their runs, their tests and their
+verdicts."""

@@ -1,5 +1,5 @@
-"""One registered claim: its own runs, and its effect over its tasks and on each. Those of `lab` are
-read here, those of `language` in `fpt.claims.model_claims`."""
+"""One registered claim: its own runs, and its effect over its tasks and on each. Those of
+`lab` are read here, those of `language` in `fpt.claims.model_claims`."""
 
 import math
 from collections.abc import Mapping
@@ -26,17 +26,18 @@ Test = Literal["difference", "suffices", "rank"]
 class Claim:
     """One registered claim.
 
-    `measure` is `steps` (to the threshold: the first arm needs fewer), `accuracy` (on the test set:
-    the first has more), `gap` (training minus test accuracy: the first has less), `solved` (a
-    larger share of runs of the first is at the threshold), `predicts` (over corpora, what was
-    learned from context goes with fewer steps) or `area` (under the validation loss, in
-    `language`). `margin`: the ratio of steps or areas or the points of accuracy that the difference
-    must exceed. `backbones`: arm -> number of them; of an area, of its runs. `expected`: the effect
-    for which `power` was simulated. `withdrawn`: why none of its runs is planned any more.
+    `measure` is `steps` (to the threshold: the first arm needs fewer), `accuracy` (on the
+    test set: the first has more), `gap` (training minus test accuracy: the first has less),
+    `solved` (a larger share of runs of the first is at the threshold), `predicts` (over
+    corpora, what was learned from context goes with fewer steps) or `area` (under the
+    validation loss, in `language`). `margin`: the ratio of steps or areas or the points of
+    accuracy that the difference must exceed. `backbones`: arm -> number of them; of an
+    area, of its runs. `expected`: the effect for which `power` was simulated. `withdrawn`:
+    why none of its runs is planned any more.
 
-    `test`, of an area: `difference`, two-sided; `suffices`, one-sided: the first has less than
-    `margin` times the area of the second; `rank`, two-sided: the area of the first among those of
-    the draws of the second.
+    `test`, of an area: `difference`, two-sided; `suffices`, one-sided: the first has less
+    than `margin` times the area of the second; `rank`, two-sided: the area of the first
+    among those of the draws of the second.
     """
 
     name: str
@@ -59,8 +60,8 @@ class Claim:
 
     @property
     def is_about_second(self) -> bool:
-        """Whether the subject of its sentence is the second arm: the tests ask whether the first
-        needs fewer steps, so a sentence of «more steps» is about the other one."""
+        """Whether the subject of its sentence is the second arm: the tests ask whether the
+        first needs fewer steps, so a sentence of «more steps» is about the other one."""
         return self.measure == "steps" and "more steps" in self.statement
 
 
@@ -83,8 +84,9 @@ def claims(kind: Kind) -> list[Claim]:
 
 
 def own_runs(claim: Claim, results: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `results` that a claim is judged on: its arms on its tasks, and of each arm as
-    many backbones as are registered. Another claim may have more of them recorded."""
+    """The rows of `results` that a claim is judged on: its arms on its tasks, and of each
+    arm as many backbones as are registered. Another claim may have more of them
+    recorded."""
     # The first registered seeds are those that were promised, whatever was trained later.
     on_tasks = results[results["task"].isin(claim.tasks)]
     registered = registered_seeds(max(claim.backbones.values()))
@@ -106,20 +108,24 @@ def counted(claim: Claim, runs: pd.DataFrame) -> dict[str, int]:
 
 
 def effects_of(claim: Claim, runs: pd.DataFrame) -> Pooled:
-    """The test of a claim on its own runs: the natural logarithm of a ratio of steps, a difference
-    of shares or of negative accuracies, or a correlation. `predicts` reads the columns `learned`
-    and `scale`."""
+    """The test of a claim on its own runs: the natural logarithm of a ratio of steps, a
+    difference of shares or of negative accuracies, or a correlation. `predicts` reads the
+    columns `learned` and `scale`."""
     if claim.measure == "predicts":
         steps = backbone_means(runs.assign(value=tested_values(runs)), claim.tasks)
         means = steps.groupby("arm").mean()
         # The unit is the corpus: its backbones are averaged first.
         corpora = runs.groupby("arm")[["learned", "scale"]].mean().loc[means.index].dropna()
-        return Pooled(falls_with(corpora["learned"], means[corpora.index], corpora["scale"]))
+        return Pooled(
+            falls_with(corpora["learned"], means[corpora.index], corpora["scale"])
+        )
     first, second = claim.backbones
     if claim.measure == "solved":
         solved = ~runs["censored"].astype(bool)
         return Pooled(
-            more_solved(list(solved[runs["arm"] == first]), list(solved[runs["arm"] == second]))
+            more_solved(
+                list(solved[runs["arm"] == first]), list(solved[runs["arm"] == second])
+            )
         )
     # Less is better for an arm, whatever is measured.
     margin = claim.margin

@@ -1,6 +1,6 @@
-"""What stands beside the registered claims of the lab, and was not registered: the same comparison
-at lower thresholds. It is descriptive, from the records of the registered runs; its intervals are
-not corrected for their number."""
+"""What stands beside the registered claims of the lab, and was not registered: the same
+comparison at lower thresholds. It is descriptive, from the records of the registered runs;
+its intervals are not corrected for their number."""
 
 import numpy as np
 import pandas as pd
@@ -28,9 +28,9 @@ def battery() -> tuple[str, ...]:
 
 def by_threshold(pair: Pair) -> pd.DataFrame:
     """The ratio of the steps of two arms to each threshold of sensitivity.yaml and to the
-    registered one, from the curves of the registered runs: one row per task and threshold with
-    `threshold`, `registered`, `ratio`, `low` and `high`; none until all runs are recorded. The
-    rates are those that were chosen for the registered threshold."""
+    registered one, from the curves of the registered runs: one row per task and threshold
+    with `threshold`, `registered`, `ratio`, `low` and `high`; none until all runs are
+    recorded. The rates are those that were chosen for the registered threshold."""
     study = runs_of(claims("primary")).part(battery(), pair)
     records = study.records()
     rows = []

@@ -1,4 +1,5 @@
-"""What the runs of a registered claim say: its verdict, and the words and numbers of every page."""
+"""What the runs of a registered claim say: its verdict, and the words and numbers of every
+page."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -27,16 +28,16 @@ Label = Literal[
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim with what its runs say: its effect (natural log of a ratio of steps or areas, a
-    difference of accuracies or shares, or a correlation), adjusted p and verdict, and the reason
-    for a verdict that the p-value alone does not give.
+    """A claim with what its runs say: its effect (natural log of a ratio of steps or areas,
+    a difference of accuracies or shares, or a correlation), adjusted p and verdict, and the
+    reason for a verdict that the p-value alone does not give.
 
-    `opposite`: the adjusted p of the opposite claim. `heterogeneity`: the adjusted p of equal
-    effects on all tasks. `instead`: what is said in place of the effect. `by_task`: the effect on
-    each task. `ended`: the runs of each arm on each task that end at their budget. `one_backbone`:
-    arms whose runs all read one backbone. `notes`: what a sentence about it has to say.
-    `elsewhere`: the same claim with an arm at a better rate than the registered one, and `rates`,
-    which says what rate.
+    `opposite`: the adjusted p of the opposite claim. `heterogeneity`: the adjusted p of
+    equal effects on all tasks. `instead`: what is said in place of the effect. `by_task`:
+    the effect on each task. `ended`: the runs of each arm on each task that end at their
+    budget. `one_backbone`: arms whose runs all read one backbone. `notes`: what a sentence
+    about it has to say. `elsewhere`: the same claim with an arm at a better rate than the
+    registered one, and `rates`, which says what rate.
     """
 
     claim: Claim
@@ -57,8 +58,9 @@ class Finding:
 
     @property
     def values(self) -> np.ndarray:
-        """Estimate, low and high as they are shown, (3,) floats: a ratio of steps or areas of the
-        arm that the sentence is about to those of the other, a difference, or a correlation."""
+        """Estimate, low and high as they are shown, (3,) floats: a ratio of steps or areas
+        of the arm that the sentence is about to those of the other, a difference, or a
+        correlation."""
         values = np.array([self.effect.estimate, self.effect.low, self.effect.high])
         # The test is on minus the accuracy, or on the other arm.
         if self.claim.measure == "accuracy" or self.claim.is_about_second:
@@ -75,12 +77,14 @@ class Finding:
     @property
     def expected(self) -> float:
         """The effect for which the power was simulated, as `values` are shown."""
-        return 1 / self.claim.expected if self.claim.is_about_second else self.claim.expected
+        return (
+            1 / self.claim.expected if self.claim.is_about_second else self.claim.expected
+        )
 
     @property
     def effect_text(self) -> str:
-        """`0.55× the steps [0.40, 0.76]`, or points, or a correlation, with a 95% interval; the
-        tasks on either side if it depends on them; and the same at a better rate."""
+        """`0.55× the steps [0.40, 0.76]`, or points, or a correlation, with a 95% interval;
+        the tasks on either side if it depends on them; and the same at a better rate."""
         # No number stands for arms that did not learn, or for a mean over opposite effects.
         text = self.instead or self._number_text
         if self.elsewhere is None:
@@ -108,8 +112,8 @@ class Finding:
         return f"{start}{estimate}{unit}{interval}"
 
     def bound(self, *tasks: str) -> str:
-        """What the ratio of steps on some tasks is if runs of an arm end at their budget: the true
-        steps of this arm are more, so the ratio only bounds the true one."""
+        """What the ratio of steps on some tasks is if runs of an arm end at their budget:
+        the true steps of this arm are more, so the ratio only bounds the true one."""
         arms = list(self.claim.backbones)
         if self.claim.is_about_second:
             arms.reverse()
@@ -128,8 +132,8 @@ class Finding:
 
     @property
     def n_text(self) -> str:
-        """`n = 12 and 12` backbones, `6 and 36 runs`, or `17 corpora`; with runs at the budget, and
-        runs that share a backbone."""
+        """`n = 12 and 12` backbones, `6 and 36 runs`, or `17 corpora`; with runs at the
+        budget, and runs that share a backbone."""
         if self.claim.measure == "predicts":
             return f"{len(self.n)} corpora"
         counts = [str(count) for count in self.n.values()]
@@ -149,8 +153,8 @@ class Finding:
 
 
 def task_sides(finding: Finding) -> str:
-    """On which tasks the subject of a claim needs fewer steps, on which more, and on which there is
-    no clear difference, each with its ratio; at 5% over these tasks."""
+    """On which tasks the subject of a claim needs fewer steps, on which more, and on which
+    there is no clear difference, each with its ratio; at 5% over these tasks."""
     groups: dict[str, list[str]] = {
         "fewer steps on": [],
         "more steps on": [],

@@ -1,8 +1,9 @@
 """What keeps a claim from being supported or contradicted by its p-value alone.
 
-Each gate answers one question of the registration or of docs/design.md: are its runs here, did its
-backbones learn their corpora, did either arm learn the task, is the effect the same on every task,
-did enough runs end before their budget? `runs` are those of `fpt.claims.claim.own_runs`.
+Each gate answers one question of the registration or of docs/design.md: are its runs here,
+did its backbones learn their corpora, did either arm learn the task, is the effect the same
+on every task, did enough runs end before their budget? `runs` are those of
+`fpt.claims.claim.own_runs`.
 """
 
 import math
@@ -34,7 +35,9 @@ def judge(finding: Finding, runs: pd.DataFrame, profile: Profile) -> Finding:
     claim = finding.claim
     unlearned = _unlearned(claim, runs)
     if unlearned:
-        return replace(finding, reason=f"not learned by its backbones: {', '.join(unlearned)}")
+        return replace(
+            finding, reason=f"not learned by its backbones: {', '.join(unlearned)}"
+        )
     reason = neither_learned(claim, runs, profile)
     if reason:
         instead = reason if claim.measure == "accuracy" else "neither arm learned"
@@ -71,9 +74,11 @@ def _undecided(finding: Finding) -> str:
 
 
 def enough(effect: Effect, n: Mapping[str, int]) -> str:
-    """How many backbones, or corpora, have a power of 80% at a primary claim's level if the effect
-    is the one that was measured, whatever its direction; by the normal approximation."""
-    # Power grows with the square root of the count; a twelfth is the strictest level of Holm.
+    """How many backbones, or corpora, have a power of 80% at a primary claim's level if the
+    effect is the one that was measured, whatever its direction; by the normal
+    approximation."""
+    # Power grows with the square root of the count; a twelfth is the strictest level of
+    # Holm.
     quantile = max(norm.isf(min(effect.p, effect.against)), 1e-3)
     units = "backbones of each arm"
     count = min(n.values())
@@ -85,8 +90,8 @@ def enough(effect: Effect, n: Mapping[str, int]) -> str:
 
 
 def not_learned(arms: Collection[str], corpora: pd.DataFrame) -> list[str]:
-    """The arms whose backbones learned nothing from the context of their corpus, though it has
-    something. `corpora` has nats `learned` by arm."""
+    """The arms whose backbones learned nothing from the context of their corpus, though it
+    has something. `corpora` has nats `learned` by arm."""
     # Nothing can be learned from independent tokens, so these arms learned what there is.
     with_context = ~corpora.index.str.endswith(MEMORYLESS)
     runs_of_arms = corpora[corpora.index.isin(arms) & with_context]
@@ -94,16 +99,16 @@ def not_learned(arms: Collection[str], corpora: pd.DataFrame) -> list[str]:
 
 
 def _unlearned(claim: Claim, runs: pd.DataFrame) -> list[str]:
-    """The arms of a claim that compares two corpora whose backbones learned nothing. The claim over
-    all corpora has them on purpose."""
+    """The arms of a claim that compares two corpora whose backbones learned nothing. The
+    claim over all corpora has them on purpose."""
     if claim.measure == "predicts":
         return []
     return not_learned(claim.backbones, runs.groupby("arm")[["learned"]].mean())
 
 
 def recorded_baseline(profile: Profile, name: str) -> Baseline | None:
-    """The best trivial baseline of a task of the profile. None if none is recorded: a verdict must
-    not depend on which data happen to be on this machine."""
+    """The best trivial baseline of a task of the profile. None if none is recorded: a
+    verdict must not depend on which data happen to be on this machine."""
     if name not in profile.tasks:
         return None
     task = _task(profile, name)
@@ -119,10 +124,11 @@ def _task(profile: Profile, name: str) -> Task:
 
 
 def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
-    """Why there is nothing to compare: no run of either arm reaches the threshold, or both arms are
-    at or below the best trivial baseline of every task, or do no better than guessing. Empty if
-    an arm learned something."""
-    # An accuracy below a linear classifier is no achievement, however large a difference is.
+    """Why there is nothing to compare: no run of either arm reaches the threshold, or both
+    arms are at or below the best trivial baseline of every task, or do no better than
+    guessing. Empty if an arm learned something."""
+    # An accuracy below a linear classifier is no achievement, however large a difference
+    # is.
     if claim.measure in ("steps", "solved", "predicts"):
         no_run = runs["censored"].astype(bool).all()
         return "no run of either arm reaches the threshold" if no_run else ""
@@ -139,13 +145,15 @@ def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
             return ""
         first, second = (means[arm] for arm in claim.backbones)
         baseline = f"({best.name}, {best.accuracy:.1f}%)"
-        reasons.append(f"{first:.1f}% and {second:.1f}%, both below a trivial baseline {baseline}")
+        reasons.append(
+            f"{first:.1f}% and {second:.1f}%, both below a trivial baseline {baseline}"
+        )
     return "; ".join(reasons)
 
 
 def low_thresholds(claim: Claim, runs: pd.DataFrame, profile: Profile) -> list[str]:
-    """A sentence for each task of a claim whose threshold a trivial baseline exceeds. A sentence
-    about it has to say so: reaching such a threshold is not yet an achievement."""
+    """A sentence for each task of a claim whose threshold a trivial baseline exceeds. A
+    sentence about it has to say so: reaching such a threshold is not yet an achievement."""
     if claim.measure not in ("steps", "solved"):
         return []
     sentences = []
@@ -165,8 +173,8 @@ def ended(claim: Claim, runs: pd.DataFrame) -> dict[tuple[str, str], int]:
 
 
 def with_one_backbone(claim: Claim, runs: pd.DataFrame) -> tuple[str, ...]:
-    """The arms whose several runs all freeze one pretrained backbone: their seeds vary the nets
-    around it alone."""
+    """The arms whose several runs all freeze one pretrained backbone: their seeds vary the
+    nets around it alone."""
     if claim.measure == "predicts":
         return ()
     arms = []

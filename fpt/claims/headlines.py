@@ -14,13 +14,14 @@ from .claim import KINDS, REGISTERED
 from .pooled import ALPHA, depends_on_task, pooled
 from .verdicts import findings
 
-Headline = tuple[Pair, str, list[str], Effect]  # two arms, the measure, its tasks, the effect
+# Two arms, the measure, its tasks, the effect.
+Headline = tuple[Pair, str, list[str], Effect]
 
 
 def pooled_differences(study: Study) -> Iterator[Headline]:
-    """The first differences that the section declares, over all tasks that are measured alike. A
-    difference for each task if tasks have opposite effects, whose mean is no finding; none until
-    every run is recorded, and none if no run reaches a threshold."""
+    """The first differences that the section declares, over all tasks that are measured
+    alike. A difference for each task if tasks have opposite effects, whose mean is no
+    finding; none until every run is recorded, and none if no run reaches a threshold."""
     results = study.results()
     results["value"] = tested_values(results)
     # Steps and percent have no common mean.
@@ -44,8 +45,8 @@ def pooled_differences(study: Study) -> Iterator[Headline]:
 
 
 def write_headlines(studies: Sequence[Study]) -> None:
-    """What DVC compares, metrics.json and curves.csv: the first difference of each section in
-    points of accuracy or as a ratio of steps, and the verdicts on registered claims; and
+    """What DVC compares, metrics.json and curves.csv: the first difference of each section
+    in points of accuracy or as a ratio of steps, and the verdicts on registered claims; and
     the curves behind the differences, each the mean over seeds of validation accuracy."""
     numbers: dict[str, dict[str, object]] = {}
     curves = []
@@ -58,7 +59,11 @@ def write_headlines(studies: Sequence[Study]) -> None:
             if len(first) > 1:  # its tasks have opposite effects
                 name += f" on {tasks[0]}"
             numbers.setdefault(study.name, {})[name] = round(float(value), 2)
-            runs = study.part(tasks, pair).curves().groupby(["task", "arm", "step"], sort=False)
+            runs = (
+                study.part(tasks, pair)
+                .curves()
+                .groupby(["task", "arm", "step"], sort=False)
+            )
             means = runs["valid_accuracy"].mean().reset_index()
             curves.append(means.assign(task=f"{study.name}: " + means["task"]))
     profile = studies[0].profile.name

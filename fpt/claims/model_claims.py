@@ -1,9 +1,10 @@
-"""The registered claims of profile `language` and their verdicts: one published model, one control,
-one task.
+"""The registered claims of profile `language` and their verdicts: one published model, one
+control, one task.
 
 The measure is the area under the validation loss over a fixed number of steps
-(`fpt.analysis.steps.area`), as a logarithm, so that a difference is a ratio. The tests are those of
-`fpt.analysis.crossed`. Both directions of a primary claim are news, so its p-value is two-sided.
+(`fpt.analysis.steps.area`), as a logarithm, so that a difference is a ratio. The tests are
+those of `fpt.analysis.crossed`. Both directions of a primary claim are news, so its p-value
+is two-sided.
 """
 
 import math
@@ -30,8 +31,12 @@ from .pooled import ALPHA
 
 STATEMENTS: Mapping[Test, str] = {
     "difference": "On {task}, the areas of «{first}» and «{second}» differ.",
-    "suffices": "On {task}, the area of «{first}» is at most {margin:g} times that of «{second}».",
-    "rank": "On {task}, the area of «{first}» is not one that a draw of «{second}» could have.",
+    "suffices": (
+        "On {task}, the area of «{first}» is at most {margin:g} times that of «{second}»."
+    ),
+    "rank": (
+        "On {task}, the area of «{first}» is not one that a draw of «{second}» could have."
+    ),
 }
 
 
@@ -44,22 +49,30 @@ def planned_runs() -> tuple[Run, ...]:
 
 
 def model_claims(kind: Kind) -> list[Claim]:
-    """The registered claims of one kind, in their order: of each entry, each of its arms `second`
-    on each of its `tasks`. Those of kind `replication` are about nano backbones."""
+    """The registered claims of one kind, in their order: of each entry, each of its arms
+    `second` on each of its `tasks`. Those of kind `replication` are about nano
+    backbones."""
     if kind == "replication":
         return _replication()
     claims = []
     for entry in registration(LANGUAGE)[kind]:
-        # One line of the registration may be several claims, each of its own in the correction.
+        # One line of the registration may be several claims, each of its own in the
+        # correction.
         settings: dict[str, Any] = {"test": "difference", "margin": 1.0, **entry}
-        pairs = [(second, task) for task in settings.pop("tasks") for second in settings["second"]]
+        pairs = [
+            (second, task)
+            for task in settings.pop("tasks")
+            for second in settings["second"]
+        ]
         first = settings.pop("first")
         del settings["second"]
         claims += [_claim(first, second, task, **settings) for second, task in pairs]
     return claims
 
 
-def _claim(first: str, second: str, task: str, test: Test, margin: float, **power: Any) -> Claim:
+def _claim(
+    first: str, second: str, task: str, test: Test, margin: float, **power: Any
+) -> Claim:
     names = {"first": label(first), "second": label(second), "task": task, "margin": margin}
     planned = Counter(run.arm for run in planned_runs() if run.task == task)
     return Claim(
@@ -81,7 +94,9 @@ def _replication() -> list[Claim]:
     return [
         Claim(
             name=f"replication/{task}",
-            statement=f"On {task}, frozen English and a random backbone differ in steps, again.",
+            statement=(
+                f"On {task}, frozen English and a random backbone differ in steps, again."
+            ),
             source="the lab",
             measure="steps",
             backbones=dict.fromkeys(settings["arms"], settings["backbones"]),
@@ -93,7 +108,8 @@ def _replication() -> list[Claim]:
 
 
 def replication_runs() -> tuple[Run, ...]:
-    """The runs of the replication: the lab's arms and settings on new backbones and seeds."""
+    """The runs of the replication: the lab's arms and settings on new backbones and
+    seeds."""
     lab = config.load(LAB)
     seeds = registered_seeds(registration(LANGUAGE)["replication"]["backbones"], LANGUAGE)
     return tuple(
@@ -106,13 +122,15 @@ def replication_runs() -> tuple[Run, ...]:
 
 def runs_of(claims: Iterable[Claim], planned: Iterable[Run]) -> list[Run]:
     """The planned runs that some claims are judged on."""
-    cells = {(arm, task) for claim in claims for task in claim.tasks for arm in claim.backbones}
+    cells = {
+        (arm, task) for claim in claims for task in claim.tasks for arm in claim.backbones
+    }
     return [run for run in planned if (run.arm, run.task) in cells]
 
 
 def model_results(*kinds: Kind) -> pd.DataFrame:
-    """The recorded runs that the claims of some kinds are judged on, each once: the columns of
-    `Study.frame`."""
+    """The recorded runs that the claims of some kinds are judged on, each once: the columns
+    of `Study.frame`."""
     profile = config.load(LANGUAGE)
     claims = [claim for kind in kinds for claim in model_claims(kind)]
     runs = runs_of(claims, planned_runs())
@@ -125,11 +143,14 @@ def model_results(*kinds: Kind) -> pd.DataFrame:
 
 
 def model_findings(kind: Kind, results: pd.DataFrame | None = None) -> list[Finding]:
-    """The verdicts on the claims of one kind; `results` are by default those that are recorded.
-    A claim whose runs are not all here is undecided, and counts in the correction."""
+    """The verdicts on the claims of one kind; `results` are by default those that are
+    recorded. A claim whose runs are not all here is undecided, and counts in the
+    correction."""
     results = model_results(kind) if results is None else results
     profile = config.load(LAB if kind == "replication" else LANGUAGE)
-    tested = [_tested(claim, cells(claim, results), profile) for claim in model_claims(kind)]
+    tested = [
+        _tested(claim, cells(claim, results), profile) for claim in model_claims(kind)
+    ]
     adjusted = corrected([finding.effect.p for finding in tested])
     return [
         replace(finding, adjusted=p, label=_label(finding, p))
@@ -144,23 +165,30 @@ def cells(claim: Claim, results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _tested(claim: Claim, runs: pd.DataFrame, profile: Profile) -> Finding:
-    """A claim with its effect, before any correction, or with the reason why it has none."""
+    """A claim with its effect, before any correction, or with the reason why it has
+    none."""
     counts = runs["arm"].value_counts()
     n = {arm: int(counts.get(arm, 0)) for arm in claim.backbones}
     if n != claim.backbones:
         planned = sum(claim.backbones.values())
-        return Finding(claim, UNKNOWN, n, reason=f"{len(runs)} of {planned} runs are recorded")
+        return Finding(
+            claim, UNKNOWN, n, reason=f"{len(runs)} of {planned} runs are recorded"
+        )
     reason = gates.neither_learned(claim, runs, profile)
     if reason:
         words = "neither arm learned"
-        return Finding(claim, UNKNOWN, n, label="neither learned", reason=reason, instead=words)
+        return Finding(
+            claim, UNKNOWN, n, label="neither learned", reason=reason, instead=words
+        )
     ended = gates.ended(claim, runs)
-    return Finding(claim, effect_of(claim, runs), n, ended=ended, notes=tuple(_notes(claim, runs)))
+    return Finding(
+        claim, effect_of(claim, runs), n, ended=ended, notes=tuple(_notes(claim, runs))
+    )
 
 
 def effect_of(claim: Claim, runs: pd.DataFrame) -> Effect:
-    """The effect of a claim, the logarithm of a ratio, first over second, and its p-value; `runs`
-    have their logarithms in column `value`."""
+    """The effect of a claim, the logarithm of a ratio, first over second, and its p-value;
+    `runs` have their logarithms in column `value`."""
     first, second = (runs[runs["arm"] == arm] for arm in claim.backbones)
     if claim.measure == "steps":
         effect = difference(list(first["value"]), list(second["value"]))
@@ -180,7 +208,9 @@ def _notes(claim: Claim, runs: pd.DataFrame) -> Iterable[str]:
     """What stands beside a verdict and decides nothing."""
     if claim.measure != "area" or claim.test != "difference":
         return
-    first, second = (crossed.by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones)
+    first, second = (
+        crossed.by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones
+    )
     if len(second) > 1:
         place = "outside" if crossed.is_unlike_draws(first, second) else "within"
         yield f"{place} the interval of one more draw"

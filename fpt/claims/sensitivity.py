@@ -1,5 +1,5 @@
-"""Exploratory runs beside the registered ones: an arm at another learning rate or budget, on the
-registered seeds. They were chosen after the registered results were seen."""
+"""Exploratory runs beside the registered ones: an arm at another learning rate or budget,
+on the registered seeds. They were chosen after the registered results were seen."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -34,15 +34,18 @@ def study() -> Study:
     runs = []
     for block in declared()["runs"]:
         for seed in registered_seeds(block["count"]):
-            spec = config.make_spec(profile, block["arm"], block["task"], seed, **block["settings"])
+            spec = config.make_spec(
+                profile, block["arm"], block["task"], seed, **block["settings"]
+            )
             spec = replace(spec, weights=block.get("weights", spec.weights))
             runs.append(Run(block["arm"], block["task"], spec))
     return Study("sensitivity", profile, tuple(runs))
 
 
 def results() -> pd.DataFrame:
-    """The recorded exploratory runs: the columns of `Study.frame`, `settings`, the names of the
-    settings that differ from the registered runs, and `count`, how many runs are declared."""
+    """The recorded exploratory runs: the columns of `Study.frame`, `settings`, the names of
+    the settings that differ from the registered runs, and `count`, how many runs are
+    declared."""
     # Runs are in the order of their blocks.
     frame = study().frame()
     blocks = [block for block in declared()["runs"] for _ in range(block["count"])]
@@ -52,9 +55,9 @@ def results() -> pd.DataFrame:
 
 
 def better_rates(registered: pd.DataFrame) -> pd.DataFrame:
-    """The exploratory runs at another learning rate that do better by the reported measure than
-    the registered runs of their arm and task: fewer steps, or a higher test accuracy, on average
-    over the same seeds. Only whole sets of runs count.
+    """The exploratory runs at another learning rate that do better by the reported measure
+    than the registered runs of their arm and task: fewer steps, or a higher test accuracy,
+    on average over the same seeds. Only whole sets of runs count.
 
     The rate was chosen on the reported seeds, which favours these runs."""
     explored = results()

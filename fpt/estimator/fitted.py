@@ -1,8 +1,9 @@
 """A run on examples in memory: trained, used to predict, stored without the backbone.
 
-The frozen weights are up to a gigabyte, and the same in every run on them. So neither a pickle nor
-a saved estimator holds them: it holds their digest, their identity and the absolute folder that
-they came from, and every use compares the digest before it computes anything.
+The frozen weights are up to a gigabyte, and the same in every run on them. So neither a
+pickle nor a saved estimator holds them: it holds their digest, their identity and the
+absolute folder that they came from, and every use compares the digest before it computes
+anything.
 """
 
 import hashlib
@@ -32,14 +33,15 @@ from ..training.loop import Loop
 from ..training.model import EVAL_TOKENS
 
 DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
-SHAPES = ("kind", "dim", "length", "reads", "classes")  # of a task, as a fitted run needs them
+# Of a task, as a fitted run needs them.
+SHAPES = ("kind", "dim", "length", "reads", "classes")
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained run: its spec, its backbone, the shapes of its task, its trained parameters as a
-    safetensors file, the digest of the frozen weights (None: they are drawn), and its learning
-    curve."""
+    """A trained run: its spec, its backbone, the shapes of its task, its trained parameters
+    as a safetensors file, the digest of the frozen weights (None: they are drawn), and its
+    learning curve."""
 
     spec: RunSpec
     architecture: Backbone = field(repr=False)
@@ -59,10 +61,10 @@ class Fitted:
     def logits(
         self, inputs: Sequences, device: str, symbols: np.ndarray | None = None
     ) -> torch.Tensor:
-        """(N, R, classes) on the CPU, from sequences as the run was trained on. They may be longer
-        than those, and have symbols that are not among `symbols`, the ones that it was trained on.
-        A run with an answer per token has one for each of theirs. InputError if the answers are not
-        finite numbers."""
+        """(N, R, classes) on the CPU, from sequences as the run was trained on. They may be
+        longer than those, and have symbols that are not among `symbols`, the ones that it
+        was trained on. A run with an answer per token has one for each of theirs.
+        InputError if the answers are not finite numbers."""
         place = devices.choose(device)
         longest = int(inputs.lengths.max())
         task = replace(
@@ -72,8 +74,8 @@ class Fitted:
         )
         if self.shapes["reads"] > 1 and inputs.starts is not None:
             raise InputError(
-                "The fit had an answer per token, which needs sequences of equal length; predict "
-                "those of each length on their own."
+                "The fit had an answer per token, which needs sequences of equal length; "
+                "predict those of each length on their own."
             )
         if symbols is not None:
             inputs = inputs.with_unknown(symbols, task.dim)
@@ -92,15 +94,15 @@ class Fitted:
         logits = torch.cat(answers)
         if not logits.isfinite().all():
             raise InputError(
-                "The predictions are not finite numbers; bring X to the scale of the examples that "
-                "were fitted."
+                "The predictions are not finite numbers; bring X to the scale of the "
+                "examples that were fitted."
             )
         return logits
 
     def located(self) -> Backbone:
-        """The backbone, with the folder in which its weights lie now: the one that they were read
-        from, or one that has their identity, so that a folder may move. FptError if they are
-        missing, and if what lies there are other weights."""
+        """The backbone, with the folder in which its weights lie now: the one that they
+        were read from, or one that has their identity, so that a folder may move. FptError
+        if they are missing, and if what lies there are other weights."""
         if self.weights_digest is None:
             return self.architecture
         name, origin = str(self.spec.weights), self.architecture.folder
@@ -118,12 +120,12 @@ class Fitted:
         remedy = f"put those back, copy them into {project().backbones}, or fit again"
         if changed:
             raise FptError(
-                f"The weights {name!r} in {changed[0]} are not those that this estimator was "
-                f"trained on: {remedy}."
+                f"The weights {name!r} in {changed[0]} are not those that this estimator "
+                f"was trained on: {remedy}."
             )
         raise FptError(
-            f"The weights {name!r} that this estimator was trained on are not in {origin} any "
-            f"more: {remedy}."
+            f"The weights {name!r} that this estimator was trained on are not in {origin} "
+            f"any more: {remedy}."
         )
 
     def save(self, folder: Path, description: Mapping[str, Any]) -> None:
@@ -136,13 +138,15 @@ class Fitted:
         }
         content = plain({**run, **description})
         write_atomic(folder / PARAMETERS, self.parameters)
-        write_json(folder / DESCRIPTION, {"seal": seal(self.parameters, content), **content})
+        write_json(
+            folder / DESCRIPTION, {"seal": seal(self.parameters, content), **content}
+        )
 
 
 def add_unknown(table: nn.Module, symbols: np.ndarray) -> None:
-    """Append a row to the embedding `table` for all symbols that training has not seen: the mean of
-    the rows of those that it has seen, `symbols`. So an unknown symbol says that there is a token
-    and where, and nothing else."""
+    """Append a row to the embedding `table` for all symbols that training has not seen: the
+    mean of the rows of those that it has seen, `symbols`. So an unknown symbol says that
+    there is a token and where, and nothing else."""
     rows = table.get_parameter("weight").detach()  # (1, symbols, width)
     unknown = rows[:, torch.from_numpy(symbols)].mean(1, keepdim=True)
     table.weight = nn.Parameter(torch.cat([rows, unknown], 1), requires_grad=False)
@@ -167,18 +171,22 @@ def seal(parameters: bytes, description: Mapping[str, Any]) -> str:
 
 
 def load_fitted(folder: Path) -> tuple[Fitted, dict[str, Any]]:
-    """What `Fitted.save` wrote, and its description. FptError if it is missing or damaged, or if
-    the weights of its backbone are others than those that it was trained on."""
+    """What `Fitted.save` wrote, and its description. FptError if it is missing or damaged,
+    or if the weights of its backbone are others than those that it was trained on."""
     description: dict[str, Any] = read_json(folder / DESCRIPTION)
     path = folder / PARAMETERS
     content = path.read_bytes() if path.is_file() else b""
     if description.pop("seal", None) != seal(content, description):
         raise FptError(f"{folder} holds no whole estimator as it was saved; save it again.")
     try:
-        spec, architecture = from_dict(description["spec"]), Backbone(**description["architecture"])
+        spec, architecture = (
+            from_dict(description["spec"]),
+            Backbone(**description["architecture"]),
+        )
     except (KeyError, TypeError) as error:
         raise FptError(
-            f"{folder} was saved by another version of this package; fit the estimator again."
+            f"{folder} was saved by another version of this package; fit the estimator "
+            "again."
         ) from error
     fitted = Fitted(
         spec, architecture, description["shapes"], content, description["weights_digest"]
@@ -194,7 +202,9 @@ def train(
     weights_digest = None
     if spec.weights:
         weights_digest = digest(files(spec.weights, architecture.folder))
-    loop = Loop([spec], task, devices.choose(device), quiet=not progress, architecture=architecture)
+    loop = Loop(
+        [spec], task, devices.choose(device), quiet=not progress, architecture=architecture
+    )
     loop.run()
     (run,) = loop.progress
     if run.status == "diverged":

@@ -1,7 +1,8 @@
 """A frozen pretrained transformer for your own arrays, by scikit-learn's conventions.
 
-The model, loop and packs are those of the reproduction (`fpt.training`): an input net, an output
-net, the layer norms and the positions are trained around a frozen backbone (paper, section 2).
+The model, loop and packs are those of the reproduction (`fpt.training`): an input net, an
+output net, the layer norms and the positions are trained around a frozen backbone (paper,
+section 2).
 """
 
 import sys
@@ -12,7 +13,13 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    clone,
+    is_classifier,
+)
 from sklearn.utils.validation import check_is_fitted
 
 from ..backbones import Backbone
@@ -40,22 +47,24 @@ Validation = float | tuple[Any, Any]
 class FrozenEstimator(BaseEstimator):
     """What the classifier and the regressor share.
 
-    Inputs are (N, T, D) numbers, tokens of D numbers; (N, T) integers, symbols; other (N, T)
-    numbers, tokens of one number each; or a list of sequences of different lengths, whose padding
-    is masked. `inputs_` says which they were taken for. Numbers are standardised over the training
-    set for each of the D. New sequences may be longer, as long as the backbone takes them; a symbol
-    that no training example has is read as the mean of all that were trained.
+    Inputs are (N, T, D) numbers, tokens of D numbers; (N, T) integers, symbols; other (N,
+    T) numbers, tokens of one number each; or a list of sequences of different lengths,
+    whose padding is masked. `inputs_` says which they were taken for. Numbers are
+    standardised over the training set for each of the D. New sequences may be longer, as
+    long as the backbone takes them; a symbol that no training example has is read as the
+    mean of all that were trained.
 
     Parameters
     ----------
-    backbone : a name such as `nano`, `gpt2` or `smollm2-135m-instruct-q4_1`, a repository of the
-        Hugging Face hub, `OWNER/REPO` or `OWNER/REPO@REVISION`, a folder that `save_pretrained`
-        wrote, or a GGUF file; `NAME@L` is the first L layers of any; if a name means two of them,
-        `./NAME` or `builtin:NAME`
+    backbone : a name such as `nano`, `gpt2` or `smollm2-135m-instruct-q4_1`, a repository
+        of the Hugging Face hub, `OWNER/REPO` or `OWNER/REPO@REVISION`, a folder that
+        `save_pretrained` wrote, or a GGUF file; `NAME@L` is the first L layers of any; if a
+        name means two of them, `./NAME` or `builtin:NAME`
     weights : others than its own, a repository as above or a local name
     init : `pretrained`, `random`, `statistics-tensor` or another of `fpt.backbones`
-    trainable : the groups of parameters that are trained; all others stay frozen. A backbone with
-        rotary positions, such as Llama, has no table and so no group `positions`
+    trainable : the groups of parameters that are trained; all others stay frozen. A
+        backbone with rotary positions, such as Llama, has no table and so no group
+        `positions`
     lr, batch, steps, dropout : Adam's learning rate, sequences per step, steps, dropout
     eval_every, patience : steps between evaluations on held-out examples, which choose the
         parameters; evaluations without a better one before training ends (0: never)
@@ -97,10 +106,12 @@ class FrozenEstimator(BaseEstimator):
         self.progress = progress
 
     def fit(self, X: Any, y: Any, validation: Validation = 0.1) -> Self:
-        """Train on X and y; `validation` is the share of examples to hold out, or a pair (X, y).
+        """Train on X and y; `validation` is the share of examples to hold out, or a pair
+        (X, y).
 
-        y is (N,), or (N, T) with one answer per token. InputError (a ValueError) for wrong input,
-        FptError for a name that is not known, missing weights, and a training that diverged.
+        y is (N,), or (N, T) with one answer per token. InputError (a ValueError) for wrong
+        input, FptError for a name that is not known, missing weights, and a training that
+        diverged.
         """
         # A copy learns from the data, so a fit that fails leaves this estimator as it was.
         scratch = clone(self)
@@ -127,7 +138,8 @@ class FrozenEstimator(BaseEstimator):
             dim=self.limits_["dim"],
             weights=weights,
         )
-        if self.progress:  # numbers that were taken for symbols are noticed before a long training
+        if self.progress:
+            # Numbers that were taken for symbols are noticed before a long training.
             print(f"X was taken for {self.inputs_}.", file=sys.stderr)
         spec, architecture = self._run(task)
         return train(spec, architecture, task, self.device, self.progress)
@@ -159,7 +171,8 @@ class FrozenEstimator(BaseEstimator):
             name: self.get_params()[name] for name in self.get_params() if name in SETTINGS
         }
         settings = check_settings("FrozenTransformer", parameters)
-        # A data set may be smaller than the usual batch, and a fit shorter than an evaluation.
+        # A data set may be smaller than the usual batch, and a fit shorter than an
+        # evaluation.
         settings["batch"] = min(settings["batch"], task.sizes["train"])
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
         reads_weights = INITS[self.init].reads_weights
@@ -186,7 +199,8 @@ class FrozenEstimator(BaseEstimator):
         check_is_fitted(self, "fitted_")
         read = self._read(X)
         architecture = self.fitted_.architecture
-        limits.check_length(read.limits["length"], architecture.name, architecture.positions)
+        length = read.limits["length"]
+        limits.check_length(length, architecture.name, architecture.positions)
         sequences = read.prepared(None, self.moments_)
         logits = self.fitted_.logits(sequences, self.device, self.symbols_)
         return logits[:, 0] if self.fitted_.shapes["reads"] == 1 else logits
@@ -195,18 +209,21 @@ class FrozenEstimator(BaseEstimator):
         """The groups of the fitted model: how many parameters each has, and whether it is
         trained."""
         check_is_fitted(self, "fitted_")
-        spec = self.fitted_.spec
         counts = parameter_counts(self.fitted_.architecture, self.fitted_.task)
-        trained = [group in spec.trainable for group in counts]
-        return pd.DataFrame({"parameters": counts.values(), "trained": trained}, index=list(counts))
+        trained = [group in self.fitted_.spec.trainable for group in counts]
+        return pd.DataFrame(
+            {"parameters": counts.values(), "trained": trained}, index=list(counts)
+        )
 
     def save(self, folder: str | Path) -> None:
-        """Write the trained parameters and a description, some hundred kB; the frozen parameters
-        are named by identity and digest."""
+        """Write the trained parameters and a description, some hundred kB; the frozen
+        parameters are named by identity and digest."""
         check_is_fitted(self, "fitted_")
         learned = {name: getattr(self, name, None) for name in LEARNED}
         learned = {name: value for name, value in learned.items() if value is not None}
-        self.fitted_.save(Path(folder), {"estimator": self.get_params(), "learned": learned})
+        self.fitted_.save(
+            Path(folder), {"estimator": self.get_params(), "learned": learned}
+        )
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
@@ -216,7 +233,9 @@ class FrozenEstimator(BaseEstimator):
         parameters = description["estimator"]
         estimator = cls(**{**parameters, "trainable": tuple(parameters["trainable"])})
         if is_classifier(estimator) is (fitted.shapes["classes"] == 1):
-            raise FptError(f"{folder} holds no {cls.__name__}; load it by the class that saved it.")
+            raise FptError(
+                f"{folder} holds no {cls.__name__}; load it by the class that saved it."
+            )
         if isinstance(estimator.class_weight, list):
             estimator.class_weight = dict(estimator.class_weight)
         estimator.moments_ = estimator.symbols_ = estimator.target_ = None
@@ -238,28 +257,30 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
         if fitting:
             self.classes_ = np.unique(y)
             if len(self.classes_) < 2:
-                raise InputError(f"y has one class, {y.flat[0]}; it should have at least two.")
+                raise InputError(
+                    f"y has one class, {y.flat[0]}; it should have at least two."
+                )
         if unseen := sorted({*y.ravel().tolist()} - {*self.classes_.tolist()}, key=str):
             raise InputError(f"The label {unseen[0]!r} is not among those of the fit.")
         return np.searchsorted(self.classes_, y).reshape(len(y), -1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(N, classes), or (N, T, classes) if there is an answer per token."""
-        probabilities: np.ndarray = self._logits(X).softmax(-1).numpy()
-        return probabilities
+        return self._logits(X).softmax(-1).numpy()
 
     def predict(self, X: Any) -> np.ndarray:
         """The likeliest class: (N,), or (N, T)."""
         likeliest = self.predict_proba(X).argmax(-1)
-        labels: np.ndarray = self.classes_[likeliest]
-        return labels
+        return self.classes_[likeliest]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The accuracy."""
         predictions = self.predict(X)
         y = arrays.labels(y)
         if predictions.shape != y.shape:
-            raise InputError(f"y has the shape {y.shape}, and the predictions {predictions.shape}.")
+            raise InputError(
+                f"y has the shape {y.shape}, and the predictions {predictions.shape}."
+            )
         return float(np.average(predictions == y, axis=0, weights=sample_weight).mean())
 
 

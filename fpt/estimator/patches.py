@@ -10,8 +10,9 @@ from ..training.settings import check_value
 
 
 class Patches(TransformerMixin, BaseEstimator):
-    """Images (N, H, W) or (N, H, W, C) as sequences of square patches, from left to right and from
-    top to bottom: (N, H * W / size², size² * C). InputError if `size` does not divide H and W."""
+    """Images (N, H, W) or (N, H, W, C) as sequences of square patches, from left to right
+    and from top to bottom: (N, H * W / size², size² * C). InputError if `size` does not
+    divide H and W."""
 
     def __init__(self, size: int = 4) -> None:
         self.size = size
@@ -26,8 +27,8 @@ class Patches(TransformerMixin, BaseEstimator):
         size = check_value("Patches.size", self.size, (int, 1, 10**6))
         if images.ndim not in (3, 4) or any(side % size for side in images.shape[1:3]):
             raise InputError(
-                f"Images (N, H, W) or (N, H, W, C) whose sides are multiples of {size} can be cut; "
-                f"X has shape {images.shape}."
+                f"Images (N, H, W) or (N, H, W, C) whose sides are multiples of {size} can "
+                f"be cut; X has shape {images.shape}."
             )
         count, height, width = images.shape[:3]
         cut = images.reshape(count, height // size, size, width // size, size, -1)

@@ -1,7 +1,7 @@
 """The printed numbers of the paper and its companions, read from `tables.yaml`.
 
-Every cell carries the tag of the source it was taken from, and a note if it is not what its row
-and column say. Nothing here is a result of this project.
+Every cell carries the tag of the source it was taken from, and a note if it is not what its
+row and column say. Nothing here is a result of this project.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,8 @@ PATH = PACKAGE / "paper" / "tables.yaml"
 
 @dataclass(frozen=True)
 class PaperCell:
-    """One printed number, in its table's unit; `value` is None where none was printed or found.
+    """One printed number, in its table's unit; `value` is None where none was printed or
+    found.
 
     `error` is in the sense of the table's `error_is`; `note` is empty for an ordinary cell.
     """
@@ -34,7 +35,8 @@ class PaperCell:
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A printed table; `cells` maps (row, column) to a `PaperCell`, complete and in print order.
+    """A printed table; `cells` maps (row, column) to a `PaperCell`, complete and in print
+    order.
 
     `called`: its number in the paper, or those of which it has one if that is not known.
     """
@@ -82,7 +84,8 @@ def table(name: str) -> PaperTable:
 
 
 def frame(name: str) -> pd.DataFrame:
-    """Table `name` in tidy form: table, row, column, value, error, source, note; absent is NaN."""
+    """Table `name` in tidy form: table, row, column, value, error, source, note; absent is
+    NaN."""
     rows = [
         {"table": name, "row": row, "column": column, **asdict(cell)}
         for (row, column), cell in table(name).cells.items()

@@ -1,6 +1,7 @@
 """Corpora by name: a name -> its stream of token ids.
 
-Texts, images (`streams`) and synthetic languages (`languages`) have names of their own; besides,
+Texts, images (`streams`) and synthetic languages (`languages`) have names of their own;
+besides,
 
 * NAME, if the corpora folder has NAME.txt or NAME.txt.xz, is that text;
 * A+B is a mixture of corpora with equal tokens of each;
@@ -21,7 +22,9 @@ from .languages import ALONE, FROM_ENGLISH, LANGUAGES
 from .streams import TEXTS, VALID_TOKENS, Stream, has_own_text, image_stream, text_stream
 
 NAMES = (*TEXTS, *LANGUAGES, "images")
-FORM = re.compile(r"(?P<parts>[^@]+?)(@(?P<count>[1-9][0-9]*)(?P<unit>[kM]?))?(?P<last>-last)?")
+FORM = re.compile(
+    r"(?P<parts>[^@]+?)(@(?P<count>[1-9][0-9]*)(?P<unit>[kM]?))?(?P<last>-last)?"
+)
 UNITS = {"M": 1_000_000, "k": 1000, "": 1}
 # Tokens of one part of a mixture before the next begins: no sequence is longer.
 TURN = 1024
@@ -39,8 +42,9 @@ class CorpusName:
 
 
 def parse(name: str) -> CorpusName:
-    """The parts of the name of a corpus; FptError if there is no such corpus. Reads no data. A
-    reader's own text is looked up by the whole name first, because its name may end in -last."""
+    """The parts of the name of a corpus; FptError if there is no such corpus. Reads no
+    data. A reader's own text is looked up by the whole name first, because its name may end
+    in -last."""
     if name not in NAMES and has_own_text(name):
         return CorpusName((name,))
     form = FORM.fullmatch(name)
@@ -49,9 +53,9 @@ def parse(name: str) -> CorpusName:
     if form is None or not exist or len(set(parts)) < len(parts):
         raise FptError(
             f"There is no corpus {name!r}; choose from {', '.join(NAMES)}, or put "
-            f"{name}.txt into the corpora folder (FPT_CORPORA). Different corpora can be joined "
-            "(english+nesting), cut (english@5M) and given one loss per sequence (english-last); "
-            "a text's name has letters, digits, '.', '_' and '-'."
+            f"{name}.txt into the corpora folder (FPT_CORPORA). Different corpora can be "
+            "joined (english+nesting), cut (english@5M) and given one loss per sequence "
+            "(english-last); a text's name has letters, digits, '.', '_' and '-'."
         )
     most = int(form["count"]) * UNITS[form["unit"]] if form["count"] else None
     return CorpusName(parts, most, form["last"] is not None)
@@ -65,7 +69,9 @@ def synthetic_stream(name: str, tokens: int, valid_tokens: int) -> Stream:
         try:
             english = text_stream("english", ENGLISH_TOKENS).train
         except FptError as error:
-            raise FptError(f"{name!r} has the frequencies of English tokens. {error}") from error
+            raise FptError(
+                f"{name!r} has the frequencies of English tokens. {error}"
+            ) from error
         language = FROM_ENGLISH[name](english)
     train = language.sample(tokens, name, "train")
     valid = language.sample(valid_tokens, name, "valid")
@@ -87,9 +93,10 @@ def single(name: str, tokens: int, valid_tokens: int) -> Stream:
 
 
 def mixture(parts: tuple[str, ...], tokens: int, valid_tokens: int) -> Stream:
-    """Equal shares of `parts`, `TURN` tokens of each in turn until one ends. Ids of different parts
-    share nothing but the token embeddings. The entropy is the mean of the parts': a lower bound,
-    because it is that of an observer who knows which part a token belongs to."""
+    """Equal shares of `parts`, `TURN` tokens of each in turn until one ends. Ids of
+    different parts share nothing but the token embeddings. The entropy is the mean of the
+    parts': a lower bound, because it is that of an observer who knows which part a token
+    belongs to."""
 
     def share(count: int) -> int:
         """Tokens of each part, in complete turns."""
@@ -111,8 +118,8 @@ def mixture(parts: tuple[str, ...], tokens: int, valid_tokens: int) -> Stream:
 
 
 def open_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
-    """The first `tokens` training tokens of corpus `name`, or all it has, and held-out ones.
-    FptError if there is no such corpus, or a file of it is missing or damaged."""
+    """The first `tokens` training tokens of corpus `name`, or all it has, and held-out
+    ones. FptError if there is no such corpus, or a file of it is missing or damaged."""
     corpus = parse(name)
     tokens = min(tokens, corpus.most or tokens)
     if len(corpus.parts) > 1:

@@ -13,12 +13,15 @@ from . import on_corpus, on_task
 from .plans import Plan, Pretraining, plan_of
 
 
-def pretrain(plan: Plan, out: Path, *, budget: float = math.inf, compiled: bool = False) -> bool:
-    """Train `plan` into the folder `out`; True when finished, False when `budget` seconds ran out.
+def pretrain(
+    plan: Plan, out: Path, *, budget: float = math.inf, compiled: bool = False
+) -> bool:
+    """Train `plan` into the folder `out`; True when finished, False when `budget` seconds
+    ran out.
 
-    An interrupted training leaves `out/checkpoint.safetensors` and resumes from there; a finished
-    one is not repeated. FptError if nothing can be trained so. `compiled` compiles the language
-    model of a corpus, which rounds otherwise.
+    An interrupted training leaves `out/checkpoint.safetensors` and resumes from there; a
+    finished one is not repeated. FptError if nothing can be trained so. `compiled` compiles
+    the language model of a corpus, which rounds otherwise.
     """
     if isinstance(plan, Pretraining):
         return on_corpus.pretrain(plan, out, budget=budget, compiled=compiled)
@@ -26,9 +29,10 @@ def pretrain(plan: Plan, out: Path, *, budget: float = math.inf, compiled: bool 
 
 
 def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
-    """Pretrain those of `weights` that are missing, if `train_here`, and list the digests of all in
-    data/backbones/manifest.json, null for those that are missing. Returns a sentence for each.
-    FptError if `train_here` and weights can be neither found nor pretrained."""
+    """Pretrain those of `weights` that are missing, if `train_here`, and list the digests
+    of all in data/backbones/manifest.json, null for those that are missing. Returns a
+    sentence for each. FptError if `train_here` and weights can be neither found nor
+    pretrained."""
     digests: dict[str, str | None] = dict.fromkeys(weights)
     sentences = []
     for identity in digests:

@@ -1,7 +1,8 @@
-"""Causal language models around a backbone, their loss, and the tensors that are stored of them.
+"""Causal language models around a backbone, their loss, and the tensors that are stored of
+them.
 
-Input and output share the token embeddings, as in GPT-2; for recurrent models see Press and Wolf
-(2017, arXiv:1608.05859).
+Input and output share the token embeddings, as in GPT-2; for recurrent models see Press and
+Wolf (2017, arXiv:1608.05859).
 """
 
 from dataclasses import asdict
@@ -28,8 +29,8 @@ def config_of(architecture: Backbone) -> dict[str, Any]:
 
 
 class GPT2Language(nn.Module):
-    """GPT-2 as transformers builds and stores it, without dropout (one pass over the data does not
-    overfit)."""
+    """GPT-2 as transformers builds and stores it, without dropout (one pass over the data
+    does not overfit)."""
 
     def __init__(self, architecture: Backbone, seed: int) -> None:
         from transformers import GPT2LMHeadModel
@@ -50,7 +51,9 @@ class GPT2Language(nn.Module):
 
     def forward(self, ids: Tensor, positions: Tensor) -> Tensor:
         """Ids and positions (B, T) -> hidden states (B, T, width)."""
-        return self.gpt2.transformer(ids, position_ids=positions, use_cache=False).last_hidden_state
+        return self.gpt2.transformer(
+            ids, position_ids=positions, use_cache=False
+        ).last_hidden_state
 
     def config(self) -> dict[str, Any]:
         """config.json of the whole language model."""
@@ -66,8 +69,8 @@ class GPT2Language(nn.Module):
 
 
 class LSTMLanguage(nn.Module):
-    """The standard layer-norm LSTM without dropout, with positions if the backbone has them. It
-    begins every sequence with an empty memory."""
+    """The standard layer-norm LSTM without dropout, with positions if the backbone has
+    them. It begins every sequence with an empty memory."""
 
     def __init__(self, architecture: Backbone, seed: int) -> None:
         super().__init__()
@@ -103,11 +106,15 @@ class LSTMLanguage(nn.Module):
 
 
 LanguageModel = GPT2Language | LSTMLanguage
-LANGUAGE_MODELS: dict[str, type[LanguageModel]] = {"gpt2": GPT2Language, "lstm": LSTMLanguage}
+LANGUAGE_MODELS: dict[str, type[LanguageModel]] = {
+    "gpt2": GPT2Language,
+    "lstm": LSTMLanguage,
+}
 
 
 def language_model(architecture: Backbone, seed: int) -> LanguageModel:
-    """The untrained language model on a local backbone; FptError for one that cannot be one."""
+    """The untrained language model on a local backbone; FptError for one that cannot be
+    one."""
     allowed = [
         name
         for name, local in BACKBONES.items()
@@ -115,15 +122,15 @@ def language_model(architecture: Backbone, seed: int) -> LanguageModel:
     ]
     if architecture.name not in allowed:
         raise FptError(
-            f"The backbone {architecture.name!r} is not pretrained as a language model here; "
-            f"choose from {', '.join(allowed)}."
+            f"The backbone {architecture.name!r} is not pretrained as a language model "
+            f"here; choose from {', '.join(allowed)}."
         )
     return LANGUAGE_MODELS[architecture.family](architecture, seed)
 
 
 class _CrossEntropy(torch.autograd.Function):
-    """Softmax, loss and gradients a few rows at a time: the logits of a step are many times larger
-    than all else, and on a CPU moving them costs more than the matrix products."""
+    """Softmax, loss and gradients a few rows at a time: the logits of a step are many times
+    larger than all else, and on a CPU moving them costs more than the matrix products."""
 
     @staticmethod
     def forward(
@@ -158,6 +165,7 @@ class _CrossEntropy(torch.autograd.Function):
 
 
 def cross_entropy(hidden: Tensor, embeddings: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy in nats of `targets` (N,), the tokens that follow the hidden states
-    (N, width), under the softmax of their products with the token embeddings (words, width)."""
+    """Mean cross-entropy in nats of `targets` (N,), the tokens that follow the hidden
+    states (N, width), under the softmax of their products with the token embeddings (words,
+    width)."""
     return _CrossEntropy.apply(hidden, embeddings, targets, torch.is_grad_enabled())

@@ -1,9 +1,10 @@
 """The synthetic languages by name, and the generators of those with structure.
 
-Those of Chiang & Lee (2022, arXiv:2109.03537) have this project's vocabulary: 4,095 tokens and the
-`END` of a line instead of their 29,995. Copies, Dyck languages and cellular automata (Wolfram 1983)
-are this project's own. "By frequency" means as often as the ids occur in the first 4M tokens of the
-English corpus. `probabilities` are those of each token, by id.
+Those of Chiang & Lee (2022, arXiv:2109.03537) have this project's vocabulary: 4,095 tokens
+and the `END` of a line instead of their 29,995. Copies, Dyck languages and cellular
+automata (Wolfram 1983) are this project's own. "By frequency" means as often as the ids
+occur in the first 4M tokens of the English corpus. `probabilities` are those of each token,
+by id.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,9 +37,10 @@ OPENING = 0.4
 def doubled_entropy(probabilities: np.ndarray, size: int) -> float:
     """Of `size` independent tokens, each doubled, in random order; in nats.
 
-    The order says nothing but how often each token was drawn. With m of a token, `size` tokens have
-    size!/prod(m!) orders and their doubles (2 size)!/prod((2m)!); the first entropy loses the
-    logarithm of the one and gains that of the other, on average over binomial m.
+    The order says nothing but how often each token was drawn. With m of a token, `size`
+    tokens have size!/prod(m!) orders and their doubles (2 size)!/prod((2m)!); the first
+    entropy loses the logarithm of the one and gains that of the other, on average over
+    binomial m.
     """
     chance = probabilities[probabilities > 0][:, None]
     times = np.arange(size + 1)
@@ -55,15 +57,16 @@ def flat(
     high: int,
     size: int,
 ) -> Language:
-    """Lines of `low` to below `high` drawn tokens, in groups of `size`, the last of which may be
-    smaller. Each group is doubled and shuffled. Exact entropy."""
+    """Lines of `low` to below `high` drawn tokens, in groups of `size`, the last of which
+    may be smaller. Each group is doubled and shuffled. Exact entropy."""
 
     def draw(bits: Bits, drawn: np.ndarray) -> np.ndarray:
         tokens = symbols(bits, probabilities, LINES, high - 1)
         # These draws are unused; committed corpora have this gap.
         bits.advance(LINES * -(-(high - 1) // size))
         places = np.arange(high - 1)
-        # Sorting by group plus a fraction shuffles inside the groups; what is dropped comes last.
+        # Sorting by group plus a fraction shuffles inside the groups; what is dropped comes
+        # last.
         group = np.where(places < drawn, places // size, high)
         keys = np.tile(group, 2) + doubles(bits, LINES, 2 * (high - 1))
         order = np.argsort(keys, axis=1, kind="stable")
@@ -79,13 +82,14 @@ def flat(
 
 
 def nesting(probabilities: np.ndarray) -> Language:
-    """One stream of nested pairs, cut into lines of 80 to 124 tokens; a line's end leaves the stack
-    as it is. A step opens with probability `OPENING`, or if the stack is empty: it pushes a new
-    token and emits it; else it pops one and emits that.
+    """One stream of nested pairs, cut into lines of 80 to 124 tokens; a line's end leaves
+    the stack as it is. A step opens with probability `OPENING`, or if the stack is empty:
+    it pushes a new token and emits it; else it pops one and emits that.
 
-    The entropy is that of an observer who also sees the stack: a lower bound, because a token equal
-    to the one on top may have been popped or pushed. The depth is a random walk held at zero, empty
-    with probability (1 - 2 OPENING) / (2 (1 - OPENING)); the token on top follows `probabilities`.
+    The entropy is that of an observer who also sees the stack: a lower bound, because a
+    token equal to the one on top may have been popped or pushed. The depth is a random walk
+    held at zero, empty with probability (1 - 2 OPENING) / (2 (1 - OPENING)); the token on
+    top follows `probabilities`.
     """
     low = 80
     high = 125
@@ -120,11 +124,11 @@ def nesting(probabilities: np.ndarray) -> Language:
 
 
 def shuffle(probabilities: np.ndarray) -> Language:
-    """Lines of two blocks of 64 neighbouring ids in random order, the least of each block drawn by
-    its frequency; the last four tokens of a line are dropped.
+    """Lines of two blocks of 64 neighbouring ids in random order, the least of each block
+    drawn by its frequency; the last four tokens of a line are dropped.
 
-    What is left of the second block leaves a few candidates for its least id: the logarithm of
-    their number is taken off the entropy, which makes it a lower bound.
+    What is left of the second block leaves a few candidates for its least id: the logarithm
+    of their number is taken off the entropy, which makes it a lower bound.
     """
     blocks = 2
     size = 64
@@ -146,7 +150,8 @@ def shuffle(probabilities: np.ndarray) -> Language:
 def copies(probabilities: np.ndarray) -> Language:
     """Lines of 100 to 119 tokens that repeat one segment of 16 to 31 independent tokens.
 
-    The entropy is that of an observer who also knows the length of the segment: a lower bound.
+    The entropy is that of an observer who also knows the length of the segment: a lower
+    bound.
     """
     shortest = 16
     longest = 31
@@ -161,8 +166,9 @@ def copies(probabilities: np.ndarray) -> Language:
 
 
 def dyck(types: int) -> Language:
-    """Lines of 50 to 61 pairs of brackets, uniform among all balanced lines of their length; ids 1
-    to `types` open, the next `types` close. Exact entropy: n pairs have Catalan(n) * types^n lines.
+    """Lines of 50 to 61 pairs of brackets, uniform among all balanced lines of their
+    length; ids 1 to `types` open, the next `types` close. Exact entropy: n pairs have
+    Catalan(n) * types^n lines.
     """
     low = 50
     high = 62
@@ -170,8 +176,8 @@ def dyck(types: int) -> Language:
 
     def draw(bits: Bits, pairs: np.ndarray) -> np.ndarray:
         places = np.arange(2 * high - 1)
-        # By the cycle lemma exactly one rotation of n steps up and n + 1 down stays at or above
-        # zero until the last step: the one that begins after the first lowest point.
+        # By the cycle lemma exactly one rotation of n steps up and n + 1 down stays at or
+        # above zero until the last step: the one that begins after the first lowest point.
         exists = places <= 2 * pairs
         keys = np.where(exists, doubles(bits, LINES, len(places)), 2.0)
         order = np.argsort(keys, axis=1, kind="stable")
@@ -182,7 +188,8 @@ def dyck(types: int) -> Language:
         opens = np.take_along_axis(steps, rows, axis=1) > 0
         inside = places[:width] < 2 * pairs
         depth = np.cumsum(np.where(opens, 1, -1), axis=1) - opens
-        # Among brackets of one depth, in order, each that opens is followed by its own close.
+        # Among brackets of one depth, in order, each that opens is followed by its own
+        # close.
         partners = np.argsort(np.where(inside, depth, high), axis=1, kind="stable")
         kinds = integers(bits, 1, types + 1, LINES, width // 2)
         table = np.empty((LINES, width), dtype=np.int64)
@@ -196,8 +203,9 @@ def dyck(types: int) -> Language:
 
 
 def automaton(rule: int) -> Language:
-    """Lines of 13 to 15 rows of 32 cells on a ring, each row made from the one before it by the
-    elementary cellular automaton `rule`, the first one random; four cells are one token, ids 1 to
+    """Lines of 13 to 15 rows of 32 cells on a ring, each row made from the one before it by
+    the elementary cellular automaton `rule`, the first one random; four cells are one
+    token, ids 1 to
     16. Exact entropy: the first row and the number of rows say all.
     """
     low = 13

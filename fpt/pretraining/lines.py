@@ -1,10 +1,11 @@
-"""What a synthetic language is, how its lines are drawn, and languages without more structure than
-frequencies and pairs: Uniform, Uni-gram and Bi-gram of Chiang & Lee (2022, arXiv:2109.03537).
+"""What a synthetic language is, how its lines are drawn, and languages without more
+structure than frequencies and pairs: Uniform, Uni-gram and Bi-gram of Chiang & Lee (2022,
+arXiv:2109.03537).
 
-Draws come from the raw stream of PCG64, the part of NumPy's generators that no release changes; so
-a corpus is the same bytes everywhere. Entropies are in nats per token, the `END` of each line
-included, and those of an observer who knows the generator and all that came before: windows that
-begin inside a line can only do worse.
+Draws come from the raw stream of PCG64, the part of NumPy's generators that no release
+changes; so a corpus is the same bytes everywhere. Entropies are in nats per token, the
+`END` of each line included, and those of an observer who knows the generator and all that
+came before: windows that begin inside a line can only do worse.
 """
 
 from collections.abc import Callable, Iterator
@@ -74,8 +75,8 @@ def per_token(
     high: int,
     unit: int = 1,
 ) -> float:
-    """Nats per token, `END` included, of lines that say `line` nats beside their length. That is
-    `unit` times a number from `low` to below `high`, each equally likely."""
+    """Nats per token, `END` included, of lines that say `line` nats beside their length.
+    That is `unit` times a number from `low` to below `high`, each equally likely."""
     return float(line + np.log(high - low)) / (unit * (low + high - 1) / 2 + 1)
 
 
@@ -87,8 +88,8 @@ def independent_lines(
     unit: int = 1,
     exact: bool = True,
 ) -> Language:
-    """A language of independent lines, whose lengths and entropies are as in `per_token`. `draw`
-    makes a table (LINES, longest) of lines, given those numbers, (LINES, 1)."""
+    """A language of independent lines, whose lengths and entropies are as in `per_token`.
+    `draw` makes a table (LINES, longest) of lines, given those numbers, (LINES, 1)."""
 
     def chunks(bits: Bits) -> Iterator[np.ndarray]:
         while True:
@@ -138,12 +139,12 @@ def unigram(probabilities: np.ndarray) -> Language:
 
 
 def bigram(ids: np.ndarray, lag: int = 1) -> Language:
-    """Lines of 99 to 118 tokens, each drawn from what follows, in the text `ids`, the token that
-    stands `lag` places before it in the line; the first `lag` of them, and any after a token that
-    nothing follows, by frequency. A lag above one is this project's own.
+    """Lines of 99 to 118 tokens, each drawn from what follows, in the text `ids`, the token
+    that stands `lag` places before it in the line; the first `lag` of them, and any after a
+    token that nothing follows, by frequency. A lag above one is this project's own.
 
-    The entropy is exact: that of each step, given the distribution of the tokens before it, step by
-    step from the first.
+    The entropy is exact: that of each step, given the distribution of the tokens before it,
+    step by step from the first.
     """
     low = 99
     high = 119

@@ -1,12 +1,12 @@
 """A pretrained backbone as a folder, and its pretraining metadata, kept with the records.
 
-The folder holds config.json, model.safetensors in bf16, and pretraining.json: what the backbone was
-trained on and how well it learned. `fpt.backbones.weights` reads it; GPT-2's is also one for
-`GPT2Model.from_pretrained`.
+The folder holds config.json, model.safetensors in bf16, and pretraining.json: what the
+backbone was trained on and how well it learned. `fpt.backbones.weights` reads it; GPT-2's
+is also one for `GPT2Model.from_pretrained`.
 
-Weights are too large for Git and can be made again. A copy of pretraining.json is kept in the
-folder `bodies` of the records, so that a report can be rendered, and its held-out losses checked,
-without weights. Backbones that ship with the package have theirs there.
+Weights are too large for Git and can be made again. A copy of pretraining.json is kept in
+the folder `bodies` of the records, so that a report can be rendered, and its held-out
+losses checked, without weights. Backbones that ship with the package have theirs there.
 """
 
 import json
@@ -37,13 +37,14 @@ def write(
     metadata: Mapping[str, Any],
     tokenizer: str | None = None,
 ) -> None:
-    """Write config.json, tokenizer.json of a text, model.safetensors (rounded to bf16 as every
-    frozen backbone is), and, last, pretraining.json; then remove the checkpoint."""
+    """Write config.json, tokenizer.json of a text, model.safetensors (rounded to bf16 as
+    every frozen backbone is), and, last, pretraining.json; then remove the checkpoint."""
     write_atomic(folder / "config.json", json.dumps(config, indent=1).encode())
     if tokenizer is not None:
         write_atomic(folder / "tokenizer.json", tokenizer.encode())
     rounded = {
-        name: tensor.detach().cpu().bfloat16().contiguous() for name, tensor in tensors.items()
+        name: tensor.detach().cpu().bfloat16().contiguous()
+        for name, tensor in tensors.items()
     }
     path = folder / "model.safetensors"
     write_atomic(path, save(rounded, metadata={"format": "pt"}))
@@ -57,8 +58,8 @@ def write(
 
 
 def weight_scale(tensors: Mapping[str, Tensor]) -> float:
-    """The standard deviation of the entries of all matrices, taken together, but for the tables of
-    tokens and positions."""
+    """The standard deviation of the entries of all matrices, taken together, but for the
+    tables of tokens and positions."""
     tables = ("wte.weight", "wpe.weight", "words", "positions")
     entries = [
         tensor.double().flatten()
@@ -69,8 +70,8 @@ def weight_scale(tensors: Mapping[str, Tensor]) -> float:
 
 
 def finished(folder: Path, **expected: Any) -> bool:
-    """Whether `folder` holds whole weights whose pretraining metadata have the `expected` values:
-    the plan, a digest of the data."""
+    """Whether `folder` holds whole weights whose pretraining metadata have the `expected`
+    values: the plan, a digest of the data."""
     weights = folder / "model.safetensors"
     try:
         metadata = read_json(folder / "pretraining.json")
@@ -96,10 +97,11 @@ def beside(weights: str) -> dict[str, Any]:
 
 
 def keep(records: Path, weights: Iterable[str]) -> dict[str, str]:
-    """Copy the metadata of those `weights` that were made here; returns the digests of all copies.
+    """Copy the metadata of those `weights` that were made here; returns the digests of all
+    copies.
 
-    An existing copy stays, because the recorded runs are of that backbone; if the weights here are
-    others, this warns.
+    An existing copy stays, because the recorded runs are of that backbone; if the weights
+    here are others, this warns.
     """
     digests: dict[str, str] = {}
     for name in filter(NAME.fullmatch, weights):
@@ -112,7 +114,9 @@ def keep(records: Path, weights: Iterable[str]) -> dict[str, str]:
             kept = read(records, name)
             digests[name] = kept["digest"]
             if original and original.get("weights_digest") != kept.get("weights_digest"):
-                log.warning(f"The weights {name} here are others than those of runs; see {copy}.")
+                log.warning(
+                    f"The weights {name} here are others than those of runs; see {copy}."
+                )
     return digests
 
 
@@ -128,6 +132,6 @@ def read(records: Path, weights: str) -> dict[str, Any]:
         return parse_metadata(copy.read_bytes())
     except ValueError as error:
         raise FptError(
-            f"{copy} is not what was written when {weights} was pretrained ({error}); restore it, "
-            "or remove it if the weights are here."
+            f"{copy} is not what was written when {weights} was pretrained ({error}); "
+            "restore it, or remove it if the weights are here."
         ) from error

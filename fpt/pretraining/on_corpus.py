@@ -1,8 +1,9 @@
-"""Pretrain a backbone as a causal language model, from a token stream to a folder of weights.
+"""Pretrain a backbone as a causal language model, from a token stream to a folder of
+weights.
 
-Every random draw is keyed by the seed and the step, so that a resumed run ends in the same weights
-as an uninterrupted one. Sequences are shorter than the 1,024 positions; each starts at a random
-offset, so that every position is trained (a recurrent backbone has none).
+Every random draw is keyed by the seed and the step, so that a resumed run ends in the same
+weights as an uninterrupted one. Sequences are shorter than the 1,024 positions; each starts
+at a random offset, so that every position is trained (a recurrent backbone has none).
 """
 
 import logging
@@ -34,7 +35,8 @@ POSITIONS = 1024
 OFFSET = 64
 # Measurements of the held-out loss during training.
 EVALUATIONS = 20
-# Batches of held-out tokens in each of these: all of them would cost more than the training.
+# Batches of held-out tokens in each of these: all of them would cost more than the
+# training.
 EVALUATED_BATCHES = 16
 ADAM_STATE = ("step", "exp_avg", "exp_avg_sq")
 
@@ -82,7 +84,12 @@ class Training:
     """A language model in training, from its first step or its checkpoint at `path`."""
 
     def __init__(
-        self, plan: Pretraining, model: LanguageModel, stream: Stream, path: Path, compiled: bool
+        self,
+        plan: Pretraining,
+        model: LanguageModel,
+        stream: Stream,
+        path: Path,
+        compiled: bool,
     ) -> None:
         self.plan = plan
         self.model = model
@@ -111,9 +118,10 @@ class Training:
         self.resume()
 
     def loss(self, windows: np.ndarray, offsets: Tensor) -> Tensor:
-        """Mean cross-entropy in nats of the token ids `windows` (B, T), the first at the positions
-        `offsets` (B, 1): of all but the first of each sequence, or, of a sparse stream, of the last
-        alone. On CUDA, products are in bf16, the softmax and sums in fp32."""
+        """Mean cross-entropy in nats of the token ids `windows` (B, T), the first at the
+        positions `offsets` (B, 1): of all but the first of each sequence, or, of a sparse
+        stream, of the last alone. On CUDA, products are in bf16, the softmax and sums in
+        fp32."""
         embeddings = self.model.token_embeddings
         ids = torch.from_numpy(windows.astype(np.int64)).to(embeddings.device)
         positions = (offsets + torch.arange(ids.shape[1])).to(embeddings.device)
@@ -125,10 +133,13 @@ class Training:
 
     @torch.no_grad()
     def held_out_losses(self, tokens: np.ndarray) -> np.ndarray:
-        """Mean loss of each complete batch of `tokens`, at position offsets spread evenly."""
+        """Mean loss of each complete batch of `tokens`, at position offsets spread
+        evenly."""
         plan = self.plan
         count = len(tokens) // plan.step_tokens
-        batches = tokens[: count * plan.step_tokens].reshape(count, plan.batch, plan.context)
+        batches = tokens[: count * plan.step_tokens].reshape(
+            count, plan.batch, plan.context
+        )
         offsets = OFFSET * (torch.arange(count * plan.batch) % offset_count(plan))
         pairs = zip(batches, offsets.view(count, plan.batch, 1), strict=True)
         return np.array([self.loss(*pair).item() for pair in pairs])
@@ -176,7 +187,8 @@ class Training:
                     self.evaluate()
                 now = time.monotonic()
                 progress.seconds = now - began
-                # After the last step too: weights that cannot be written are not trained again.
+                # After the last step too: weights that cannot be written are not trained
+                # again.
                 is_over = progress.step == steps or now > deadline
                 if is_over or now - saved > CHECKPOINT_SECONDS:
                     self.save()
@@ -195,10 +207,13 @@ class Training:
             tensors[f"value.{name}"] = parameter
             for key in ADAM_STATE:
                 tensors[f"{key}.{name}"] = self.optimizer.state[parameter][key]
-        write_checkpoint(self.path, tensors, {**self.identity(), "log": asdict(self.progress)})
+        write_checkpoint(
+            self.path, tensors, {**self.identity(), "log": asdict(self.progress)}
+        )
 
     def resume(self) -> None:
-        """Resume from the checkpoint, if there is one of the same plan on the same corpus."""
+        """Resume from the checkpoint, if there is one of the same plan on the same
+        corpus."""
         saved = read_checkpoint(self.path)
         if saved is None:
             return
@@ -247,9 +262,9 @@ class Training:
 
 
 def below_entropy(bound: float, losses: np.ndarray) -> bool:
-    """Whether the mean of the held-out losses of at least ten batches lies more than four standard
-    errors below the generator's entropy. No model can do that: the generator, its entropy or the
-    evaluation is wrong."""
+    """Whether the mean of the held-out losses of at least ten batches lies more than four
+    standard errors below the generator's entropy. No model can do that: the generator, its
+    entropy or the evaluation is wrong."""
     if len(losses) < 10:
         return False
     error = losses.std(ddof=1) / math.sqrt(len(losses))
@@ -259,11 +274,11 @@ def below_entropy(bound: float, losses: np.ndarray) -> bool:
 def pretrain(
     plan: Pretraining, out: Path, *, budget: float = math.inf, compiled: bool = False
 ) -> bool:
-    """Train `plan` into the folder `out` as `fpt.pretraining.ensure.pretrain` does, the time to
-    prepare the corpus included. FptError if the corpus is too short.
+    """Train `plan` into the folder `out` as `fpt.pretraining.ensure.pretrain` does, the
+    time to prepare the corpus included. FptError if the corpus is too short.
 
-    Writes config.json, model.safetensors (bf16), tokenizer.json of a text, and pretraining.json
-    (plan, curve, cost, corpus digest).
+    Writes config.json, model.safetensors (bf16), tokenizer.json of a text, and
+    pretraining.json (plan, curve, cost, corpus digest).
     """
     deadline = time.monotonic() + budget
     model = language_model(backbone(plan.backbone), plan.seed).train().to(devices.choose())
@@ -271,7 +286,8 @@ def pretrain(
     if len(stream.train) < plan.context or len(stream.valid) < plan.step_tokens:
         raise FptError(
             f"The corpus {plan.corpus!r} has {len(stream.train)} tokens to train on and "
-            f"{len(stream.valid)} held out; {plan.context} and {plan.step_tokens} are the least."
+            f"{len(stream.valid)} held out; {plan.context} and {plan.step_tokens} are the "
+            "least."
         )
     if finished(out, plan=asdict(plan), corpus_digest=stream.digest):
         return True

@@ -1,10 +1,11 @@
 """Pretrain a backbone on one of the tasks: bit-memory and images.
 
-The paper's section 3.2 asks whether language is special as pretraining; its other sources are the
-Bit Memory task and images (Table 2). The loop is that of all runs, with every group trained from a
-random initialisation; the backbone and its positions are kept as they were at the best validation,
-the input and output nets are dropped. Tokens are given at positions 0 to length - 1, as in the
-paper; later positions keep their initial values (`positions_seen` in pretraining.json).
+The paper's section 3.2 asks whether language is special as pretraining; its other sources
+are the Bit Memory task and images (Table 2). The loop is that of all runs, with every group
+trained from a random initialisation; the backbone and its positions are kept as they were
+at the best validation, the input and output nets are dropped. Tokens are given at positions
+0 to length - 1, as in the paper; later positions keep their initial values
+(`positions_seen` in pretraining.json).
 """
 
 import math
@@ -50,11 +51,11 @@ def spec_of(plan: TaskPretraining, task: Task) -> RunSpec:
 
 
 def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> bool:
-    """Train `plan` into the folder `out` as `fpt.pretraining.ensure.pretrain` does. FptError if the
-    run diverges.
+    """Train `plan` into the folder `out` as `fpt.pretraining.ensure.pretrain` does.
+    FptError if the run diverges.
 
-    Writes config.json, model.safetensors (bf16) and pretraining.json (plan, curve, scores, cost,
-    data digest).
+    Writes config.json, model.safetensors (bf16) and pretraining.json (plan, curve, scores,
+    cost, data digest).
     """
     task = get_task(plan.task)
     if finished(out, plan=asdict(plan), data_digest=task.digest()):
@@ -73,8 +74,8 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
     progress = loop.progress[0]
     if progress.status == "diverged":
         raise FptError(
-            f"The pretraining {plan.name!r} diverged by step {loop.step} with learning rate "
-            f"{plan.lr}, so no weights were written; use a lower one."
+            f"The pretraining {plan.name!r} diverged by step {loop.step} with learning "
+            f"rate {plan.lr}, so no weights were written; use a lower one."
         )
     architecture = backbone(plan.backbone)
     metadata: dict[str, Any] = {
@@ -94,8 +95,8 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
 
 
 def trained_state(loop: Loop, plan: TaskPretraining) -> dict[str, Tensor]:
-    """The tensors of the backbone and its positions at the best validation, by the names under
-    which they are stored."""
+    """The tensors of the backbone and its positions at the best validation, by the names
+    under which they are stored."""
     architecture = backbone(plan.backbone)
     state = {
         part.name.removeprefix("backbone."): loop.selected[0][columns].view(part.shape)

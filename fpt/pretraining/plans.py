@@ -1,8 +1,9 @@
-"""Plans of pretraining, on a corpus or a task, and the identities of the weights that they make.
+"""Plans of pretraining, on a corpus or a task, and the identities of the weights that they
+make.
 
-An identity is BACKBONE-OBJECTIVE-SEED, such as nano-english-0 or vit-nano-cifar10-0. An objective
-is a corpus (`corpora`) or a task. Names of backbones and objectives may hold dashes themselves; of
-the backbones with which an identity begins, the longest is meant.
+An identity is BACKBONE-OBJECTIVE-SEED, such as nano-english-0 or vit-nano-cifar10-0. An
+objective is a corpus (`corpora`) or a task. Names of backbones and objectives may hold
+dashes themselves; of the backbones with which an identity begins, the longest is meant.
 """
 
 import math
@@ -22,8 +23,8 @@ from .corpora import NAMES, parse
 DEFAULT_TOKENS = 21_000_000
 # A corpus is held in memory, with two bytes a token.
 MOST_TOKENS = 10**10
-# Settings that differ from the plan's own, for the weights that ship with the package: as much as
-# one CPU thread does in tens of minutes.
+# Settings that differ from the plan's own, for the weights that ship with the package: as
+# much as one CPU thread does in tens of minutes.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "bit-memory": {"tokens": 1_920_000},
     "cifar10": {"tokens": 3_000_000, "batch": 32},
@@ -85,9 +86,9 @@ Plan = Pretraining | TaskPretraining
 
 
 def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
-    """The plan for `objective`, a corpus or a task, on the backbone `name`. A corpus whose name
-    gives no number of tokens has as many as for the weights that ship with the package. FptError if
-    nothing can be pretrained so."""
+    """The plan for `objective`, a corpus or a task, on the backbone `name`. A corpus whose
+    name gives no number of tokens has as many as for the weights that ship with the
+    package. FptError if nothing can be pretrained so."""
     # First, because it is an FptError if there is no such backbone.
     backbone(name)
     if not 0 <= seed < 2**63:
@@ -96,12 +97,15 @@ def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
         return TaskPretraining(objective, name, seed=seed, **SETTINGS[objective])
     plan = Pretraining(objective, name, parse(objective).most or DEFAULT_TOKENS, seed)
     if plan.tokens > MOST_TOKENS:
-        raise FptError(f"A corpus has at most {MOST_TOKENS:,} tokens here, not {plan.tokens:,}.")
+        raise FptError(
+            f"A corpus has at most {MOST_TOKENS:,} tokens here, not {plan.tokens:,}."
+        )
     return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
 
 
 def plan_of(identity: str) -> Plan:
-    """The plan behind a local identity BACKBONE-OBJECTIVE-SEED; FptError if there is none."""
+    """The plan behind a local identity BACKBONE-OBJECTIVE-SEED; FptError if there is
+    none."""
     names = "|".join(map(re.escape, sorted(BACKBONES, key=len, reverse=True)))
     parts = re.fullmatch(f"({names})-(.+)-(0|[1-9][0-9]*)", identity)
     try:
@@ -111,9 +115,9 @@ def plan_of(identity: str) -> Plan:
         return make_plan(objective, name, int(seed))
     except FptError as error:
         raise FptError(
-            f"The weights {identity!r} cannot be made here: they are not BACKBONE-OBJECTIVE-SEED "
-            f"with a backbone and a corpus or task ({', '.join((*NAMES, *SETTINGS))}), such as "
-            "nano-english-0."
+            f"The weights {identity!r} cannot be made here: they are not "
+            "BACKBONE-OBJECTIVE-SEED with a backbone and a corpus or task "
+            f"({', '.join((*NAMES, *SETTINGS))}), such as nano-english-0."
         ) from error
 
 
@@ -131,9 +135,9 @@ def shares_data(weights: str, task: Task) -> bool:
 
 
 def check_weights(role: str, name: str) -> None:
-    """FptError unless `name` may be an identity of the weights that play a `role`, with {seed} for
-    a seed. Those of a folder need not be here, since records name them too; but a name that begins
-    with a backbone has to be a plan."""
+    """FptError unless `name` may be an identity of the weights that play a `role`, with
+    {seed} for a seed. Those of a folder need not be here, since records name them too; but
+    a name that begins with a backbone has to be a plan."""
     weights = pinned(name).replace("{seed}", "0")
     check_identity(weights)
     if weights.startswith("folder:"):

@@ -1,8 +1,8 @@
 """Texts and images as streams of token ids.
 
-The tokens of a text are byte-level BPE, trained on the text itself. Those of an image are its
-pixels, row by row, one of 512 colours each: three bits per channel, as many colours as Chen et al.
-(2020) used for Image GPT, on a grid instead of a palette.
+The tokens of a text are byte-level BPE, trained on the text itself. Those of an image are
+its pixels, row by row, one of 512 colours each: three bits per channel, as many colours as
+Chen et al. (2020) used for Image GPT, on a grid instead of a palette.
 """
 
 import hashlib
@@ -39,8 +39,8 @@ from .lines import END_ID, VOCABULARY
 VALID_TOKENS = 400_000
 # Every 50th document or image is held out of a corpus without a held-out file.
 HELD_OUT = 50
-# Characters: longer documents of such a corpus are cut at line ends, or few large files would leave
-# nothing to hold out.
+# Characters: longer documents of such a corpus are cut at line ends, or few large files
+# would leave nothing to hold out.
 PASSAGE = 20_000
 # Characters; more changes no merge that matters at 4,096 entries.
 TOKENIZER_SAMPLE = 24_000_000
@@ -65,7 +65,8 @@ PG19 = Repository(
 
 @dataclass(frozen=True)
 class Stream:
-    """A corpus as ids (uint16) for training and held out, with the properties of its source."""
+    """A corpus as ids (uint16) for training and held out, with the properties of its
+    source."""
 
     train: np.ndarray
     valid: np.ndarray
@@ -80,7 +81,7 @@ class Stream:
         return hashlib.sha256(self.train.tobytes() + self.valid.tobytes()).hexdigest()
 
 
-# ------------------------------------------------------------------------------------------- texts
+# ------------------------------------------------------------------------------------ texts
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ TEXTS = {
         Text("kannada", ("kannada.txt",), by_line=True),
         Text("javascript", ("javascript.txt",)),
         Text("amino-acids", ("amino-acids.txt",), by_line=True),
-        # The same text in shorter tokens: its 256 bytes and `END`, and their most frequent pairs.
+        # The same text in shorter tokens: its 256 bytes and `END`, and their most frequent
+        # pairs.
         replace(_ENGLISH, name="english-bytes", vocabulary=257),
         replace(_ENGLISH, name="english-512", vocabulary=512),
     )
@@ -115,8 +117,8 @@ def has_own_text(name: str) -> bool:
 
 
 def text_named(name: str) -> Text:
-    """The text `name`; each line of a reader's own text is a document unless it has a line `END`.
-    FptError if there is no such text."""
+    """The text `name`; each line of a reader's own text is a document unless it has a line
+    `END`. FptError if there is no such text."""
     if name in TEXTS:
         return TEXTS[name]
     by_line = all(line.strip() != END for line in read_lines(corpus_file(f"{name}.txt")))
@@ -124,8 +126,8 @@ def text_named(name: str) -> Text:
 
 
 def passages(text: Text) -> Iterator[str]:
-    """The training documents, longer ones in parts that end where a line does, or anywhere in a
-    line that is itself too long: a text may be a few large files."""
+    """The training documents, longer ones in parts that end where a line does, or anywhere
+    in a line that is itself too long: a text may be a few large files."""
     for document in documents(text.train, text.by_line):
         part = ""
         for line in document.splitlines(keepends=True):
@@ -172,7 +174,8 @@ def train_tokenizer(text: Text) -> Tokenizer:
 
 
 def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int) -> np.ndarray:
-    """The documents one after the other, each ended by `END`, as uint16 ids; at most `limit`."""
+    """The documents one after the other, each ended by `END`, as uint16 ids; at most
+    `limit`."""
     ids = array("H")
     for text in texts:
         for start in range(0, len(text), CHUNK):
@@ -184,7 +187,8 @@ def encode(tokenizer: Tokenizer, texts: Iterator[str], limit: int) -> np.ndarray
 
 
 def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Stream:
-    """The first `tokens` training tokens of the text `name`, or all it has, prepared once."""
+    """The first `tokens` training tokens of the text `name`, or all it has, prepared
+    once."""
     source = text_named(name)
     # The content of the files is part of the key, because they may be replaced.
     content = hashlib.sha256()
@@ -226,9 +230,9 @@ def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
 
 
 def build_english() -> Iterator[str]:
-    """Write what is missing of the corpus `english` into the corpora folder; yield each file with
-    its SHA-256. FptError if the hub cannot be reached or has other content than at the first
-    build."""
+    """Write what is missing of the corpus `english` into the corpora folder; yield each
+    file with its SHA-256. FptError if the hub cannot be reached or has other content than
+    at the first build."""
     for name in PG19.files:
         if find_corpus_file(name) is None:
             (books,) = PG19.columns(name, "text")
@@ -238,11 +242,12 @@ def build_english() -> Iterator[str]:
         yield f"{path} {file_digest(path)}"
 
 
-# ------------------------------------------------------------------------------------------ images
+# ----------------------------------------------------------------------------------- images
 
 
 def pixel_ids(images: np.ndarray) -> np.ndarray:
-    """(N, H, W, 3) uint8 -> (N * (H * W + 1),) uint16: ids 1 to 512, and `END_ID` after each."""
+    """(N, H, W, 3) uint8 -> (N * (H * W + 1),) uint16: ids 1 to 512, and `END_ID` after
+    each."""
     red, green, blue = np.moveaxis((images >> 5).astype(np.uint16), -1, 0)
     ids = 1 + (red << 6) + (green << 3) + blue
     rows = ids.reshape(len(ids), -1)
@@ -250,8 +255,9 @@ def pixel_ids(images: np.ndarray) -> np.ndarray:
 
 
 def image_stream(tokens: int, valid_tokens: int) -> Stream:
-    """The images of the file `IMAGES`: the first `tokens` training ids, or all it has, and the ids
-    of held-out images. FptError if the file is missing, too short or of images of many sizes."""
+    """The images of the file `IMAGES`: the first `tokens` training ids, or all it has, and
+    the ids of held-out images. FptError if the file is missing, too short or of images of
+    many sizes."""
     path = corpus_file(IMAGES)
     column = read_table(path, "image")["image"]
     if len(column) < HELD_OUT:

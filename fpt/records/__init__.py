@@ -1,9 +1,9 @@
-"""The store of records: one small JSON file per finished run, named by the run's key, or a line
-of the archive into which `fpt pack` puts them.
+"""The store of records: one small JSON file per finished run, named by the run's key, or a
+line of the archive into which `fpt pack` puts them.
 
-Records are the truth; tables, figures and prose are derived from them. The store is shared by all
-sections of a profile and by any number of processes. If a section asks for it, the trained
-parameters of a run are kept beside its record, in KEY.safetensors.
+Records are the truth; tables, figures and prose are derived from them. The store is shared
+by all sections of a profile and by any number of processes. If a section asks for it, the
+trained parameters of a run are kept beside its record, in KEY.safetensors.
 """
 
 import warnings
@@ -20,17 +20,20 @@ from .content import KEY, Record, copied, digest, parse, to_content, to_file
 from .foreign import METADATA, Refused, metadata_in, parameters_in, records_in, sha256
 
 
-# Without a bound: of a cache that is smaller than a profile, each pass over all records would drop
-# what the next pass reads first, so that every table of a page would parse every file again.
+# Without a bound: of a cache that is smaller than a profile, each pass over all records
+# would drop what the next pass reads first, so that every table of a page would parse every
+# file again.
 @lru_cache(None)
 def _parsed(path: Path, size: int, changed: int) -> Record:
-    """The record in a file, which every table of a page asks for; parsed anew after a change."""
+    """The record in a file, which every table of a page asks for; parsed anew after a
+    change."""
     return parse(path.read_bytes(), path.stem)
 
 
 @dataclass(frozen=True)
 class Store:
-    """The records of one profile, `reports/<profile>/records`: a file each, or in the archive.
+    """The records of one profile, `reports/<profile>/records`: a file each, or in the
+    archive.
 
     Every record is written as a file. One that is in the archive too is read from its file.
     """
@@ -46,14 +49,16 @@ class Store:
         return read_archive(self.folder / ARCHIVE)
 
     def parameters_path(self, key: str) -> Path:
-        """The file of the trained parameters of the run `key`, whether they are kept or not."""
+        """The file of the trained parameters of the run `key`, whether they are kept or
+        not."""
         return self.folder / f"{key}.safetensors"
 
     def keys(self) -> set[str]:
         """Keys that have a file or a whole record in the archive; files are not parsed."""
         files = (path for path in self.folder.glob("*.json") if KEY.fullmatch(path.stem))
         single = {path.stem for path in files}
-        # The archive comes second: a record that another process packs meanwhile is in either.
+        # The archive comes second: a record that another process packs meanwhile is in
+        # either.
         return single | self.archive().records.keys()
 
     def read(self, key: str) -> Record | None:
@@ -64,8 +69,8 @@ class Store:
             return archived and copied(archived)
         if archived is not None and differ(single, archived):
             warnings.warn(
-                f"{self.path(key)} and {ARCHIVE} beside it hold two results of one run; the file "
-                "is read.",
+                f"{self.path(key)} and {ARCHIVE} beside it hold two results of one run; "
+                "the file is read.",
                 stacklevel=2,
             )
         return single
@@ -80,12 +85,14 @@ class Store:
             return None
         except ValueError as error:
             packed = key in self.archive().records
-            set_aside(path, error, f"is read from {ARCHIVE}" if packed else "counts as missing")
+            set_aside(
+                path, error, f"is read from {ARCHIVE}" if packed else "counts as missing"
+            )
             return None
 
     def parameters(self, record: Record) -> bytes | None:
-        """The safetensors file of a record's parameters, or None. A damaged one is moved aside
-        with a warning."""
+        """The safetensors file of a record's parameters, or None. A damaged one is moved
+        aside with a warning."""
         path = self.parameters_path(record.key)
         if record.parameters is None or not path.exists():
             return None
@@ -106,8 +113,8 @@ class Store:
         return records
 
     def write(self, record: Record, parameters: bytes | None = None) -> Record:
-        """Write the record, and before it the file of the parameters that it then names; returns
-        what was written."""
+        """Write the record, and before it the file of the parameters that it then names;
+        returns what was written."""
         name = None
         if parameters is not None:
             name = sha256(parameters)
@@ -117,7 +124,9 @@ class Store:
         write_atomic(self.path(record.key), to_file(to_content(record)))
         return record
 
-    def digests(self, keys: Collection[str], keep: Container[str] = ()) -> dict[str, str | None]:
+    def digests(
+        self, keys: Collection[str], keep: Container[str] = ()
+    ) -> dict[str, str | None]:
         """Content digest of each key's record, None if it is missing."""
         digests: dict[str, str | None] = dict.fromkeys(keys)
         for key, record in self.read_all(keys, keep).items():
@@ -125,19 +134,22 @@ class Store:
         return digests
 
     def pack(self) -> tuple[int, int]:
-        """Put all records that have files into the archive and remove these files; returns how many
-        files were packed, and how many records the archive has.
+        """Put all records that have files into the archive and remove these files; returns
+        how many files were packed, and how many records the archive has.
 
-        The archive is durable before the first file is removed, so whenever this is stopped, each
-        record is in one of them, and the next call goes on. Nothing is written if the archive has
-        the records already. Of a damaged archive, a copy is kept beside it. FptError if a file and
-        the archive hold different results of one run, or if another process packs.
+        The archive is durable before the first file is removed, so whenever this is
+        stopped, each record is in one of them, and the next call goes on. Nothing is
+        written if the archive has the records already. Of a damaged archive, a copy is kept
+        beside it. FptError if a file and the archive hold different results of one run, or
+        if another process packs.
         """
         if not self.keys():
             return 0, 0
         with lock(self.folder.parent / ".pack.lock", wait=False) as is_mine:
             if not is_mine:
-                raise FptError(f"Another process packs {self.folder}; call again when it is done.")
+                raise FptError(
+                    f"Another process packs {self.folder}; call again when it is done."
+                )
             archive = self.archive()
             singles = {}
             for key in self.keys():
@@ -164,8 +176,8 @@ class Store:
         aside = path.with_name(f"{ARCHIVE}.corrupt")
         write_atomic(aside, path.read_bytes())
         warnings.warn(
-            f"{ARCHIVE} was damaged ({listed(archive.damages)}); it was copied to {aside.name} and "
-            "written anew with what could be read.",
+            f"{ARCHIVE} was damaged ({listed(archive.damages)}); it was copied to "
+            f"{aside.name} and written anew with what could be read.",
             stacklevel=3,
         )
 
@@ -179,20 +191,22 @@ class Store:
         if different:
             raise FptError(
                 f"In {self.folder}, the files of {', '.join(different[:MAX_NAMED])} "
-                f"({len(different)} in all) hold other results than {ARCHIVE}. To keep those of "
-                f"the archive, remove the files. To keep the files, move {ARCHIVE} to a folder of "
-                "its own and call fpt merge with that folder. Then pack again."
+                f"({len(different)} in all) hold other results than {ARCHIVE}. To keep "
+                "those of the archive, remove the files. To keep the files, move "
+                f"{ARCHIVE} to a folder of its own and call fpt merge with that folder. "
+                "Then pack again."
             )
 
     def merge(self, folder: Path) -> tuple[int, int]:
-        """Take over the records in another folder, with kept parameters and pretraining metadata;
-        returns how many files were (taken, already here).
+        """Take over the records in another folder, with kept parameters and pretraining
+        metadata; returns how many files were (taken, already here).
 
-        Reads files alone that are named as a record, as the archive or as metadata, and changes
-        nothing in `folder`. What is here already stays as it is: two machines may both have run a
-        spec, and the first one has been shown in tables. Only a record that comes with parameters
-        takes the place of one without. What is damaged, or cannot be the result of a run, is left
-        out with one warning. FptError if there is nothing that can be taken.
+        Reads files alone that are named as a record, as the archive or as metadata, and
+        changes nothing in `folder`. What is here already stays as it is: two machines may
+        both have run a spec, and the first one has been shown in tables. Only a record that
+        comes with parameters takes the place of one without. What is damaged, or cannot be
+        the result of a run, is left out with one warning. FptError if there is nothing that
+        can be taken.
         """
         refused: Refused = {}
         taken = []
@@ -209,14 +223,22 @@ class Store:
             taken.append(own is None or parameters is not None)
             if taken[-1]:
                 self.write(record, parameters)
-        reasons = listed([f"{name} is damaged ({reason})" for name, reason in refused.items()])
+        reasons = listed(
+            [f"{name} is damaged ({reason})" for name, reason in refused.items()]
+        )
         if not taken and refused:
-            raise FptError(f"There are no records in {folder} that can be taken: {reasons}.")
+            raise FptError(
+                f"There are no records in {folder} that can be taken: {reasons}."
+            )
         if not taken:
-            raise FptError(f"There are no records in {folder}; name the folder that holds them.")
+            raise FptError(
+                f"There are no records in {folder}; name the folder that holds them."
+            )
         if refused:
             files = "1 file" if len(refused) == 1 else f"{len(refused)} files"
-            warnings.warn(f"{files} of {folder} could not be taken: {reasons}.", stacklevel=2)
+            warnings.warn(
+                f"{files} of {folder} could not be taken: {reasons}.", stacklevel=2
+            )
         return taken.count(True), taken.count(False)
 
 

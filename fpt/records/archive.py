@@ -1,7 +1,7 @@
 """Many records in one compressed file, `records.jsonl.xz`.
 
-A line is what the file of a single record holds. The lines stand in the order of their keys, and
-all settings of the compression are fixed, so the same records give the same file.
+A line is what the file of a single record holds. The lines stand in the order of their
+keys, and all settings of the compression are fixed, so the same records give the same file.
 """
 
 import lzma
@@ -53,7 +53,9 @@ def open_archive(path: Path) -> Archive:
             # Nothing else is read: a pipe would never end.
             raise OSError("it is no file")
         with lzma.open(path) as file:
-            for number, line in enumerate(iter(partial(file.readline, LONGEST), b""), start=1):
+            for number, line in enumerate(
+                iter(partial(file.readline, LONGEST), b""), start=1
+            ):
                 try:
                     record = parse(line)
                 except ValueError as error:
@@ -69,19 +71,21 @@ def open_archive(path: Path) -> Archive:
 # Without a bound, as for single records: each table of a page asks for the records again.
 @lru_cache(None)
 def _opened(path: Path, size: int, changed: int) -> Archive:
-    """The archive in a file, opened anew after a change, with one warning if it is damaged."""
+    """The archive in a file, opened anew after a change, with one warning if it is
+    damaged."""
     archive = open_archive(path)
     if archive.damages:
         warnings.warn(
-            f"{path.name} is damaged ({listed(archive.damages)}). What can be read of it is used, "
-            "and the rest counts as missing: take a whole copy, such as Git's.",
+            f"{path.name} is damaged ({listed(archive.damages)}). What can be read of it "
+            "is used, and the rest counts as missing: take a whole copy, such as Git's.",
             stacklevel=4,
         )
     return archive
 
 
 def read_archive(path: Path) -> Archive:
-    """The archive in a file of this machine; one without records if there is no such file."""
+    """The archive in a file of this machine; one without records if there is no such
+    file."""
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -90,8 +94,8 @@ def read_archive(path: Path) -> Archive:
 
 
 def write_archive(path: Path, records: Mapping[str, Record]) -> None:
-    """Replace an archive by these records; durable before this returns. FptError if it cannot be
-    written."""
+    """Replace an archive by these records; durable before this returns. FptError if it
+    cannot be written."""
     content = b"".join(to_file(to_content(records[key])) for key in sorted(records))
     write_atomic(path, lzma.compress(content, check=lzma.CHECK_CRC64, filters=COMPRESSION))
     folder = os.open(path.parent, os.O_RDONLY)

@@ -1,8 +1,8 @@
 """What a record holds, how it is written as a file, and what a file must hold to be one.
 
-Records come from other machines too (`fpt merge`), so a digest that fits is not enough: it says
-that a file is whole, not that its values can be the results of a run. `parse` therefore refuses
-whatever no run can give, and the rest of the package relies on it.
+Records come from other machines too (`fpt merge`), so a digest that fits is not enough: it
+says that a file is whole, not that its values can be the results of a run. `parse`
+therefore refuses whatever no run can give, and the rest of the package relies on it.
 """
 
 import hashlib
@@ -23,7 +23,8 @@ KEY = re.compile("[0-9a-f]{16}")
 SHA256 = re.compile("[0-9a-f]{64}")
 # A number beyond it is no measurement, and overflows where it is summed.
 LARGEST = 1e300
-# What tables, pages and estimates of cost read of every record. A diverged run has it all too.
+# What tables, pages and estimates of cost read of every record. A diverged run has it all
+# too.
 METRICS = ("test_accuracy", "valid_accuracy", "best_step", "steps")
 COST = ("seconds", "tokens", "flops", "peak_bytes")
 ENVIRONMENT = ("device", "kind")
@@ -38,9 +39,9 @@ AMOUNTS = ("loss", "gradient", "norm", "penalty")  # not negative
 class Record:
     """The results of one run.
 
-    `metrics` holds accuracies in [0, 1] and losses in nats; `curve` one mapping per evaluation on
-    validation; `cost` seconds, tokens, FLOPs, bytes; `environment` what it ran on; `notes` what a
-    reader of a table must know.
+    `metrics` holds accuracies in [0, 1] and losses in nats; `curve` one mapping per
+    evaluation on validation; `cost` seconds, tokens, FLOPs, bytes; `environment` what it
+    ran on; `notes` what a reader of a table must know.
     """
 
     spec: RunSpec
@@ -51,7 +52,7 @@ class Record:
     environment: dict[str, Any] = field(repr=False)
     pack: list[str] = field(repr=False)  # keys of the runs that were trained together
     notes: list[str] = field(default_factory=list)
-    parameters: str | None = None  # SHA-256 of the file of parameters, None if none are kept
+    parameters: str | None = None  # SHA-256 of the file of kept parameters, if any
 
     @property
     def key(self) -> str:
@@ -60,8 +61,8 @@ class Record:
 
 
 def copied(record: Record) -> Record:
-    """The record with values of its own: who reads a cached record may change what was read, and
-    the next reader still gets what the file says."""
+    """The record with values of its own: who reads a cached record may change what was
+    read, and the next reader still gets what the file says."""
     return replace(
         record,
         metrics=dict(record.metrics),
@@ -101,7 +102,8 @@ def load(content: bytes) -> dict[str, Any]:
     """The values by name in a file of JSON, of whatever meaning; else ValueError."""
     try:
         values = json.loads(content)
-        # Half of a surrogate pair, which no file and no page can hold, is a ValueError here.
+        # Half of a surrogate pair, which no file and no page can hold, is a ValueError
+        # here.
         json.dumps(values, ensure_ascii=False).encode()
     except RecursionError as error:
         raise ValueError("it is nested too deep") from error
@@ -111,8 +113,9 @@ def load(content: bytes) -> dict[str, Any]:
 
 
 def parse(content: bytes, key: str | None = None) -> Record:
-    """The record in a file, or a line of the archive; a file is named by its `key`. ValueError if
-    it is damaged, if it holds another record, or if its values cannot be those of a run."""
+    """The record in a file, or a line of the archive; a file is named by its `key`.
+    ValueError if it is damaged, if it holds another record, or if its values cannot be
+    those of a run."""
     values = load(content)
     try:
         values["curve"] = points_of(values["curve"])
@@ -132,13 +135,17 @@ def parse(content: bytes, key: str | None = None) -> Record:
 
 
 def points_of(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The points of a curve that a file holds by column; null is a value that a point lacks."""
+    """The points of a curve that a file holds by column; null is a value that a point
+    lacks."""
     rows = zip(*columns.values(), strict=True)
     points = [dict(zip(columns, row, strict=True)) for row in rows]
-    return [{name: value for name, value in point.items() if value is not None} for point in points]
+    return [
+        {name: value for name, value in point.items() if value is not None}
+        for point in points
+    ]
 
 
-# ----------------------------------------------------------------------------------------- values
+# ----------------------------------------------------------------------------------- values
 
 SPEC_TYPES = {
     name: get_args(hint) if isinstance(hint, UnionType) else (get_origin(hint) or hint,)
@@ -147,8 +154,8 @@ SPEC_TYPES = {
 
 
 def check_spec_types(spec: RunSpec) -> None:
-    """ValueError unless every field of a spec has its type. (Its values are checked by the key: no
-    other spec has it.)"""
+    """ValueError unless every field of a spec has its type. (Its values are checked by the
+    key: no other spec has it.)"""
     for name, kinds in SPEC_TYPES.items():
         value = getattr(spec, name)
         if type(value) not in kinds and not (kinds == (float,) and type(value) is int):
@@ -186,8 +193,8 @@ def check_record(record: Record) -> None:
 
 
 def parse_metadata(content: bytes) -> dict[str, Any]:
-    """The pretraining metadata of a backbone in a file. ValueError if the file is damaged, or if
-    its values cannot be such metadata."""
+    """The pretraining metadata of a backbone in a file. ValueError if the file is damaged,
+    or if its values cannot be such metadata."""
     values = load(content)
     if values.get("digest") != digest(values):
         raise ValueError("its digest does not fit its content")
@@ -202,7 +209,8 @@ def parse_metadata(content: bytes) -> dict[str, Any]:
 
 
 def check_names_of(where: str, values: object, needed: Iterable[str]) -> dict[str, Any]:
-    """`values`, which must be values by name, all of those `needed` among them; else ValueError."""
+    """`values`, which must be values by name, all of those `needed` among them; else
+    ValueError."""
     if not isinstance(values, dict):
         raise ValueError(f"its {where} are not values by name")
     absent = [name for name in needed if name not in values]
@@ -222,8 +230,8 @@ def allowed(name: str) -> tuple[tuple[type, ...], float, float]:
 def check_numbers(
     where: str, values: object, needed: Iterable[str], least: float = -LARGEST
 ) -> None:
-    """ValueError unless `values` are numbers by name in the range that their name implies, `least`
-    or more, all of those `needed` among them."""
+    """ValueError unless `values` are numbers by name in the range that their name implies,
+    `least` or more, all of those `needed` among them."""
     for name, value in check_names_of(where, values, needed).items():
         kinds, low, high = allowed(name)
         if type(value) not in kinds or not max(low, least) <= value <= high:

@@ -1,6 +1,7 @@
 """What a folder of records holds that another machine made: read with care, never changed.
 
-Files that are not whole are added to `refused`, the reason by file, and the others are read on.
+Files that are not whole are added to `refused`, the reason by file, and the others are read
+on.
 """
 
 import hashlib
@@ -24,8 +25,11 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def read_foreign(path: Path, parse: Callable[[bytes], Content], refused: Refused) -> Content | None:
-    """What `parse` makes of a file; None, and the reason in `refused`, if it is not whole."""
+def read_foreign(
+    path: Path, parse: Callable[[bytes], Content], refused: Refused
+) -> Content | None:
+    """What `parse` makes of a file; None, and the reason in `refused`, if it is not
+    whole."""
     try:
         # Nothing but a file is read: a pipe would never end.
         content = path.read_bytes() if path.is_file() else None
@@ -41,8 +45,8 @@ def read_foreign(path: Path, parse: Callable[[bytes], Content], refused: Refused
 
 
 def files_in(folder: Path) -> list[Path]:
-    """The JSON files in a folder, in the order of their names; none if it is no folder. FptError if
-    it cannot be listed."""
+    """The JSON files in a folder, in the order of their names; none if it is no folder.
+    FptError if it cannot be listed."""
     try:
         paths = sorted(folder.iterdir()) if folder.is_dir() else []
     except OSError as error:

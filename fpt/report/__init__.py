@@ -14,7 +14,8 @@ __all__ = list(MADE_IN)
 
 
 def __getattr__(name: str) -> Any:
-    """Import lazily what needs torch: the process that executes notebooks does without it."""
+    """Import lazily what needs torch: the process that executes notebooks does without
+    it."""
     if name not in MADE_IN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f".{MADE_IN[name]}", __name__), name)

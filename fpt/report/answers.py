@@ -1,6 +1,6 @@
-"""The page that answers: each claim of the paper and of its critics, what was printed, what real
-language models and nano backbones show, and the verdict. The front pages of the reports and the
-README are made of it, so that none can say what another does not.
+"""The page that answers: each claim of the paper and of its critics, what was printed, what
+real language models and nano backbones show, and the verdict. The front pages of the
+reports and the README are made of it, so that none can say what another does not.
 """
 
 import math
@@ -33,9 +33,14 @@ from .table import NONE, markdown_table
 
 FIGURE = f"{LANGUAGE}/answers.png"  # below reports/
 ROWS = ("fpt", *LADDER, "full")  # of the figure, and what follows their names in each model
-MODELS = {"SmolLM2 (area)": "", "its first six layers (area)": "@6", "MiniLM (area)": "-minilm"}
+MODELS = {
+    "SmolLM2 (area)": "",
+    "its first six layers (area)": "@6",
+    "MiniLM (area)": "-minilm",
+}
 NANO = "nano English (steps)"
-NANO_ARMS = {"fpt": "fpt-english", "statistics-tensor": "statistics-english"}  # as the lab has them
+# As the lab has them.
+NANO_ARMS = {"fpt": "fpt-english", "statistics-tensor": "statistics-english"}
 
 
 @cache
@@ -57,7 +62,8 @@ def every_finding() -> dict[str, Finding]:
 
 def block(by_name: Mapping[str, Finding], reports: str, ending: str) -> Iterator[str]:
     """The answer, its table, its figure, what it means and what it cannot say, as Markdown.
-    `reports` leads from the page to the folder of the reports, `ending` is that of their pages."""
+    `reports` leads from the page to the folder of the reports, `ending` is that of their
+    pages."""
     yield f"**{answer(by_name)}**"
     yield markdown_table([_row(row, by_name, reports, ending) for row in prose()["rows"]])
     yield prose()["reading"]
@@ -157,15 +163,16 @@ def _of_models(of_language: Sequence[Finding], words: Mapping[str, str]) -> str:
 def verdict(
     of_language: Sequence[Finding], of_nano: Sequence[Finding], words: Mapping[str, str]
 ) -> str:
-    """On which tasks, and in how many of the models that were tried there; without a plan for
-    language models, what the lab's claims say."""
+    """On which tasks, and in how many of the models that were tried there; without a plan
+    for language models, what the lab's claims say."""
     if not of_language:
         labels = dict.fromkeys(finding.label for finding in of_nano if finding.is_judged)
         return f"nano alone: {', '.join(labels) or 'undecided (runs missing)'}"
     if not all(finding.is_judged for finding in of_language):
         return "undecided (runs missing)"
     rows = [
-        (words.get(finding.label, finding.label), finding.claim.tasks[0]) for finding in of_language
+        (words.get(finding.label, finding.label), finding.claim.tasks[0])
+        for finding in of_language
     ]
     counts = pd.DataFrame(rows, columns=["word", "task"]).value_counts(sort=False)
     models = counts.groupby("task").sum()
@@ -177,9 +184,9 @@ def verdict(
 
 
 def ratios() -> pd.DataFrame:
-    """The ratio of each arm to random weights of the same model on each task: of areas, and of
-    steps in nano backbones. Three rows each, the estimate and the ends of its 95% interval; only
-    arms whose runs are all recorded."""
+    """The ratio of each arm to random weights of the same model on each task: of areas, and
+    of steps in nano backbones. Three rows each, the estimate and the ends of its 95%
+    interval; only arms whose runs are all recorded."""
     language = Study("answers", config.load(LANGUAGE), planned_runs())
     rows: list[tuple[Any, ...]] = []
     for model, end in MODELS.items():
@@ -190,7 +197,9 @@ def ratios() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["task", "arm", "model", "ratio"])
 
 
-def _ratios_of(study: Study, model: str, pairs: Mapping[Pair, str]) -> Iterator[tuple[Any, ...]]:
+def _ratios_of(
+    study: Study, model: str, pairs: Mapping[Pair, str]
+) -> Iterator[tuple[Any, ...]]:
     for contrast in contrasts(study, pairs, study.results()):
         effect = contrast.effect
         # An arm beside itself has the ratio 1.
@@ -201,8 +210,8 @@ def _ratios_of(study: Study, model: str, pairs: Mapping[Pair, str]) -> Iterator[
 
 
 def figure(table: pd.DataFrame) -> Figure | None:
-    """`ratios` as dots with intervals: a panel for each task, a row for each arm, a colour for each
-    model. None if there is nothing."""
+    """`ratios` as dots with intervals: a panel for each task, a row for each arm, a colour
+    for each model. None if there is nothing."""
     if table.empty:
         return None
     arms = [label(row) for row in ROWS if label(row) in set(table["arm"])]

@@ -1,5 +1,6 @@
-"""One page on which a reader looks at attention maps (paper section 3.5): pick task, backbone,
-example, layer and head, and see them before and after training. The page needs no network."""
+"""One page on which a reader looks at attention maps (paper section 3.5): pick task,
+backbone, example, layer and head, and see them before and after training. The page needs no
+network."""
 
 import base64
 from pathlib import Path
@@ -26,8 +27,8 @@ BYTES = 1 << 19  # of the maps of one run, at most, unless one example has more
 
 
 def write(profile: str) -> Path:
-    """Write reports/<profile>/attention.html: of each arm and task of the section `attention`, the
-    first run whose parameters were kept. FptError if there is none."""
+    """Write reports/<profile>/attention.html: of each arm and task of the section
+    `attention`, the first run whose parameters were kept. FptError if there is none."""
     study = section("attention", profile)
     records = study.records()
     # One run for each arm and task: the others differ in their seed alone.
@@ -38,7 +39,8 @@ def write(profile: str) -> Path:
             trained.setdefault((run.task, run.arm), record)
     if not trained:
         raise FptError(
-            f"Profile {profile!r} has no trained model of section 'attention': fpt run attention."
+            f"Profile {profile!r} has no trained model of section 'attention': fpt run "
+            "attention."
         )
     runs = [_run(study, task, arm, record) for (task, arm), record in trained.items()]
     page = Template(Path(__file__).with_name("attention.html").read_text(encoding="utf-8"))
@@ -49,7 +51,8 @@ def write(profile: str) -> Path:
 
 
 def _run(study: Study, task: str, arm: str, record: Record) -> dict[str, Any]:
-    """A run as the page reads it: its examples and, before and after training, their maps."""
+    """A run as the page reads it: its examples and, before and after training, their
+    maps."""
     after: Any = trained_model(record, study.store)
     before, _, _ = assemble([record.spec], after.task, CPU)
     config = after.backbone.gpt2.config
@@ -74,7 +77,8 @@ def _run(study: Study, task: str, arm: str, record: Record) -> dict[str, Any]:
 
 
 def _packed(model: Model, batch: Batch) -> str:
-    """The maps as bytes in base64: example, layer, head, and the lower triangle row by row."""
+    """The maps as bytes in base64: example, layer, head, and the lower triangle row by
+    row."""
     stacked = torch.stack(maps(model, batch), 1)  # (N, layers, heads, T, T)
     rows, columns = torch.tril_indices(*stacked.shape[-2:])
     # A byte for each weight: nobody sees a finer grey.

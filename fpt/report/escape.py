@@ -1,8 +1,9 @@
 """Text that this package did not write, in a page: one function for each format.
 
-Names of tasks and arms come from params.yaml and from a reader's modules, devices and notes from
-records that other machines made. Wherever such a text enters a page, it goes through the function
-of that page's format, and is read as the text that it is: never as markup, never as a script.
+Names of tasks and arms come from params.yaml and from a reader's modules, devices and notes
+from records that other machines made. Wherever such a text enters a page, it goes through
+the function of that page's format, and is read as the text that it is: never as markup,
+never as a script.
 """
 
 import html
@@ -10,8 +11,8 @@ import json
 import re
 from typing import Any
 
-# What Markdown reads as more than a character within a line. Brackets alone are a text, as in
-# `[0.40, 0.76]`; they make a link only if one of these follows.
+# What Markdown reads as more than a character within a line. Brackets alone are a text, as
+# in `[0.40, 0.76]`; they make a link only if one of these follows.
 SPECIAL = re.compile(r"[\\`*_~|$]|\](?=[(\[:])")
 CODE = re.compile("`([^`]+)`")
 
@@ -22,7 +23,8 @@ def in_html(text: object) -> str:
 
 
 def in_markdown(text: object) -> str:
-    """The text within a line of Markdown, also in a cell of a table; line breaks become spaces."""
+    """The text within a line of Markdown, also in a cell of a table; line breaks become
+    spaces."""
     line = re.sub(r"\s+", " ", str(text))
     return SPECIAL.sub(r"\\\g<0>", html.escape(line, quote=False))
 

@@ -59,14 +59,19 @@ def claims_table(kind: Kind, profile: str = LAB) -> Table:
     rows = findings(kind, profile)
     numbers = pd.DataFrame([_numbers(finding) for finding in rows])
     effects = [finding.effect_text if finding.is_judged else NONE for finding in rows]
-    texts = pd.DataFrame({"verdict": numbers["verdict"], "effect": effects, "n": numbers["n"]})
+    texts = pd.DataFrame(
+        {"verdict": numbers["verdict"], "effect": effects, "n": numbers["n"]}
+    )
     for name, digits in (("p", ".2g"), ("adjusted", ".2g"), ("power", ".2f")):
         if numbers[name].notna().any():
             texts[name] = [
-                NONE if math.isnan(value) else f"{value:{digits}}" for value in numbers[name]
+                NONE if math.isnan(value) else f"{value:{digits}}"
+                for value in numbers[name]
             ]
     texts.index = numbers["claim"]
-    direction = "of the claimed direction" if profile == LAB else "two-sided but of «suffices»"
+    direction = (
+        "of the claimed direction" if profile == LAB else "two-sided but of «suffices»"
+    )
     caption = f"Effects with 95% intervals; p {direction}, and adjusted for all claims."
     if not all(finding.is_judged or finding.claim.withdrawn for finding in rows):
         caption += " A claim without an effect lacks runs."
@@ -85,9 +90,15 @@ def _numbers(finding: Finding) -> dict[str, Any]:
     waits = bool(np.isnan(effect))
     if claim.measure == "predicts":
         complete = sum(count >= claim.backbones[arm] for arm, count in finding.n.items())
-        n = f"{complete} of {len(finding.n)} corpora" if waits else f"{len(finding.n)} corpora"
+        n = (
+            f"{complete} of {len(finding.n)} corpora"
+            if waits
+            else f"{len(finding.n)} corpora"
+        )
     elif waits:
-        n = " and ".join(f"{count} of {claim.backbones[arm]}" for arm, count in finding.n.items())
+        n = " and ".join(
+            f"{count} of {claim.backbones[arm]}" for arm, count in finding.n.items()
+        )
     else:
         n = " and ".join(str(count) for count in finding.n.values())
     return {
@@ -105,12 +116,14 @@ def _numbers(finding: Finding) -> dict[str, Any]:
 
 
 def exploratory_table() -> Table | None:
-    """The runs of the lab that no plan expects, a row for each setting; None if there are none."""
+    """The runs of the lab that no plan expects, a row for each setting; None if there are
+    none."""
     rows = [*_exploratory_runs(), *_exploratory_english()]
     if not rows:
         return None
     runs = pd.DataFrame(rows)
-    runs["setting"] = runs["setting"].str.replace(r"-\d+$", "", regex=True)  # the backbone's seed
+    # The backbone's seed.
+    runs["setting"] = runs["setting"].str.replace(r"-\d+$", "", regex=True)
     # Seeds of one setting are one row: they differ in their draw alone.
     settings = runs.groupby(["task", "unit", "setting", "trained", "rate"])["score"]
     numbers = settings.agg(runs="size", mean="mean").reset_index()
@@ -121,9 +134,9 @@ def exploratory_table() -> Table | None:
         highest=("mean", "max"),
     )
     caption = (
-        "Runs that no plan expects: the lowest and the highest mean of any setting of a task. "
-        "`tables/verdict/exploratory.csv` has a row for each setting. Fitting: training sees "
-        "every test input."
+        "Runs that no plan expects: the lowest and the highest mean of any setting of a "
+        "task. `tables/verdict/exploratory.csv` has a row for each setting. Fitting: "
+        "training sees every test input."
     )
     texts = texts.round(3).reset_index("unit")
     return Table("exploratory", "Exploratory runs", texts, numbers, caption)
@@ -177,7 +190,8 @@ def in_readme(text: str, block: str) -> str:
 def main() -> None:
     path = project().root / "README.md"
     answers.write_figure()
-    # The README has the front page's block, so that neither can say what the other does not.
+    # The README has the front page's block, so that neither can say what the other does
+    # not.
     block = "\n\n".join(answers.block(answers.every_finding(), "reports/", ".md"))
     write_atomic(path, in_readme(path.read_text(encoding="utf-8"), block).encode())
 

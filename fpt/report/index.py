@@ -1,5 +1,5 @@
-"""The front page of a report, README.md and index.html, and its appendix: one screen of findings,
-then a line for each section. How everything was made stands in the appendix."""
+"""The front page of a report, README.md and index.html, and its appendix: one screen of
+findings, then a line for each section. How everything was made stands in the appendix."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -54,8 +54,8 @@ def index(profile: str) -> None:
 def paragraphs(
     profile: str, studies: list[Study], by_name: Mapping[str, Finding], ending: str
 ) -> Iterator[str]:
-    """The front page as Markdown, with the verdicts on registered claims `by_name`, whose links
-    lead to pages of this ending."""
+    """The front page as Markdown, with the verdicts on registered claims `by_name`, whose
+    links lead to pages of this ending."""
     sections = {study.name: study for study in studies}
     yield f"# Frozen pretrained transformers: profile `{profile}`"
     yield answers.prose()["question"]
@@ -89,7 +89,8 @@ def opening(path: Path) -> str:
 
 
 def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
-    """Markdown: for each section, what its runs are, cost, and how their last parameters did."""
+    """Markdown: for each section, what its runs are, cost, and how their last parameters
+    did."""
     yield "# Appendix: how everything was made"
     yield answers.prose()["appendix"]
     for study in studies:
@@ -121,7 +122,8 @@ def coverage(study: Study) -> str:
 
 
 def protocol(study: Study) -> str:
-    """A row per arm and task: backbone, initialisation, learning rates, batch, steps, seeds."""
+    """A row per arm and task: backbone, initialisation, learning rates, batch, steps,
+    seeds."""
     results = study.results().reindex(columns=["arm", "task", "last_test_accuracy"])
     means = results.groupby(["arm", "task"])["last_test_accuracy"].mean()
     # Runs of one arm and task share all settings of this table but rate and seed.
@@ -146,16 +148,16 @@ def protocol(study: Study) -> str:
 
 
 def unregistered() -> Iterator[str]:
-    """Markdown of what stands beside the registered claims: ratios at lower thresholds, and other
-    learning rates, each with a sentence that says how to read it. Nothing until all runs are
-    recorded."""
+    """Markdown of what stands beside the registered claims: ratios at lower thresholds, and
+    other learning rates, each with a sentence that says how to read it. Nothing until all
+    runs are recorded."""
     parts = [*_thresholds(), *_rates()]
     if parts:
         yield "## Beside the registered claims"
         yield (
-            "Nothing in this part was registered, and it supports no verdict; a verdict that a "
-            "better rate would change is undecided. Intervals are 95%, each for itself. A ratio "
-            "below 1 means that the first arm needs fewer steps."
+            "Nothing in this part was registered, and it supports no verdict; a verdict "
+            "that a better rate would change is undecided. Intervals are 95%, each for "
+            "itself. A ratio below 1 means that the first arm needs fewer steps."
         )
         yield from parts
 
@@ -172,12 +174,14 @@ def _thresholds() -> Iterator[str]:
                 ratio = ratio_text(row.ratio, row.low, row.high)
                 cells.append(f"{100 * row.threshold:g}%{registered}: {ratio}")
             text = "; ".join(cells)
-            rows.append({"pair": name, "task": task, "validation accuracy: ratio of steps": text})
+            rows.append(
+                {"pair": name, "task": task, "validation accuracy: ratio of steps": text}
+            )
     if rows:
         yield (
-            "**Ratios of steps by threshold**, from the curves of the same runs. Learning rates "
-            "were chosen for the registered threshold, the highest one that random and full "
-            "training reached in the pilot."
+            "**Ratios of steps by threshold**, from the curves of the same runs. Learning "
+            "rates were chosen for the registered threshold, the highest one that random "
+            "and full training reached in the pilot."
         )
         yield markdown_table(rows)
 
@@ -211,8 +215,8 @@ def _rates() -> Iterator[str]:
         rows.append(row)
     if rows:
         yield (
-            "**Other learning rates**, tried on the registered seeds after the registered results "
-            "had been seen, so the better of two is flattered."
+            "**Other learning rates**, tried on the registered seeds after the registered "
+            "results had been seen, so the better of two is flattered."
         )
         yield markdown_table(rows)
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-# In the environment of a kernel that `fpt render` started: the folder in which a report is complete
-# before it takes the place of the earlier one.
+# In the environment of a kernel that `fpt render` started: the folder in which a report is
+# complete before it takes the place of the earlier one.
 STAGED = "FPT_STAGED"
 TEMPLATE = Path(__file__).with_name("page.html")
 MARKDOWN = Path(__file__).with_name("page.md.j2")
@@ -14,9 +14,10 @@ STYLESHEET = Path(__file__).with_name("page.css")
 
 
 def page_of(content: Any, links: Mapping[str, str] | None = None) -> str:
-    """The page of an executed notebook. What the cells tagged `result` show stands at the top,
-    after the title and the question; `links` are those of the navigation."""
-    # Imported here: the process that renders needs them, and `fpt --help` should not wait for them.
+    """The page of an executed notebook. What the cells tagged `result` show stands at the
+    top, after the title and the question; `links` are those of the navigation."""
+    # Imported here: the process that renders needs them, and `fpt --help` should not wait
+    # for them.
     from nbconvert import HTMLExporter
     from pygments.formatters import HtmlFormatter
 
@@ -31,12 +32,15 @@ def page_of(content: Any, links: Mapping[str, str] | None = None) -> str:
 
 
 def markdown_of(content: Any) -> str:
-    """The page of an executed notebook in Markdown, which a Git host shows with its figures."""
+    """The page of an executed notebook in Markdown, which a Git host shows with its
+    figures."""
     from nbconvert import MarkdownExporter
     from traitlets.config import Config
 
     # Tables and figures have a Markdown form; a host would strip the style of their HTML.
-    config = Config({"NbConvertBase": {"display_data_priority": ["text/markdown", "text/plain"]}})
+    config = Config(
+        {"NbConvertBase": {"display_data_priority": ["text/markdown", "text/plain"]}}
+    )
     exporter = MarkdownExporter(config=config, template_file=str(MARKDOWN))
     text: str = exporter.from_notebook_node(content)[0]
     # Blank lines say nothing, and templates leave many.
@@ -49,7 +53,9 @@ def text_page(text: str, links: Mapping[str, str] | None = None) -> str:
     from nbformat.v4 import new_markdown_cell, new_notebook
 
     title, _, body = text.partition("\n")
-    return page_of(new_notebook(cells=[new_markdown_cell(title), new_markdown_cell(body)]), links)
+    return page_of(
+        new_notebook(cells=[new_markdown_cell(title), new_markdown_cell(body)]), links
+    )
 
 
 def _parts(page: str) -> list[tuple[str, str]]:

@@ -1,10 +1,10 @@
 """Executed notebooks and their pages.
 
-`render` turns notebooks/NN_<section>.ipynb into reports/<profile>/notebooks/NN_<section>.ipynb,
-.html and .md. Executed here, and only here, a notebook writes its tables and figures
-(`fpt.report.show`). All of it is written beside the report first, and takes the place of the
-earlier files when it is complete: whatever goes wrong before, be it a full disk, leaves them as
-they were.
+`render` turns notebooks/NN_<section>.ipynb into
+reports/<profile>/notebooks/NN_<section>.ipynb, .html and .md. Executed here, and only here,
+a notebook writes its tables and figures (`fpt.report.show`). All of it is written beside
+the report first, and takes the place of the earlier files when it is complete: whatever
+goes wrong before, be it a full disk, leaves them as they were.
 """
 
 import os
@@ -28,8 +28,9 @@ OF_PARAMETERS = {"parameters", "injected-parameters"}
 def render(section: str, profile: str) -> Path:
     """Execute the notebook of `section` for `profile`; returns the path of the HTML page.
 
-    FptError if a cell fails; what was executed is shown up to there, beside an earlier page. So it
-    is if the notebook is damaged or does not take its profile, and then no page is written.
+    FptError if a cell fails; what was executed is shown up to there, beside an earlier
+    page. So it is if the notebook is damaged or does not take its profile, and then no page
+    is written.
     """
     import nbformat
 
@@ -50,7 +51,9 @@ def render(section: str, profile: str) -> Path:
             place = failed_page if page.exists() else page
             write_atomic(place, text.encode())
             name = place.relative_to(project().root).as_posix()
-            raise FptError(f"Notebook {source.name} failed {failure}; see {name} up to there.")
+            raise FptError(
+                f"Notebook {source.name} failed {failure}; see {name} up to there."
+            )
         write_atomic(executed, f"{nbformat.writes(content).rstrip()}\n".encode())
         write_atomic(executed.with_suffix(".html"), text.encode())
         write_atomic(executed.with_suffix(".md"), markdown_of(content).encode())
@@ -61,7 +64,8 @@ def render(section: str, profile: str) -> Path:
 
 @contextmanager
 def staging(report: Path, section: str) -> Iterator[Path]:
-    """A folder for a page of a report, on its disk, while no other process renders the same."""
+    """A folder for a page of a report, on its disk, while no other process renders the
+    same."""
     staged = report / f".{section}.rendering"
     with lock(report / f".{section}.lock", wait=True):
         shutil.rmtree(staged, ignore_errors=True)  # of a process that was killed
@@ -77,8 +81,8 @@ def staging(report: Path, section: str) -> Iterator[Path]:
 
 
 def publish(staged: Path, report: Path, section: str) -> None:
-    """Put a page, its tables and figures in the place of the earlier ones. Each file is moved as a
-    whole, which needs no space on the disk, and the page last."""
+    """Put a page, its tables and figures in the place of the earlier ones. Each file is
+    moved as a whole, which needs no space on the disk, and the page last."""
     own = [Path("figures", section), Path("tables", section)]
     new: list[Path] = []
     for folder in (*own, Path("notebooks")):
@@ -86,7 +90,8 @@ def publish(staged: Path, report: Path, section: str) -> None:
         new += sorted(path.relative_to(staged) for path in (staged / folder).glob("*"))
     for name in new:
         os.replace(staged / name, report / name)
-    # Only then does what the earlier page alone had go: a page never shows a figure that is gone.
+    # Only then does what the earlier page alone had go: a page never shows a figure that is
+    # gone.
     for folder in own:
         for path in (report / folder).iterdir():
             if path.relative_to(report) not in new:
@@ -94,8 +99,8 @@ def publish(staged: Path, report: Path, section: str) -> None:
 
 
 def read_source(path: Path) -> Any:
-    """The notebook at `path`. FptError if it is damaged, or if anything but its one cell tagged
-    `parameters` sets the profile: a page would show another profile than its own."""
+    """The notebook at `path`. FptError if it is damaged, or if anything but its one cell
+    tagged `parameters` sets the profile: a page would show another profile than its own."""
     import nbformat
 
     read_json(path)
@@ -106,7 +111,9 @@ def read_source(path: Path) -> Any:
         reason = str(error).split("\n")[0].rstrip(".")
         raise FptError(f"{path} is not a notebook ({reason}); restore it.") from error
     cells = list(enumerate(content.cells))
-    tagged = [index for index, cell in cells if OF_PARAMETERS & set(cell.metadata.get("tags", ()))]
+    tagged = [
+        index for index, cell in cells if OF_PARAMETERS & set(cell.metadata.get("tags", ()))
+    ]
     setting = [
         index
         for index, cell in cells
@@ -114,22 +121,23 @@ def read_source(path: Path) -> Any:
     ]
     if len(tagged) != 1 or tagged != setting:
         raise FptError(
-            f"Notebook {path.name} needs exactly one cell tagged `parameters`, which alone sets "
-            f"`profile`, but of its cells {tagged} have such tags and {setting} set it: restore "
-            "the tags of its cells."
+            f"Notebook {path.name} needs exactly one cell tagged `parameters`, which alone "
+            f"sets `profile`, but of its cells {tagged} have such tags and {setting} set "
+            "it: restore the tags of its cells."
         )
     return content
 
 
 def execute(content: Any, executed: Path, profile: str, staged: Path) -> str | None:
-    """Write the notebook `content`, executed by papermill for `profile`, to `executed`, and its
-    tables and figures into the folder `staged`; returns why that ended before the last cell, None
-    if it did not."""
+    """Write the notebook `content`, executed by papermill for `profile`, to `executed`, and
+    its tables and figures into the folder `staged`; returns why that ended before the last
+    cell, None if it did not."""
     import papermill
     from nbclient.exceptions import DeadKernelError
 
-    # The kernel inherits the environment. Data and weights are fetched by the stages before, never
-    # by a page; and a backend of the caller's choice would keep figures out of the page.
+    # The kernel inherits the environment. Data and weights are fetched by the stages
+    # before, never by a page; and a backend of the caller's choice would keep figures out
+    # of the page.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.pop("MPLBACKEND", None)
@@ -166,8 +174,8 @@ def neighbours(source: Path) -> Mapping[str, str]:
 
 
 def without_times(content: Any) -> Any:
-    """The notebook without times and random ids, so that an unchanged result is an unchanged
-    file."""
+    """The notebook without times and random ids, so that an unchanged result is an
+    unchanged file."""
     content.metadata.pop("papermill", None)
     for cell in content.cells:
         for name in ("papermill", "execution"):

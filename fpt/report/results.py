@@ -1,4 +1,5 @@
-"""The table of a comparison: tidy cells of arms, baselines and differences, and their texts."""
+"""The table of a comparison: tidy cells of arms, baselines and differences, and their
+texts."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -29,14 +30,15 @@ Cell = dict[str, Any]  # a tidy row of numbers, and `text`, which the table show
 
 
 def main_table(study: Study) -> Table:
-    """Every arm of a study by its tasks, and the differences that the section declares first."""
+    """Every arm of a study by its tasks, and the differences that the section declares
+    first."""
     first = (*study.declared.comparisons, Comparison("results", study.name, ()))[0]
     return results_table(study, replace(first, arms=tuple(study.arms)))
 
 
 def results_table(study: Study, comparison: Comparison) -> Table:
-    """Arms by tasks, then trivial baselines, then the differences of interest; beside each, in
-    percent or points, what the paper printed."""
+    """Arms by tasks, then trivial baselines, then the differences of interest; beside each,
+    in percent or points, what the paper printed."""
     results = study.results().query("arm in @comparison.arms")
     # A backbone that learned nothing of its corpus says nothing of this corpus.
     unlearned = not_learned(comparison.arms, corpora(results, study.profile.name))
@@ -86,7 +88,11 @@ def _arm_cells(
             text = cell_text(numbers, measure)
             best = best_baseline(study.tasks[task])
             runs = results[(results["arm"] == arm) & (results["task"] == task)]
-            if measure != "steps" and best is not None and runs["accuracy"].mean() <= best.accuracy:
+            if (
+                measure != "steps"
+                and best is not None
+                and runs["accuracy"].mean() <= best.accuracy
+            ):
                 text += f" {LOW}"
             printed = comparison.printed(arm, task)
             yield _cell(study, "arm", names[arm], numbers, text, printed)
@@ -126,7 +132,12 @@ def _difference_cells(
 
 
 def _cell(
-    study: Study, kind: str, row: str, numbers: Cell, text: str, printed: float | None = None
+    study: Study,
+    kind: str,
+    row: str,
+    numbers: Cell,
+    text: str,
+    printed: float | None = None,
 ) -> Cell:
     """A cell with its unit and marks. The paper prints neither steps nor areas, so its
     accuracy has no place beside them."""
@@ -154,16 +165,16 @@ def _caption(study: Study, comparison: Comparison, numbers: pd.DataFrame) -> Ite
     # A sentence stands only where the table has what it explains.
     if steps:
         yield (
-            "Geometric mean of the steps to the task's threshold of validation accuracy [95% "
-            "interval] (runs); ÷ is a ratio of steps, and ≤ or ≥ a bound on it, since runs of one "
-            "arm end at the budget."
+            "Geometric mean of the steps to the task's threshold of validation accuracy "
+            "[95% interval] (runs); ÷ is a ratio of steps, and ≤ or ≥ a bound on it, "
+            "since runs of one arm end at the budget."
         )
         yield f"Thresholds: {', '.join(threshold_text(study, task) for task in steps)}."
     if any(study.measures(task) == "area" for task in tasks):
         yield (
-            "Geometric mean of the area under the validation loss, in nats per answer [95% "
-            "interval over seeds and draws] (runs); ÷ is a ratio of areas, and below 1 the first "
-            "arm learns sooner or better."
+            "Geometric mean of the area under the validation loss, in nats per answer "
+            "[95% interval over seeds and draws] (runs); ÷ is a ratio of areas, and below "
+            "1 the first arm learns sooner or better."
         )
     if any(study.measures(task) == "accuracy" for task in tasks):
         yield "Test accuracy in percent ± half of its 95% interval (runs); − is in points."
@@ -182,13 +193,16 @@ def _caption(study: Study, comparison: Comparison, numbers: pd.DataFrame) -> Ite
     tested = {run.task: run.spec.test_items for run in study.runs if run.task in tasks}
     for task, items in tested.items():
         if items:
-            yield f"{task} is tested on {items:,} of {study.tasks[task].sizes['test']:,} examples."
+            size = study.tasks[task].sizes["test"]
+            yield f"{task} is tested on {items:,} of {size:,} examples."
     if study.profile.name != "paper" and numbers["paper"].notna().any():
-        yield f"The paper's backbone is GPT-2 (124M), the one here `{study.profile.backbone}`."
+        backbone = study.profile.backbone
+        yield f"The paper's backbone is GPT-2 (124M), the one here `{backbone}`."
     if comparison.note:
         yield comparison.note
     if {arm for arm, _ in study.taught} & set(comparison.arms):
-        yield f"{TAUGHT} A backbone was pretrained on this task or with the labels of its data."
+        reason = "A backbone was pretrained on this task or with the labels of its data."
+        yield f"{TAUGHT} {reason}"
 
 
 def threshold_text(study: Study, task: str) -> str:
@@ -201,8 +215,8 @@ def threshold_text(study: Study, task: str) -> str:
 
 
 def cell_text(numbers: Mapping[Any, Any], measure: str) -> str:
-    """`97.1 ± 0.8 (5)` of percent or `412 [350, 480] (12)` of logarithms of a ratio, from a row of
-    `fpt.analysis.summary.summary`."""
+    """`97.1 ± 0.8 (5)` of percent or `412 [350, 480] (12)` of logarithms of a ratio, from a
+    row of `fpt.analysis.summary.summary`."""
     runs, expected = numbers["runs"], numbers["expected"]
     count = f"{runs}" if runs == expected else f"{runs} of {expected}"
     if numbers["diverged"]:
@@ -214,7 +228,9 @@ def cell_text(numbers: Mapping[Any, Any], measure: str) -> str:
         return f"{NONE} ({count})"
     if measure in RATIOS:
         form = ",.0f" if measure == "steps" else ".3f"
-        interval = "" if math.isnan(low) else f" [{np.exp(low):{form}}, {np.exp(high):{form}}]"
+        interval = (
+            "" if math.isnan(low) else f" [{np.exp(low):{form}}, {np.exp(high):{form}}]"
+        )
         return f"{np.exp(mean):{form}}{interval} ({count})"
     half = "" if math.isnan(low) else f" ± {high - mean:.1f}"
     return f"{mean:.1f}{half} ({count})"

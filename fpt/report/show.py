@@ -1,7 +1,7 @@
 """What a notebook made: shown, and written to the report if `fpt render` executes it.
 
-tables/<section>/ (.md, .csv) and figures/<section>/ (.png). A notebook that is executed by hand
-shows the same and leaves the report as it is.
+tables/<section>/ (.md, .csv) and figures/<section>/ (.png). A notebook that is executed by
+hand shows the same and leaves the report as it is.
 """
 
 import base64
@@ -32,8 +32,8 @@ MOST_SENTENCES = 6  # of a conclusion
 MOST_NAMES = 6  # of arms, in a sentence
 # Said once on each page: a page has dozens of intervals, and some miss by chance alone.
 INTERVALS_OF_A_PAGE = (
-    f"{INTERVALS} Each has 95% by itself: only the verdicts on registered claims are corrected for "
-    "how many a page shows."
+    f"{INTERVALS} Each has 95% by itself: only the verdicts on registered claims are "
+    "corrected for how many a page shows."
 )
 BOUNDS = {
     "≤": "at most, since runs of the second end at the budget",
@@ -44,7 +44,8 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure; its text names it and never varies. `source` is where a page finds it."""
+    """A drawn figure; its text names it and never varies. `source` is where a page finds
+    it."""
 
     name: str
     source: str
@@ -83,8 +84,8 @@ def _write(path: str, content: bytes) -> bool:
 
 
 def show_table(study: Study, table: Table) -> Table | Text:
-    """Write `table` if `fpt render` executes this, and return it, to be shown. Nothing of a table
-    without columns: the profile plans no runs that it could show."""
+    """Write `table` if `fpt render` executes this, and return it, to be shown. Nothing of a
+    table without columns: the profile plans no runs that it could show."""
     if table.texts.empty:
         return Text("")
     path = f"tables/{study.name}/{table.name}"
@@ -100,15 +101,16 @@ def show_figure(
     alt: str,
     otherwise: str = "There is nothing to draw yet.",
 ) -> Picture | Text:
-    """Write `figure` as PNG if `fpt render` executes this; return it, to be shown. `alt` says what
-    it shows to those who do not see it. If there is no figure, the sentence `otherwise`, which
-    says why."""
+    """Write `figure` as PNG if `fpt render` executes this; return it, to be shown. `alt`
+    says what it shows to those who do not see it. If there is no figure, the sentence
+    `otherwise`, which says why."""
     if figure is None:
         # A section that the profile leaves empty says so once, in its conclusion.
         return Text(otherwise if study.runs or study.declared.is_summary else "")
     content = png(figure)
     path = f"figures/{study.name}/{name}.png"
-    # A page links to the file beside it: with a copy in each page, pages would be megabytes.
+    # A page links to the file beside it: with a copy in each page, pages would be
+    # megabytes.
     if _write(path, content):
         return Picture(name, f"../{path}", alt)
     data = base64.b64encode(content).decode()
@@ -116,9 +118,9 @@ def show_figure(
 
 
 def conclude(study: Study) -> Text:
-    """What follows from the runs: the verdicts of the registered claims of the section if the
-    profile has any, else the main differences with their intervals. Then how much of the section
-    the profile leaves out."""
+    """What follows from the runs: the verdicts of the registered claims of the section if
+    the profile has any, else the main differences with their intervals. Then how much of
+    the section the profile leaves out."""
     if study.declared.comparisons and not study.runs:
         return Text(f"The profile `{study.profile.name}` plans no runs of this section.")
     lines = []
@@ -127,12 +129,16 @@ def conclude(study: Study) -> Text:
     if not lines:
         missing = len(study.missing())
         waiting = (
-            f"There is nothing to conclude yet: {missing} of {len(study.keys)} runs are missing."
+            f"There is nothing to conclude yet: {missing} of {len(study.keys)} runs "
+            "are missing."
         )
         lines = differences_in_words(study) or [waiting]
         if study.profile.name == "smoke":
             count = len(study.profile.seeds)
-            lines += ["", f"These {count} seeds decide nothing; `lab` tests registered claims."]
+            lines += [
+                "",
+                f"These {count} seeds decide nothing; `lab` tests registered claims.",
+            ]
     # A profile that plans a part of a section must not look as if it had tested the whole.
     present, declared, arms = left_out(study)
     if 2 * present < declared:
@@ -140,8 +146,8 @@ def conclude(study: Study) -> Text:
         more = f" and {len(arms) - MOST_NAMES} more" if len(arms) > MOST_NAMES else ""
         lines += [
             "",
-            f"> The profile `{study.profile.name}` plans {present} of the {declared} comparisons "
-            f"of this section. It has no runs of {names}{more}.",
+            f"> The profile `{study.profile.name}` plans {present} of the {declared} "
+            f"comparisons of this section. It has no runs of {names}{more}.",
         ]
     return Text("\n".join(lines))
 
@@ -159,7 +165,9 @@ def _verdicts(study: Study) -> list[str]:
             text = in_markdown(finding.reason)
         else:
             continue
-        lines.append(f"- **{finding.label.capitalize()}**: {finding.claim.statement} ({text})")
+        lines.append(
+            f"- **{finding.label.capitalize()}**: {finding.claim.statement} ({text})"
+        )
     return [*lines, "", INTERVALS_OF_A_PAGE] if lines else []
 
 
@@ -172,9 +180,9 @@ def _belongs(claim: Claim, study: Study) -> bool:
 
 
 def differences_in_words(study: Study) -> list[str]:
-    """Markdown: a sentence for each of the first pairs of arms that the section declares, task by
-    task, since effects of opposite sign have no mean that says anything; and what the intervals
-    reflect."""
+    """Markdown: a sentence for each of the first pairs of arms that the section declares,
+    task by task, since effects of opposite sign have no mean that says anything; and what
+    the intervals reflect."""
     compared = contrasts(study, study.main_pairs, study.results())
     lines = in_words(study, compared)[:MOST_SENTENCES]
     if not lines:
@@ -185,8 +193,8 @@ def differences_in_words(study: Study) -> list[str]:
 
 
 def effects(study: Study, *pairs: Pair, results: pd.DataFrame | None = None) -> Text:
-    """What the recorded runs say of some pairs of arms, task by task. `results`: a part of those of
-    the study."""
+    """What the recorded runs say of some pairs of arms, task by task. `results`: a part of
+    those of the study."""
     results = study.results() if results is None else results
     lines = in_words(study, contrasts(study, pairs, results))
     return Text(
@@ -195,8 +203,8 @@ def effects(study: Study, *pairs: Pair, results: pd.DataFrame | None = None) -> 
 
 
 def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
-    """Markdown: a sentence for each pair of arms whose runs are all recorded. A task on which no
-    two arms can be compared has one for all of them."""
+    """Markdown: a sentence for each pair of arms whose runs are all recorded. A task on
+    which no two arms can be compared has one for all of them."""
     complete = [
         contrast
         for contrast in compared
@@ -212,7 +220,9 @@ def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
         if len(reasons) == 1 and reasons.isdisjoint({"", NEITHER_LEARNED}):
             title = in_markdown(study.title(task))
             (reason,) = reasons
-            lines.append(f"- On {title}, these arms are not compared, since all are {reason}.")
+            lines.append(
+                f"- On {title}, these arms are not compared, since all are {reason}."
+            )
             complete = [contrast for contrast in complete if contrast.task != task]
     for contrast in complete:
         title = in_markdown(study.title(contrast.task))

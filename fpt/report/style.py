@@ -22,8 +22,26 @@ CENSORED = "#D55E00"  # a run that ends before it is where it should be
 
 # Okabe and Ito's colours and Paul Tol's muted ones, made for people with any colour vision.
 COLOURS = (
-    *("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#332288", "#117733"),
-    *("#882255", "#999933", "#44AA99", "#AA4499", "#661100", "#6699CC", "#888888", "#000000"),
+    *(
+        "#0072B2",
+        "#E69F00",
+        "#009E73",
+        "#CC79A7",
+        "#D55E00",
+        "#56B4E9",
+        "#332288",
+        "#117733",
+    ),
+    *(
+        "#882255",
+        "#999933",
+        "#44AA99",
+        "#AA4499",
+        "#661100",
+        "#6699CC",
+        "#888888",
+        "#000000",
+    ),
 )
 # A figure may be printed in grey: arms differ in markers and lines too.
 MARKERS = "os^DvPdX<>ph8*H"
@@ -38,7 +56,8 @@ AREA = "area under the validation loss, nats"
 UNITS = {"steps": STEPS, "area": AREA, "accuracy": ACCURACY}  # of what a study measures
 VALUE = "value"  # a column of steps, nats or percent
 PERCENT = (-3, 103)  # how far an axis of percent reaches at most
-# A run that ends at its budget has no number of steps, only a bound on it: its mark is hollow.
+# A run that ends at its budget has no number of steps, only a bound on it: its mark is
+# hollow.
 AT_BUDGET: Style = {
     "label": "not at the threshold within the budget",
     "ls": "",
@@ -65,18 +84,22 @@ class Look(NamedTuple):
 
 
 def looks(arms: Sequence[str]) -> dict[str, Look]:
-    """A look for each arm of a figure: the main arms have theirs, others take what is left."""
+    """A look for each arm of a figure: the main arms have theirs, others take what is
+    left."""
     free = itertools.count(len(FIXED))
     looks_of = {}
     for arm in arms:
         name = ALIAS.get(arm, arm)
         index = FIXED.index(name) if name in FIXED else next(free)
-        looks_of[arm] = Look(*(cycle[index % len(cycle)] for cycle in (COLOURS, MARKERS, LINES)))
+        looks_of[arm] = Look(
+            *(cycle[index % len(cycle)] for cycle in (COLOURS, MARKERS, LINES))
+        )
     return looks_of
 
 
 def styled() -> AbstractContextManager[None]:
-    """The style, for drawing and saving inside; what the caller has set comes back after."""
+    """The style, for drawing and saving inside; what the caller has set comes back
+    after."""
     return matplotlib.style.context(Path(__file__).with_name("fpt.mplstyle"))
 
 
@@ -95,8 +118,8 @@ def panels_of(
 
 
 def png(figure: Figure) -> bytes:
-    """The figure as PNG, equal bytes for equal figures. Every figure is committed, so it has few
-    colours and its file is small."""
+    """The figure as PNG, equal bytes for equal figures. Every figure is committed, so it
+    has few colours and its file is small."""
     drawn = io.BytesIO()
     with styled():
         figure.savefig(drawn, format="png", facecolor="white")
@@ -114,7 +137,9 @@ def log_ticks(axes: Axes, which: str) -> None:
     ticks: list[float] = []
     for leading in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), range(1, 10)):
         if len(ticks) < 3:
-            candidates = [first * 10.0**power for power in range(-6, 9) for first in leading]
+            candidates = [
+                first * 10.0**power for power in range(-6, 9) for first in leading
+            ]
             ticks = [tick for tick in candidates if low <= tick <= high]
     # More than five would run into each other.
     axis.set_ticks(ticks[:: 1 + len(ticks) // 5])
@@ -123,8 +148,8 @@ def log_ticks(axes: Axes, which: str) -> None:
 
 
 def legend(figure: Figure) -> None:
-    """A legend above the panels of what any of them shows, in as many columns as its longest label
-    leaves room for."""
+    """A legend above the panels of what any of them shows, in as many columns as its
+    longest label leaves room for."""
     # By their texts, since most panels have the same marks.
     handles: dict[str, Artist] = {}
     for axes in figure.axes:
@@ -133,5 +158,9 @@ def legend(figure: Figure) -> None:
         inches = 0.6 + 0.06 * max(map(len, handles))
         columns = min(4, max(1, int(figure.get_figwidth() / inches)))
         figure.legend(
-            [*handles.values()], [*handles], loc="outside upper left", ncols=columns, fontsize=8
+            [*handles.values()],
+            [*handles],
+            loc="outside upper left",
+            ncols=columns,
+            fontsize=8,
         )

@@ -18,8 +18,8 @@ NONE = "–"  # a cell without a number
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """`texts` is what a reader sees, `numbers` has a tidy row per number; both are written to
-    files."""
+    """`texts` is what a reader sees, `numbers` has a tidy row per number; both are written
+    to files."""
 
     name: str
     title: str
@@ -29,8 +29,8 @@ class Table:
     notes: str = ""  # folded on a page
 
     def csv(self) -> str:
-        """The numbers as comma-separated values, with twelve digits: those beyond are the rounding
-        of this machine's sums."""
+        """The numbers as comma-separated values, with twelve digits: those beyond are the
+        rounding of this machine's sums."""
         return str(self.numbers.to_csv(index=False, float_format="%.12g"))
 
     def markdown(self) -> str:
@@ -70,8 +70,8 @@ class Table:
 
 
 def markdown_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = ()) -> str:
-    """A table of one row or more, whose cells are Markdown by column; `right` are the columns that
-    are aligned at the right."""
+    """A table of one row or more, whose cells are Markdown by column; `right` are the
+    columns that are aligned at the right."""
     head = list(rows[0])
     rules = ["---:" if name in right else "---" for name in head]
     lines = [head, rules, *(row.values() for row in rows)]
@@ -79,8 +79,8 @@ def markdown_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = (
 
 
 def effect_text(effect: Mapping[str, object], is_ratio: bool, unit: str = "") -> str:
-    """`+3.2 [1.0, 5.4]` in points or `×0.55 [0.40, 0.76]` as a ratio, with a `unit` after the
-    estimate; no brackets if the interval is NaN.
+    """`+3.2 [1.0, 5.4]` in points or `×0.55 [0.40, 0.76]` as a ratio, with a `unit` after
+    the estimate; no brackets if the interval is NaN.
 
     effect: `estimate`, `low` and `high`, of a ratio in logarithms."""
     values = np.array([effect[name] for name in ("estimate", "low", "high")], float)
@@ -108,13 +108,17 @@ def paper_table(name: str) -> Table:
     caption += f"; ±: {table.error_is}" if table.error_is else ""
     caption += f"; {table.note}." if table.note else "."
 
-    tags = dict.fromkeys(tag for cell in table.cells.values() for tag in cell.source.split(", "))
+    tags = dict.fromkeys(
+        tag for cell in table.cells.values() for tag in cell.source.split(", ")
+    )
     named = [(row, column, cell.note) for (row, column), cell in table.cells.items()]
     notes = [f"{row}, {column}: {note}." for row, column, note in named if note]
     notes.append("Source: " + "; ".join(f"{tag} is {sources[tag]}" for tag in tags) + ".")
 
     # Our names of the paper's tables mean nothing to a reader.
-    prose = [re.sub(r"\bT(\d+)", r"Table \1", text) for text in (title, caption, " ".join(notes))]
+    prose = [
+        re.sub(r"\bT(\d+)", r"Table \1", text) for text in (title, caption, " ".join(notes))
+    ]
     return Table(f"paper-{name}", prose[0], texts, paper.frame(name), *prose[1:])
 
 

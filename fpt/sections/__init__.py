@@ -1,5 +1,5 @@
-"""The sections of the paper, one for each notebook: what it compares, and what the paper printed
-beside it. Nothing here runs; `fpt.config` turns a section's arms into runs."""
+"""The sections of the paper, one for each notebook: what it compares, and what the paper
+printed beside it. Nothing here runs; `fpt.config` turns a section's arms into runs."""
 
 from .comparison import Section
 from .notebooks import SECTIONS

@@ -1,8 +1,8 @@
-"""Arms: what is compared. arms.yaml has a row for each of them: which backbone it has, how that is
-initialised, and what of it is trained.
+"""Arms: what is compared. arms.yaml has a row for each of them: which backbone it has, how
+that is initialised, and what of it is trained.
 
-Backbones and weights are roles; a profile of params.yaml says which backbone and which weights play
-them (`fpt.config`).
+Backbones and weights are roles; a profile of params.yaml says which backbone and which
+weights play them (`fpt.config`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,15 @@ from ..files import read_yaml
 from ..project import import_modules
 from ..training.settings import check_choices
 
-FROZEN = ("input", "layernorm", "output", "positions")  # what the paper trains around the backbone
+# What the paper trains around the backbone.
+FROZEN = ("input", "layernorm", "output", "positions")
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One row of a table. `trainable` None: everything the backbone has; of the groups it names, a
-    backbone without a table of positions has no `positions`. `layers` 0: all layers."""
+    """One row of a table. `trainable` None: everything the backbone has; of the groups it
+    names, a backbone without a table of positions has no `positions`. `layers` 0: all
+    layers."""
 
     name: str
     label: str
@@ -37,21 +39,26 @@ class Arm:
 
     @property
     def role(self) -> str:
-        """The role of the backbone in a profile: that of the first layers of a transformer is
-        `depth-1`, `depth-2` and so on."""
+        """The role of the backbone in a profile: that of the first layers of a transformer
+        is `depth-1`, `depth-2` and so on."""
         return f"depth-{self.layers}" if self.layers else self.backbone
 
 
 def _rows() -> Iterator[Arm]:
     """The arms of arms.yaml."""
-    rows: Mapping[str, Mapping[str, Any]] = read_yaml(Path(__file__).with_suffix(".yaml"))["arms"]
+    rows: Mapping[str, Mapping[str, Any]] = read_yaml(Path(__file__).with_suffix(".yaml"))[
+        "arms"
+    ]
     for name, row in rows.items():
         groups = row.get("trainable", FROZEN)
-        yield Arm(**{**row, "name": name, "trainable": None if groups == "all" else tuple(groups)})
+        yield Arm(
+            **{**row, "name": name, "trainable": None if groups == "all" else tuple(groups)}
+        )
 
 
 ARMS: dict[str, Arm] = {row.name: row for row in _rows()}
-ROLES = frozenset(row.backbone for row in ARMS.values())  # of backbones, beside depth-1 and so on
+# Of backbones, beside depth-1 and so on.
+ROLES = frozenset(row.backbone for row in ARMS.values())
 SOURCES = frozenset(row.weights for row in ARMS.values())  # roles of weights
 
 

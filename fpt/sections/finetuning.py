@@ -1,20 +1,28 @@
-"""Sections 3.10 to 3.13, tables 11 to 16, 18, 20 and 21: which parts must be trained, and how many
-frozen layers are needed?"""
+"""Sections 3.10 to 3.13, tables 11 to 16, 18, 20 and 21: which parts must be trained, and
+how many frozen layers are needed?"""
 
 from .comparison import Comparison, Section, in_turn, over
 
 SUCCESSIVE = ("output", "output+layernorm", "output+layernorm+input")
 SINGLE = ("output+input", "output+positions", "output+layernorm")
 WITHOUT = "output+input+positions"
-WHOLE = "output+layernorm+input+positions"  # the whole recipe, as the paper's tables call it
+# The whole recipe, as the paper's tables call it.
+WHOLE = "output+layernorm+input+positions"
 UNFROZEN = tuple(
     f"fpt+{parts}"
-    for parts in ("feedforward", "attention", "feedforward+attention", "feedforward+last-attention")
+    for parts in (
+        "feedforward",
+        "attention",
+        "feedforward+attention",
+        "feedforward+last-attention",
+    )
 )
 FROZEN_INPUT = tuple(f"frozen-input-{how}" for how in ("orthogonal", "default", "normal"))
 
 
-def parts(name: str, title: str, start: str, recipe: str, tables: tuple[str, ...]) -> Comparison:
+def parts(
+    name: str, title: str, start: str, recipe: str, tables: tuple[str, ...]
+) -> Comparison:
     """Trained parts of a pretrained or, with `start` `random-`, of a random backbone."""
     steps = (*(start + arm for arm in SUCCESSIVE), recipe)
     single = tuple(start + arm for arm in SINGLE)
@@ -31,7 +39,9 @@ def parts(name: str, title: str, start: str, recipe: str, tables: tuple[str, ...
 
 def depth(name: str, trained: str, table: str, depths: tuple[int, ...]) -> Comparison:
     """Layers of the backbone with few parts trained, pretrained and random, on ListOps."""
-    columns = {f"{trained}@{depth}": f"layers-{depth}" for depth in depths} | {trained: "layers-12"}
+    columns = {f"{trained}@{depth}": f"layers-{depth}" for depth in depths} | {
+        trained: "layers-12"
+    }
     both = columns | {f"random-{arm}": column for arm, column in columns.items()}
     return Comparison(
         name,
@@ -48,7 +58,13 @@ def depth(name: str, trained: str, table: str, depths: tuple[int, ...]) -> Compa
 SECTION = Section(
     comparisons=(
         parts("results", "Trained parts of a language backbone", "", "fpt", ("T15", "T18")),
-        parts("random", "Trained parts of a random backbone", "random-", "random", ("T20", "T21")),
+        parts(
+            "random",
+            "Trained parts of a random backbone",
+            "random-",
+            "random",
+            ("T20", "T21"),
+        ),
         Comparison(
             "layernorm",
             "Layer norms trained or frozen",
@@ -62,7 +78,8 @@ SECTION = Section(
                 "random": "trained-layernorm",
                 f"random-{WITHOUT}": "frozen-layernorm",
             },
-            note="The caption has no positions; the numbers fit only with positions trained.",
+            note="The caption has no positions; the numbers fit only with positions "
+            "trained.",
         ),
         Comparison(
             "unfreezing",

@@ -1,9 +1,9 @@
 """Section 3.8, table 9: is it the pretrained weights, or only their statistics?
 
-The paper redraws GPT-2's weights with their own mean and standard deviation, and does not say over
-what these are taken: each tensor, each layer and the whole backbone are tried here. Shuffled and
-permuted weights, the parts of the backbone apart, and a random backbone at English's weight scale
-are controls of this project.
+The paper redraws GPT-2's weights with their own mean and standard deviation, and does not
+say over what these are taken: each tensor, each layer and the whole backbone are tried
+here. Shuffled and permuted weights, the parts of the backbone apart, and a random backbone
+at English's weight scale are controls of this project.
 """
 
 from .comparison import Comparison, Pair, Section, minus, over
@@ -11,7 +11,9 @@ from .comparison import Comparison, Pair, Section, minus, over
 STATISTICS = ("statistics-tensor", "statistics-layer", "statistics-global")
 ORDER = ("shuffled", "permuted-rows")
 PARTS = tuple(
-    f"{of}-{part}" for of in ("pretrained", "random") for part in ("body", "layernorm", "positions")
+    f"{of}-{part}"
+    for of in ("pretrained", "random")
+    for part in ("body", "layernorm", "positions")
 )
 OTHERS = (*STATISTICS, *ORDER, *PARTS, "random-at-scale", "random-scaled")
 # What is left of the pretrained weights, less and less of it: their singular values, their
@@ -25,7 +27,8 @@ ENCODER = tuple(f"{arm}-minilm" for arm in LADDER if arm != "random-own")
 
 
 def _rungs(first: str, *ladder: str) -> tuple[Pair, ...]:
-    """The pretrained weights against each rung, and each rung against the next lower one."""
+    """The pretrained weights against each rung, and each rung against the next lower
+    one."""
     return (*minus(first, *ladder), *zip(ladder, ladder[1:], strict=False))
 
 
@@ -51,7 +54,8 @@ SECTION = Section(
             "What is left of the pretrained weights, first six layers",
             ("fpt@6", *SIX_LAYERS),
             _rungs("fpt@6", *SIX_LAYERS),
-            note="The first six layers of a deeper model are a truncated body, not a model.",
+            note="The first six layers of a deeper model are a truncated body, not a "
+            "model.",
         ),
         Comparison(
             "ladder_of_an_encoder",

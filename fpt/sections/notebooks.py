@@ -11,13 +11,18 @@ ARCHITECTURES = ("bidirectional", "bert", "t5", "longformer", *MODERN)
 SIZES = {"-smaller": "", "": "small", "-larger": "medium", "-largest": "large"}
 SIZES_OF_FPT = tuple(f"fpt{size}" for size in SIZES)
 SIZES_OF_RANDOM = tuple(f"random{size}" for size in SIZES)
-CONTROLS = ("no-transformer-last", "no-transformer-mean", "random-attention", "random-output+input")
+CONTROLS = (
+    "no-transformer-last",
+    "no-transformer-mean",
+    "random-attention",
+    "random-output+input",
+)
 
 SECTIONS: dict[str, Section] = {
     # What is learned: the tasks of the paper and those of this project.
     "tasks": Section(),
-    # Section 3.1, tables 1 and 2: does a frozen language model do as well as a fully trained
-    # one, and better than a frozen random one?
+    # Section 3.1, tables 1 and 2: does a frozen language model do as well as a fully
+    # trained one, and better than a frozen random one?
     "transfer": Section(
         comparisons=(
             Comparison(
@@ -44,8 +49,8 @@ SECTIONS: dict[str, Section] = {
                 rows={"fpt-largest": "fpt", "full@3": "full"},
                 task="cifar10",
                 columns={"fpt-largest": "cifar10", "full@3": "cifar10"},
-                note="The paper's FPT on CIFAR-10 has 36 layers (conflict A), its fully trained "
-                "transformer 3 (conflict B).",
+                note="The paper's FPT on CIFAR-10 has 36 layers (conflict A), its fully "
+                "trained transformer 3 (conflict B).",
             ),
         ),
         claims=(
@@ -85,11 +90,15 @@ SECTIONS: dict[str, Section] = {
                 "results",
                 "Frozen random transformer against frozen LSTMs",
                 ("random", *RANDOM_LSTMS, "fpt", "fpt-lstm"),
-                (*minus("random", *RANDOM_LSTMS), ("fpt-lstm", "random-lstm"), ("fpt", "fpt-lstm")),
+                (
+                    *minus("random", *RANDOM_LSTMS),
+                    ("fpt-lstm", "random-lstm"),
+                    ("fpt", "fpt-lstm"),
+                ),
                 paper=("T3",),
                 rows={"random-lstm-released": "random-lstm", "random-lstm": ""},
-                note="The paper's LSTM is the one of its released code; the other kinds become "
-                "more like a transformer step by step.",
+                note="The paper's LSTM is the one of its released code; the other kinds "
+                "become more like a transformer step by step.",
             ),
             Comparison(
                 "architectures",
@@ -123,7 +132,15 @@ SECTIONS: dict[str, Section] = {
             Comparison(
                 "output_only",
                 "The output net alone, for a number of steps and to convergence",
-                ("output", "probe", "fpt", "full", "random-output", "random-probe", "random"),
+                (
+                    "output",
+                    "probe",
+                    "fpt",
+                    "full",
+                    "random-output",
+                    "random-probe",
+                    "random",
+                ),
                 (
                     ("probe", "output"),
                     *minus("fpt", "probe", "output"),
@@ -171,7 +188,9 @@ SECTIONS: dict[str, Section] = {
                     for start in ("fpt", "random")
                 },
                 task="cifar10",
-                columns={f"{start}{size}": start for size in SIZES for start in ("fpt", "random")},
+                columns={
+                    f"{start}{size}": start for size in SIZES for start in ("fpt", "random")
+                },
             ),
         ),
         claims=("larger-english-is-sooner",),
@@ -196,7 +215,8 @@ SECTIONS: dict[str, Section] = {
         comparisons=(
             Comparison(
                 "results",
-                "Frozen and fully trained, from language and from random, at the best rate of each",
+                "Frozen and fully trained, from language and from random, at the best "
+                "rate of each",
                 ("fpt", "random", "full-pretrained", "full"),
                 (
                     *minus("fpt", "random", "full-pretrained", "full"),
@@ -222,8 +242,8 @@ SECTIONS: dict[str, Section] = {
                     *minus("random", *CONTROLS),
                     *minus("full", "full-frozen-qk", "full-fixed"),
                 ),
-                note="A random attention layer has no feedforward layer; fixed attention is drawn "
-                "at random for each position and head.",
+                note="A random attention layer has no feedforward layer; fixed attention "
+                "is drawn at random for each position and head.",
             ),
         ),
         claims=(

@@ -1,9 +1,11 @@
-"""The registrations: what is claimed, how it is tested and on how many runs, one file a profile.
+"""The registrations: what is claimed, how it is tested and on how many runs, one file a
+profile.
 
-That of `lab` is registration.yaml beside this file, that of `language` registration-language.yaml.
-The seeds of every reported run follow from the digest of its file, so no reported run can be older
-than it. The file of `language` also holds the digests of its settings and rates, of its weights and
-of the code, so its own digest covers these as well.
+That of `lab` is registration.yaml beside this file, that of `language`
+registration-language.yaml. The seeds of every reported run follow from the digest of its
+file, so no reported run can be older than it. The file of `language` also holds the digests
+of its settings and rates, of its weights and of the code, so its own digest covers these as
+well.
 """
 
 import hashlib
@@ -22,7 +24,8 @@ LANGUAGE = "language"
 
 
 def file_of(profile: str) -> Path:
-    """The registration whose seeds a profile uses: every profile but `language` that of `lab`."""
+    """The registration whose seeds a profile uses: every profile but `language` that of
+    `lab`."""
     return FILE.with_name("registration-language.yaml") if profile == LANGUAGE else FILE
 
 
@@ -35,7 +38,8 @@ def registration(profile: str = "lab") -> Mapping[str, Any]:
 
 @cache
 def deviations(profile: str = "lab") -> Sequence[Mapping[str, Any]]:
-    """What was done otherwise than registered: `date`, `because`, and the claims `withdrawn`."""
+    """What was done otherwise than registered: `date`, `because`, and the claims
+    `withdrawn`."""
     name = "deviations-language.yaml" if profile == LANGUAGE else "deviations.yaml"
     content: Sequence[Mapping[str, Any]] = read_yaml(FILE.with_name(name))
     return content
@@ -52,14 +56,14 @@ def _with_unix_line_ends(path: Path) -> bytes:
 
 
 def registered_seeds(count: int, profile: str = "lab") -> list[int]:
-    """The first `count` seeds that follow from a registration, each below 2^31; more of them begin
-    with fewer."""
+    """The first `count` seeds that follow from a registration, each below 2^31; more of
+    them begin with fewer."""
     return [_seed(f"{digest(profile)}/{index}") for index in range(count)]
 
 
 def registered_draws(count: int, profile: str = LANGUAGE) -> list[int]:
-    """The first `count` seeds of draws that follow from a registration; they are others than its
-    seeds."""
+    """The first `count` seeds of draws that follow from a registration; they are others
+    than its seeds."""
     return [_seed(f"{digest(profile)}/draw/{index}") for index in range(count)]
 
 
@@ -70,10 +74,13 @@ def _seed(text: str) -> int:
 
 
 def check_seeds(
-    where: str, seeds: Any, profile: str, registered: Callable[..., list[int]] = registered_seeds
+    where: str,
+    seeds: Any,
+    profile: str,
+    registered: Callable[..., list[int]] = registered_seeds,
 ) -> list[int]:
-    """A list of seeds, or {registered: N} for the first N that follow from the registration of the
-    profile's claims."""
+    """A list of seeds, or {registered: N} for the first N that follow from the registration
+    of the profile's claims."""
     # Seeds that are typed cannot be known to be those that were registered.
     if isinstance(seeds, Mapping):
         count = check_mapping(where, seeds, ("registered",), ("registered",))["registered"]
@@ -82,14 +89,18 @@ def check_seeds(
 
 
 def settings_digest(profile: str) -> str:
-    """SHA-256 of a profile's block of params.yaml: its settings, rates, sections and budgets."""
+    """SHA-256 of a profile's block of params.yaml: its settings, rates, sections and
+    budgets."""
     return hashlib.sha256(canonical(read_params()[profile]).encode()).hexdigest()
 
 
 def code_digest(package: Path = PACKAGE) -> str:
-    """SHA-256 of all Python files of the package, by their paths in it and their contents."""
+    """SHA-256 of all Python files of the package, by their paths in it and their
+    contents."""
     digests = {
-        path.relative_to(package).as_posix(): hashlib.sha256(_with_unix_line_ends(path)).hexdigest()
+        path.relative_to(package).as_posix(): hashlib.sha256(
+            _with_unix_line_ends(path)
+        ).hexdigest()
         for path in sorted(package.rglob("*.py"))
     }
     return hashlib.sha256(canonical(digests).encode()).hexdigest()

@@ -1,5 +1,5 @@
-"""Chiang and Lee 2020 and 2022: with the same architecture and as many tokens, which data make a
-backbone that transfers?"""
+"""Chiang and Lee 2020 and 2022: with the same architecture and as many tokens, which data
+make a backbone that transfers?"""
 
 from .comparison import Comparison, Section, minus, over
 
@@ -8,7 +8,9 @@ CORPORA = (
     *("uniform", "unigram", "bigram", "bigram-16", "copies", "flat-2", "flat-128"),
     *("nesting", "shuffle-64", "dyck", "rule-110", "english+nesting"),
 )
-VARIANTS = tuple(f"fpt-english-{variant}" for variant in ("1M", "21M", "bytes", "512", "last"))
+VARIANTS = tuple(
+    f"fpt-english-{variant}" for variant in ("1M", "21M", "bytes", "512", "last")
+)
 WHOLE = tuple(f"full-{corpus}" for corpus in ("english", "nesting", "dyck", "uniform"))
 
 SECTION = Section(
@@ -21,12 +23,15 @@ SECTION = Section(
                 *over("random", *(f"fpt-{corpus}" for corpus in CORPORA)),
                 *minus("fpt-english", *VARIANTS),
             ),
-            note="Seeds differ in their backbone too if the profile pretrains one for each.",
+            note="Seeds differ in their backbone too if the profile pretrains one for "
+            "each.",
         ),
         Comparison(
             "statistics",
             "Pretrained weights against their statistics alone",
-            tuple(f"{start}-{corpus}" for corpus in CORPORA for start in ("fpt", "statistics")),
+            tuple(
+                f"{start}-{corpus}" for corpus in CORPORA for start in ("fpt", "statistics")
+            ),
             tuple((f"fpt-{corpus}", f"statistics-{corpus}") for corpus in CORPORA),
             note="Statistics: the mean and standard deviation of each tensor.",
         ),

@@ -42,7 +42,8 @@ def register_task(name: str, factory: Callable[..., Task]) -> None:
 
 
 def get_task(name: str, **options: Any) -> Task:
-    """The task `name` with its options; reads no data. FptError for a wrong name or option."""
+    """The task `name` with its options; reads no data. FptError for a wrong name or
+    option."""
     # A list, because params.yaml may give a value that cannot be hashed.
     if name not in list(REGISTRY):
         import_modules()
@@ -52,12 +53,14 @@ def get_task(name: str, **options: Any) -> Task:
 
 def shown_tasks(names: Iterable[str] = TASKS) -> dict[str, Task]:
     """The tasks by name as the first notebook draws them: ListOps in a short variant."""
-    return {name: get_task(name, **SHORT_LISTOPS if name == "listops" else {}) for name in names}
+    return {
+        name: get_task(name, **SHORT_LISTOPS if name == "listops" else {}) for name in names
+    }
 
 
 def parse_task(text: str) -> Task:
-    """The task that `name` or `name:option=value,...` describes on the command line, each value in
-    YAML. FptError for other text, and as `get_task`."""
+    """The task that `name` or `name:option=value,...` describes on the command line, each
+    value in YAML. FptError for other text, and as `get_task`."""
     name, _, listed = text.partition(":")
     try:
         pairs = [pair.split("=") for pair in listed.split(",") if pair]
@@ -67,14 +70,15 @@ def parse_task(text: str) -> Task:
             raise ValueError("an option stands twice")
     except (ValueError, yaml.YAMLError) as error:
         raise FptError(
-            f"{text!r} is not of the form TASK or TASK:option=value,option=value, each once."
+            f"{text!r} is not of the form TASK or TASK:option=value,option=value, each "
+            "once."
         ) from error
     return get_task(name, **options)
 
 
 def prepare(task: Task) -> str:
-    """Fetch, decode or generate, and verify the data of `task`; returns a line that describes them.
-    FptError if a source cannot be reached."""
+    """Fetch, decode or generate, and verify the data of `task`; returns a line that
+    describes them. FptError if a source cannot be reached."""
     data = task.dataset.key if task.dataset else "generated on the fly"
     note = data_note(task.dataset)
     line = f"{task.name}: {data}, {task.digest()[:12]}"

@@ -1,7 +1,7 @@
 """What a task is: splits, token form, the positions read, classes and trivial baselines.
 
-The rest of the library uses a task through `Task`. A new task is one file with a factory, and one
-line in the registry of `fpt.tasks`.
+The rest of the library uses a task through `Task`. A new task is one file with a factory,
+and one line in the registry of `fpt.tasks`.
 """
 
 from abc import ABC, abstractmethod
@@ -27,7 +27,7 @@ LARGEST_OPTION = 2**31 - 1
 class Batch:
     """Tensors of K packed runs: leading axes (K, B); evaluation batches have K = 1."""
 
-    inputs: Tensor  # (K, B, T, dim) float32 for kind "vector", (K, B, T) int64 for kind "token"
+    inputs: Tensor  # vectors: (K, B, T, dim) float32; tokens: (K, B, T) int64
     targets: Tensor  # (K, B, R) int64, R = task.reads * task.answers
     last: Tensor | None = None  # (K, B) position read if lengths differ; None: last `reads`
     mask: Tensor | None = None  # (K, B, T) bool, True = real token; None: all real
@@ -57,13 +57,14 @@ class Task(ABC):
     classes: int  # classes per answer
     sizes: dict[str, int]  # examples per split; 0: endless
     random_order: tuple[str, ...] = ()  # splits whose examples are stored in random order
-    augmented: bool = False  # whether the released code augments this task's training images
-    fitting: bool = False  # whether training sees every test input: test accuracy measures fitting
+    augmented: bool = False  # whether the released code augments its training images
+    fitting: bool = False  # whether training sees every test input: tests measure fitting
     dataset: Dataset | None = None  # None if the examples are generated while training
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What is learned, as JSON: name, options, and where the data come from. Reads no data."""
+        """What is learned, as JSON: name, options, and where the data come from. Reads no
+        data."""
         return {"name": self.name, "options": self.options, "data": self.source()}
 
     @abstractmethod
@@ -72,8 +73,8 @@ class Task(ABC):
 
     @property
     def needs(self) -> str | None:
-        """Where the data come from: "the hub", "a corpus", or None if they are generated or part of
-        an installed package."""
+        """Where the data come from: "the hub", "a corpus", or None if they are generated or
+        part of an installed package."""
         source = self.source()
         if "revision" in source:
             return "the hub"
@@ -88,12 +89,13 @@ class Task(ABC):
         device: Device,
         augment: bool = False,
     ) -> Batch:
-        """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B = size.
-        `augment` transforms its images if the task is `augmented`."""
+        """Training batch number `step` (from 0) of the runs `seeds`: K = len(seeds), B =
+        size. `augment` transforms its images if the task is `augmented`."""
 
     @abstractmethod
     def examples(self, split: str, rows: Tensor, device: Device) -> Batch:
-        """The examples `rows` (K, B), int64 on the CPU, of `split` as a batch on `device`."""
+        """The examples `rows` (K, B), int64 on the CPU, of `split` as a batch on
+        `device`."""
 
     def eval_batches(
         self,
@@ -102,14 +104,15 @@ class Task(ABC):
         device: Device,
         count: int = 0,
     ) -> Iterator[Batch]:
-        """The examples `subset(split, count)` once, in a fixed order, K = 1; the last batch may be
-        short."""
+        """The examples `subset(split, count)` once, in a fixed order, K = 1; the last batch
+        may be short."""
         for rows in self.subset(split, count).split(size):
             yield self.examples(split, rows[None], device)
 
     def subset(self, split: str, count: int) -> Tensor:
-        """(count,) int64, ascending: the examples of `split` that are evaluated; all of them if
-        `count` is 0 or the split is not larger. FptError if there is no such split."""
+        """(count,) int64, ascending: the examples of `split` that are evaluated; all of
+        them if `count` is 0 or the split is not larger. FptError if there is no such
+        split."""
         if split not in self.sizes:
             raise FptError(
                 f"task {self.name!r} has no split {split!r}; its splits are "
@@ -120,8 +123,8 @@ class Task(ABC):
             return torch.arange(size)
         if split in self.random_order:
             return torch.arange(count)
-        # One random example from each of `count` equal parts of the split, the same for every run:
-        # if the examples are sorted by label, every class still has its share.
+        # One random example from each of `count` equal parts of the split, the same for
+        # every run: if the examples are sorted by label, every class still has its share.
         borders = torch.arange(count + 1) * size // count
         draw = generator("cpu", "subset", self.name, split, size, count)
         place = torch.rand(count, generator=draw, dtype=torch.float64)
@@ -129,7 +132,8 @@ class Task(ABC):
 
     @abstractmethod
     def digest(self) -> str:
-        """SHA-256 of the data (finite sets) or of the validation and test sets (generated)."""
+        """SHA-256 of the data (finite sets) or of the validation and test sets
+        (generated)."""
 
     @abstractmethod
     def floors(self) -> dict[str, float]:
@@ -140,8 +144,8 @@ class Task(ABC):
         """Example `index` of `split`, to be shown."""
 
     def losses(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The cross-entropy of every answer in nats, (K, B, R), from logits (K, B, R, classes) and
-        targets (K, B, R)."""
+        """The cross-entropy of every answer in nats, (K, B, R), from logits (K, B, R,
+        classes) and targets (K, B, R)."""
         flat = logits.flatten(0, 2).float()
         losses = F.cross_entropy(flat, targets.flatten(), reduction="none")
         return losses.view(targets.shape)
@@ -151,8 +155,8 @@ class Task(ABC):
         return (logits.argmax(-1) == targets).float()
 
     def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
-        """Scores other than accuracy, from logits (K, B, R, classes): (K, B, R) float each, NaN for
-        answers that do not count."""
+        """Scores other than accuracy, from logits (K, B, R, classes): (K, B, R) float each,
+        NaN for answers that do not count."""
         return {}
 
 
@@ -170,7 +174,8 @@ class FiniteTask(Task):
         device: Device,
         augment: bool = False,
     ) -> Batch:
-        """Training batch number `step` (from 0) of the runs `seeds`, each in its own order."""
+        """Training batch number `step` (from 0) of the runs `seeds`, each in its own
+        order."""
         rows = order(self.sizes["train"], seeds, step, size)
         return self.examples("train", rows, device)
 
@@ -183,15 +188,16 @@ class FiniteTask(Task):
         return dataset_digest(self.dataset)
 
     def floors(self) -> dict[str, float]:
-        """The trivial baselines in the manifest, if it has them for as many training examples; else
-        they are measured. FptError if that needs data that would have to be fetched."""
+        """The trivial baselines in the manifest, if it has them for as many training
+        examples; else they are measured. FptError if that needs data that would have to be
+        fetched."""
         recorded = self.recorded_floors()
         if recorded is not None:
             return recorded
         if not self.here:
             raise FptError(
-                f"The trivial baselines of task {self.name!r} follow from its data, which are not "
-                f"here: `fpt data {self.name}` takes them from {self.needs}."
+                f"The trivial baselines of task {self.name!r} follow from its data, which "
+                f"are not here: `fpt data {self.name}` takes them from {self.needs}."
             )
         return self.measure_floors()
 
@@ -213,19 +219,21 @@ class FiniteTask(Task):
         return load(self.dataset)[f"{split}_labels"].long()
 
     def measure_floors(self) -> dict[str, float]:
-        """Test accuracy of the trivial baselines that need no iterative fit: `majority` always
-        answers the most frequent training label."""
+        """Test accuracy of the trivial baselines that need no iterative fit: `majority`
+        always answers the most frequent training label."""
         majority = torch.bincount(self.labels("train"), minlength=self.classes).argmax()
         is_right = self.labels("test") == majority
         return {"majority": is_right.double().mean().item()}
 
 
-def resolve(name: str, options: Mapping[str, Any], allowed: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(
+    name: str, options: Mapping[str, Any], allowed: Mapping[str, Any]
+) -> dict[str, Any]:
     """The `options` of task `name`, with the defaults of those that are left out.
 
-    `allowed` has each option's default, which is a whole number, or a tuple of all its values, the
-    default first; None is a number that follows from other options. FptError for an unknown name or
-    a wrong value.
+    `allowed` has each option's default, which is a whole number, or a tuple of all its
+    values, the default first; None is a number that follows from other options. FptError
+    for an unknown name or a wrong value.
     """
     check_names(f"option of task {name!r}", options, allowed)
     defaults = {}
@@ -242,7 +250,9 @@ def resolve(name: str, options: Mapping[str, Any], allowed: Mapping[str, Any]) -
             valid = type(value) is int and 1 <= value <= LARGEST_OPTION
             expected = f"a whole number from 1 to {LARGEST_OPTION}"
         if not valid:
-            raise FptError(f"option {key!r} of task {name!r} must be {expected}, not {value!r}.")
+            raise FptError(
+                f"option {key!r} of task {name!r} must be {expected}, not {value!r}."
+            )
     return {**defaults, **options}
 
 
@@ -259,13 +269,15 @@ def order(
     step: int,
     size: int,
 ) -> Tensor:
-    """(K, size) int64: the examples of training batch `step`; one epoch follows another without a
-    gap."""
+    """(K, size) int64: the examples of training batch `step`; one epoch follows another
+    without a gap."""
     start = step * size
     first_epoch = start // count
     last_epoch = (start + size - 1) // count
     rows = []
     for seed in seeds:
-        epochs = [permutation(count, seed, epoch) for epoch in range(first_epoch, last_epoch + 1)]
+        epochs = [
+            permutation(count, seed, epoch) for epoch in range(first_epoch, last_epoch + 1)
+        ]
         rows.append(torch.cat(epochs)[start - first_epoch * count :][:size])
     return torch.stack(rows)

@@ -1,4 +1,5 @@
-"""Bit tasks, generated while training: bit-memory and bit-xor (paper section 2.2, code C)."""
+"""Bit tasks, generated while training: bit-memory and bit-xor (paper section 2.2, code
+C)."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -17,12 +18,13 @@ from .rng import generator, numpy_generator
 
 GENERATOR_VERSION = 1
 EVALUATED = ("valid", "test")
-# Bits of a string from which on inputs of bit-xor are held out: shorter ones have too few of them.
+# Bits of a string from which on inputs of bit-xor are held out: shorter ones have too few
+# of them.
 SHORTEST_HELD_OUT = 10
 # Up to so many inputs, bit-xor evaluates on every one.
 MAX_COUNTED_INPUTS = 4096
-# Inputs drawn for each training example. 14 of 16 inputs belong to training, so that once in 10^7
-# none of these does.
+# Inputs drawn for each training example. 14 of 16 inputs belong to training, so that once
+# in 10^7 none of these does.
 CANDIDATES = 8
 
 
@@ -39,8 +41,8 @@ class BitTask(Task):
 
     @abstractmethod
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
-        """Inputs (N, strings, n) int8, the strings in the order in which they are read, and target
-        bits (N, n)."""
+        """Inputs (N, strings, n) int8, the strings in the order in which they are read, and
+        target bits (N, n)."""
 
     def batch(self, inputs: Tensor, targets: Tensor) -> Batch:
         """Inputs (K, B, strings, n) and target bits (K, B, n) as a batch of tokens."""
@@ -52,7 +54,9 @@ class BitTask(Task):
         return self.batch(inputs[rows].to(device), targets[rows].to(device))
 
     def digest(self) -> str:
-        return arrays_digest({split: self.eval_set(split)[0].numpy() for split in EVALUATED})
+        return arrays_digest(
+            {split: self.eval_set(split)[0].numpy() for split in EVALUATED}
+        )
 
     def example(self, split: str, index: int) -> Example:
         inputs, targets = self.eval_set(split)
@@ -94,7 +98,8 @@ class BitMemory(BitTask):
         return (memory * query).sum(-1).argmax(-1)
 
     def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
-        """`masked`: accuracy on the bits that are not shown, of which guessing gets half right."""
+        """`masked`: accuracy on the bits that are not shown, of which guessing gets half
+        right."""
         is_hidden = batch.inputs[..., -self.reads :, :].flatten(-2) == 0
         return {"masked": self.correct(logits, batch.targets).where(is_hidden, torch.nan)}
 
@@ -108,8 +113,8 @@ def _memory_examples(
     patterns: int,
     n: int,
 ) -> tuple[Tensor, Tensor]:
-    """Inputs (count, patterns + 1, n) and targets (count, n); `draw` gives integers below a number
-    in a shape."""
+    """Inputs (count, patterns + 1, n) and targets (count, n); `draw` gives integers below a
+    number in a shape."""
     strings = draw(2, (count, patterns, n))
     source = draw(patterns, (count,))
     hidden = draw(2, (count, n))
@@ -138,8 +143,8 @@ def _memory_set(
 class BitXor(BitTask):
     """Two strings of bits; the answer is their element-wise XOR, read at the second string.
 
-    Below n = 10 there are too few inputs to hold any out: training sees all of them. From n = 10, a
-    hash of the input decides whether it belongs to training, validation or test.
+    Below n = 10 there are too few inputs to hold any out: training sees all of them. From n
+    = 10, a hash of the input decides whether it belongs to training, validation or test.
     """
 
     def train_batch(
@@ -172,7 +177,8 @@ def _xor(bits: Tensor) -> Tensor:
 
 
 def membership(bits: Tensor) -> Tensor:
-    """(..., 2, n) bits -> (...) int64: 0 training (14 of 16 inputs), 1 validation, 2 test."""
+    """(..., 2, n) bits -> (...) int64: 0 training (14 of 16 inputs), 1 validation, 2
+    test."""
     flat = bits.long().flatten(-2)
     value = (flat * _hash_weights(flat.shape[-1], bits.device)).sum(-1)
     # int64 wraps around on every device.
@@ -190,9 +196,9 @@ def _hash_weights(bits: int, device: torch.device) -> Tensor:
 
 
 def _first_training_input(bits: Tensor) -> Tensor:
-    """(K, B, candidates, 2, n) -> (K, B, 2, n): of each example the first candidate that belongs to
-    training; if none does (once in 10^7), a fixed training input, so that the host never waits for
-    the values."""
+    """(K, B, candidates, 2, n) -> (K, B, 2, n): of each example the first candidate that
+    belongs to training; if none does (once in 10^7), a fixed training input, so that the
+    host never waits for the values."""
     n = bits.shape[-1]
     allowed = membership(bits) == 0
     place = allowed.int().argmax(-1)[..., None, None, None]
@@ -210,7 +216,8 @@ def _training_input(n: int, device: torch.device) -> Tensor:
 
 @cache
 def _xor_set(n: int, count: int, split: str) -> Tensor:
-    """(count, 2, n) int8, all different: every input, or a sample (held-out ones from n = 10)."""
+    """(count, 2, n) int8, all different: every input, or a sample (held-out ones from n =
+    10)."""
     if 4**n <= MAX_COUNTED_INPUTS:
         number = torch.arange(4**n)[:, None]
         bits = (number >> torch.arange(2 * n - 1, -1, -1)) & 1
@@ -232,13 +239,16 @@ def _sizes(options: dict[str, Any]) -> dict[str, int]:
 
 
 def bit_memory(**options: Any) -> BitMemory:
-    """Options: n bits per string, patterns strings, patch bits per token; sizes of the splits."""
+    """Options: n bits per string, patterns strings, patch bits per token; sizes of the
+    splits."""
     defaults = {"n": 1000, "patterns": 5, "patch": 50, "valid": 1000, "test": 2000}
     options = resolve("bit-memory", options, defaults)
     n = options["n"]
     patch = options["patch"]
     if n % patch:
-        raise FptError(f"option 'patch' of task 'bit-memory' must divide n = {n}, not {patch}.")
+        raise FptError(
+            f"option 'patch' of task 'bit-memory' must divide n = {n}, not {patch}."
+        )
     return BitMemory(
         name="bit-memory",
         options=options,

@@ -1,11 +1,11 @@
 """Prepared data sets: arrays that are decoded or generated once and verified on every load.
 
-`load` writes the arrays of a data set to `data/prepared/<key>.safetensors` on first use, checks
-their digest whenever it reads the file, and keeps them on the device that trains.
+`load` writes the arrays of a data set to `data/prepared/<key>.safetensors` on first use,
+checks their digest whenever it reads the file, and keeps them on the device that trains.
 
-The committed `data/manifest.json` lists source, licence, digest and trivial baselines of the data
-that the records of this project were made with. Other data are used too, and the record says so.
-A reader's own data are identified by their content (`fpt.tasks.own`).
+The committed `data/manifest.json` lists source, licence, digest and trivial baselines of
+the data that the records of this project were made with. Other data are used too, and the
+record says so. A reader's own data are identified by their content (`fpt.tasks.own`).
 """
 
 import hashlib
@@ -47,8 +47,8 @@ def hub_dataset(
     build: Callable[[], Arrays],
     **more: Any,
 ) -> Dataset:
-    """The data set `name` that `build` decodes from files of `repository`; `preparation` is the
-    version of that code, and `more` also belongs to the identity."""
+    """The data set `name` that `build` decodes from files of `repository`; `preparation` is
+    the version of that code, and `more` also belongs to the identity."""
     source = {
         "source": repository.name,
         "revision": repository.revision,
@@ -59,8 +59,8 @@ def hub_dataset(
 
 
 def arrays_digest(arrays: Mapping[str, Any]) -> str:
-    """SHA-256 over names, types, shapes and bytes, in the order of the names; of arrays, or of what
-    makes one block after another (`fpt.tasks.sequences.Padded`)."""
+    """SHA-256 over names, types, shapes and bytes, in the order of the names; of arrays, or
+    of what makes one block after another (`fpt.tasks.sequences.Padded`)."""
     digest = hashlib.sha256()
     # The order in which the arrays were made does not matter; their types and shapes do.
     for name in sorted(arrays):
@@ -76,7 +76,8 @@ def prepared_path(dataset: Dataset) -> Path:
 
 
 def load(dataset: Dataset, device: torch.device | str = "cpu") -> dict[str, Tensor]:
-    """The arrays of `dataset` on `device`, prepared on first use and cached for the process."""
+    """The arrays of `dataset` on `device`, prepared on first use and cached for the
+    process."""
     return _on_device(dataset, prepared_path(dataset), str(device))
 
 
@@ -94,8 +95,8 @@ def _on_device(dataset: Dataset, path: Path, device: str) -> dict[str, Tensor]:
 
 @cache
 def _loaded(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
-    """Verified arrays and digest; what is missing or damaged is prepared first. Reading takes no
-    lock, so a whole file may lie on a read-only disk."""
+    """Verified arrays and digest; what is missing or damaged is prepared first. Reading
+    takes no lock, so a whole file may lie on a read-only disk."""
     prepared = read_arrays(path)
     if prepared is not None:
         return prepared
@@ -106,13 +107,16 @@ def _loaded(dataset: Dataset, path: Path) -> tuple[dict[str, Tensor], str]:
             return prepared
         if path.exists():
             set_aside(path, "its digest does not fit", "is prepared again")
-        arrays = {name: np.ascontiguousarray(array) for name, array in dataset.build().items()}
+        arrays = {
+            name: np.ascontiguousarray(array) for name, array in dataset.build().items()
+        }
         digest = write_arrays(path, arrays)
     return {name: torch.tensor(array) for name, array in arrays.items()}, digest
 
 
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
-    """Write a safetensors file of contiguous arrays with their digest, which is returned."""
+    """Write a safetensors file of contiguous arrays with their digest, which is
+    returned."""
     digest = arrays_digest(arrays)
     # One metadata entry only: safetensors would not fix the order of several in the file.
     write_atomic(path, save(dict(arrays), metadata={"digest": digest}))
@@ -132,14 +136,15 @@ def read_arrays(path: Path) -> tuple[dict[str, Tensor], str] | None:
 
 
 def read_manifest() -> dict[str, Any]:
-    """The committed manifest: key of a data set -> source, licence, examples, digest, floors."""
+    """The committed manifest: key of a data set -> source, licence, examples, digest,
+    floors."""
     path = project().data / "manifest.json"
     return read_json(path) if path.exists() else {}
 
 
 def data_note(dataset: Dataset | None) -> str | None:
-    """A record's note if the data are not those of the manifest; None if they are, or if they are
-    generated while training. Prepares the data if needed."""
+    """A record's note if the data are not those of the manifest; None if they are, or if
+    they are generated while training. Prepares the data if needed."""
     if dataset is None:
         return None
     digest = dataset_digest(dataset)

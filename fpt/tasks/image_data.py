@@ -1,7 +1,7 @@
 """The arrays of the image tasks: decoded from the hub, or from scikit-learn.
 
-Each data set has `<split>_images` (N, H, W, C) and `<split>_labels` (N,), uint8, for train, valid
-and test.
+Each data set has `<split>_images` (N, H, W, C) and `<split>_labels` (N,), uint8, for train,
+valid and test.
 """
 
 import numpy as np
@@ -19,8 +19,9 @@ DIGITS_FIELD = 10
 
 
 def split_rows(name: str, count: int, *sizes: int) -> list[np.ndarray]:
-    """`count` rows cut into fixed random parts: the first takes what those of `sizes` leave. The
-    permutation is keyed by the data set's name; each part is in ascending order."""
+    """`count` rows cut into fixed random parts: the first takes what those of `sizes`
+    leave. The permutation is keyed by the data set's name; each part is in ascending
+    order."""
     # Argsort of raw 64-bit draws: the raw stream is the one NumPy promises never to change.
     draws = np.random.PCG64(fold(name, "split")).random_raw(count)
     shuffled = np.argsort(draws, kind="stable")
@@ -31,9 +32,11 @@ def split_rows(name: str, count: int, *sizes: int) -> list[np.ndarray]:
 def _from_hub(
     name: str, column: str, sizes: dict[str, int], repo: str, commit: str, folder: str
 ) -> Dataset:
-    """The data set of the PNG images in `column` of the parquet files of a repository. Some random
-    training examples of the repository are the validation set."""
-    files = {split: f"{folder}/{split}-00000-of-00001.parquet" for split in ("train", "test")}
+    """The data set of the PNG images in `column` of the parquet files of a repository. Some
+    random training examples of the repository are the validation set."""
+    files = {
+        split: f"{folder}/{split}-00000-of-00001.parquet" for split in ("train", "test")
+    }
     repository = Repository(repo, commit, files)
 
     def read(split: str) -> tuple[np.ndarray, np.ndarray]:
@@ -58,8 +61,9 @@ def _named(split: str, images: np.ndarray, labels: np.ndarray) -> Arrays:
 
 
 def _digits() -> Arrays:
-    """Every digit at a random place of an empty field, training digits at four places each, so that
-    a linear classifier gets far fewer right than the 97% of the centred 8x8 images."""
+    """Every digit at a random place of an empty field, training digits at four places each,
+    so that a linear classifier gets far fewer right than the 97% of the centred 8x8
+    images."""
     from sklearn.datasets import load_digits
 
     bundle = load_digits()

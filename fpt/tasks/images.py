@@ -1,7 +1,7 @@
 """Image tasks: mnist, cifar10, cifar10-lra, and digits, which needs no network.
 
-Token form and normalisation follow paper section 2.2 (paper and released code); patches are cut
-row by row, a token's values in the order (row, column, channel).
+Token form and normalisation follow paper section 2.2 (paper and released code); patches are
+cut row by row, a token's values in the order (row, column, channel).
 """
 
 import math
@@ -28,7 +28,8 @@ from .image_data import (
 from .rng import generator
 
 CIFAR_CLASSES = (
-    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck",
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
+    "truck",
 )  # fmt: skip
 # Test sets keep the order in which they are published.
 SHUFFLED = ("train", "valid")
@@ -47,7 +48,7 @@ class ImageTask(FiniteTask):
     kind: Kind = "vector"
     classes: int = 10
     patch: int  # pixels a side
-    available: int  # training examples of the data set, of which the option `train` may use fewer
+    available: int  # training examples of the set, of which option `train` may use fewer
     pad: int = 0
     grey: bool = False
     levels: int = 255  # the pixel value that means 1
@@ -79,7 +80,8 @@ class ImageTask(FiniteTask):
         rows: Tensor,
         device: Device,
     ) -> tuple[Tensor, Tensor]:
-        """The images, uint8, and labels, int64, of the examples `rows` of those that are used."""
+        """The images, uint8, and labels, int64, of the examples `rows` of those that are
+        used."""
         if split == "train":
             rows = self.part[rows]
         rows = rows.to(device, non_blocking=True)
@@ -88,12 +90,13 @@ class ImageTask(FiniteTask):
 
     @property
     def part(self) -> Tensor:
-        """(N,) int64: the training examples that are used. Of two parts of one data set, the larger
-        contains the smaller."""
+        """(N,) int64: the training examples that are used. Of two parts of one data set,
+        the larger contains the smaller."""
         return _part(self.name, self.sizes["train"], self.available)
 
     def pixels(self, images: Tensor) -> Tensor:
-        """(..., H, W, C) uint8 -> float32 in [0, 1], with one channel if the task is grey."""
+        """(..., H, W, C) uint8 -> float32 in [0, 1], with one channel if the task is
+        grey."""
         values = images.float() / self.levels
         if self.grey:
             return (values * _constant(GREY, values.device)).sum(-1, keepdim=True)
@@ -109,7 +112,8 @@ class ImageTask(FiniteTask):
         height, width = values.shape[-3:-1]
         values = values.unflatten(-3, (height // self.patch, self.patch))
         values = values.unflatten(-2, (width // self.patch, self.patch))
-        # (..., patches down, row, patches across, column, C): the places of patches come first.
+        # (..., patches down, row, patches across, column, C): the places of patches come
+        # first.
         return values.transpose(-4, -3).flatten(-3).flatten(-3, -2)
 
     def labels(self, split: str) -> Tensor:
@@ -138,19 +142,19 @@ def draw_transforms(
     size: int,
     device: Device,
 ) -> Tensor:
-    """(K, size, 4) uniform in [0, 1): row, column, flip, angle; keyed by run, so K runs packed get
-    the numbers that each gets alone."""
+    """(K, size, 4) uniform in [0, 1): row, column, flip, angle; keyed by run, so K runs
+    packed get the numbers that each gets alone."""
     draws = (generator(device, seed, "augment", step) for seed in seeds)
     return torch.stack([torch.rand(size, 4, generator=g, device=device) for g in draws])
 
 
 def transform(images: Tensor, numbers: Tensor) -> Tensor:
-    """Training-image augmentation of the released code: random crop after zero padding by 4,
-    horizontal flip, rotation within 20 degrees.
+    """Training-image augmentation of the released code: random crop after zero padding by
+    4, horizontal flip, rotation within 20 degrees.
 
-    images (..., H, W, C), numbers (..., 4) in [0, 1) -> (..., H, W, C). The three maps are composed
-    into one gather: an output pixel looks up the pixel nearest to its source; 0 outside, at the
-    rotation (outside the crop) and at the crop (outside the image) alike.
+    images (..., H, W, C), numbers (..., 4) in [0, 1) -> (..., H, W, C). The three maps are
+    composed into one gather: an output pixel looks up the pixel nearest to its source; 0
+    outside, at the rotation (outside the crop) and at the crop (outside the image) alike.
     """
     height, width, channels = images.shape[-3:]
     row_draw, column_draw, flip_draw, angle_draw = numbers[..., None, None].unbind(-3)
@@ -161,7 +165,8 @@ def transform(images: Tensor, numbers: Tensor) -> Tensor:
     def is_inside(x: Tensor, y: Tensor) -> Tensor:
         return (x >= 0) & (x < width) & (y >= 0) & (y < height)
 
-    # Backwards from the output: each place is rotated about the centre, flipped, then shifted.
+    # Backwards from the output: each place is rotated about the centre, flipped, then
+    # shifted.
     middle_row = (height - 1) / 2
     middle_column = (width - 1) / 2
     row = torch.arange(height, device=images.device)[:, None] - middle_row
@@ -191,12 +196,14 @@ def _image_task(
     channels: int = 1,
     **form: Any,
 ) -> ImageTask:
-    """The task `name` on `side` times `side` pixels of a data set of these sizes, of whose training
-    examples the option `train` says how many are used."""
+    """The task `name` on `side` times `side` pixels of a data set of these sizes, of whose
+    training examples the option `train` says how many are used."""
     used = options["train"]
     available = sizes["train"]
     if used > available:
-        raise FptError(f"option 'train' of task {name!r} must be at most {available}, not {used}.")
+        raise FptError(
+            f"option 'train' of task {name!r} must be at most {available}, not {used}."
+        )
     return ImageTask(
         name=name,
         options=dict(options),
@@ -210,7 +217,8 @@ def _image_task(
 
 
 def mnist(**options: Any) -> ImageTask:
-    """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28 (code)."""
+    """Handwritten digits in 4x4 patches: size 32 (zero-padded, 64 tokens; paper) or 28
+    (code)."""
     options = resolve("mnist", options, {"size": (32, 28), "train": MNIST_SIZES["train"]})
     side = options["size"]
     return _image_task(
@@ -266,7 +274,8 @@ def cifar10_lra(**options: Any) -> ImageTask:
 
 
 def digits(**options: Any) -> ImageTask:
-    """scikit-learn's 8x8 handwritten digits, each somewhere on a 10x10 field: 4 tokens of 5x5.
+    """scikit-learn's 8x8 handwritten digits, each somewhere on a 10x10 field: 4 tokens of
+    5x5.
 
     It stands in for MNIST on a machine without a network, and is not MNIST.
     """

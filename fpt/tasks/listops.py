@@ -1,13 +1,16 @@
-"""ListOps with Long Range Arena's sampling rule, as the paper's code read it and as it is meant.
+"""ListOps with Long Range Arena's sampling rule, as the paper's code read it and as it is
+meant.
 
-*released*: the code's tokeniser drops brackets, so 15 symbols remain; sequences are cut at 512,
-padded with 0 to 512, and position 512 is read. *intended*: 16 symbols, nothing is cut, only
-expressions that fit the backbone's positions are drawn, and the last real token is read.
+*released*: the code's tokeniser drops brackets, so 15 symbols remain; sequences are cut at
+512, padded with 0 to 512, and position 512 is read. *intended*: 16 symbols, nothing is cut,
+only expressions that fit the backbone's positions are drawn, and the last real token is
+read.
 
-The rule: a node above the maximum depth is an operator with probability 1/4, else a digit, each of
-the ten equally likely; an operator is one of MIN, MAX, MED, SM and has 2 to `max_args` arguments,
-each number equally likely; a tree is kept if its token count lies in the window. Many trees are
-drawn at once, one level after the other, in integers only, so every machine draws the same.
+The rule: a node above the maximum depth is an operator with probability 1/4, else a digit,
+each of the ten equally likely; an operator is one of MIN, MAX, MED, SM and has 2 to
+`max_args` arguments, each number equally likely; a tree is kept if its token count lies in
+the window. Many trees are drawn at once, one level after the other, in integers only, so
+every machine draws the same.
 """
 
 from typing import Any, NamedTuple
@@ -69,7 +72,8 @@ def listops(**options: Any) -> ListOps:
     """Options: variant ("intended" or "released"); max_depth, max_args; the length window
     min_length < tokens <= max_length, brackets included; sizes of the splits.
 
-    Defaults are Long Range Arena's (501 to 1999 tokens), for the intended variant at most 1024.
+    Defaults are Long Range Arena's (501 to 1999 tokens), for the intended variant at most
+    1024.
     """
     defaults = {
         "variant": ("intended", "released"),
@@ -88,8 +92,8 @@ def listops(**options: Any) -> ListOps:
     options |= {"min_length": low, "max_length": high}
     if options["max_args"] < 2 or options["max_depth"] < 2 or not 3 <= low < high:
         raise FptError(
-            f"task 'listops' needs max_depth and max_args of at least 2 and 3 <= min_length < "
-            f"max_length, not {options}."
+            "task 'listops' needs max_depth and max_args of at least 2 and 3 <= "
+            f"min_length < max_length, not {options}."
         )
     identity = ("variant", "min_length", "max_length", "max_depth", "max_args", *SPLITS)
     values = "-".join(str(options[name]) for name in identity)
@@ -134,10 +138,14 @@ def _build(options: dict[str, Any], rng: np.random.Generator) -> Arrays:
 
 
 def generate(
-    rng: np.random.Generator, count: int, max_depth: int, max_args: int, window: tuple[int, int]
+    rng: np.random.Generator,
+    count: int,
+    max_depth: int,
+    max_args: int,
+    window: tuple[int, int],
 ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-    """`count` or more different expressions with window[0] < tokens <= window[1], closing brackets
-    included: their tokens (uint8), their values (N,) and their depths (N,), uint8.
+    """`count` or more different expressions with window[0] < tokens <= window[1], closing
+    brackets included: their tokens (uint8), their values (N,) and their depths (N,), uint8.
 
     FptError if there are not so many, or too few to be found by chance.
     """
@@ -156,8 +164,8 @@ def generate(
         if draws_in_vain == MAX_DRAWS_IN_VAIN:
             raise FptError(
                 f"Only {len(expressions)} of {count} different ListOps expressions with "
-                f"{min_length} < tokens <= {max_length} were found; widen that window, allow more "
-                "depth or arguments, or ask for fewer examples."
+                f"{min_length} < tokens <= {max_length} were found; widen that window, "
+                "allow more depth or arguments, or ask for fewer examples."
             )
     values, depths = np.array(list(expressions.values()), np.uint8).T
     return [np.frombuffer(tokens, np.uint8) for tokens in expressions], values, depths
@@ -175,7 +183,8 @@ class _Level(NamedTuple):
 def _grow(
     rng: np.random.Generator, max_depth: int, max_args: int, max_length: int
 ) -> tuple[list[_Level], np.ndarray]:
-    """The levels of `ROOTS` random trees and their token counts; too long a tree stops growing."""
+    """The levels of `ROOTS` random trees and their token counts; too long a tree stops
+    growing."""
     # The tree of each node of the level.
     tree = np.arange(ROOTS)
     sizes = np.zeros(ROOTS, dtype=np.int64)
@@ -217,8 +226,8 @@ def _expression(levels: list[_Level], node: int) -> tuple[bytes, int, int]:
 
 
 def apply(operator: int, values: list[int]) -> int:
-    """The value of MIN, MAX, MED (the median of an even count is rounded down) or SM, by number, of
-    ascending `values`."""
+    """The value of MIN, MAX, MED (the median of an even count is rounded down) or SM, by
+    number, of ascending `values`."""
     if operator == 0:
         return values[0]
     if operator == 1:

@@ -1,8 +1,8 @@
 """Remote homology (TAPE, Rao et al. 2019): the fold of a protein from its amino acids.
 
-Tokens follow TAPE's IUPAC vocabulary of 30: five specials, then the 25 letters A to Z but J.
-<cls> and <sep> surround the residues, and a protein of more than 1022 residues keeps its first
-1022 (0.06% of train is cut).
+Tokens follow TAPE's IUPAC vocabulary of 30: five specials, then the 25 letters A to Z but
+J. <cls> and <sep> surround the residues, and a protein of more than 1022 residues keeps its
+first 1022 (0.06% of train is cut).
 """
 
 from typing import Any
@@ -34,7 +34,8 @@ REPOSITORY = Repository(
 
 
 class ProteinTask(SequenceTask):
-    """Arrays per split as in SequenceTask, and `<split>_cut`: 1 if residues were left out."""
+    """Arrays per split as in SequenceTask, and `<split>_cut`: 1 if residues were left
+    out."""
 
     def example(self, split: str, index: int) -> Example:
         tokens, label = self.sequence(split, index)
@@ -66,9 +67,9 @@ def _build() -> Arrays:
 
 
 def homology(**options: Any) -> ProteinTask:
-    """Option padding: "masked" (the last real token, <sep>, is read) or "released" (nothing is
-    masked and the last of 1024 positions is read; the released loader pads to the longest protein
-    of a batch instead). Test is TAPE's fold holdout."""
+    """Option padding: "masked" (the last real token, <sep>, is read) or "released" (nothing
+    is masked and the last of 1024 positions is read; the released loader pads to the
+    longest protein of a batch instead). Test is TAPE's fold holdout."""
     options = resolve("homology", options, {"padding": ("masked", "released")})
     return ProteinTask(
         name="homology",

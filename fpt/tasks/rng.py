@@ -1,7 +1,7 @@
 """Keyed randomness: every draw is named by what it is for.
 
-A generator is seeded from a run's seed, a purpose, and a step or epoch. So a resumed run needs no
-saved generator state, and a run draws the same numbers alone and in a pack.
+A generator is seeded from a run's seed, a purpose, and a step or epoch. So a resumed run
+needs no saved generator state, and a run draws the same numbers alone and in a pack.
 """
 
 import hashlib
@@ -34,18 +34,21 @@ def numpy_generator(*parts: int | str) -> np.random.Generator:
 
 @lru_cache(maxsize=128)
 def ranks(length: int, seed: int, device: torch.device | str) -> Tensor:
-    """(length,) numbers in [0, 1), drawn on the CPU on every machine: places sorted by them."""
+    """(length,) numbers in [0, 1), drawn on the CPU on every machine: places sorted by
+    them."""
     draw = generator("cpu", seed, "order of tokens")
     return torch.rand(length, generator=draw, dtype=torch.float32).to(device)
 
 
-def shuffled(inputs: Tensor, last: Tensor | None, reads: int, seeds: Sequence[int]) -> Tensor:
-    """`inputs` (K, B, T) or (K, B, T, dim) in another order, as a control: does a backbone use the
-    order that tokens come in?
+def shuffled(
+    inputs: Tensor, last: Tensor | None, reads: int, seeds: Sequence[int]
+) -> Tensor:
+    """`inputs` (K, B, T) or (K, B, T, dim) in another order, as a control: does a backbone
+    use the order that tokens come in?
 
-    The tokens before those that are read (the positions `last`, (K or 1, B), or else the last
-    `reads`) change places among themselves, by one permutation per run, the same for every
-    example. Tokens that are read, and padding, keep their places.
+    The tokens before those that are read (the positions `last`, (K or 1, B), or else the
+    last `reads`) change places among themselves, by one permutation per run, the same for
+    every example. Tokens that are read, and padding, keep their places.
     """
     length = inputs.shape[2]
     place = torch.arange(length, device=inputs.device)

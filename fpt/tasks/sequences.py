@@ -21,8 +21,8 @@ PART = 2**20
 class Sequences:
     """Prepared sequences: float32 vectors or whole numbers, symbols, in the smallest type.
 
-    `values` is (N, T, D) or (N, T) if all have one length; otherwise (sum of T, D) or (sum of T,),
-    end to end, and sequence i is `values[starts[i] : starts[i + 1]]`.
+    `values` is (N, T, D) or (N, T) if all have one length; otherwise (sum of T, D) or (sum
+    of T,), end to end, and sequence i is `values[starts[i] : starts[i + 1]]`.
     """
 
     values: np.ndarray
@@ -66,9 +66,10 @@ def batch(
     rows: Tensor,
     targets: Tensor,
 ) -> Batch:
-    """The sequences `rows` (K, B) of `Sequences.tensors`, with targets (K, B, R), on the device of
-    `values`. If lengths differ, they are padded by 0 to the longest of these, and the last token of
-    each is read. `starts` and `rows` are on the CPU, so that nothing waits for a device."""
+    """The sequences `rows` (K, B) of `Sequences.tensors`, with targets (K, B, R), on the
+    device of `values`. If lengths differ, they are padded by 0 to the longest of these, and
+    the last token of each is read. `starts` and `rows` are on the CPU, so that nothing
+    waits for a device."""
     device = values.device
     if starts is None:
         inputs = values[rows.to(device, non_blocking=True)]
@@ -92,8 +93,9 @@ def batch(
 class Padded:
     """Sequences as one array, padded by 0 to `length`: (N, T, D) float32 or (N, T) int64.
 
-    A task is identified by the digest of this array, however its sequences are stored. The array is
-    made in parts, because one long sequence may make it many times larger than its sequences.
+    A task is identified by the digest of this array, however its sequences are stored. The
+    array is made in parts, because one long sequence may make it many times larger than its
+    sequences.
     """
 
     sequences: Sequences
@@ -125,12 +127,13 @@ class Padded:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SequenceTask(FiniteTask):
-    """Arrays per split: `<split>_tokens` (all end to end, uint8), `<split>_starts` (N + 1, int64),
-    `<split>_labels` (N,), and `<split>_depths` (N,) if the examples are in groups.
+    """Arrays per split: `<split>_tokens` (all end to end, uint8), `<split>_starts` (N + 1,
+    int64), `<split>_labels` (N,), and `<split>_depths` (N,) if the examples are in groups.
 
-    masked: a batch is padded to its own longest sequence, the padding is masked and the last real
-    token is read. Otherwise every sequence is padded to `length`, nothing is masked and the last
-    position is read; the released code does so for ListOps, but pads homology per batch.
+    masked: a batch is padded to its own longest sequence, the padding is masked and the
+    last real token is read. Otherwise every sequence is padded to `length`, nothing is
+    masked and the last position is read; the released code does so for ListOps, but pads
+    homology per batch.
     """
 
     kind: Kind = "token"
@@ -174,14 +177,15 @@ class SequenceTask(FiniteTask):
 
 
 def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) -> Arrays:
-    """The arrays of one split from its sequences (tokens from 0 to 255) and labels. FptError for
-    other tokens."""
+    """The arrays of one split from its sequences (tokens from 0 to 255) and labels.
+    FptError for other tokens."""
     lengths = np.array([0, *map(len, sequences)], dtype=np.int64)
     tokens = np.concatenate(sequences)
     if len(tokens) and not (tokens.min() >= 0 and tokens.max() <= 255):
         raise FptError(
-            f"The tokens of split {split!r} are from {tokens.min()} to {tokens.max()}; sequences "
-            "have tokens from 0 to 255, so use a smaller vocabulary, such as the bytes of a text."
+            f"The tokens of split {split!r} are from {tokens.min()} to {tokens.max()}; "
+            "sequences have tokens from 0 to 255, so use a smaller vocabulary, such as "
+            "the bytes of a text."
         )
     return {
         f"{split}_tokens": tokens.astype(np.uint8),

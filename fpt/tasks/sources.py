@@ -1,14 +1,15 @@
 """The files that data are made from: those of the Hugging Face hub, and texts on this disk.
 
-**Hub.** A revision is a commit, or the word `locked` if no commit was known when it was written
-down. The pipeline's first use of a file writes its commit and SHA-256 into the committed
-`data/hub.lock.json`; later uses ask for that commit, and other content is an error. Identities
-(`hub:REPO@locked`, the `revision` of a data set) keep the word, so that a run has the same key on
-every machine. An estimator compares digests itself. It writes down the commit of a model that its
-user names without one, and uses that commit from then on (`pin`).
+**Hub.** A revision is a commit, or the word `locked` if no commit was known when it was
+written down. The pipeline's first use of a file writes its commit and SHA-256 into the
+committed `data/hub.lock.json`; later uses ask for that commit, and other content is an
+error. Identities (`hub:REPO@locked`, the `revision` of a data set) keep the word, so that a
+run has the same key on every machine. An estimator compares digests itself. It writes down
+the commit of a model that its user names without one, and uses that commit from then on
+(`pin`).
 
-**Texts.** The corpora folder, `FPT_CORPORA` or `data/corpora`, holds text files, plain or `.xz`. A
-line `<|endoftext|>` ends a document.
+**Texts.** The corpora folder, `FPT_CORPORA` or `data/corpora`, holds text files, plain or
+`.xz`. A line `<|endoftext|>` ends a document.
 """
 
 import hashlib
@@ -61,8 +62,8 @@ class Repository:
     files: dict[str, str]  # split -> file in the repository
 
     def columns(self, split: str, *names: str) -> list[list[Any]]:
-        """The values of each of the columns `names` in the file of one split. FptError as `fetch`
-        and `read_table`."""
+        """The values of each of the columns `names` in the file of one split. FptError as
+        `fetch` and `read_table`."""
         path = fetch(self.name, self.files[split], self.revision, "dataset")
         table = read_table(path, *names)
         return [table[name].to_pylist() for name in names]
@@ -75,11 +76,11 @@ def fetch(
     kind: Kind = "model",
     remember: bool = True,
 ) -> Path:
-    """The local path of one file of the repository `repo`, downloaded if the hub's cache lacks it;
-    `remember` adds what the lock file does not have yet to it.
+    """The local path of one file of the repository `repo`, downloaded if the hub's cache
+    lacks it; `remember` adds what the lock file does not have yet to it.
 
-    FptError if neither the cache nor the network has it, or if its SHA-256 is not the one in the
-    lock file.
+    FptError if neither the cache nor the network has it, or if its SHA-256 is not the one
+    in the lock file.
     """
     name = f"{repo}@{revision}" if kind == "model" else f"datasets/{repo}@{revision}"
     entry = read_lock().get(name)
@@ -95,19 +96,19 @@ def fetch(
     if entry["sha256"][file] != digest:
         raise FptError(
             f"{file} of {repo} at {commit[:12]} has SHA-256 {digest[:12]} in {path}, but "
-            f"{entry['sha256'][file][:12]} in {lock_path()}: remove that file and fetch it again, "
-            f"or, if the new content is meant, remove the entry {name!r}."
+            f"{entry['sha256'][file][:12]} in {lock_path()}: remove that file and fetch it "
+            f"again, or, if the new content is meant, remove the entry {name!r}."
         )
     return path
 
 
 def pin(repo: str, revision: str = LOCKED) -> str:
-    """The commit at which the model `repo` is used if its user says `revision`: a commit, a branch
-    or a tag; LOCKED: the branch main. The first call takes the newest commit, says so and writes it
-    down (`pins_path`), and later calls return it.
+    """The commit at which the model `repo` is used if its user says `revision`: a commit, a
+    branch or a tag; LOCKED: the branch main. The first call takes the newest commit, says
+    so and writes it down (`pins_path`), and later calls return it.
 
-    FptError if the hub has no safetensors there, if it cannot be reached (Unreachable), or if the
-    commit cannot be written down.
+    FptError if the hub has no safetensors there, if it cannot be reached (Unreachable), or
+    if the commit cannot be written down.
     """
     if COMMIT.fullmatch(revision):
         return revision
@@ -124,16 +125,16 @@ def pin(repo: str, revision: str = LOCKED) -> str:
                 f"{path} cannot be written, so name the commit: {repo}@{newest}."
             ) from error
         print(
-            f"fpt: {branch} of {repo} is commit {entry['commit']} from now on: {path} says so, and "
-            f"{repo}@REVISION names another.",
+            f"fpt: {branch} of {repo} is commit {entry['commit']} from now on: {path} says "
+            f"so, and {repo}@REVISION names another.",
             file=sys.stderr,
         )
     return str(entry["commit"])
 
 
 def _newest_commit(repo: str, branch: str) -> str:
-    """The commit of a model that the hub has now, or, without a network, its cache. FptError if
-    there are no safetensors."""
+    """The commit of a model that the hub has now, or, without a network, its cache.
+    FptError if there are no safetensors."""
     unreachable = None
     for file in (WEIGHTS, SHARDS):
         try:  # nothing is downloaded: drawn weights need none
@@ -155,12 +156,16 @@ def lock_path() -> Path:
 
 
 def pins_path() -> Path:
-    """Where `pin` writes: in a project its lock file, so that everyone who has the project uses the
-    same commits. Elsewhere no file is put beside the user's own; hers is beside her cache of the
-    hub."""
+    """Where `pin` writes: in a project its lock file, so that everyone who has the project
+    uses the same commits. Elsewhere no file is put beside the user's own; hers is beside
+    her cache of the hub."""
     from huggingface_hub import constants
 
-    return lock_path() if lock_path().exists() else Path(constants.HF_HOME) / "fpt-hub.lock.json"
+    return (
+        lock_path()
+        if lock_path().exists()
+        else Path(constants.HF_HOME) / "fpt-hub.lock.json"
+    )
 
 
 def read_lock(path: Path | None = None) -> dict[str, Any]:
@@ -169,9 +174,11 @@ def read_lock(path: Path | None = None) -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
-def _add_to_lock(path: Path, name: str, commit: str, digests: dict[str, str]) -> dict[str, Any]:
-    """The entry `name` of the lock file, with `digests` of files in it. What another process has
-    written meanwhile stays."""
+def _add_to_lock(
+    path: Path, name: str, commit: str, digests: dict[str, str]
+) -> dict[str, Any]:
+    """The entry `name` of the lock file, with `digests` of files in it. What another
+    process has written meanwhile stays."""
     with lock(path.with_suffix(""), wait=True):
         entries = read_lock(path)
         entry = entries.setdefault(name, {"commit": commit, "sha256": {}})
@@ -197,22 +204,24 @@ def _downloaded(
         raise NoSuchFile(f"{repo} has no file {file} at revision {revision}.") from error
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError) as error:
         raise FptError(
-            f"The hub shows no {repo} at revision {revision} ({type(error).__name__}): correct the "
-            "name, or log in if the repository is private or gated (hf auth login)."
+            f"The hub shows no {repo} at revision {revision} ({type(error).__name__}): "
+            "correct the name, or log in if the repository is private or gated (hf auth "
+            "login)."
         ) from error
     except Exception as error:
         # Whatever the client raised, the remedy is the same.
         raise Unreachable(
-            f"{file} of {repo} (revision {revision}) is neither in the Hugging Face cache nor "
-            f"downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE unset, or "
-            "point HF_HUB_CACHE at a cache that holds it."
+            f"{file} of {repo} (revision {revision}) is neither in the Hugging Face cache "
+            f"nor downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE "
+            "unset, or point HF_HUB_CACHE at a cache that holds it."
         ) from error
 
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file, computed again if the file changes."""
     stat = path.stat()
-    # The time of the last change of the file's entry too: a copy may keep the time of its original.
+    # The time of the last change of the file's entry too: a copy may keep the time of its
+    # original.
     version = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
     return _digest(path.absolute(), version)
 
@@ -231,14 +240,14 @@ def read_table(path: Path, *columns: str) -> pa.Table:
     except (pa.ArrowException, OSError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise FptError(
-            f"{path} is not a whole parquet file with columns {', '.join(columns)} ({reason}); "
-            "remove it and fetch it again."
+            f"{path} is not a whole parquet file with columns {', '.join(columns)} "
+            f"({reason}); remove it and fetch it again."
         ) from error
 
 
 def decode_image(value: dict[str, Any], mode: str | None = None) -> np.ndarray:
-    """An encoded image, {"bytes": ...}, as uint8 (H, W) if grey, else (H, W, channels); converted
-    to Pillow's `mode` if one is given."""
+    """An encoded image, {"bytes": ...}, as uint8 (H, W) if grey, else (H, W, channels);
+    converted to Pillow's `mode` if one is given."""
     from PIL import Image
 
     with Image.open(io.BytesIO(value["bytes"])) as image:
@@ -256,9 +265,9 @@ def corpus_file(name: str) -> Path:
     path = find_corpus_file(name)
     if path is None:
         raise FptError(
-            f"The corpus file {name!r} (or {name}.xz) is not in {project().corpora}: put it there, "
-            "set FPT_CORPORA to the folder that has it, or make one like it (docs/corpora.md says "
-            "how)."
+            f"The corpus file {name!r} (or {name}.xz) is not in {project().corpora}: put "
+            "it there, set FPT_CORPORA to the folder that has it, or make one like it "
+            "(docs/corpora.md says how)."
         )
     return path
 
@@ -272,13 +281,14 @@ def read_lines(path: Path) -> Iterator[str]:
             yield from file
     except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
         raise FptError(
-            f"The corpus file {path} is no whole text in UTF-8 ({error}); put it there again."
+            f"The corpus file {path} is no whole text in UTF-8 ({error}); put it there "
+            "again."
         ) from error
 
 
 def documents(files: Iterable[str], by_line: bool = False) -> Iterator[str]:
-    """The documents of `files` in the corpora folder, which end at a line `END`, or, `by_line`, at
-    every line end. FptError if a file is missing or damaged."""
+    """The documents of `files` in the corpora folder, which end at a line `END`, or,
+    `by_line`, at every line end. FptError if a file is missing or damaged."""
     for name in files:
         lines = read_lines(corpus_file(name))
         if by_line:

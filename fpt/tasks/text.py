@@ -1,15 +1,15 @@
 """Texts for a backbone without a tokenizer, a token per UTF-8 byte: `glue` and `english`.
 
-**glue** (Wang et al. 2018, arXiv:1804.07461): English sentences and pairs of them. GLUE's authors
-keep the test labels, so `test` is the official validation set, as in most of the literature, and
-`valid` is drawn from the training set. Every score is accuracy; GLUE itself reports Matthews's
-correlation for CoLA, and F1 beside accuracy for MRPC.
+**glue** (Wang et al. 2018, arXiv:1804.07461): English sentences and pairs of them. GLUE's
+authors keep the test labels, so `test` is the official validation set, as in most of the
+literature, and `valid` is drawn from the training set. Every score is accuracy; GLUE itself
+reports Matthews's correlation for CoLA, and F1 beside accuracy for MRPC.
 
-**english**: the next byte of a passage at every position; losses are in nats per byte. What does a
-backbone that learned something else, or nothing, bring to language (Papadimitriou and Jurafsky
-2020)? Training passages come from the third file of the English corpus and validation passages from
-the fourth, which no backbone reaches that is pretrained here on a few million tokens; test passages
-come from its held-out file.
+**english**: the next byte of a passage at every position; losses are in nats per byte. What
+does a backbone that learned something else, or nothing, bring to language (Papadimitriou
+and Jurafsky 2020)? Training passages come from the third file of the English corpus and
+validation passages from the fourth, which no backbone reaches that is pretrained here on a
+few million tokens; test passages come from its held-out file.
 """
 
 from collections.abc import Mapping
@@ -48,8 +48,9 @@ class TextTask(SequenceTask):
 
 
 def encode(length: int, text: str, second: str | None = None) -> np.ndarray:
-    """The bytes of `text`, or of `text`, byte 0 and `second`: uint8, 1 to `length` of them. Of two
-    texts that are too long together, each is cut to half, or to what the other leaves."""
+    """The bytes of `text`, or of `text`, byte 0 and `second`: uint8, 1 to `length` of them.
+    Of two texts that are too long together, each is cut to half, or to what the other
+    leaves."""
     content = _bytes(text)
     if second is None:
         return np.frombuffer(content[:length], np.uint8)
@@ -66,8 +67,8 @@ def _bytes(text: str) -> bytes:
 
 
 class Subset(NamedTuple):
-    """One of GLUE's tasks: its columns of text, its labels by number, and the examples in train,
-    valid and test."""
+    """One of GLUE's tasks: its columns of text, its labels by number, and the examples in
+    train, valid and test."""
 
     columns: tuple[str, ...]
     names: tuple[str, ...]
@@ -101,8 +102,12 @@ SUBSETS: Mapping[str, Subset] = {
 
 def _glue_data(name: str) -> Dataset:
     subset = SUBSETS[name]
-    files = {split: f"{name}/{split}-00000-of-00001.parquet" for split in ("train", "validation")}
-    repository = Repository("nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c", files)
+    files = {
+        split: f"{name}/{split}-00000-of-00001.parquet" for split in ("train", "validation")
+    }
+    repository = Repository(
+        "nyu-mll/glue", "bcdcba79d07bc864c1c254ccfcedcce55bcc9a8c", files
+    )
 
     def read(split: str) -> tuple[list[np.ndarray], np.ndarray]:
         *columns, labels = repository.columns(split, *subset.columns, "label")
@@ -114,7 +119,8 @@ def _glue_data(name: str) -> Dataset:
         # GLUE's authors keep the test labels.
         arrays = end_to_end("test", *read("validation"))
         order = numpy_generator("glue", name).permutation(len(labels))
-        # GLUE's validation set is the test here, so training examples are held out in its place.
+        # GLUE's validation set is the test here, so training examples are held out in its
+        # place.
         valid, train = np.split(order, [subset.sizes[1]])
         for split, rows in {"train": train, "valid": valid}.items():
             arrays |= end_to_end(split, [texts[row] for row in rows], labels[rows])
@@ -159,7 +165,8 @@ class NextByteTask(FiniteTask):
         return Batch(text[..., :-1], text[..., 1:])
 
     def measure_floors(self) -> dict[str, float]:
-        """Answering the most frequent byte, or the one that most often follows the byte before."""
+        """Answering the most frequent byte, or the one that most often follows the byte
+        before."""
         arrays = load(self.dataset)
         train = arrays["train_text"].long()
         test = arrays["test_text"].long()
@@ -195,8 +202,8 @@ def _english() -> Arrays:
                 break
         if len(passages) < count:
             raise FptError(
-                f"There are {len(passages)} passages of {size} bytes in {file} and {count} are "
-                "needed: this is not the English corpus."
+                f"There are {len(passages)} passages of {size} bytes in {file} and {count} "
+                "are needed: this is not the English corpus."
             )
         rows = numpy_generator("english", split).permutation(len(passages))[:count]
         drawn = b"".join(passages[row] for row in rows)
@@ -206,7 +213,11 @@ def _english() -> Arrays:
 
 def english(**options: Any) -> NextByteTask:
     """The next byte of English at each of 128 positions. Needs the English corpus."""
-    source = {"source": "Project Gutenberg", "corpus": "english", "preparation": PREPARATION}
+    source = {
+        "source": "Project Gutenberg",
+        "corpus": "english",
+        "preparation": PREPARATION,
+    }
     return NextByteTask(
         name="english",
         options=resolve("english", options, {}),

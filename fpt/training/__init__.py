@@ -1,1 +1,2 @@
-"""Training: packs of runs on one frozen backbone, the loop, checkpoints, sweeps and devices."""
+"""Training: packs of runs on one frozen backbone, the loop, checkpoints, sweeps and
+devices."""

@@ -1,8 +1,9 @@
-"""Packs on a Ray cluster (optional extra `ray`): a pack is a task, on a CPU or a part of a GPU.
+"""Packs on a Ray cluster (optional extra `ray`): a pack is a task, on a CPU or a part of a
+GPU.
 
-A worker needs this package, the data and the weights, and nothing else of the driver's machine. Ray
-retries a pack whose worker is lost; on a machine with its last checkpoint it goes on from there.
-Records travel back when their pack ends.
+A worker needs this package, the data and the weights, and nothing else of the driver's
+machine. Ray retries a pack whose worker is lost; on a machine with its last checkpoint it
+goes on from there. Records travel back when their pack ends.
 """
 
 import os
@@ -28,27 +29,31 @@ Contents = list[tuple[Record, bytes | None]]  # records with their kept paramete
 def train_on_cluster(
     todo: Sequence[Pack], job: Job, address: str, workers: int | None, gpus: float
 ) -> Iterator[tuple[Pack, int | FptError]]:
-    """Yield packs as they end on the cluster, with the number of records written to the job's
-    store, or the error that stopped a pack.
+    """Yield packs as they end on the cluster, with the number of records written to the
+    job's store, or the error that stopped a pack.
 
-    `address` is that of a Ray cluster, or "local" for one of our own on this machine, for `workers`
-    packs side by side. `gpus` is the part of a GPU that a pack on CUDA takes. The job's device is
-    one of the machines that train; this one needs none. Leaves out packs that another sweep on this
-    store is training.
+    `address` is that of a Ray cluster, or "local" for one of our own on this machine, for
+    `workers` packs side by side. `gpus` is the part of a GPU that a pack on CUDA takes. The
+    job's device is one of the machines that train; this one needs none. Leaves out packs
+    that another sweep on this store is training.
     """
     ray = start(address, workers)
-    deadline = time.time() + job.deadline - time.monotonic()  # the clock that machines share
+    # The clock that machines share.
+    deadline = time.time() + job.deadline - time.monotonic()
     try:
         with ExitStack() as locks:
             device = job.device
             if device == "auto":
                 device = "cuda" if ray.cluster_resources().get("GPU", 0) else "cpu"
             need = {"num_gpus": gpus} if device == "cuda" else {"num_cpus": 1}
-            remote = ray.remote(max_retries=RETRIES_AFTER_LOST_WORKER, **need)(train_remotely)
+            remote = ray.remote(max_retries=RETRIES_AFTER_LOST_WORKER, **need)(
+                train_remotely
+            )
             remote_job = replace(job, device=device)
             running = {}
             for pack in todo:
-                # The workers' locks are on their own disks; this one keeps another sweep away.
+                # The workers' locks are on their own disks; this one keeps another sweep
+                # away.
                 if locks.enter_context(job.lock(f"{pack_id(pack)}.ray")):
                     task = remote.remote(pack, remote_job, contents(pack, job), deadline)
                     running[task] = pack
@@ -70,13 +75,14 @@ def train_on_cluster(
 def train_remotely(
     pack: Pack, job: Job, recorded: Contents, deadline: float
 ) -> tuple[Contents, FptError | None]:
-    """Train a pack on this worker, without the runs that are `recorded`; the new records and the
-    error that stopped it."""
+    """Train a pack on this worker, without the runs that are `recorded`; the new records
+    and the error that stopped it."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / job.store.folder.parent.name / "records")
         for record, parameters in recorded:
             store.write(record, parameters)
-        # Checkpoints stay on the worker's own disk, so that a retry there goes on from them.
+        # Checkpoints stay on the worker's own disk, so that a retry there goes on from
+        # them.
         end = time.monotonic() + deadline - time.time()
         own = project()
         job = replace(job, store=store, deadline=end, project=own, cache=own.cache)
@@ -87,11 +93,14 @@ def train_remotely(
 
 def contents(pack: Pack, job: Job) -> Contents:
     """The pack's recorded runs."""
-    return [(record, job.store.parameters(record)) for record in job.recorded(pack).values()]
+    return [
+        (record, job.store.parameters(record)) for record in job.recorded(pack).values()
+    ]
 
 
 def start(address: str, workers: int | None) -> Any:
-    """Ray, connected. FptError if it is not installed, or there is no cluster at the address."""
+    """Ray, connected. FptError if it is not installed, or there is no cluster at the
+    address."""
     # Ray would report its use to its makers.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:

@@ -24,13 +24,15 @@ def choose(name: str = "auto") -> torch.device:
     """The device of this name; `auto` is CUDA if there is a GPU, else the CPU."""
     check_names("device", [name], ("auto", "cpu", "cuda"))
     if name == "cuda" and not torch.cuda.is_available():
-        raise FptError("The device 'cuda' was asked for, but torch sees no GPU; use auto or cpu.")
+        raise FptError(
+            "The device 'cuda' was asked for, but torch sees no GPU; use auto or cpu."
+        )
     return torch.device("cuda" if name != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def in_bf16(kind: str, precision: str = AUTO) -> bool:
-    """Whether a training on a device of this kind (`cpu`, `cuda`) is in bf16 autocast over fp32
-    trained parameters, else in fp32. FptError if there is no such precision."""
+    """Whether a training on a device of this kind (`cpu`, `cuda`) is in bf16 autocast over
+    fp32 trained parameters, else in fp32. FptError if there is no such precision."""
     check_names("precision", [precision], PRECISIONS)
     # bf16 has the range of fp32, so that losses need no scaling.
     return precision == "bf16" or (precision == AUTO and kind == "cuda")
@@ -42,12 +44,16 @@ def arithmetic(kind: str, precision: str = AUTO) -> str:
 
 
 def precision_like(environment: Mapping[str, Any], device: torch.device) -> str:
-    """The precision that computes on `device` what a record of this environment says: its own, if
-    it ran on a device of this kind; else the one that is usual here."""
+    """The precision that computes on `device` what a record of this environment says: its
+    own, if it ran on a device of this kind; else the one that is usual here."""
     # On another kind of device its numbers cannot be had again, only ones as good.
     if environment.get("kind") != device.type:
         return AUTO
-    return "bf16" if environment.get("precision") == arithmetic(device.type, "bf16") else "fp32"
+    return (
+        "bf16"
+        if environment.get("precision") == arithmetic(device.type, "bf16")
+        else "fp32"
+    )
 
 
 def autocast(device: torch.device, precision: str = AUTO) -> torch.autocast:
@@ -57,8 +63,9 @@ def autocast(device: torch.device, precision: str = AUTO) -> torch.autocast:
 
 
 def round_frozen(module: nn.Module) -> None:
-    """Store the frozen matrices and their biases in bfloat16. Autocast caches its casts of trained
-    parameters only, so it would round frozen ones again at every use; the numbers are the same."""
+    """Store the frozen matrices and their biases in bfloat16. Autocast caches its casts of
+    trained parameters only, so it would round frozen ones again at every use; the numbers
+    are the same."""
     for path, _, _ in matrices(module):
         for parameter in module.get_submodule(path.removesuffix(".weight")).parameters():
             if not parameter.requires_grad:
@@ -69,9 +76,10 @@ def round_frozen(module: nn.Module) -> None:
 def keep_memory() -> None:
     """Ask glibc, if it is the C library, to keep freed memory for the next tensors.
 
-    By default it hands blocks as large as a pack's activations (1 MB) back to the kernel when a
-    step ends, and the next step pays for every page again. The setting is the whole process's: the
-    pipeline, whose process it is, makes it; an estimator, a guest in another program, does not.
+    By default it hands blocks as large as a pack's activations (1 MB) back to the kernel
+    when a step ends, and the next step pays for every page again. The setting is the whole
+    process's: the pipeline, whose process it is, makes it; an estimator, a guest in another
+    program, does not.
     """
     if sys.platform != "linux":
         return
@@ -84,8 +92,9 @@ def keep_memory() -> None:
 
 
 def environment(device: torch.device, precision: str = AUTO) -> dict[str, Any]:
-    """Hardware, precision and versions, for a record; for bf16 on a CPU, also the processor's
-    instructions for it, since without them it is emulated and rounds otherwise."""
+    """Hardware, precision and versions, for a record; for bf16 on a CPU, also the
+    processor's instructions for it, since without them it is emulated and rounds
+    otherwise."""
     cuda = device.type == "cuda"
     instructions = {}
     if not cuda and in_bf16("cpu", precision):
@@ -120,8 +129,8 @@ def processor() -> str:
     return f"{model_name[1].strip() if model_name else platform.machine()} CPU"
 
 
-# Parts of the errors that torch raises if a device has no memory for a tensor: one for CUDA, and
-# those of the plain RuntimeError for a CPU.
+# Parts of the errors that torch raises if a device has no memory for a tensor: one for
+# CUDA, and those of the plain RuntimeError for a CPU.
 NO_MEMORY = (
     "out of memory",
     "DefaultCPUAllocator",

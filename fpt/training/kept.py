@@ -1,5 +1,5 @@
-"""The models of records, from the parameters that were kept, and recorded accuracies against those
-of a training from scratch.
+"""The models of records, from the parameters that were kept, and recorded accuracies
+against those of a training from scratch.
 """
 
 import tempfile
@@ -20,24 +20,26 @@ from .model import Model, assemble
 from .train import Job, task_of, train
 
 SAME = ("device", "precision", "torch", "transformers")  # must agree for equal numbers
-# If they do not, a training amplifies rounding step by step and ends in another model that is as
-# good. So this finds a number of another size, not one that was changed a little.
+# If they do not, a training amplifies rounding step by step and ends in another model that
+# is as good. So this finds a number of another size, not one that was changed a little.
 TRAINED_ELSEWHERE = 0.02
 SUMMED = 1e-9  # equal numbers, computed in another order
 
 
-def trained_model(record: Record, store: Store, device: torch.device | str = "cpu") -> Model:
+def trained_model(
+    record: Record, store: Store, device: torch.device | str = "cpu"
+) -> Model:
     """The run's model as it was selected on validation, in evaluation mode.
 
-    FptError if the parameters were not kept, or if the weights of the backbone are missing or not
-    those that the run saw.
+    FptError if the parameters were not kept, or if the weights of the backbone are missing
+    or not those that the run saw.
     """
     spec = record.spec
     content = store.parameters(record)
     if content is None:
         raise FptError(
-            f"The parameters of run {spec.key} are not in {store.folder}: merge them, or keep them "
-            "(`keep: true` in params.yaml, then fpt run)."
+            f"The parameters of run {spec.key} are not in {store.folder}: merge them, or "
+            "keep them (`keep: true` in params.yaml, then fpt run)."
         )
     check_weights(record)
     return with_parameters(spec, task_of(spec), content, device)
@@ -50,9 +52,9 @@ def with_parameters(
     device: torch.device | str = "cpu",
     architecture: Backbone | None = None,
 ) -> Model:
-    """The model of a run in evaluation mode with the trained parameters in `content`, a file that
-    `PackedParameters.stored` made; `architecture` as in `assemble`. The sequences of `task` may be
-    longer than those of the run."""
+    """The model of a run in evaluation mode with the trained parameters in `content`, a
+    file that `PackedParameters.stored` made; `architecture` as in `assemble`. The sequences
+    of `task` may be longer than those of the run."""
     model, rows, _ = assemble([spec], task, device, architecture)
     kept = load(content)
     values = rows.values.clone()
@@ -65,19 +67,20 @@ def with_parameters(
 
 
 def check_weights(record: Record) -> None:
-    """FptError if the weights that a run read are missing here, or not those that it saw."""
+    """FptError if the weights that a run read are missing here, or not those that it
+    saw."""
     weights = record.spec.weights
     if weights and digest(files(weights)) != record.environment.get("weights_digest"):
         raise FptError(
-            f"The weights {weights!r} in {find(weights)} are not those that run {record.key} was "
-            "trained on; fetch those, or train it again."
+            f"The weights {weights!r} in {find(weights)} are not those that run "
+            f"{record.key} was trained on; fetch those, or train it again."
         )
 
 
 @dataclass(frozen=True)
 class Check:
-    """The recorded test accuracy of a run, in [0, 1], against the one that was computed again. They
-    may differ by `tolerance`, for `reason`."""
+    """The recorded test accuracy of a run, in [0, 1], against the one that was computed
+    again. They may differ by `tolerance`, for `reason`."""
 
     record: Record
     accuracy: float
@@ -95,17 +98,23 @@ class Check:
     def __str__(self) -> str:
         spec = self.record.spec
         word = "matches" if self.matches else "DIFFERS"
-        name = f"{spec.task} on {spec.init} {spec.backbone}, seed {spec.seed} ({spec.key[:8]})"
-        numbers = f"{100 * self.recorded:.2f}; training again gives {100 * self.accuracy:.2f}"
+        name = (
+            f"{spec.task} on {spec.init} {spec.backbone}, seed {spec.seed} ({spec.key[:8]})"
+        )
+        numbers = (
+            f"{100 * self.recorded:.2f}; training again gives {100 * self.accuracy:.2f}"
+        )
         line = f"  {word:11}  {name}: {numbers}"
         if self.reason:
-            line += f"; up to {100 * self.tolerance:.2f} points allowed, since {self.reason}"
+            line += (
+                f"; up to {100 * self.tolerance:.2f} points allowed, since {self.reason}"
+            )
         return line
 
 
 def retrained(record: Record, store: Store, device: torch.device) -> Check:
-    """Train the run from scratch, with the members of its pack if all are recorded; FptError if its
-    data or weights are not here."""
+    """Train the run from scratch, with the members of its pack if all are recorded;
+    FptError if its data or weights are not here."""
     check_weights(record)
     reasons = [differences_of_machines(record, device)]
     mates = store.read_all(record.pack)

@@ -1,8 +1,10 @@
-"""The one optimisation loop: it trains a pack from its first step, or its checkpoint, to the end.
+"""The one optimisation loop: it trains a pack from its first step, or its checkpoint, to
+the end.
 
-Every `eval_every` steps the runs are evaluated on validation. A run ends at its last step, after
-`patience` evaluations without a better validation accuracy, or when it diverges; then it leaves the
-pack by index, and the test set is read once, for the parameters chosen on validation.
+Every `eval_every` steps the runs are evaluated on validation. A run ends at its last step,
+after `patience` evaluations without a better validation accuracy, or when it diverges; then
+it leaves the pack by index, and the test set is read once, for the parameters chosen on
+validation.
 """
 
 import math
@@ -72,8 +74,9 @@ class Loop:
         self.reset_sums()
 
     def hold(self, state: Mapping[str, Tensor]) -> None:
-        """Go on with this state of training, one row per run that is alive: trained and frozen
-        values, the trained values at the best validation so far, and Adam's two moments."""
+        """Go on with this state of training, one row per run that is alive: trained and
+        frozen values, the trained values at the best validation so far, and Adam's two
+        moments."""
         self.state = state
         self.bind(self.alive, state["values"], state["frozen"])
         specs = [self.specs[index] for index in self.alive]
@@ -83,7 +86,8 @@ class Loop:
         self.adam = Adam(self.rows, lr, clip, mask, state["first"], state["second"])
 
     def bind(self, indices: Sequence[int], values: Tensor, frozen: Tensor) -> None:
-        """Let the model be that of the runs `indices`, with these trained and frozen values."""
+        """Let the model be that of the runs `indices`, with these trained and frozen
+        values."""
         self.model.seeds = [self.specs[index].seed for index in indices]
         self.rows.bind(values)
         self.frozen.bind(frozen)
@@ -98,10 +102,11 @@ class Loop:
         self.sums = torch.zeros(shape, dtype=torch.float32, device=self.device)
         self.summed = 0
 
-    # ---------------------------------------------------------------------------------- training
+    # ----------------------------------------------------------------------------- training
 
     def run(self, deadline: float = math.inf) -> bool:
-        """Train until all runs have ended (True) or `time.monotonic()` passes `deadline`."""
+        """Train until all runs have ended (True) or `time.monotonic()` passes
+        `deadline`."""
         self.resume()
         ending = f", last of {len(self.specs)}" if len(self.specs) > 1 else ""
         steps = self.shared.steps
@@ -120,11 +125,14 @@ class Loop:
                     self.report(members, bar)
                 now = time.monotonic()
                 process_now = time.process_time()
-                # A step takes the time of all runs that were in it, those that left it included.
+                # A step takes the time of all runs that were in it, those that left it
+                # included.
                 for index in members:
                     progress = self.progress[index]
                     progress.seconds += (now - before) / len(members)
-                    progress.process_seconds += (process_now - process_before) / len(members)
+                    progress.process_seconds += (process_now - process_before) / len(
+                        members
+                    )
                 late = now > deadline
                 if not self.alive or late or now - saved > CHECKPOINT_SECONDS:
                     self.save()
@@ -143,14 +151,15 @@ class Loop:
         with autocast(self.device, self.model.precision):
             logits = self.model(batch, step=self.step)
         loss = self.task.losses(logits, batch.targets).flatten(1).mean(1)
-        self.rows.differentiate(loss.sum())  # rows never meet, so each gets its own gradient
+        # Rows never meet, so each gets its own gradient.
+        self.rows.differentiate(loss.sum())
         self.step += 1
         norms = self.adam.step(self.step)
         clipped = norms > self.adam.clip[:, 0]
         self.sums += torch.stack([loss.detach(), norms, clipped])
         self.summed += 1
 
-    # -------------------------------------------------------------------------------- evaluation
+    # --------------------------------------------------------------------------- evaluation
 
     def validate(self) -> None:
         """Add a point to every learning curve, from the validation set."""
@@ -163,7 +172,8 @@ class Loop:
             point["step"] = self.step
             point["valid_loss"] = validated[row]["loss"]
             point["valid_accuracy"] = accuracy
-            # A record holds finite numbers alone, so the curve ends before the first that is not.
+            # A record holds finite numbers alone, so the curve ends before the first that
+            # is not.
             if not all(map(math.isfinite, point.values())):
                 progress.status = "diverged"
                 continue
@@ -179,7 +189,9 @@ class Loop:
     def finish_runs(self) -> None:
         """Test the runs that end here and let the others go on without them."""
         ending = [
-            index for index in self.alive if self.progress[index].ends(self.specs[index], self.step)
+            index
+            for index in self.alive
+            if self.progress[index].ends(self.specs[index], self.step)
         ]
         if not ending:
             return
@@ -191,7 +203,8 @@ class Loop:
         # The test set is read here and nowhere else, once, after validation has chosen.
         tested = evaluate(self.model, "test", self.shared.test_items)
         trained: list[dict[str, float]] = []
-        if self.task.sizes["train"]:  # if it is endless, its examples are like those of the test
+        if self.task.sizes["train"]:
+            # If it is endless, its examples are like those of the test.
             trained = evaluate(self.model, "train", TRAIN_ITEMS)
         for row, index in enumerate(ending):
             progress = self.progress[index]
@@ -213,23 +226,28 @@ class Loop:
         self.reset_sums()
 
     def report(self, indices: Sequence[int], bar: Any) -> None:
-        """Show the last evaluation of some runs: to the tracker, and the last run's in the bar."""
+        """Show the last evaluation of some runs: to the tracker, and the last run's in the
+        bar."""
         for index in indices:
             progress = self.progress[index]
             point = {**(progress.curve or [{}])[-1], "step": self.step}
-            bar.set_postfix(loss=point.get("train_loss"), accuracy=point.get("valid_accuracy"))
+            bar.set_postfix(
+                loss=point.get("train_loss"), accuracy=point.get("valid_accuracy")
+            )
             point |= {f"end/{name}": value for name, value in progress.metrics.items()}
             if self.tracker:
                 self.tracker(self.specs[index], self.titles[index], point)
 
-    # -------------------------------------------------------------------------------- checkpoint
+    # --------------------------------------------------------------------------- checkpoint
 
     def save(self) -> None:
-        """Write the checkpoint. It needs no generator state: draws are keyed by run and step."""
+        """Write the checkpoint. It needs no generator state: draws are keyed by run and
+        step."""
         if self.path is None:
             return
         left = {f"selected.{index}": row for index, row in self.selected.items()}
-        # With the keys of its runs and its arithmetic, so that no other pack goes on from it.
+        # With the keys of its runs and its arithmetic, so that no other pack goes on from
+        # it.
         history: dict[str, Any] = {
             "keys": [spec.key for spec in self.specs],
             "arithmetic": self.arithmetic,
@@ -239,18 +257,20 @@ class Loop:
         write_checkpoint(self.path, {**self.state, "sums": self.sums, **left}, history)
 
     def resume(self) -> None:
-        """Go on from the checkpoint of this very pack, if there is one; warns of another's."""
+        """Go on from the checkpoint of this very pack, if there is one; warns of
+        another's."""
         saved = read_checkpoint(self.path) if self.path else None
         if saved is None:
             return
         tensors, history = saved
         keys = [spec.key for spec in self.specs]
-        # A checkpoint that does not say so was written when each kind of device had but one.
+        # A checkpoint that does not say so was written when each kind of device had but
+        # one.
         before = history.get("arithmetic", arithmetic(self.device.type))
         if history.get("keys") != keys or not self.state.keys() < tensors.keys():
             reason = (
-                "is of other runs than those that are trained here, or of another version of this "
-                "package"
+                "is of other runs than those that are trained here, or of another version "
+                "of this package"
             )
         elif before != self.arithmetic:
             # Rounding is no treatment: a run is trained in one arithmetic from end to end.
@@ -258,7 +278,9 @@ class Loop:
         else:
             self.restore(tensors, history)
             return
-        warnings.warn(f"The checkpoint {self.path} {reason}; its pack starts again.", stacklevel=2)
+        warnings.warn(
+            f"The checkpoint {self.path} {reason}; its pack starts again.", stacklevel=2
+        )
 
     def restore(self, tensors: dict[str, Tensor], history: Mapping[str, Any]) -> None:
         """Take over what `save` wrote."""
@@ -268,6 +290,8 @@ class Loop:
         ended = set(range(len(self.specs))) - set(self.alive)
         self.selected = {index: tensors.pop(f"selected.{index}") for index in ended}
         # Copied even on a CPU: as aligned in memory as they were before.
-        tensors = {name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()}
+        tensors = {
+            name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()
+        }
         self.sums = tensors.pop("sums")
         self.hold(tensors)

@@ -1,7 +1,8 @@
-"""The model of the paper: input net, frozen backbone, output net on the positions that are read.
+"""The model of the paper: input net, frozen backbone, output net on the positions that are
+read.
 
-One `Model` holds K runs. Trainable groups have the paper's names: `input`, `output`, `layernorm`,
-`positions`, and the backbone's own (`attention`, `feedforward`, ...).
+One `Model` holds K runs. Trainable groups have the paper's names: `input`, `output`,
+`layernorm`, `positions`, and the backbone's own (`attention`, `feedforward`, ...).
 """
 
 from collections.abc import Sequence
@@ -27,8 +28,8 @@ INPUT_INITS = ("orthogonal", "default", "normal")  # of the input net
 
 
 def nets(task: Task, architecture: Backbone) -> dict[str, PackedLinear | PackedEmbedding]:
-    """The input net of a task (an embedding of symbols, or a linear map of vectors) and its output
-    net (one linear layer on each position read), by their trainable group."""
+    """The input net of a task (an embedding of symbols, or a linear map of vectors) and its
+    output net (one linear layer on each position read), by their trainable group."""
     width = architecture.width
     input_net: PackedLinear | PackedEmbedding
     if task.kind == "token":
@@ -40,7 +41,8 @@ def nets(task: Task, architecture: Backbone) -> dict[str, PackedLinear | PackedE
 
 
 def check_length(architecture: Backbone, task: Task) -> None:
-    """FptError if the sequences of `task` are longer than the backbone's table of positions."""
+    """FptError if the sequences of `task` are longer than the backbone's table of
+    positions."""
     if architecture.positions and task.length > architecture.positions:
         raise FptError(
             f"Task {task.name!r} has sequences of {task.length} tokens, and backbone "
@@ -51,7 +53,8 @@ def check_length(architecture: Backbone, task: Task) -> None:
 class Model(nn.Module):
     """K runs of one task on one backbone. Parameters are bound by `PackedParameters`.
 
-    `seeds` are those of the runs whose parameters are bound, row by row. They key all its draws.
+    `seeds` are those of the runs whose parameters are bound, row by row. They key all its
+    draws.
     """
 
     def __init__(
@@ -88,31 +91,35 @@ class Model(nn.Module):
         self.draws.seeds = tuple(seeds)
 
     def compute_in(self, precision: str, kind: str) -> None:
-        """Prepare the model, assembled on a device of this kind, for `autocast` in a precision."""
+        """Prepare the model, assembled on a device of this kind, for `autocast` in a
+        precision."""
         self.precision = precision
         if in_bf16(kind, precision):
             round_frozen(self.backbone)
-            # The backward pass of a CPU's fused attention is slower in bf16 than a whole layer.
+            # The backward pass of a CPU's fused attention is slower in bf16 than a whole
+            # layer.
             if kind == "cpu" and isinstance(self.backbone, GenericBackbone):
                 self.backbone.model.set_attn_implementation("eager")
 
     def forward(self, batch: Batch, step: int = 0, first: int = 0) -> Tensor:
-        """Logits (K, B, R, classes) of a training batch, or of one evaluation batch for all K.
+        """Logits (K, B, R, classes) of a training batch, or of one evaluation batch for all
+        K.
 
-        Random draws are keyed by the runs' seeds and, in training, by the number of the `step`; in
-        evaluation by that of the batch's `first` example in its split.
+        Random draws are keyed by the runs' seeds and, in training, by the number of the
+        `step`; in evaluation by that of the batch's `first` example in its split.
         """
         logits = self.output(self.features(batch, step, first))
         return logits.reshape(*logits.shape[:2], -1, self.task.classes)
 
     def features(self, batch: Batch, step: int = 0, first: int = 0) -> Tensor:
-        """The inputs of the output net, (K, B, positions read, width); arguments as `forward`."""
+        """The inputs of the output net, (K, B, positions read, width); arguments as
+        `forward`."""
         runs = len(self.output.weight)
         inputs = batch.inputs.expand(runs, *batch.inputs.shape[1:])
         size, length = inputs.shape[1:3]
         if self.training:
-            # Masks as long as the task allows, however far this batch is padded: that depends on
-            # the neighbours in the pack.
+            # Masks as long as the task allows, however far this batch is padded: that
+            # depends on the neighbours in the pack.
             shape = (size, self.task.length, self.width)
             self.draws.begin(step, shape, inputs.device)
         else:
@@ -141,12 +148,13 @@ def assemble(
     device: torch.device | str,
     architecture: Backbone | None = None,
 ) -> tuple[Model, PackedParameters, PackedParameters]:
-    """The model of a pack, its trained rows and its frozen rows, with initial values on `device`.
+    """The model of a pack, its trained rows and its frozen rows, with initial values on
+    `device`.
 
-    All specs share backbone, init, weights and order of the tokens, and `backbone_seed` if the
-    backbone is drawn. `architecture` is their backbone if it is not to be looked up by its name, as
-    one from a folder of the reader's. FptError if they name an unknown group or initialisation, or
-    weights that are missing.
+    All specs share backbone, init, weights and order of the tokens, and `backbone_seed` if
+    the backbone is drawn. `architecture` is their backbone if it is not to be looked up by
+    its name, as one from a folder of the reader's. FptError if they name an unknown group
+    or initialisation, or weights that are missing.
     """
     # All names are checked before anything is built, which takes seconds.
     first = specs[0]
@@ -154,7 +162,9 @@ def assemble(
     trained = set().union(*(spec.trainable for spec in specs))
     group = f"trainable group of {architecture.name}"
     check_names(group, sorted(trained), architecture.trainable)
-    check_names("initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS)
+    check_names(
+        "initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS
+    )
 
     seeds = [spec.seed for spec in specs]
     model = Model(architecture, task, first.dropout, first.order, seeds)
@@ -172,7 +182,8 @@ def assemble(
         shape = (task.length, architecture.width)
         slices.append(ParameterSlice(model, "positions", shape, "positions", "positions"))
         initial["positions"] = state.pop("positions")[: task.length]
-    model.backbone.load_state_dict(state, assign=True, strict=False)  # buffers have their values
+    # Buffers have their values.
+    model.backbone.load_state_dict(state, assign=True, strict=False)
     model.backbone.requires_grad_(False)
     slices += backbone_slices(model.backbone, architecture, trained)
     initial |= {f"backbone.{name}": value for name, value in state.items()}
@@ -181,7 +192,9 @@ def assemble(
     def packed_rows(trainable: bool) -> PackedParameters:
         parts = [part for part in slices if (part.group in trained) == trainable]
         rows = PackedParameters(parts, trainable)
-        rows.bind(torch.stack([initial_row(parts, spec, initial) for spec in specs]).to(device))
+        rows.bind(
+            torch.stack([initial_row(parts, spec, initial) for spec in specs]).to(device)
+        )
         return rows
 
     return model, packed_rows(True), packed_rows(False)
@@ -190,7 +203,8 @@ def assemble(
 def backbone_slices(
     module: nn.Module, architecture: Backbone, trained: set[str]
 ) -> list[ParameterSlice]:
-    """The backbone's trained parameters; its trained norms become norms with per-run parameters."""
+    """The backbone's trained parameters; its trained norms become norms with per-run
+    parameters."""
     slices = []
     for path, layer in list(module.named_modules()):
         parameters = list(layer.named_parameters(recurse=False))
@@ -211,8 +225,8 @@ def backbone_slices(
 
 
 def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State) -> Tensor:
-    """Initial values of one run, (P,): from the backbone's state, or for the nets drawn by its
-    seed."""
+    """Initial values of one run, (P,): from the backbone's state, or for the nets drawn by
+    its seed."""
     parts = [torch.empty(0, dtype=torch.float32)]
     for part in slices:
         value = initial.get(part.name)
@@ -228,17 +242,18 @@ def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State)
 
 @torch.no_grad()
 def evaluate(model: Model, split: str, at_most: int = 0) -> list[dict[str, float]]:
-    """One mapping per run of `model`: `accuracy` in [0, 1], `loss` in nats, the task's own scores
-    if they apply to any example, and `items`, the number of examples.
+    """One mapping per run of `model`: `accuracy` in [0, 1], `loss` in nats, the task's own
+    scores if they apply to any example, and `items`, the number of examples.
 
-    Evaluated are the fixed subset of `at_most` examples of `split` (`Task.subset`) or (0) all,
-    without dropout and augmentation.
+    Evaluated are the fixed subset of `at_most` examples of `split` (`Task.subset`) or (0)
+    all, without dropout and augmentation.
     """
     task = model.task
     runs = len(model.seeds)
     device = model.output.weight.device
     model.eval()
-    sums: dict[str, Tensor] = {}  # (2, K): of the values, and of the answers that they apply to
+    # (2, K): of the values, and of the answers that they apply to.
+    sums: dict[str, Tensor] = {}
     items = 0
     size = max(1, EVAL_TOKENS // (runs * task.length))
     for batch in task.eval_batches(split, size, device, at_most):
@@ -258,4 +273,7 @@ def evaluate(model: Model, split: str, at_most: int = 0) -> list[dict[str, float
         items += targets.shape[1]
     applied = [name for name, (_, count) in sums.items() if bool(count.all())]
     means = {name: (sums[name][0] / sums[name][1]).tolist() for name in applied}
-    return [{name: means[name][run] for name in applied} | {"items": items} for run in range(runs)]
+    return [
+        {name: means[name][run] for name in applied} | {"items": items}
+        for run in range(runs)
+    ]

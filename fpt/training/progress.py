@@ -1,13 +1,14 @@
-"""The progress of a training: the state of its runs, its checkpoint, its bar, and trackers such as
-TensorBoard, which show it while it runs.
+"""The progress of a training: the state of its runs, its checkpoint, its bar, and trackers
+such as TensorBoard, which show it while it runs.
 
-A checkpoint is one file of arrays with their digest. It needs no generator state, since every
-random draw is keyed by run and step (`fpt.tasks.rng`).
+A checkpoint is one file of arrays with their digest. It needs no generator state, since
+every random draw is keyed by run and step (`fpt.tasks.rng`).
 
-A tracker is a function, called in the process that trains a pack, for each member after each of its
-evaluations: with its spec, a title (its arm and task), and the point of its record's curve. The
-metrics of its record follow with the last of them, called `end/` and their name. A run that was
-stopped and goes on may repeat the points after its last checkpoint.
+A tracker is a function, called in the process that trains a pack, for each member after
+each of its evaluations: with its spec, a title (its arm and task), and the point of its
+record's curve. The metrics of its record follow with the last of them, called `end/` and
+their name. A run that was stopped and goes on may repeat the points after its last
+checkpoint.
 """
 
 import json
@@ -39,7 +40,8 @@ Tracker = Callable[[RunSpec, str, Mapping[str, float]], None]
 
 @dataclass
 class Progress:
-    """The state of one run beside its tensors; plain JSON values, so a checkpoint can hold it."""
+    """The state of one run beside its tensors; plain JSON values, so a checkpoint can hold
+    it."""
 
     curve: list[dict[str, float]] = field(default_factory=list)
     best_accuracy: float = -math.inf
@@ -70,10 +72,12 @@ def reached(accuracies: Sequence[float], threshold: float) -> int | None:
     return next((index for index, pair in pairs if min(pair) >= threshold), None)
 
 
-# ------------------------------------------------------------------------------------ checkpoints
+# ------------------------------------------------------------------------------ checkpoints
 
 
-def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], history: Mapping[str, Any]) -> None:
+def write_checkpoint(
+    path: Path, tensors: Mapping[str, Tensor], history: Mapping[str, Any]
+) -> None:
     """Write tensors and history, JSON values, to `path`, whole or not at all."""
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     arrays = {name: tensor.numpy() for name, tensor in on_cpu.items()}
@@ -82,7 +86,8 @@ def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], history: Mapping
 
 
 def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-    """Tensors and history; None if there is no checkpoint, or a damaged one (moved aside)."""
+    """Tensors and history; None if there is no checkpoint, or a damaged one (moved
+    aside)."""
     stored = read_arrays(path)
     if stored is None:
         if path.exists():
@@ -92,7 +97,7 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | No
     return tensors, json.loads(tensors.pop("history").numpy().tobytes())
 
 
-# ------------------------------------------------------------------------------------------- bars
+# ------------------------------------------------------------------------------------- bars
 
 
 def in_jupyter() -> bool:
@@ -101,8 +106,8 @@ def in_jupyter() -> bool:
 
 
 def progress_bar(total: int, title: str, quiet: bool = False, **options: Any) -> Any:
-    """A tqdm bar in a terminal or in Jupyter, none in a log, if `quiet`, or if TQDM_DISABLE=1 is
-    set. `options` are tqdm's."""
+    """A tqdm bar in a terminal or in Jupyter, none in a log, if `quiet`, or if
+    TQDM_DISABLE=1 is set. `options` are tqdm's."""
     if quiet or not in_jupyter():
         options["disable"] = quiet or None  # None: shown in a terminal alone
     # A terminal that does not know its size has no lines for tqdm.
@@ -110,17 +115,18 @@ def progress_bar(total: int, title: str, quiet: bool = False, **options: Any) ->
 
 
 def pack_bar(total: int, title: str, step: int, quiet: bool) -> Any:
-    """The bar of a pack that goes on at `step`, below that of its sweep: one line per worker."""
+    """The bar of a pack that goes on at `step`, below that of its sweep: one line per
+    worker."""
     line = (current_process()._identity or (1,))[-1]
     return progress_bar(total, title, quiet, initial=step, position=line, leave=False)
 
 
-# --------------------------------------------------------------------------------------- trackers
+# --------------------------------------------------------------------------------- trackers
 
 
 def tracker(text: str) -> Tracker:
-    """The tracker `tensorboard:FOLDER`, by default in runs/tensorboard; FptError if TensorBoard is
-    not installed."""
+    """The tracker `tensorboard:FOLDER`, by default in runs/tensorboard; FptError if
+    TensorBoard is not installed."""
     name, _, folder = text.partition(":")
     check_names("tracker", [name], ["tensorboard"])
     if find_spec("tensorboard") is None:

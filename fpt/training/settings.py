@@ -1,6 +1,6 @@
-"""The checks of a run, wherever its settings come from: params.yaml, `--set`, a reader's own arm,
-or `Study.change`, and the meaning that a run has. Each check raises an FptError that names the
-place `where` and the allowed values.
+"""The checks of a run, wherever its settings come from: params.yaml, `--set`, a reader's
+own arm, or `Study.change`, and the meaning that a run has. Each check raises an FptError
+that names the place `where` and the allowed values.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -49,16 +49,19 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "procedure": ("sgd", "probe"),
     "order": ORDERS,
 }
-GROUPS = sorted({group for architecture in BACKBONES.values() for group in architecture.trainable})
+GROUPS = sorted(
+    {group for architecture in BACKBONES.values() for group in architecture.trainable}
+)
 LONG = 1024  # tokens of a sequence from which on a test is shortened
 LONG_TEST_ITEMS = 2000  # test examples of such a task at most
 
 
-# ------------------------------------------------------------------------------------ one setting
+# ------------------------------------------------------------------------------ one setting
 
 
 def check_value(where: str, value: Any, allowed: Allowed) -> Any:
-    """`value` in its type, of which a whole number may be a float; a number of NumPy will do."""
+    """`value` in its type, of which a whole number may be a float; a number of NumPy will
+    do."""
     kind, least, most = allowed
     value = value.item() if isinstance(value, np.generic) else value
     # By type, not isinstance: True is an int in Python, and no number of steps.
@@ -77,14 +80,17 @@ def check_name(where: str, value: Any) -> None:
 def check_mapping(
     where: str, values: Any, names: Iterable[str] | None = None, needed: Iterable[str] = ()
 ) -> Mapping[str, Any]:
-    """`values`, which have all `needed` names, and none but `names` unless these are None."""
+    """`values`, which have all `needed` names, and none but `names` unless these are
+    None."""
     if not isinstance(values, Mapping):
         raise FptError(f"{where}: expected settings by name, found {values!r}.")
     if names is not None:
         check_names(where, values, names)
     absent = [name for name in needed if name not in values]
     if absent:
-        raise FptError(f"{where}: {', '.join(absent)} missing; it needs {', '.join(needed)}.")
+        raise FptError(
+            f"{where}: {', '.join(absent)} missing; it needs {', '.join(needed)}."
+        )
     return values
 
 
@@ -100,13 +106,17 @@ def check_list(where: str, values: Any, names: Iterable[str] | None = None) -> l
     return list(values)
 
 
-# ------------------------------------------------------------------------------- several settings
+# ------------------------------------------------------------------------- several settings
 
 
 def check_settings(
-    where: str, values: Any, extra: Iterable[str] = (), names: Iterable[str] = tuple(SETTINGS)
+    where: str,
+    values: Any,
+    extra: Iterable[str] = (),
+    names: Iterable[str] = tuple(SETTINGS),
 ) -> dict[str, Any]:
-    """`values`, whose settings `names` have their types; they may have the names `extra` too."""
+    """`values`, whose settings `names` have their types; they may have the names `extra`
+    too."""
     checked = dict(check_mapping(where, values, (*names, *extra)))
     for name in SETTINGS.keys() & checked.keys():
         checked[name] = check_value(f"{where}.{name}", checked[name], SETTINGS[name])
@@ -131,8 +141,8 @@ def check_arm(where: str, values: Any, tasks: Iterable[str]) -> dict[str, Any]:
 
 
 def check_choices(where: str, values: Mapping[str, Any]) -> None:
-    """The names in `values` that a run or an arm chooses among: its initialisations, its procedure,
-    the order of its tokens, and the groups that it trains (None: all)."""
+    """The names in `values` that a run or an arm chooses among: its initialisations, its
+    procedure, the order of its tokens, and the groups that it trains (None: all)."""
     for name, allowed in CHOICES.items():
         check_names(f"{where}.{name}", [values[name]], allowed)
     if values["trainable"] is not None:
@@ -149,7 +159,7 @@ def check_roles(
             check(role, name)
 
 
-# ------------------------------------------------------------------------------------ a whole run
+# ------------------------------------------------------------------------------ a whole run
 
 
 def check_spec(where: str, spec: RunSpec) -> None:
@@ -168,7 +178,9 @@ def check_spec(where: str, spec: RunSpec) -> None:
             ) from error
         task = get_task(options[0], **options[1])
         architecture = backbone(spec.backbone)
-        check_names(f"trainable group of {spec.backbone}", spec.trainable, architecture.trainable)
+        check_names(
+            f"trainable group of {spec.backbone}", spec.trainable, architecture.trainable
+        )
         check_length(architecture, task)
         if spec.weights is not None:
             check_identity(spec.weights)
@@ -180,7 +192,8 @@ def check_spec(where: str, spec: RunSpec) -> None:
 
 
 def contradictions(spec: RunSpec) -> Iterator[str]:
-    """What settings that are right by themselves cannot mean together, each as a sentence."""
+    """What settings that are right by themselves cannot mean together, each as a
+    sentence."""
     init = INITS[spec.init]
     if init.reads_weights == (spec.weights is None):
         reads = "needs" if spec.weights is None else "reads no"
@@ -189,11 +202,13 @@ def contradictions(spec: RunSpec) -> Iterator[str]:
         yield f"the initialisation {spec.init!r} draws nothing; leave `draw` out."
     if spec.eval_every > spec.steps:
         yield (
-            f"eval_every is {spec.eval_every:,}, above the {spec.steps:,} steps, so that nothing "
-            "would be seen of the training; give the number of steps at most."
+            f"eval_every is {spec.eval_every:,}, above the {spec.steps:,} steps, so that "
+            "nothing would be seen of the training; give the number of steps at most."
         )
     if spec.procedure == "probe" and spec != probe_of(spec):
-        fixed = sorted(name for name, value in PROBE.items() if getattr(spec, name) != value)
+        fixed = sorted(
+            name for name, value in PROBE.items() if getattr(spec, name) != value
+        )
         yield f"a probe fixes {', '.join(fixed)}; change none of them."
 
 
@@ -204,14 +219,14 @@ def check_items(task: Task, settings: Mapping[str, Any]) -> None:
         size = task.sizes[split]
         if items > size:
             raise FptError(
-                f"{name} is {items:,}, and the set has {size:,} examples; give that at most, or 0 "
-                "for all of them."
+                f"{name} is {items:,}, and the set has {size:,} examples; give that at "
+                "most, or 0 for all of them."
             )
 
 
 def evaluated(task: Task, settings: Mapping[str, Any]) -> dict[str, int]:
-    """How many examples of each set a run is evaluated on, 0 for all. A number in `defaults` is for
-    sets of all sizes, so it is a bound."""
+    """How many examples of each set a run is evaluated on, 0 for all. A number in
+    `defaults` is for sets of all sizes, so it is a bound."""
     test = task.sizes["test"]
     eval_items = settings["eval_items"]
     test_items = settings["test_items"] or test
@@ -225,13 +240,14 @@ def evaluated(task: Task, settings: Mapping[str, Any]) -> dict[str, int]:
 
 
 def semantics_of(spec: RunSpec) -> int:
-    """Which meaning of its fields a spec has: 1, unless it is among those whose meaning has moved.
-    `RunSpec.semantics` is part of a run's key, so records of an older meaning are superseded.
+    """Which meaning of its fields a spec has: 1, unless it is among those whose meaning has
+    moved. `RunSpec.semantics` is part of a run's key, so records of an older meaning are
+    superseded.
 
-    2: an evaluation reads a part of a set that is not stored in random order (the first version
-    read the head of it: the shortest sequences, or the first classes), or dropout fell on an
-    embedding, or the evaluation of the released LSTM depended on its pack.
-    3: a token of zeros reached the first norm of the backbone as zeros.
+    2: an evaluation reads a part of a set that is not stored in random order (the first
+    version read the head of it: the shortest sequences, or the first classes), or dropout
+    fell on an embedding, or the evaluation of the released LSTM depended on its pack. 3: a
+    token of zeros reached the first norm of the backbone as zeros.
     """
     task = get_task(spec.task, **spec.options)
     architecture = backbone(spec.backbone)
@@ -252,8 +268,9 @@ def semantics_of(spec: RunSpec) -> int:
 
 
 def starts_anew(spec: RunSpec, architecture: Backbone, task: Task) -> bool:
-    """Whether a run starts from a drawn bias of its input net or a drawn table of positions where
-    there were zeros before: without a table of positions, or on a ViT whose table is new."""
+    """Whether a run starts from a drawn bias of its input net or a drawn table of positions
+    where there were zeros before: without a table of positions, or on a ViT whose table is
+    new."""
     # Without positions, only a drawn bias keeps a token of zeros from the first norm.
     if architecture.meets_bare_tokens:
         return task.kind == "vector" and spec.input_init != "default"
@@ -262,14 +279,16 @@ def starts_anew(spec: RunSpec, architecture: Backbone, task: Task) -> bool:
 
 
 def check_backbone(role: str, name: str) -> None:
-    """FptError unless there is a backbone `name`, of the kind that `role` names: a GPT-2 for
-    `transformer`, its sizes and depths. One from the hub or a folder may play these."""
+    """FptError unless there is a backbone `name`, of the kind that `role` names: a GPT-2
+    for `transformer`, its sizes and depths. One from the hub or a folder may play these."""
     architecture = backbone(name)
     if any(built_in.startswith(role) for built_in in BACKBONES):
         fits = name.startswith(role)
         remedy = f"called {role}, or {role}- and a size"
     else:
-        fits = bool(architecture.config) or (architecture.family == "gpt2" and architecture.causal)
+        fits = bool(architecture.config) or (
+            architecture.family == "gpt2" and architecture.causal
+        )
         remedy = "that is a causal GPT-2"
     if not fits:
         raise FptError(f"{name!r} does not fit this role; give a backbone {remedy}.")

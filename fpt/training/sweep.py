@@ -1,9 +1,10 @@
 """Sweeps: which runs are missing, which of them form a pack, and where packs are trained.
 
-Packs are independent. On a CPU a pack wants one thread, so as many run side by side as there are
-cores; if there are fewer packs than cores, they share the cores that are left, which brings nothing
-for small steps and up to 1.7 times the speed for large ones (benchmarks/). OMP_NUM_THREADS bounds
-the threads of a pack. On CUDA one pack at a time has the whole card.
+Packs are independent. On a CPU a pack wants one thread, so as many run side by side as
+there are cores; if there are fewer packs than cores, they share the cores that are left,
+which brings nothing for small steps and up to 1.7 times the speed for large ones
+(benchmarks/). OMP_NUM_THREADS bounds the threads of a pack. On CUDA one pack at a time has
+the whole card.
 """
 
 import math
@@ -39,24 +40,27 @@ def packs(
     sections: Sections = None,
     length: int = 0,
 ) -> list[Pack]:
-    """`specs` in packs of about equal size: a deterministic function of the specs, their order,
-    `max_runs` and `sections`, the same on every machine.
+    """`specs` in packs of about equal size: a deterministic function of the specs, their
+    order, `max_runs` and `sections`, the same on every machine.
 
-    `sections` are those that have a run, by its key. Runs of different ones share no pack, so that
-    a pack is the same if one section is trained or all of them at once.
-    `length`: of the sequences, for a task that has no name.
+    `sections` are those that have a run, by its key. Runs of different ones share no pack,
+    so that a pack is the same if one section is trained or all of them at once. `length`:
+    of the sequences, for a task that has no name.
     """
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):  # a run that several sections name is one run
         evaluations = (spec.eval_every, spec.eval_items, spec.test_items)
         shape = (spec.data, spec.batch, spec.steps, *evaluations, spec.augment)
-        # A run that trains its backbone shares it with no other; a probe is fitted by itself.
+        # A run that trains its backbone shares it with no other; a probe is fitted by
+        # itself.
         alone = spec.key if spec.procedure == "probe" or not packable(spec) else ""
         group = (backbone_identity(spec), shape, alone, (sections or {}).get(spec.key))
         groups.setdefault(group, []).append(spec)
     all_packs = []
     for members in groups.values():
-        most = max(1, min(max_runs, MAX_TOKENS_PER_STEP // tokens_of_step(members[0], length)))
+        most = max(
+            1, min(max_runs, MAX_TOKENS_PER_STEP // tokens_of_step(members[0], length))
+        )
         count = math.ceil(len(members) / most)
         size = math.ceil(len(members) / count)  # packs of about equal size end together
         all_packs += [tuple(members[i : i + size]) for i in range(0, len(members), size)]
@@ -100,13 +104,14 @@ def run(
 ) -> int:
     """Train what `store` misses of `specs`; returns the number of new records.
 
-    `budget`: in seconds; packs that are not finished by then go on in a later call. `part`: of the
-    packs (see `shard`). `workers`: packs side by side; by default one per core, but on a GPU and in
-    Jupyter, where their bars would not show, one. `sections`: see `packs`. `cluster`: the address
-    of a Ray cluster, or "local"; packs run there, each on `gpus` of a GPU, instead of in processes
-    of this machine. `options` are those of `Job`: `device`, `precision`, `titles`, `tracker`, and
-    `keep`, without whose parameters a run is missing. A pack that cannot be trained, because its
-    weights are missing for example, does not stop the others; its FptError is raised after them.
+    `budget`: in seconds; packs that are not finished by then go on in a later call. `part`:
+    of the packs (see `shard`). `workers`: packs side by side; by default one per core, but
+    on a GPU and in Jupyter, where their bars would not show, one. `sections`: see `packs`.
+    `cluster`: the address of a Ray cluster, or "local"; packs run there, each on `gpus` of
+    a GPU, instead of in processes of this machine. `options` are those of `Job`: `device`,
+    `precision`, `titles`, `tracker`, and `keep`, without whose parameters a run is missing.
+    A pack that cannot be trained, because its weights are missing for example, does not
+    stop the others; its FptError is raised after them.
     """
     job = Job(store, deadline=time.monotonic() + budget, **options)
     shard_packs = shard(packs(specs, max_runs, sections), part)
@@ -117,7 +122,9 @@ def run(
     if not todo:
         return 0
     # The longest first, so that none of them is left over for one worker at the end.
-    todo.sort(key=lambda pack: len(pack) * pack[0].steps * tokens_of_step(pack[0]), reverse=True)
+    todo.sort(
+        key=lambda pack: len(pack) * pack[0].steps * tokens_of_step(pack[0]), reverse=True
+    )
     if cluster is None:
         results = train_here(todo, job, workers)
     else:
@@ -138,24 +145,26 @@ def run(
     left = len(shard_specs) - len(job.recorded(shard_specs))
     if left and time.monotonic() <= job.deadline:
         warnings.warn(
-            f"Another process is training {left} of the runs that are missing, so they are left to "
-            "it; run again when it has ended.",
+            f"Another process is training {left} of the runs that are missing, so they are "
+            "left to it; run again when it has ended.",
             stacklevel=2,
         )
     return count
 
 
 def check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
-    """FptError if a run that is recorded would now be trained in another arithmetic on the kind of
-    device that it was trained on: rounding is no treatment, so runs to compare share it."""
+    """FptError if a run that is recorded would now be trained in another arithmetic on the
+    kind of device that it was trained on: rounding is no treatment, so runs to compare
+    share it."""
     for record in recorded:
         before = record.environment.get("precision")
         now = devices.arithmetic(record.environment.get("kind", "cpu"), precision)
         if before not in (None, now):
             raise FptError(
-                f"Run {record.key} is recorded in {before}, and the precision {precision!r} would "
-                f"train it in {now}: the runs of an experiment share one. Choose the precision of "
-                "its records, or move these away to train all of it again."
+                f"Run {record.key} is recorded in {before}, and the precision "
+                f"{precision!r} would train it in {now}: the runs of an experiment share "
+                "one. Choose the precision of its records, or move these away to train "
+                "all of it again."
             )
 
 
@@ -175,15 +184,17 @@ def train_here(
 
     # Small steps gain nothing from threads, so packs side by side come first.
     threads = max(1, min(torch.get_num_threads(), cores // workers))
-    pool = ProcessPoolExecutor(workers, initializer=begin_worker, initargs=(os.getpid(), threads))
+    pool = ProcessPoolExecutor(
+        workers, initializer=begin_worker, initargs=(os.getpid(), threads)
+    )
     running = {pool.submit(train_pack, pack, job): pack for pack in todo}
     try:
         for ended in as_completed(list(running)):
             yield running.pop(ended), ended.result()
     except TerminatedWorkerError as error:
         raise FptError(
-            "A worker died, killed or out of memory (fewer --workers need less); what is recorded "
-            "stays, so run again."
+            "A worker died, killed or out of memory (fewer --workers need less); what is "
+            "recorded stays, so run again."
         ) from error
     finally:
         pool.shutdown(kill_workers=bool(running))

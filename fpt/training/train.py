@@ -1,4 +1,5 @@
-"""A pack of runs to records: the loop or the probe, with locks, checkpoint and provenance."""
+"""A pack of runs to records: the loop or the probe, with locks, checkpoint and
+provenance."""
 
 import hashlib
 import math
@@ -34,7 +35,7 @@ class Job:
     """What all packs of a sweep share: where their records go, and how they are trained."""
 
     store: Store
-    keep: Container[str] = ()  # keys of runs whose trained parameters are stored with the record
+    keep: Container[str] = ()  # keys of runs whose trained parameters are stored too
     device: str = "auto"
     precision: str = devices.AUTO  # one of `fpt.training.device.PRECISIONS`
     deadline: float = math.inf  # of `time.monotonic()`
@@ -63,19 +64,20 @@ def pack_id(specs: Sequence[RunSpec]) -> str:
 
 
 def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
-    """Train the runs of `pack` together and write their records; none if the job's deadline passes
-    before they end.
+    """Train the runs of `pack` together and write their records; none if the job's deadline
+    passes before they end.
 
-    Leaves out runs that are recorded or that another process is training. A pack that was stopped
-    goes on with the members it had, so that its packing is the same; those of them that are
-    recorded are not written again.
+    Leaves out runs that are recorded or that another process is training. A pack that was
+    stopped goes on with the members it had, so that its packing is the same; those of them
+    that are recorded are not written again.
     """
     with job.project.in_force(), ExitStack() as locks:
         # One process trains a pack: two would write one checkpoint.
         if not locks.enter_context(job.lock(pack_id(pack))):
             return []
-        # A run may be in packs of several sections, so it has a lock of its own. What was recorded
-        # before we held the lock is seen after it, so that no run is trained twice.
+        # A run may be in packs of several sections, so it has a lock of its own. What was
+        # recorded before we held the lock is seen after it, so that no run is trained
+        # twice.
         free = [spec for spec in pack if locks.enter_context(job.lock(spec.key))]
         recorded = job.recorded(free)
         missing = [spec for spec in free if spec.key not in recorded]
@@ -89,10 +91,13 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         if device.type == "cuda":  # or a record would state the peak of an earlier pack
             torch.cuda.reset_peak_memory_stats(device)
 
-        if first.procedure == "probe":  # a convex fit takes seconds: no checkpoint, no mates
+        if first.procedure == "probe":
+            # A convex fit takes seconds: no checkpoint, no mates.
             progress = probe(first, task, device, job.precision)
             common = provenance(first, task, device, job)
-            return [job.store.write(record_of(first, pack, progress, architecture, **common))]
+            return [
+                job.store.write(record_of(first, pack, progress, architecture, **common))
+            ]
 
         path = job.cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
         members = members_of(pack, missing, path)
@@ -132,8 +137,8 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
 def members_of(
     pack: Sequence[RunSpec], missing: Sequence[RunSpec], path: Path
 ) -> Sequence[RunSpec]:
-    """The runs to train: those of the checkpoint at `path`, if it has all that are missing, since
-    a run's rounding depends on its pack mates; else those that are missing."""
+    """The runs to train: those of the checkpoint at `path`, if it has all that are missing,
+    since a run's rounding depends on its pack mates; else those that are missing."""
     saved = read_checkpoint(path)
     if saved is None:
         return missing
@@ -144,7 +149,8 @@ def members_of(
 
 @contextmanager
 def memory_for(pack: Sequence[RunSpec]) -> Iterator[None]:
-    """Says what to do if the device lacks memory for a pack that is trained in the block."""
+    """Says what to do if the device lacks memory for a pack that is trained in the
+    block."""
     try:
         yield
     except RuntimeError as error:
@@ -156,15 +162,16 @@ def memory_for(pack: Sequence[RunSpec]) -> Iterator[None]:
         remedy = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
         raise FptError(
             f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} "
-            f"sequences a step each) does not fit into the memory of the device; use {remedy} "
-            f"({reason})."
+            "sequences a step each) does not fit into the memory of the device; use "
+            f"{remedy} ({reason})."
         ) from error
 
 
 def provenance(spec: RunSpec, task: Task, device: torch.device, job: Job) -> dict[str, Any]:
     """What the records of a pack have in common: how its runs were trained, and on what."""
     environment = devices.environment(device, job.precision)
-    # A specification names data and weights; their digests say with which content it was trained.
+    # A specification names data and weights; their digests say with which content it was
+    # trained.
     environment["data_digest"] = task.digest()
     if spec.weights is not None:
         environment["weights_digest"] = digest(files(spec.weights))
@@ -204,8 +211,8 @@ def record_of(
 
 
 def train_pack(pack: Pack, job: Job) -> int | FptError:
-    """Train a pack, unless the deadline has passed; the number of new records, or the error that
-    stopped it: a worker of a sweep returns it, since other packs go on."""
+    """Train a pack, unless the deadline has passed; the number of new records, or the error
+    that stopped it: a worker of a sweep returns it, since other packs go on."""
     if time.monotonic() > job.deadline:
         return 0
     try:

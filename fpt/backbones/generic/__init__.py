@@ -1,19 +1,21 @@
 """Any decoder or encoder of transformers that takes token vectors, as a backbone.
 
-The model is built from its configuration. Its token embeddings, its pooler and its learned table of
-positions are left out: the vectors come from the input net, and the table is the group `positions`,
-which is added to them before the backbone, as in every family here. If a model has no such table
-(its positions are rotary or relative), the group does not exist: order is part of its attention.
-A ViT, which takes images, is built by `fpt.backbones.encoders`.
+The model is built from its configuration. Its token embeddings, its pooler and its learned
+table of positions are left out: the vectors come from the input net, and the table is the
+group `positions`, which is added to them before the backbone, as in every family here. If a
+model has no such table (its positions are rotary or relative), the group does not exist:
+order is part of its attention. A ViT, which takes images, is built by
+`fpt.backbones.encoders`.
 
-Norms are told by their type, those on queries and keys included; what else is inside a layer is
-`attention` by its path or `feedforward`; what is outside, such as token types, is `embeddings`.
-There is no dropout inside a generic backbone, only after a linear input net: the model stays in
-evaluation mode. Padding is masked unless the model is causal.
+Norms are told by their type, those on queries and keys included; what else is inside a
+layer is `attention` by its path or `feedforward`; what is outside, such as token types, is
+`embeddings`. There is no dropout inside a generic backbone, only after a linear input net:
+the model stays in evaluation mode. Padding is masked unless the model is causal.
 
-An architecture is tried before it is taken (`fpt.backbones.generic.trial`), and a checkpoint is
-loaded by transformers itself, so that hidden states are those of transformers. A GGUF file, the
-format of llama.cpp, is converted by transformers into a folder that is read like any other.
+An architecture is tried before it is taken (`fpt.backbones.generic.trial`), and a
+checkpoint is loaded by transformers itself, so that hidden states are those of
+transformers. A GGUF file, the format of llama.cpp, is converted by transformers into a
+folder that is read like any other.
 """
 
 import json
@@ -42,7 +44,12 @@ from .skeleton import (
 )
 from .trial import tried
 
-EIGHT_BITS = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
+EIGHT_BITS = (
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+)
 
 
 class GenericBackbone(nn.Module):
@@ -58,19 +65,23 @@ class GenericBackbone(nn.Module):
             if is_norm(part):
                 part.time_major = architecture.time_major  # for `fpt.training.packing`
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
+    ) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
         if mask is not None and x.shape[1] > self.longest_padded:
             raise FptError(
-                f"This backbone scales its rotary positions by the longest of the sequences beside "
-                f"each other if that has more than {self.longest_padded} tokens, so padding would "
-                f"change the shorter ones: cut sequences of different lengths to that."
+                "This backbone scales its rotary positions by the longest of the "
+                f"sequences beside each other if that has more than {self.longest_padded} "
+                "tokens, so padding would change the shorter ones: cut sequences of "
+                "different lengths to that."
             )
         if self.causal:  # padding follows what is read
             mask = None
         try:
             hidden = hidden_states(self.model, x, mask)
-        except Exception as error:  # whatever transformers raised of the length or the settings
+        except Exception as error:
+            # Whatever transformers raised of the length or the settings.
             if "memory" in str(error):  # a smaller pack may fit
                 raise
             raise FptError(
@@ -85,11 +96,13 @@ class GenericBackbone(nn.Module):
 
 
 def longest_padded(config: Any) -> float:
-    """The longest batch in which the length of one sequence changes no other: some models scale
-    their rotary positions by the length of the whole batch."""
+    """The longest batch in which the length of one sequence changes no other: some models
+    scale their rotary positions by the length of the whole batch."""
     settings = getattr(config, "rope_parameters", None) or {}
     # One scaling, or one for each type of layer.
-    scalings = [value for value in settings.values() if isinstance(value, Mapping)] or [settings]
+    scalings = [value for value in settings.values() if isinstance(value, Mapping)] or [
+        settings
+    ]
     return min(
         (
             scaling.get("original_max_position_embeddings", config.max_position_embeddings)
@@ -101,13 +114,15 @@ def longest_padded(config: Any) -> float:
 
 
 def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
-    """The initialisation of the model's own code, with matrices of the standard deviation `std`;
-    None: that of the model's own configuration, which has no such setting if what is drawn follows
-    from the widths, as in a T5."""
+    """The initialisation of the model's own code, with matrices of the standard deviation
+    `std`; None: that of the model's own configuration, which has no such setting if what is
+    drawn follows from the widths, as in a T5."""
     model = module.model
     seed = int(torch.randint(2**62, (), generator=draw))
     names = ("initializer_range", "init_std") if std is not None else ()
-    own = {name: getattr(model.config, name) for name in names if hasattr(model.config, name)}
+    own = {
+        name: getattr(model.config, name) for name in names if hasattr(model.config, name)
+    }
     try:
         for name in own:
             setattr(model.config, name, std)
@@ -121,8 +136,8 @@ def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
 
 
 def copy_buffers(source: Any, target: Any, without: Collection[str] = ()) -> None:
-    """Give `target` every buffer of `source`, a model of the same configuration, but those named in
-    `without`."""
+    """Give `target` every buffer of `source`, a model of the same configuration, but those
+    named in `without`."""
     for path, part in source.named_modules():
         for name, buffer in part.named_buffers(recurse=False):
             if f"{path}.{name}".lstrip(".") not in without:
@@ -139,15 +154,17 @@ def groups(config: str) -> Mapping[str, str]:
             group = "layernorm"
         elif "att" in path.lower():
             group = "attention"
-        for name, _ in part.named_parameters(prefix=f"model.{path}".rstrip("."), recurse=False):
+        for name, _ in part.named_parameters(
+            prefix=f"model.{path}".rstrip("."), recurse=False
+        ):
             group_of[name] = group
     return group_of
 
 
 @cache
 def facts(config: str) -> Mapping[str, Any]:
-    """The fields of `Backbone` in the configuration of a model. FptError if its architecture is no
-    backbone."""
+    """The fields of `Backbone` in the configuration of a model. FptError if its
+    architecture is no backbone."""
     trial = tried(config)
     model = network(config)
     path, first = table_of(model)
@@ -169,10 +186,11 @@ def facts(config: str) -> Mapping[str, Any]:
 
 
 def load(module: Any, stored: State) -> State:
-    """The parameters of a checkpoint of the model, or of one with a head, by the names of the
-    backbone, and `positions`, all as transformers loads them: renamed, merged or split where the
-    checkpoint is older or newer than the modules. What is missing in the checkpoint is missing
-    here. `module` gets the model's buffers. FptError if transformers cannot load it."""
+    """The parameters of a checkpoint of the model, or of one with a head, by the names of
+    the backbone, and `positions`, all as transformers loads them: renamed, merged or split
+    where the checkpoint is older or newer than the modules. What is missing in the
+    checkpoint is missing here. `module` gets the model's buffers. FptError if transformers
+    cannot load it."""
     model, report = loaded(module.config, stored)
     absent = {*report["missing_keys"]}
     path, first = table_of(model)
@@ -183,15 +201,17 @@ def load(module: Any, stored: State) -> State:
     for name, parameter in bare(model).named_parameters():
         if name not in absent:
             tensors[f"model.{name}"] = parameter.detach()
-        # transformers casts integers, which are codes of quantised weights; the check of the types
-        # is to see them as they are.
+        # transformers casts integers, which are codes of quantised weights; the check of
+        # the types is to see them as they are.
         for code, tensor in stored.items():
             if f".{code}".endswith(f".{name}") and not tensor.is_floating_point():
                 tensors[f"model.{name}"] = tensor
     for name, shape, _ in report["mismatched_keys"]:
         own = "positions" if name == table else f"model.{name}"
-        tensors[own] = torch.empty(shape, device="meta")  # its shape is what the refusal names
-    # transformers leaves a stored buffer that is missing without a value; `module` has computed it.
+        # Its shape is what the refusal names.
+        tensors[own] = torch.empty(shape, device="meta")
+    # transformers leaves a stored buffer that is missing without a value; `module` has
+    # computed it.
     copy_buffers(model, module.model, without=absent)
     return tensors
 

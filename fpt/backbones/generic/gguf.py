@@ -1,4 +1,5 @@
-"""GGUF, the format of llama.cpp: transformers converts such a file into a folder of safetensors."""
+"""GGUF, the format of llama.cpp: transformers converts such a file into a folder of
+safetensors."""
 
 from pathlib import Path
 
@@ -18,9 +19,9 @@ GGUF = ".gguf"
 
 
 def converted(path: Path, parent: Path) -> Path:
-    """The folder in `parent` of the model in the GGUF file `path`, which is converted if it is not
-    there. It is named by the file's name and digest, so that a changed file is another model.
-    FptError as `convert`, and if the folder cannot be written."""
+    """The folder in `parent` of the model in the GGUF file `path`, which is converted if it
+    is not there. It is named by the file's name and digest, so that a changed file is
+    another model. FptError as `convert`, and if the folder cannot be written."""
     target = parent / f"{path.stem[:60]}-{file_digest(path)[:16]}"
     with write_folder(target, Path.is_dir) as partial:
         if partial:
@@ -29,8 +30,9 @@ def converted(path: Path, parent: Path) -> Path:
 
 
 def convert(path: Path, folder: Path) -> None:
-    """Write the model in the GGUF file `path` to `folder`: config.json, and its tensors in bfloat16
-    as model.safetensors. transformers multiplies quantised tensors out to floating-point numbers.
+    """Write the model in the GGUF file `path` to `folder`: config.json, and its tensors in
+    bfloat16 as model.safetensors. transformers multiplies quantised tensors out to
+    floating-point numbers.
 
     FptError if the packages are missing, or if transformers cannot read the file.
     """
@@ -39,7 +41,8 @@ def convert(path: Path, folder: Path) -> None:
         import gguf  # noqa: F401
     except ImportError as error:
         raise FptError(
-            f"{path} is a GGUF file, which the package {error.name} reads: install fpt[gguf]."
+            f"{path} is a GGUF file, which the package {error.name} reads: install "
+            "fpt[gguf]."
         ) from error
     from transformers import AutoModel, GgufConfig
 
@@ -65,8 +68,8 @@ def convert(path: Path, folder: Path) -> None:
 
 def save_rounded(tensors: State, path: Path) -> None:
     """Write tensors as safetensors, floating-point numbers in bfloat16."""
-    # Not `save_pretrained`: the order and the names of its files may change with its version, and
-    # the digest of the file is compared.
+    # Not `save_pretrained`: the order and the names of its files may change with its
+    # version, and the digest of the file is compared.
     rounded = {
         name: (tensor.bfloat16() if tensor.is_floating_point() else tensor).contiguous()
         for name, tensor in tensors.items()

@@ -1,7 +1,7 @@
 """A model of transformers from its configuration: its modules and buffers, without weights.
 
-Parameters are on the meta device. Buffers, such as rotary frequencies, are computed by the model's
-own code from its own configuration, whether or not a checkpoint stores them.
+Parameters are on the meta device. Buffers, such as rotary frequencies, are computed by the
+model's own code from its own configuration, whether or not a checkpoint stores them.
 """
 
 import inspect
@@ -35,8 +35,10 @@ class Absent(nn.Module):
 
     def __init__(self, embedding_dim: int = 0) -> None:
         super().__init__()
-        self.weight = torch.empty(1, dtype=torch.float32)  # for code that initialises a table
-        self.embedding_dim = embedding_dim  # 0: what is added or thrown away may be a scalar
+        # For code that initialises a table.
+        self.weight = torch.empty(1, dtype=torch.float32)
+        # 0: what is added or thrown away may be a scalar.
+        self.embedding_dim = embedding_dim
 
     def forward(self, ids: Tensor | None = None, *args: Any, **options: Any) -> Tensor:
         if ids is None or not self.embedding_dim:
@@ -55,10 +57,10 @@ def judged(model_type: object) -> Iterator[None]:
         raise
     except Exception as error:  # a misfit, or whatever transformers raised
         raise FptError(
-            f"An architecture of type {model_type!r} is no backbone here ({first_line(error)}); "
-            "what fits is a decoder or encoder of transformers that takes token vectors "
-            "(inputs_embeds) and an attention mask, such as GPT-2, Pythia, Llama, Qwen, BERT, "
-            "ModernBERT or T5's encoder, and a ViT."
+            f"An architecture of type {model_type!r} is no backbone here "
+            f"({first_line(error)}); what fits is a decoder or encoder of transformers "
+            "that takes token vectors (inputs_embeds) and an attention mask, such as "
+            "GPT-2, Pythia, Llama, Qwen, BERT, ModernBERT or T5's encoder, and a ViT."
         ) from error
 
 
@@ -80,7 +82,8 @@ def text_of(config: Mapping[str, Any]) -> str:
 
 @one_at_a_time()
 def network(config: str) -> Any:
-    """The model of a configuration (JSON) in evaluation mode. FptError if it does not fit."""
+    """The model of a configuration (JSON) in evaluation mode. FptError if it does not
+    fit."""
     settings = json.loads(config)
     with judged(settings.get("model_type")):
         # No cast makes the original weights of packed integers or scaled 8-bit floats.
@@ -103,12 +106,13 @@ def network(config: str) -> Any:
 
 @one_at_a_time()
 def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
-    """The configuration of transformers that `settings` describe, and the class of its model, the
-    one that AutoModel would take; of an encoder-decoder such as T5, its encoder alone. Misfit if
-    there is none."""
+    """The configuration of transformers that `settings` describe, and the class of its
+    model, the one that AutoModel would take; of an encoder-decoder such as T5, its encoder
+    alone. Misfit if there is none."""
     from transformers import CONFIG_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
 
-    # transformers reads a configuration of all layers, whose settings fit together; then it is cut.
+    # transformers reads a configuration of all layers, whose settings fit together; then it
+    # is cut.
     settings = {**settings, "use_cache": False}
     first_layers = settings.pop(FIRST_LAYERS, None)
     try:
@@ -133,8 +137,8 @@ def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
 def quiet() -> Iterator[None]:
     """transformers reports no head that a checkpoint has besides, and shows no progress.
 
-    Its settings are the process's, so one thread at a time changes them. The bar of GGUF files
-    heeds none of them: it goes to the standard error stream.
+    Its settings are the process's, so one thread at a time changes them. The bar of GGUF
+    files heeds none of them: it goes to the standard error stream.
     """
     from transformers.utils import logging
 
@@ -161,8 +165,8 @@ def per_layer(config: Any) -> dict[str, Sequence[Any]]:
 
 
 def shorten(config: Any, layers: int) -> None:
-    """Make it the configuration of the first `layers`. Misfit if which weights a layer has depends
-    on how many there are."""
+    """Make it the configuration of the first `layers`. Misfit if which weights a layer has
+    depends on how many there are."""
     if getattr(config, "num_hidden_groups", 1) > 1:
         raise Misfit("its groups of layers that share weights cannot be cut")
     for name, values in per_layer(config).items():
@@ -172,8 +176,8 @@ def shorten(config: Any, layers: int) -> None:
 
 @contextmanager
 def parameters_on_meta() -> Iterator[None]:
-    """Modules that this thread constructs keep their parameters on the meta device, and everything
-    else as it is computed."""
+    """Modules that this thread constructs keep their parameters on the meta device, and
+    everything else as it is computed."""
     thread = get_ident()
 
     def moved(module: nn.Module, name: str, parameter: nn.Parameter) -> Any:
@@ -203,9 +207,9 @@ def check_part(part: nn.Module) -> None:
 
 
 def table_of(model: Any) -> tuple[str, int]:
-    """The path of the learned table of positions and the row of the first token: OPT and RoBERTa
-    leave two rows unused. Without a table the path is empty. RoFormer's, which turns queries and
-    keys, is not added to token vectors: its rows have another width."""
+    """The path of the learned table of positions and the row of the first token: OPT and
+    RoBERTa leave two rows unused. Without a table the path is empty. RoFormer's, which
+    turns queries and keys, is not added to token vectors: its rows have another width."""
     width = model.get_input_embeddings().embedding_dim
     for path, part in model.named_modules():
         is_table = isinstance(part, nn.Embedding) and part.embedding_dim == width
@@ -232,8 +236,9 @@ def without_tokens(model: Any) -> Any:
 
 
 def hidden_states(model: Any, x: Tensor, mask: Tensor | None) -> Tensor:
-    """The last hidden states of token vectors `x` (N, T, width). `mask` (N, T), True = a real
-    token, goes to the model as integers, which every model takes: some subtract it from 1."""
+    """The last hidden states of token vectors `x` (N, T, width). `mask` (N, T), True = a
+    real token, goes to the model as integers, which every model takes: some subtract it
+    from 1."""
     options = {} if mask is None else {"attention_mask": mask.long()}
     output = model(inputs_embeds=x.clone(), **options)  # CTRL scales its inputs in place
     if not hasattr(output, "last_hidden_state"):

@@ -1,9 +1,10 @@
 """One forward pass of an architecture, with random weights, before anyone trains on it.
 
 An architecture is judged before its checkpoint is fetched, so weights are random. Its own
-configuration is tried, at its own width and depth, since what breaks may be in its last layer. Of a
-big model only the first layers are, at least one of each kind that its configuration names: a trial
-takes seconds then too. Layers share their weights, so that it takes the memory of one layer.
+configuration is tried, at its own width and depth, since what breaks may be in its last
+layer. Of a big model only the first layers are, at least one of each kind that its
+configuration names: a trial takes seconds then too. Layers share their weights, so that it
+takes the memory of one layer.
 """
 
 import json
@@ -45,9 +46,9 @@ class Trial:
 
 
 def tried(config: str) -> Trial:
-    """The trial of the architecture of a configuration (JSON). FptError if it cannot run, if its
-    hidden states are not those of the whole model, or if padding or another sequence of the batch
-    has influence on them."""
+    """The trial of the architecture of a configuration (JSON). FptError if it cannot run,
+    if its hidden states are not those of the whole model, or if padding or another sequence
+    of the batch has influence on them."""
     settings = json.loads(config)
     model = network(config)
     with judged(settings["model_type"]):
@@ -60,7 +61,8 @@ def tried(config: str) -> Trial:
 
 
 def layers_of_each_kind(config: Any) -> int:
-    """How many of the first layers, two or more, have every value of each setting per layer."""
+    """How many of the first layers, two or more, have every value of each setting per
+    layer."""
     needed = 2
     for values in per_layer(config).values():
         texts = [str(value) for value in values]
@@ -69,8 +71,8 @@ def layers_of_each_kind(config: Any) -> int:
 
 
 def trial(model: Any) -> Trial:
-    """The trial of a model of transformers on the meta device, which it changes. Misfit if it does
-    not fit, and any error of its own."""
+    """The trial of a model of transformers on the meta device, which it changes. Misfit if
+    it does not fit, and any error of its own."""
     width = model.get_input_embeddings().embedding_dim
     path, first_row = table_of(model)
     fill_cheaply(without_tokens(model))
@@ -82,7 +84,8 @@ def trial(model: Any) -> Trial:
     draw = torch.Generator().manual_seed(0)
     x = torch.randn(len(lengths), longest, width, generator=draw, dtype=torch.float32)
 
-    # transformers' own hidden states first, then those of the bare model, which must be the same.
+    # transformers' own hidden states first, then those of the bare model, which must be the
+    # same.
     causal = is_causal(model, x)
     used_mask = None if causal else mask  # as in training
     of_transformers = hidden_states(model, x, used_mask)
@@ -99,7 +102,9 @@ def trial(model: Any) -> Trial:
     check_equal(hidden[mask], of_transformers[mask], reason)
     # A parameter without a gradient belongs to no trainable group.
     total = hidden[mask].square().sum()
-    of_x, *of_outside = torch.autograd.grad(total, [x, *outside.values()], allow_unused=True)
+    of_x, *of_outside = torch.autograd.grad(
+        total, [x, *outside.values()], allow_unused=True
+    )
     # That of padding too: it would reach what is trained.
     if of_x is None or not of_x.isfinite().all():
         raise Misfit("its gradients are not finite")
@@ -116,8 +121,8 @@ def trial(model: Any) -> Trial:
 
 
 def fill_cheaply(model: Any) -> None:
-    """Give every parameter random values, the same in each layer: gains and biases near 1, matrices
-    that keep the size of a vector."""
+    """Give every parameter random values, the same in each layer: gains and biases near 1,
+    matrices that keep the size of a vector."""
     draw = torch.Generator().manual_seed(0)
     values: dict[str, Tensor] = {}
     for path, part in model.named_modules():
@@ -143,7 +148,8 @@ def is_causal(model: Any, x: Tensor) -> bool:
 
 
 def parameters_outside(model: Any) -> dict[str, nn.Parameter]:
-    """The parameters outside the layers and norms, by name: few, so that gradients cost little."""
+    """The parameters outside the layers and norms, by name: few, so that gradients cost
+    little."""
     return {
         f"{path}.{name}".lstrip("."): parameter.requires_grad_()
         for path, part in model.named_modules()
@@ -182,15 +188,19 @@ def check_equal(tensor: Tensor, expected: Tensor, reason: str) -> None:
 
 
 def check_norms(of_both: Calls, of_first: Calls) -> bool:
-    """Whether norms see (T, N, width) rather than (N, T, ..., width), by their inputs for two
-    sequences and for the first of them. Misfit unless each norm can have gains per run: runs are
-    chunks of the batch, so a norm has to see the batch in order."""
+    """Whether norms see (T, N, width) rather than (N, T, ..., width), by their inputs for
+    two sequences and for the first of them. Misfit unless each norm can have gains per run:
+    runs are chunks of the batch, so a norm has to see the batch in order."""
     orders = set()
     for (norm, pair), (_, first) in zip(of_both, of_first, strict=True):
         kind = type(norm).__name__
         if are_equal(pair.flatten()[: first.numel()], first.flatten()):
             orders.add("batch first")
-        elif isinstance(norm, nn.LayerNorm) and pair.dim() == 3 and are_equal(pair[:, :1], first):
+        elif (
+            isinstance(norm, nn.LayerNorm)
+            and pair.dim() == 3
+            and are_equal(pair[:, :1], first)
+        ):
             orders.add("time first")
         else:
             raise Misfit(f"{kind} mixes the sequences of a batch")

@@ -34,9 +34,11 @@ from ..style import (
 
 
 def with_panels(study: Study, results: pd.DataFrame) -> pd.DataFrame:
-    """`results` with the columns `value`, in steps to the threshold, nats or percent, and `panel`,
-    which names the task and this unit, for `line_plot`."""
-    panels = [f"{study.title(task)}: {UNITS[study.measures(task)]}" for task in results["task"]]
+    """`results` with the columns `value`, in steps to the threshold, nats or percent, and
+    `panel`, which names the task and this unit, for `line_plot`."""
+    panels = [
+        f"{study.title(task)}: {UNITS[study.measures(task)]}" for task in results["task"]
+    ]
     return results.assign(**{VALUE: shown_values(results), "panel": panels})
 
 
@@ -51,15 +53,17 @@ def line_plot(
     level: Mapping[str, float] | float | None = None,
     labels: Iterable[str] = (),
 ) -> Figure | None:
-    """Means of column `y` against `x`: a line for each value of column `line`, a panel for each of
-    column `panel`. At least FEWEST_RUNS rows of one `x` have a 95% interval, fewer are dots.
+    """Means of column `y` against `x`: a line for each value of column `line`, a panel for
+    each of column `panel`. At least FEWEST_RUNS rows of one `x` have a 95% interval, fewer
+    are dots.
 
-    If `y` or the panel has a percent sign, its axis ends at 0 and 100. If it ends in `STEPS`, its
-    axis is logarithmic and means are geometric; rows whose column `censored` is true are open
-    triangles. `log` names the other logarithmic axes; `level` is a dotted line, in all panels or by
-    panel. With `labels` for the rows, points are named and not joined. None if there are no rows,
-    or no line has two points."""
-    # Plain names for what the caller's columns mean, so that no helper asks which are given.
+    If `y` or the panel has a percent sign, its axis ends at 0 and 100. If it ends in
+    `STEPS`, its axis is logarithmic and means are geometric; rows whose column `censored`
+    is true are open triangles. `log` names the other logarithmic axes; `level` is a dotted
+    line, in all panels or by panel. With `labels` for the rows, points are named and not
+    joined. None if there are no rows, or no line has two points."""
+    # Plain names for what the caller's columns mean, so that no helper asks which are
+    # given.
     names = list(labels)
     table = table.assign(
         censored=table["censored"].astype(bool) if "censored" in table else False,
@@ -118,8 +122,10 @@ def line_plot(
 
 
 def _with_lines(table: pd.DataFrame, x: str) -> pd.DataFrame:
-    """The rows of panels in which a line has two points or more, and something was measured."""
-    # One point is no line, and where all runs end at the budget only the budget would be drawn.
+    """The rows of panels in which a line has two points or more, and something was
+    measured."""
+    # One point is no line, and where all runs end at the budget only the budget would be
+    # drawn.
     points = table.groupby(["panel", "line"])[x].transform("nunique")
     joined = points.groupby(table["panel"]).transform("max") > 1
     measured = ~table["censored"].groupby(table["panel"]).transform("all")
@@ -127,8 +133,8 @@ def _with_lines(table: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _line(axes: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, text: str) -> None:
-    """One line through the means of the rows of each `x`, with their intervals; if they are too few
-    for an interval, with all rows."""
+    """One line through the means of the rows of each `x`, with their intervals; if they are
+    too few for an interval, with all rows."""
     marks: Style = {
         "x": x,
         "y": y,
@@ -148,13 +154,15 @@ def _line(axes: Axes, rows: pd.DataFrame, x: str, y: str, look: Look, text: str)
     # An interval of two to four runs says more about their number than about the arm.
     few = at_x[y].transform("size").between(2, FEWEST_RUNS - 1)
     sns.scatterplot(rows[few], marker=".", alpha=0.6, linewidth=0, **marks)
-    # If all runs of a point end at the budget, their mean is the budget: no number of steps.
+    # If all runs of a point end at the budget, their mean is the budget: no number of
+    # steps.
     measured = rows[~at_x["censored"].transform("all")]
     sns.lineplot(measured, errorbar=None, ls="", marker=look.marker, mec=INK, **marks)
 
 
 def _interval(values: "pd.Series[float]") -> tuple[float, float]:
-    """The interval of the tables, of logarithms if the axis is logarithmic; NaN is not drawn."""
+    """The interval of the tables, of logarithms if the axis is logarithmic; NaN is not
+    drawn."""
     _, low, high = mean_interval(list(values))
     return low, high
 

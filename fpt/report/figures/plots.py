@@ -46,11 +46,11 @@ MOST_LETTERS = 250
 
 
 def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
-    """Each arm on each task: its mean, with a 95% interval if there are runs enough for one, every
-    run as a dot, the paper's number as a diamond, the best trivial baseline as a dotted line. Steps
-    and areas are on a logarithmic axis, and runs that end before the threshold are open triangles.
-    Tasks that fewer than half of the arms have are left to the table. None if no run is recorded,
-    or none reaches a threshold."""
+    """Each arm on each task: its mean, with a 95% interval if there are runs enough for
+    one, every run as a dot, the paper's number as a diamond, the best trivial baseline as a
+    dotted line. Steps and areas are on a logarithmic axis, and runs that end before the
+    threshold are open triangles. Tasks that fewer than half of the arms have are left to
+    the table. None if no run is recorded, or none reaches a threshold."""
     results = study.results()
     results = results[results["arm"].isin(comparison.arms)]
     results = results.assign(**{VALUE: shown_values(results)})
@@ -106,7 +106,9 @@ def _runs(axes: Axes, runs: pd.DataFrame, arms: Sequence[str]) -> None:
         axes.plot(ended[VALUE], ended["name"].map(order.index), **AT_BUDGET)
 
 
-def _means(axes: Axes, means: pd.DataFrame, arms: Sequence[str], are_logarithms: bool) -> None:
+def _means(
+    axes: Axes, means: pd.DataFrame, arms: Sequence[str], are_logarithms: bool
+) -> None:
     """Means with their intervals, each above the dots of its arm."""
     look = looks(arms)
     # If all runs of an arm end at the budget, their mean is the budget: no number of steps.
@@ -130,7 +132,8 @@ def _means(axes: Axes, means: pd.DataFrame, arms: Sequence[str], are_logarithms:
 def _references(
     axes: Axes, study: Study, comparison: Comparison, task: str, arms: Sequence[str]
 ) -> None:
-    """What accuracies are compared with: the paper's numbers and the best trivial baseline."""
+    """What accuracies are compared with: the paper's numbers and the best trivial
+    baseline."""
     for y, arm in enumerate(arms):
         printed = comparison.printed(arm, task)
         if printed is not None:
@@ -142,14 +145,14 @@ def _references(
 
 
 def _best_baseline(study: Study, task: str) -> float:
-    """The accuracy of the best trivial baseline in percent; NaN, which is not drawn, if none is
-    known."""
+    """The accuracy of the best trivial baseline in percent; NaN, which is not drawn, if
+    none is known."""
     return max(baselines(study.tasks[task]).values(), default=math.nan)
 
 
 def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
-    """Validation accuracy against steps: the mean over seeds while all of them train, and each
-    seed as a thin line. None if no run is recorded."""
+    """Validation accuracy against steps: the mean over seeds while all of them train, and
+    each seed as a thin line. None if no run is recorded."""
     curves = study.curves()
     if arms and len(curves):
         curves = curves[curves["arm"].isin(arms)]
@@ -187,16 +190,16 @@ def _curves(axes: Axes, rows: pd.DataFrame, look: Look, text: str) -> None:
         "ax": axes,
     }
     sns.lineplot(rows, units="seed", estimator=None, lw=0.5, alpha=0.4, **marks)
-    # Runs that reach their threshold early end early. A mean over those that are left would show
-    # the slow ones alone, so it ends with the first of them.
+    # Runs that reach their threshold early end early. A mean over those that are left would
+    # show the slow ones alone, so it ends with the first of them.
     seeds = rows.groupby("step")["seed"].transform("nunique")
     shared = rows[seeds == rows["seed"].nunique()]
     sns.lineplot(shared, errorbar=None, lw=1.8, ls=look.line, label=text, **marks)
 
 
 def samples(tasks: Mapping[str, Task]) -> Figure:
-    """One test example of each task as a person sees it, with its answer. Blue lines separate
-    tokens. A task whose data are not here is named without one."""
+    """One test example of each task as a person sees it, with its answer. Blue lines
+    separate tokens. A task whose data are not here is named without one."""
     with styled():
         figure, panels = panels_of(len(tasks), 2.7, 2.6)
         for axes, (name, task) in zip(panels, tasks.items(), strict=True):
@@ -207,15 +210,19 @@ def samples(tasks: Mapping[str, Task]) -> Figure:
             try:
                 title += f"\nanswer: {_sample(axes, task)}"
             except FptError:
-                axes.text(0, 0.98, f"Fetch it with\nfpt data {task.name}", va="top", color=MUTED)
+                axes.text(
+                    0, 0.98, f"Fetch it with\nfpt data {task.name}", va="top", color=MUTED
+                )
             axes.set_title(title, fontsize=9)
     return figure
 
 
 def _sample(axes: Axes, task: Task) -> str:
-    """Draw example 0 of the test split, of a bit task one in its midst, as the first is all zeros;
-    returns its answer."""
-    example = task.example("test", 3 * task.sizes["test"] // 5 if isinstance(task, BitTask) else 0)
+    """Draw example 0 of the test split, of a bit task one in its midst, as the first is all
+    zeros; returns its answer."""
+    example = task.example(
+        "test", 3 * task.sizes["test"] // 5 if isinstance(task, BitTask) else 0
+    )
     answer = example.answer[:MOST_BITS] + "..." * (len(example.answer) > MOST_BITS)
     if example.image is None:
         text = textwrap.fill((example.text or "")[:MOST_LETTERS], 36)
@@ -230,5 +237,7 @@ def _sample(axes: Axes, task: Task) -> str:
                 axes.axhline(edge - 0.5, color="#0072B2", lw=0.5)
             for edge in range(0, image.shape[1] + 1, task.patch):
                 axes.axvline(edge - 0.5, color="#0072B2", lw=0.5)
-    axes.imshow(image.squeeze(-1) if image.shape[-1] == 1 else image, cmap="gray", vmin=0, vmax=1)
+    axes.imshow(
+        image.squeeze(-1) if image.shape[-1] == 1 else image, cmap="gray", vmin=0, vmax=1
+    )
     return answer

@@ -1,4 +1,5 @@
-"""A reader's own data as a task of the pipeline: arrays, a table, or a `datasets.Dataset`."""
+"""A reader's own data as a task of the pipeline: arrays, a table, or a
+`datasets.Dataset`."""
 
 from pathlib import Path
 from typing import Any
@@ -22,14 +23,14 @@ SHARE_HELD_OUT = 0.15
 
 
 def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
-    """The task `name` of classifying `X` (as in `fpt.FrozenTransformer`), whose labels are `y`:
-    (N,), or (N, T) with one for each token.
+    """The task `name` of classifying `X` (as in `fpt.FrozenTransformer`), whose labels are
+    `y`: (N,), or (N, T) with one for each token.
 
-    X may be a table instead, of which `y` names the column of labels: the path of a CSV file, a
-    DataFrame, or a `datasets.Dataset`. Its other columns are the numbers of a sequence, or one
-    column has whole sequences. A fixed 15% of the examples are validation, 15% the test. The digest
-    of the content identifies the task, so that other data are other runs. FptError for data that
-    cannot be read or do not fit.
+    X may be a table instead, of which `y` names the column of labels: the path of a CSV
+    file, a DataFrame, or a `datasets.Dataset`. Its other columns are the numbers of a
+    sequence, or one column has whole sequences. A fixed 15% of the examples are validation,
+    15% the test. The digest of the content identifies the task, so that other data are
+    other runs. FptError for data that cannot be read or do not fit.
     """
     if isinstance(y, str):
         X, y = columns(name, X, y)
@@ -43,11 +44,12 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
         raise FptError(f"The task {name!r} needs two classes and ten examples at least.")
     if len(classes) > codes.size / 2:
         raise FptError(
-            f"The task {name!r} has {len(classes)} different labels for {codes.size} answers; give "
-            "labels of classes that come again: cut numbers into classes, or predict them by "
-            "FrozenTransformerRegressor."
+            f"The task {name!r} has {len(classes)} different labels for {codes.size} "
+            "answers; give labels of classes that come again: cut numbers into classes, "
+            "or predict them by FrozenTransformerRegressor."
         )
-    # Drawn, because a table may be sorted by label; keyed by the count, so it is always the same.
+    # Drawn, because a table may be sorted by label; keyed by the count, so it is always the
+    # same.
     order = numpy_generator("own task", count).permutation(count)
     first = round(SHARE_HELD_OUT * count)
     second = round(2 * SHARE_HELD_OUT * count)
@@ -68,7 +70,8 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
 
 
 def columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
-    """Inputs and labels of a table (see `own_task`), whose labels are in the column `label`."""
+    """Inputs and labels of a table (see `own_task`), whose labels are in the column
+    `label`."""
     try:
         if isinstance(table, str | Path):
             table = pd.read_csv(table)

@@ -1,5 +1,5 @@
-"""Lists, tables with nullable columns, masked arrays and tensors as NumPy arrays of numbers,
-symbols or labels. A missing value is refused, never read as a number."""
+"""Lists, tables with nullable columns, masked arrays and tensors as NumPy arrays of
+numbers, symbols or labels. A missing value is refused, never read as a number."""
 
 from typing import Any
 
@@ -14,7 +14,9 @@ LARGEST = float(np.finfo(np.float32).max)
 TEXT = "X holds text; give each text as the list of its bytes, `list(text.encode())`."
 # By the kind of a NumPy type, what to give instead.
 REFUSED = {
-    "c": "Complex data not supported: {} should hold two real numbers for each complex one.",
+    "c": (
+        "Complex data not supported: {} should hold two real numbers for each complex one."
+    ),
     "M": "{} holds dates; give them as numbers, such as days since the first.",
     "m": "{} holds durations; give them as numbers, such as seconds.",
 }
@@ -35,9 +37,10 @@ class RaggedError(InputError):
 def array(name: str, data: Any) -> np.ndarray:
     """`data`, which a message calls `name`, as an array; copied only if it must be.
 
-    Objects become the numbers or texts that they are; a 1-D array of sequences stays as it is.
-    InputError for values that are missing (masked, NA, None; NaN among objects or in a table), for
-    rows that differ in length, for text among numbers, and for objects that are neither.
+    Objects become the numbers or texts that they are; a 1-D array of sequences stays as it
+    is. InputError for values that are missing (masked, NA, None; NaN among objects or in a
+    table), for rows that differ in length, for text among numbers, and for objects that are
+    neither.
     """
     if isinstance(data, torch.Tensor):
         data = data.detach().cpu()
@@ -61,11 +64,13 @@ def array(name: str, data: Any) -> np.ndarray:
         values = np.asarray(data)
     except (ValueError, TypeError) as error:
         raise RaggedError(
-            f"{name} has rows of different lengths; only the sequences in a list X may differ."
+            f"{name} has rows of different lengths; only the sequences in a list X may "
+            "differ."
         ) from error
     if values.dtype == object and not values.ndim:
         raise InputError(
-            f"Reshape your data: {name} should be an array or a list, found {type(data).__name__}."
+            f"Reshape your data: {name} should be an array or a list, found "
+            f"{type(data).__name__}."
         )
     if values.dtype.kind == "T" or (values.dtype.kind in "US" and isinstance(data, list)):
         # A list may hold NaN or numbers too.
@@ -74,8 +79,8 @@ def array(name: str, data: Any) -> np.ndarray:
 
 
 def element(name: str, part: Any) -> Any:
-    """An element of a list: arrays, of which NumPy would drop the masks, by `array`; arrays without
-    an axis as the scalars that they hold."""
+    """An element of a list: arrays, of which NumPy would drop the masks, by `array`; arrays
+    without an axis as the scalars that they hold."""
     if part is np.ma.masked:
         return None
     axes = getattr(part, "ndim", None)
@@ -85,18 +90,23 @@ def element(name: str, part: Any) -> Any:
 
 
 def check_present(name: str, missing: np.ndarray) -> None:
-    """InputError if an example of `name` has a missing value, by the mask `missing` (N, ...)."""
+    """InputError if an example of `name` has a missing value, by the mask `missing` (N,
+    ...)."""
     if missing.any():
-        first = int(missing.reshape(len(missing), -1).any(1).argmax()) if missing.ndim else 0
+        first = (
+            int(missing.reshape(len(missing), -1).any(1).argmax()) if missing.ndim else 0
+        )
         raise InputError(
-            f"Input {name} contains NaN or another missing value, first in example {first}; fill "
-            "such values in, or leave these examples out."
+            f"Input {name} contains NaN or another missing value, first in example "
+            f"{first}; fill such values in, or leave these examples out."
         )
 
 
 def plain(name: str, values: np.ndarray) -> np.ndarray:
     """An array of objects as the array of numbers or texts that it holds."""
-    if values.ndim == 1 and any(np.iterable(value) and not is_text(value) for value in values):
+    if values.ndim == 1 and any(
+        np.iterable(value) and not is_text(value) for value in values
+    ):
         # These are sequences, each of which is read on its own.
         return values
     check_present(name, pd.isna(values))
@@ -125,19 +135,21 @@ def check_numbers(name: str, values: np.ndarray) -> None:
     if kind in REFUSED:
         raise InputError(REFUSED[kind].format(name))
     if kind not in "biuf":
-        raise InputError(f"{name} should hold numbers, and its values are of type {values.dtype}.")
+        raise InputError(
+            f"{name} should hold numbers, and its values are of type {values.dtype}."
+        )
 
 
 def check_finite(name: str, values: np.ndarray, first: int = 0) -> None:
-    """InputError for NaN, infinity, and numbers beyond float32, in which networks compute. Row 0 of
-    `values` (n, ...) is of example `first`."""
+    """InputError for NaN, infinity, and numbers beyond float32, in which networks compute.
+    Row 0 of `values` (n, ...) is of example `first`."""
     # False for NaN too, of which no comparison is true.
     sound = np.abs(values) <= LARGEST
     if not sound.all():
         row = first + int((~sound).reshape(len(sound), -1).any(1).argmax())
         raise InputError(
-            f"Input {name} contains NaN, infinity or a number too large for float32, first in "
-            f"example {row}; fill such values in, or leave these examples out."
+            f"Input {name} contains NaN, infinity or a number too large for float32, first "
+            f"in example {row}; fill such values in, or leave these examples out."
         )
 
 
@@ -146,12 +158,19 @@ def answers(y: Any) -> np.ndarray:
     from sklearn.utils.validation import column_or_1d
 
     if y is None:
-        raise InputError(f"This estimator requires y to be passed, but the target y is {y}.")
+        raise InputError(
+            f"This estimator requires y to be passed, but the target y is {y}."
+        )
     values = array("y", y)
     if values.dtype == object or values.ndim not in (1, 2):
         raise InputError(
-            f"y should be (N,), or (N, T) for one answer per token; found shape {values.shape}"
-            + (" of sequences, which may not differ in length." if values.ndim == 1 else ".")
+            "y should be (N,), or (N, T) for one answer per token; found shape "
+            f"{values.shape}"
+            + (
+                " of sequences, which may not differ in length."
+                if values.ndim == 1
+                else "."
+            )
         )
     if values.dtype.kind in "fcMm":
         check_present("y", pd.isna(values))
@@ -163,15 +182,15 @@ def labels(y: Any) -> np.ndarray:
     values = answers(y)
     if values.dtype.kind not in "biufUS":
         raise InputError(
-            f"Unknown label type: y holds values of type {values.dtype}; labels are text, whole "
-            "numbers, or True and False."
+            f"Unknown label type: y holds values of type {values.dtype}; labels are text, "
+            "whole numbers, or True and False."
         )
     if values.dtype.kind == "f":
         check_finite("y", values)
         if (values % 1 != 0).any():
             raise InputError(
-                "Unknown label type: y is continuous, and labels name classes; cut y into classes, "
-                "or predict it by FrozenTransformerRegressor."
+                "Unknown label type: y is continuous, and labels name classes; cut y into "
+                "classes, or predict it by FrozenTransformerRegressor."
             )
     return values
 

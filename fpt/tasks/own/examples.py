@@ -1,4 +1,5 @@
-"""Examples in memory as a task: what `fpt.FrozenTransformer` fits, and a reader's own arrays."""
+"""Examples in memory as a task: what `fpt.FrozenTransformer` fits, and a reader's own
+arrays."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,8 +24,8 @@ Labelled = tuple[Inputs, np.ndarray]
 
 @dataclass(frozen=True)
 class Division:
-    """Training and held-out examples, and what they determine: the limits of both; of the training
-    examples alone the moments of the vectors or the different symbols."""
+    """Training and held-out examples, and what they determine: the limits of both; of the
+    training examples alone the moments of the vectors or the different symbols."""
 
     train: Data
     valid: Data
@@ -44,14 +45,16 @@ def divided(labelled: Labelled, validation: Labelled | float, seed: int) -> Divi
         check_paired(held_inputs, held_labels)
         if held_labels.shape[1] != labels.shape[1]:
             raise InputError(
-                f"y has {labels.shape[1]} answers each, but {held_labels.shape[1]} in validation."
+                f"y has {labels.shape[1]} answers each, but {held_labels.shape[1]} in "
+                "validation."
             )
         rows = np.arange(len(inputs))
         held_rows = np.arange(len(held_inputs))
     else:
         held_inputs, held_labels = labelled
         rows, held_rows = hold_out(labels, validation, seed)
-    # Of training examples alone: held-out ones must not leak into what is computed from them.
+    # Of training examples alone: held-out ones must not leak into what is computed from
+    # them.
     moments = inputs.moments(rows) if inputs.kind == "vector" else None
     symbols = inputs.symbols(rows) if inputs.kind == "token" else None
     return Division(
@@ -73,13 +76,15 @@ def check_paired(inputs: Inputs, labels: np.ndarray) -> None:
     answers = labels.shape[1]
     if answers > 1 and (inputs.lengths != answers).any():
         raise InputError(
-            f"y has {answers} answers for sequences of up to {inputs.lengths.max()} tokens; it "
-            "should have one for each sequence, or one for each token of sequences of equal length."
+            f"y has {answers} answers for sequences of up to {inputs.lengths.max()} "
+            "tokens; it should have one for each sequence, or one for each token of "
+            "sequences of equal length."
         )
 
 
 def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and a share to hold out, with every class in both if there are enough."""
+    """Rows to train on and a share to hold out, with every class in both if there are
+    enough."""
     from sklearn.model_selection import train_test_split
 
     count = len(labels)
@@ -87,8 +92,8 @@ def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.
     held_count = max(1, round(share * count)) if is_share else count
     if held_count >= count:
         raise InputError(
-            f"A validation of {share!r:.30} of {count} examples cannot be held out; it is a share "
-            "between 0 and 1, or a pair (X, y)."
+            f"A validation of {share!r:.30} of {count} examples cannot be held out; it is "
+            "a share between 0 and 1, or a pair (X, y)."
         )
     classes, sizes = np.unique(labels[:, 0], return_counts=True)
     # scikit-learn refuses to stratify if a class cannot be in both parts.
@@ -102,9 +107,11 @@ def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.
     return rows, held_rows
 
 
-def class_weights(setting: Any, classes: np.ndarray, labels: np.ndarray) -> list[float] | None:
-    """Weights of `classes` in the loss, by scikit-learn's `class_weight`, from labels (N, R), which
-    are indices of classes; 1 for a class that no example has."""
+def class_weights(
+    setting: Any, classes: np.ndarray, labels: np.ndarray
+) -> list[float] | None:
+    """Weights of `classes` in the loss, by scikit-learn's `class_weight`, from labels (N,
+    R), which are indices of classes; 1 for a class that no example has."""
     from sklearn.utils import compute_class_weight
 
     if setting is None:
@@ -121,8 +128,9 @@ def class_weights(setting: Any, classes: np.ndarray, labels: np.ndarray) -> list
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExamplesTask(FiniteTask):
-    """Per split, sequences and their labels: (N, R) classes, or (N, R) float32 numbers if `classes`
-    is 1, as a regression has. If lengths differ, the last token of each sequence is read.
+    """Per split, sequences and their labels: (N, R) classes, or (N, R) float32 numbers if
+    `classes` is 1, as a regression has. If lengths differ, the last token of each sequence
+    is read.
 
     `weights` (classes,) multiply the loss of each class.
     """
@@ -133,9 +141,11 @@ class ExamplesTask(FiniteTask):
         default_factory=dict, init=False
     )
 
-    def tensors(self, split: str, device: Device = "cpu") -> tuple[Tensor, Tensor | None, Tensor]:
-        """`Sequences.tensors` of `split` and its labels (N, R), moved to the device once; the
-        starts stay on the CPU. Nothing is written to a file."""
+    def tensors(
+        self, split: str, device: Device = "cpu"
+    ) -> tuple[Tensor, Tensor | None, Tensor]:
+        """`Sequences.tensors` of `split` and its labels (N, R), moved to the device once;
+        the starts stay on the CPU. Nothing is written to a file."""
         place = split, str(device)
         if place not in self._placed:
             sequences, labels = self.splits[split]
@@ -163,7 +173,8 @@ class ExamplesTask(FiniteTask):
         )
 
     def losses(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The squared error of a regression; else the cross-entropy times the class's weight."""
+        """The squared error of a regression; else the cross-entropy times the class's
+        weight."""
         if self.classes == 1:
             return (logits[..., 0].float() - targets).square()
         losses = super().losses(logits, targets)
@@ -172,8 +183,8 @@ class ExamplesTask(FiniteTask):
         return losses * self.weights.to(losses.device)[targets]
 
     def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """1 minus the squared error of a regression: on average R², if the targets have variance 1;
-        else 1 for the right class."""
+        """1 minus the squared error of a regression: on average R², if the targets have
+        variance 1; else 1 for the right class."""
         if self.classes == 1:
             return 1 - self.losses(logits, targets)
         return super().correct(logits, targets)
@@ -194,9 +205,9 @@ def examples_task(
     name: str = "examples",
     weights: Sequence[float] | None = None,
 ) -> ExamplesTask:
-    """The task of `splits`: of train, valid and test the sequences and their labels (N, R). `dim`
-    is the width of a token or the number of symbols. The digest of these arrays and of the weights
-    identifies it, whatever they are stored as."""
+    """The task of `splits`: of train, valid and test the sequences and their labels (N, R).
+    `dim` is the width of a token or the number of symbols. The digest of these arrays and
+    of the weights identifies it, whatever they are stored as."""
     lengths = {split: sequences.lengths for split, (sequences, _) in splits.items()}
     longest = max(int(of_split.max()) for of_split in lengths.values())
     content: dict[str, np.ndarray | Padded] = {}

@@ -1,7 +1,8 @@
 """Sequences of vectors or symbols as a user gives them.
 
-They are neither copied nor converted as a whole, but checked, measured and standardised in parts of
-some megabytes: the memory that a fit needs beside them is that of the prepared sequences.
+They are neither copied nor converted as a whole, but checked, measured and standardised in
+parts of some megabytes: the memory that a fit needs beside them is that of the prepared
+sequences.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,8 +32,8 @@ Moments = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Inputs:
-    """N sequences as they were given: one array (N, T, D) of numbers or (N, T) of symbols, or a
-    list of arrays (T, D) or (T,)."""
+    """N sequences as they were given: one array (N, T, D) of numbers or (N, T) of symbols,
+    or a list of arrays (T, D) or (T,)."""
 
     values: np.ndarray | list[np.ndarray]
     kind: Kind
@@ -47,8 +48,8 @@ class Inputs:
 
     @cached_property
     def limits(self) -> dict[str, Any]:
-        """Their kind, the width of a token or one more than the largest symbol, and the least and
-        longest length."""
+        """Their kind, the width of a token or one more than the largest symbol, and the
+        least and longest length."""
         if self.kind == "vector":
             dim = self.values[0].shape[1]
         else:
@@ -63,14 +64,17 @@ class Inputs:
         }
 
     def parts(self, rows: np.ndarray | None = None) -> Iterator[tuple[int, np.ndarray]]:
-        """The tokens of the sequences `rows` (all if None) end to end, part by part: the place in
-        `rows` of the first sequence, and (n, D) float64 vectors or (n,) symbols."""
+        """The tokens of the sequences `rows` (all if None) end to end, part by part: the
+        place in `rows` of the first sequence, and (n, D) float64 vectors or (n,)
+        symbols."""
         if rows is None:
             rows = np.arange(len(self))
         width = self.values[0].shape[1] if self.kind == "vector" else 1
         size = max(1, PART // (width * int(self.lengths.max())))
         for first in range(0, len(rows), size):
-            tokens = np.concatenate([self.values[row] for row in rows[first : first + size]])
+            tokens = np.concatenate(
+                [self.values[row] for row in rows[first : first + size]]
+            )
             yield (
                 first,
                 tokens.astype(float) if self.kind == "vector" else tokens,
@@ -83,12 +87,16 @@ class Inputs:
         return np.unique(np.concatenate(parts)).astype(np.int64)
 
     def moments(self, rows: np.ndarray) -> Moments:
-        """The mean and standard deviation (D,) of the numbers of a token in the sequences `rows`,
-        in float64; a deviation within the rounding of the numbers is taken for 0, and 0 for 1."""
-        # Away from an origin among the numbers, no digits are lost to a large common offset.
+        """The mean and standard deviation (D,) of the numbers of a token in the sequences
+        `rows`, in float64; a deviation within the rounding of the numbers is taken for 0,
+        and 0 for 1."""
+        # Away from an origin among the numbers, no digits are lost to a large common
+        # offset.
         origin = self.values[rows[0]][0].astype(float)
         count = self.lengths[rows].sum()
-        mean = origin + sum((tokens - origin).sum(0) for _, tokens in self.parts(rows)) / count
+        mean = (
+            origin + sum((tokens - origin).sum(0) for _, tokens in self.parts(rows)) / count
+        )
         squares = sum(((tokens - mean) ** 2).sum(0) for _, tokens in self.parts(rows))
         scale = np.sqrt(squares / count)
         dtype = np.result_type(self.values[0])
@@ -100,8 +108,8 @@ class Inputs:
         rows: np.ndarray | None = None,
         moments: Moments | None = None,
     ) -> Sequences:
-        """The sequences `rows` (all if None): vectors minus the mean, divided by the deviation;
-        symbols as they are."""
+        """The sequences `rows` (all if None): vectors minus the mean, divided by the
+        deviation; symbols as they are."""
         lengths = self.lengths if rows is None else self.lengths[rows]
         dim = self.limits["dim"]
         if self.kind == "vector":
@@ -125,13 +133,13 @@ class Inputs:
 
 
 def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
-    """`data` as sequences: an array of (N, T, D) numbers; of (N, T) integers, which are symbols;
-    of (N, T) other numbers, which are tokens of one number; or a list or series of (T, D) or (T,)
-    arrays, maybe of different lengths.
+    """`data` as sequences: an array of (N, T, D) numbers; of (N, T) integers, which are
+    symbols; of (N, T) other numbers, which are tokens of one number; or a list or series of
+    (T, D) or (T,) arrays, maybe of different lengths.
 
-    `limits` are the `Inputs.limits` of a fit. New sequences may be longer than those and have other
-    symbols. InputError if they are of another kind or width, and for anything else, for missing
-    values, and for numbers that are not finite.
+    `limits` are the `Inputs.limits` of a fit. New sequences may be longer than those and
+    have other symbols. InputError if they are of another kind or width, and for anything
+    else, for missing values, and for numbers that are not finite.
     """
     values = _arrays(data)
     are_flat = values[0].ndim == 1
@@ -160,7 +168,8 @@ def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Inputs:
 
 
 def _arrays(data: Any) -> np.ndarray | list[np.ndarray]:
-    """One array (N, T) or (N, T, D), or a list of arrays (T,) or (T, D), none of them empty."""
+    """One array (N, T) or (N, T, D), or a list of arrays (T,) or (T, D), none of them
+    empty."""
     if not isinstance(data, list | tuple):
         data = _one_or_many(data)
     if isinstance(data, np.ndarray):
@@ -177,13 +186,15 @@ def _arrays(data: Any) -> np.ndarray | list[np.ndarray]:
         len(shape) not in (1, 2) or 0 in shape for shape in shapes
     ):
         raise InputError(
-            "Sequences of different lengths should be arrays (T, D) of one D, or (T,), none empty."
+            "Sequences of different lengths should be arrays (T, D) of one D, or (T,), "
+            "none empty."
         )
     return values
 
 
 def _one_or_many(data: Any) -> np.ndarray | list[Any]:
-    """`data`, which is no list, as an array, or as a list of sequences if it holds those."""
+    """`data`, which is no list, as an array, or as a list of sequences if it holds
+    those."""
     try:
         values = array("X", data)
     except RaggedError:
@@ -194,16 +205,19 @@ def _one_or_many(data: Any) -> np.ndarray | list[Any]:
 
 def _check_shape(shape: tuple[int, ...]) -> None:
     if len(shape) == 2 and shape[0] > 0 and shape[1] == 0:
-        raise InputError(f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required.")
+        raise InputError(
+            f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required."
+        )
     if len(shape) == 4:
         raise InputError(
-            f"X has shape {shape}, as images have; cut them into sequences by fpt.Patches, or "
-            "reshape them into (N, T, D)."
+            f"X has shape {shape}, as images have; cut them into sequences by fpt.Patches, "
+            "or reshape them into (N, T, D)."
         )
     if len(shape) not in (2, 3) or 0 in shape:
         raise InputError(
-            "Reshape your data: X should be (N, T, D) numbers, (N, T) integers or numbers, or a "
-            f"list of sequences, and not empty; found an array of shape {shape}."
+            "Reshape your data: X should be (N, T, D) numbers, (N, T) integers or "
+            "numbers, or a list of sequences, and not empty; found an array of shape "
+            f"{shape}."
         )
 
 
@@ -213,8 +227,8 @@ def _check_symbols(sequences: Inputs) -> None:
         largest = tokens.max()
         if least < 0 or largest >= MOST_SYMBOLS:
             raise InputError(
-                f"The symbols in X should be 0 or more and below {MOST_SYMBOLS}; found are {least} "
-                f"to {largest}. If they are numbers, give them as floats."
+                f"The symbols in X should be 0 or more and below {MOST_SYMBOLS}; found are "
+                f"{least} to {largest}. If they are numbers, give them as floats."
             )
 
 
@@ -228,13 +242,17 @@ def _check_range(sequences: Inputs) -> None:
 
 
 def check_columns(estimator: Any, X: Any, read: Inputs, fitting: bool) -> None:
-    """Set the names and the number of the columns of a table on `estimator` if `fitting`; else
-    InputError for others. A sequence of symbols that is no table may be of any length."""
+    """Set the names and the number of the columns of a table on `estimator` if `fitting`;
+    else InputError for others. A sequence of symbols that is no table may be of any
+    length."""
     from sklearn.utils.validation import validate_data
 
-    table_as_list = read.limits["dim"] == 1 and read.limits["shortest"] == read.limits["length"]
+    table_as_list = (
+        read.limits["dim"] == 1 and read.limits["shortest"] == read.limits["length"]
+    )
     if fitting and isinstance(X, list | tuple) and table_as_list:
-        # Rows of a table too, so a table with other columns is refused later. Other lists are not.
+        # Rows of a table too, so a table with other columns is refused later. Other lists
+        # are not.
         estimator.n_features_in_ = read.limits["length"]
     if getattr(X, "ndim", 0) != 2:
         return

@@ -1,4 +1,5 @@
-"""The limits of sequences (`Inputs.limits`): in words, of two sets, and what lies beyond them."""
+"""The limits of sequences (`Inputs.limits`): in words, of two sets, and what lies beyond
+them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,8 +21,8 @@ def described(limits: Mapping[str, Any]) -> str:
 
 
 def check_same(limits: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
-    """InputError for `Inputs.limits` of another kind or width than those of the fit. Sequences may
-    be longer, and have other symbols."""
+    """InputError for `Inputs.limits` of another kind or width than those of the fit.
+    Sequences may be longer, and have other symbols."""
     is_same = limits["kind"] == fitted["kind"]
     if limits["kind"] == "vector":
         is_same &= limits["dim"] == fitted["dim"]
@@ -37,9 +38,10 @@ def both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_length(length: int, backbone: str, most: int) -> None:
-    """InputError for sequences of `length` tokens if a backbone takes `most` (0: any number)."""
+    """InputError for sequences of `length` tokens if a backbone takes `most` (0: any
+    number)."""
     if most and length > most:
         raise InputError(
-            f"X has sequences of {length} tokens, and backbone {backbone!r} takes at most {most}; "
-            "shorten them, or take a backbone with more positions."
+            f"X has sequences of {length} tokens, and backbone {backbone!r} takes at most "
+            f"{most}; shorten them, or take a backbone with more positions."
         )

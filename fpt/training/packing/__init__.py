@@ -1,8 +1,9 @@
 """Packs: K runs on one frozen backbone, trained as one batch of K * B sequences.
 
-A frozen matrix product does not care whose tokens it multiplies. What differs between the runs is
-kept as rows of one matrix (K, P): one row per run, one slice of columns per parameter. Clipping,
-Adam and leaving the pack are then a few operations on that matrix, and rows never meet.
+A frozen matrix product does not care whose tokens it multiplies. What differs between the
+runs is kept as rows of one matrix (K, P): one row per run, one slice of columns per
+parameter. Clipping, Adam and leaving the pack are then a few operations on that matrix, and
+rows never meet.
 """
 
 import math
@@ -23,7 +24,7 @@ class ParameterSlice:
     shape: tuple[int, ...]
     group: str
     name: str
-    packed: bool = True  # bound with the leading K axis; else (a trained backbone, K = 1) without
+    packed: bool = True  # with the leading K axis; a trained backbone (K = 1) is without
 
     @property
     def stored(self) -> str:
@@ -32,7 +33,8 @@ class ParameterSlice:
 
 
 class PackedParameters:
-    """Parameters of K runs as rows of `values` (K, P), bound into modules as views of it."""
+    """Parameters of K runs as rows of `values` (K, P), bound into modules as views of
+    it."""
 
     def __init__(self, slices: Sequence[ParameterSlice], trained: bool) -> None:
         self.slices = tuple(slices)
@@ -49,14 +51,17 @@ class PackedParameters:
             # A run that trains its backbone has no K axis there.
             alone = not part.packed and len(values) == 1
             shape = part.shape if alone else (len(values), *part.shape)
-            parameter = nn.Parameter(values[:, columns].view(shape), requires_grad=self.trained)
+            parameter = nn.Parameter(
+                values[:, columns].view(shape), requires_grad=self.trained
+            )
             if self.grads is not None:
                 parameter.grad = self.grads[:, columns].view(shape)
             setattr(part.owner, part.attribute, parameter)
 
     def differentiate(self, loss: Tensor) -> None:
-        """Write the gradient of `loss` into `grads`; a parameter that it does not depend on has 0.
-        (`loss.backward()` would add to each view of `grads`, and warn that it may be slow.)"""
+        """Write the gradient of `loss` into `grads`; a parameter that it does not depend on
+        has 0. (`loss.backward()` would add to each view of `grads`, and warn that it may be
+        slow.)"""
         parameters = [getattr(part.owner, part.attribute) for part in self.slices]
         gradients = torch.autograd.grad(loss, parameters, allow_unused=True)
         for parameter, gradient in zip(parameters, gradients, strict=True):
@@ -72,7 +77,8 @@ class PackedParameters:
             start = end
 
     def stored(self, row: Tensor, trainable: Collection[str]) -> bytes:
-        """A safetensors file of a run's `row` (P,): float32 tensors of the groups `trainable`."""
+        """A safetensors file of a run's `row` (P,): float32 tensors of the groups
+        `trainable`."""
         tensors = {
             part.stored: row[columns].view(part.shape).clone()
             for part, columns in self.parts()
@@ -81,8 +87,8 @@ class PackedParameters:
         return save(tensors)
 
     def mask(self, trainable: Sequence[Collection[str]]) -> Tensor | None:
-        """(K, P), 0 where a run does not train a column that a pack mate trains, by the groups
-        `trainable` of each run; None: every run trains every column."""
+        """(K, P), 0 where a run does not train a column that a pack mate trains, by the
+        groups `trainable` of each run; None: every run trains every column."""
         if all(part.group in groups for part in self.slices for groups in trainable):
             return None
         mask = torch.zeros_like(self.values)
@@ -110,7 +116,8 @@ class Adam:
 
     @torch.no_grad()
     def step(self, count: int) -> Tensor:
-        """Update number `count` (from 1) with the gradients in the rows; returns norms (K,)."""
+        """Update number `count` (from 1) with the gradients in the rows; returns norms
+        (K,)."""
         bias_of_first = 1 - self.beta1**count
         bias_of_second = 1 - self.beta2**count
         grads = self.rows.grads

@@ -14,8 +14,8 @@ INPUT_GAIN = 1.41  # of the orthogonal initialisation in the released code
 
 
 class Packed(nn.Module):
-    """A module whose parameters, one of each per run, are bound by `PackedParameters`; `shapes` are
-    those for one run, by name."""
+    """A module whose parameters, one of each per run, are bound by `PackedParameters`;
+    `shapes` are those for one run, by name."""
 
     weight: Tensor
     bias: Tensor
@@ -30,12 +30,12 @@ class Packed(nn.Module):
 class PackedLinear(Packed):
     """One linear layer per run: (K, B, T, inputs) -> (K, B, T, outputs).
 
-    `drawn_bias`: its bias starts as a random vector that is as long as a column of an orthogonal
-    weight, on average, instead of zero. An input net needs it if nothing else is added to the
-    token vectors. Without it a token of zeros (a bit 0, a black patch) is a vector of zeros, which
-    every norm of the backbone keeps at zero while its backward pass multiplies the gradient by
-    1 / sqrt(eps), 316 as a rule: after a few layers clipping leaves nothing of all other gradients,
-    and after thirty they overflow.
+    `drawn_bias`: its bias starts as a random vector that is as long as a column of an
+    orthogonal weight, on average, instead of zero. An input net needs it if nothing else is
+    added to the token vectors. Without it a token of zeros (a bit 0, a black patch) is a
+    vector of zeros, which every norm of the backbone keeps at zero while its backward pass
+    multiplies the gradient by 1 / sqrt(eps), 316 as a rule: after a few layers clipping
+    leaves nothing of all other gradients, and after thirty they overflow.
     """
 
     def __init__(self, inputs: int, outputs: int, drawn_bias: bool = False) -> None:
@@ -43,8 +43,9 @@ class PackedLinear(Packed):
         self.drawn_bias = drawn_bias
 
     def initial(self, name: str, init: str, draw: torch.Generator) -> Tensor:
-        """Initial values of one run: the library's `default`; or a matrix that is `orthogonal`, as
-        the released code's input net, or `normal`, N(0, 1), and a bias of zero or a drawn one."""
+        """Initial values of one run: the library's `default`; or a matrix that is
+        `orthogonal`, as the released code's input net, or `normal`, N(0, 1), and a bias of
+        zero or a drawn one."""
         value = torch.zeros(self.shapes[name], dtype=torch.float32)
         if init == "default":
             limit = 1 / math.sqrt(self.shapes["weight"][1])
@@ -79,8 +80,8 @@ class PackedEmbedding(Packed):
 
 
 class PackedLayerNorm(Packed):
-    """Layer norm of (K*B, ..., width) with one gain and bias per run, both (K, width); if `norm` is
-    marked as time-major, of (T, K*B, width)."""
+    """Layer norm of (K*B, ..., width) with one gain and bias per run, both (K, width); if
+    `norm` is marked as time-major, of (T, K*B, width)."""
 
     def __init__(self, norm: nn.LayerNorm) -> None:
         shape = tuple(norm.normalized_shape)
@@ -103,14 +104,17 @@ class PackedLayerNorm(Packed):
         """The norm of (K*B, ..., width)."""
         runs = self.weight.shape[0]
         # Without gain and bias, which differ between runs; then one fused multiply-add.
-        normal = F.layer_norm(x, self.shape, None, None, self.eps).view(runs, -1, *self.shape)
+        normal = F.layer_norm(x, self.shape, None, None, self.eps).view(
+            runs, -1, *self.shape
+        )
         return torch.addcmul(self.bias[:, None], normal, self.weight[:, None]).view(x.shape)
 
 
 class PackedRMSNorm(Packed):
-    """A norm of transformers that divides by the root mean square and does not shift, such as T5's
-    or Llama's, of (K*B, ..., width) with one gain per run (K, width). The norm computes it itself,
-    with its own rounding and, in Gemma, 1 + gain: per-run gains (K, 1, width) are broadcast."""
+    """A norm of transformers that divides by the root mean square and does not shift, such
+    as T5's or Llama's, of (K*B, ..., width) with one gain per run (K, width). The norm
+    computes it itself, with its own rounding and, in Gemma, 1 + gain: per-run gains (K, 1,
+    width) are broadcast."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__(weight=tuple(norm.get_parameter("weight").shape))
@@ -130,9 +134,10 @@ class PackedRMSNorm(Packed):
 
 
 class RootMeanSquareInBf16(torch.autograd.Function):
-    """gain * x / sqrt(mean(x^2) + eps) of x (K, N, width) with gains (K, width), in float32 and
-    rounded once to bf16. transformers' norms would hand float32 to autocast, which casts it for
-    every product that reads it: together a tenth to a sixth of a step on a CPU."""
+    """gain * x / sqrt(mean(x^2) + eps) of x (K, N, width) with gains (K, width), in float32
+    and rounded once to bf16. transformers' norms would hand float32 to autocast, which
+    casts it for every product that reads it: together a tenth to a sixth of a step on a
+    CPU."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, gain: Tensor, eps: float) -> Tensor:
@@ -158,8 +163,8 @@ class RootMeanSquareInBf16(torch.autograd.Function):
 
 @torch.no_grad()
 def scales_by_gain(norm: nn.Module, eps: float) -> bool:
-    """Whether a norm is the formula of `RootMeanSquareInBf16`, by what it computes: Gemma's is not,
-    it multiplies by 1 + gain. Of small vectors too, where `eps` counts."""
+    """Whether a norm is the formula of `RootMeanSquareInBf16`, by what it computes: Gemma's
+    is not, it multiplies by 1 + gain. Of small vectors too, where `eps` counts."""
     gain = norm.get_parameter("weight").detach().float()
     draw = generator("cpu", 0, "a norm's trial")
     x = torch.randn(3, gain.shape[-1], generator=draw, dtype=torch.float32, device="cpu")
