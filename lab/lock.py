@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 LOCK = ROOT / "requirements.lock"
 EXTRAS = ("setup", "pipeline", "test")
+OLDEST_PYTHON = "3.11.5"
 # The conditions that all packages have, since `environments` in pyproject.toml excludes the others.
 ALWAYS = (
     r"python_full_version < '3\.15'( and \(sys_platform == 'darwin' or sys_platform == 'linux'\))?"
@@ -30,7 +31,14 @@ HEADER = "# Written by `make lock` from pyproject.toml; `make setup` installs it
 
 def compile_lock() -> str:
     """The lock as uv writes it; the versions in the present one are preferred."""
-    command = ["uv", "pip", "compile", "pyproject.toml", "--universal", "--python-version=3.11.5"]
+    command = [
+        "uv",
+        "pip",
+        "compile",
+        "pyproject.toml",
+        "--universal",
+        f"--python-version={OLDEST_PYTHON}",
+    ]
     command += [f"--extra={extra}" for extra in EXTRAS]
     command += ["--generate-hashes", "--no-emit-index-url", "--no-header", "--no-annotate"]
     subprocess.run([*command, "--quiet", f"--output-file={LOCK}"], cwd=ROOT, check=True)
