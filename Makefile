@@ -1,4 +1,4 @@
-# Two commands on a bare Linux machine with Python 3.11 or newer, pip, make and git:
+# Two commands on a bare Linux machine with Python 3.11.5 or newer, pip, make and git:
 #   make reproduce     make test
 # `make help` lists the rest. Every target is idempotent.
 
@@ -22,7 +22,7 @@ export PYTHONUNBUFFERED := 1
 # Tests side by side: as many as there are cores, each file in one process.
 PARALLEL := -n auto --dist loadfile
 
-.PHONY: help setup reproduce test docs faults notebooks data constraints clean distclean
+.PHONY: help setup reproduce test docs faults notebooks data lock clean distclean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -36,20 +36,33 @@ setup: $(STAMP)  ## make .venv and install the pinned packages; nothing to do wh
 	@cp .dvc/fpt-environment.pth "$$($(PY) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 	@echo "setup: $(VENV) is up to date"
 
-# `--without-pip` and `pip --python` also work where the distribution ships no ensurepip.
-$(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-	  || { echo "fpt needs Python 3.11 or newer, $(PYTHON) is older: set PYTHON=..."; exit 2; }
+# The packages of the lock, without those whose names begin as the pattern $(1) says.
+without = awk '/^[a-z]/ {keep = !/^($(1))/} keep' requirements.lock
+# What CUDA builds of torch need and others do not.
+CUDA := nvidia-|cuda-|triton==
+
+# `--without-pip` and `pip --python` also work where the distribution ships no ensurepip. Each package
+# is one of the files that the lock knows by SHA-256: no dependency is looked up, so none is missed.
+$(STAMP): INSTALL = -m pip install -q --no-deps --require-hashes -r
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 5))' \
+	  || { echo "fpt needs Python 3.11.5 or newer, $(PYTHON) is older: set PYTHON=..."; exit 2; }
 	@if ! $(PY) -m pip --version > /dev/null 2>&1; then \
 	  echo "setup: making $(VENV) with $$($(PYTHON) --version)"; \
 	  $(PYTHON) -m venv --without-pip $(if $(filter keep,$(TORCH)),--system-site-packages) $(VENV) \
-	  && $(PYTHON) -m pip --python $(PY) install -q -c constraints.txt pip; \
+	  && awk '/^[a-z]/ {keep = /^pip==/} keep' requirements.lock > $(VENV)/pip.lock \
+	  && $(PYTHON) -m pip --python $(PY) install -q --require-hashes -r $(VENV)/pip.lock; \
 	fi
 	@# An environment that sees the machine's packages keeps the machine's torch.
 	@if grep -q 'include-system-site-packages = true' $(VENV)/pyvenv.cfg; \
-	  then grep -v '^torch==' constraints.txt; else cat constraints.txt; fi > $(VENV)/constraints.txt
-	@echo "setup: installing the packages of constraints.txt into $(VENV) (several minutes the first time)"
-	@$(PY) -m pip install -q -c $(VENV)/constraints.txt -e '.[pipeline,test]'
+	  then $(call without,$(CUDA)|torch==); else $(call without,$(CUDA)); fi > $(VENV)/requirements.lock
+	@echo "setup: installing the packages of requirements.lock into $(VENV) (several minutes the first time)"
+	@$(PY) $(INSTALL) $(VENV)/requirements.lock
+	@# The build of torch that pip found says whether it needs the libraries of CUDA.
+	@if grep -q '^torch==' $(VENV)/requirements.lock \
+	  && $(PY) -c 'from importlib.metadata import requires; print(*requires("torch"))' | grep -Eq '$(CUDA)'; \
+	  then $(PY) $(INSTALL) requirements.lock; fi
+	@$(PY) -m pip install -q --no-deps --no-build-isolation -e .
 	@$(PY) -c 'from importlib.metadata import version; print("setup: done, torch", version("torch"))'
 	@touch $@
 
@@ -81,9 +94,8 @@ notebooks: setup  ## renew tests/project from params.yaml, and the outputs that 
 data: setup  ## fetch and prepare the data that the profile in params.yaml needs (reaches the hub)
 	@$(PY) -m fpt data
 
-constraints: setup  ## write constraints.txt anew from .venv (after changing pyproject.toml)
-	@{ echo "# Every package of the environment, pinned; written by 'make constraints' from a tested .venv."; \
-	  $(PY) -m pip freeze --all --exclude-editable | sed -E 's/^(torch==[^+]+)\+.*/\1/'; } > constraints.txt
+lock:  ## write requirements.lock anew (after changing pyproject.toml; needs uv and a network)
+	@$(PYTHON) -m lab.lock
 
 clean:  ## remove .venv and the tools' caches; records and reports stay
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -4,14 +4,19 @@ A notebook in notebooks/ is the source of its section and carries the outputs th
 compares on every machine. They are those of tests/project, the checkout that tests run in: the
 parameters as they were when this was last called, and the records of their profile `smoke`. What
 is missing of these is trained. Pictures and HTML, never compared, stay out of them.
+
+The exercises are executed too, and what each prints is folded into the answer under it, so no
+number of an answer is typed.
 """
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +26,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 PROJECT = Path(__file__).parents[1] / "tests/project"
 RECORDS = Path("reports/smoke/records")
 INDEX = Path("reports/smoke/index")
+PRINTED = re.compile(r"(?<=^```text\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 
 
 def rewrite(path: Path) -> None:
@@ -43,9 +49,22 @@ def refresh(path: Path) -> None:
         resources={"metadata": {"path": str(path.parent)}},
         timeout=None,
         coalesce_streams=True,
+        skip_cells_with_tag="",  # pages skip exercises
         extra_arguments=["--IPKernelApp.log_level=50"],
     ).execute()
-    nbformat.write(clean(content), path)
+    nbformat.write(clean(answered(content)), path)
+
+
+def answered(content: Any) -> Any:
+    """The executed notebook with what each exercise printed in the answer that follows it."""
+    for exercise, answer in pairwise(content["cells"]):
+        if "answer" in answer["metadata"].get("tags", ()):
+            texts = [output["text"] for output in exercise["outputs"] if "text" in output]
+            printed = "".join(texts)
+            answer["source"] = PRINTED.sub(lambda _, text=printed: text, answer["source"])
+            exercise["outputs"] = []
+            exercise["execution_count"] = None
+    return content
 
 
 def clean(content: Any) -> Any:

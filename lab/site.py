@@ -1,19 +1,37 @@
-"""What mkdocs.yml adds to the site: the help of every command, and the comments beside fields."""
+"""What mkdocs.yml adds to the site: the reports, the help of every command, and the comments beside
+fields."""
 
 import argparse
 import os
 import re
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import griffe
+from mkdocs.structure.files import File, Files
 
 from fpt.__main__ import parser
 
 MARK = "<!-- commands -->"
+ROOT = Path(__file__).parents[1]
+# A Git host shows the Markdown of a report, and the site its page.
+REPORT = re.compile(r"\]\(\.\./(reports/\w+)/README\.md")
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """A hook of MkDocs: the pages and figures of the reports that are committed."""
+    committed = subprocess.check_output(["git", "ls-files", "reports"], cwd=ROOT, text=True)
+    for name in committed.splitlines():
+        if name.endswith((".html", ".png")):
+            files.append(File.generated(config, name, abs_src_path=str(ROOT / name)))
+    return files
 
 
 def on_page_markdown(markdown: str, **site: Any) -> str:
-    """A hook of MkDocs: what `fpt VERB --help` prints, in the place of MARK."""
+    """A hook of MkDocs: links to the reports' pages, and what `fpt VERB --help` prints in the place
+    of MARK."""
+    markdown = REPORT.sub(r"](\1/index.html", markdown)
     if MARK not in markdown:
         return markdown
     os.environ["COLUMNS"] = "64"  # the width of the help
