@@ -12,7 +12,7 @@ from published_files import LAYERS, WIDTH, only_index, sha256, write_gguf, write
 from refusals import refusal
 from safetensors.torch import load_file
 
-from fpt.backbones.generic import convert
+from fpt.backbones.generic.gguf import convert
 from fpt.backbones.published import Wheel, fetch_member
 from fpt.files import read_json
 
