@@ -136,7 +136,8 @@ def parser() -> argparse.ArgumentParser:
     verb("show", "Print a section's main table; of `verdict`, the registered claims.")(
         "section", metavar="SECTION"
     )
-    decide = verb("decide", "Judge one registered claim anew from the records of its runs.")
+    text = "Judge one registered claim anew from the records of its runs."
+    decide = verb("decide", text, profile=False)
     decide("claim", metavar="CLAIM", help="as fpt show verdict names it")
     verb("merge", "Take over records that were made elsewhere.")("folder", metavar="DIR")
     verb(

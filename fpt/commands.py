@@ -20,7 +20,7 @@ from .backbones.names import split_layers
 from .backbones.published import MODELS
 from .claims.claim import REGISTERED
 from .claims.headlines import write_headlines
-from .claims.verdicts import findings, runs_behind
+from .claims.verdicts import findings, registered_claims, runs_behind
 from .errors import FptError, check_names
 from .pretraining import ensure, plans, streams
 from .profile import Run
@@ -28,6 +28,7 @@ from .project import project
 from .records import Store, store
 from .report.findings import claims_table
 from .report.results import main_table
+from .report.show import finding_in_lines
 from .sections.arms import FROZEN
 from .spec import canonical
 from .tasks import TASKS, get_task, parse_task, prepare, shown_tasks
@@ -168,24 +169,19 @@ def registered(profile: str) -> str:
 
 
 def decide(args: argparse.Namespace) -> None:
-    profile = registered(args.profile)
-    by_name = {
-        finding.claim.name: finding
-        for kind in REGISTERED[profile]
-        for finding in findings(kind, profile)
+    # The name alone says which registration a claim is in, and of which kind it is.
+    places = {
+        claim.name: (kind, profile)
+        for profile, kinds in REGISTERED.items()
+        for kind in kinds
+        for claim in registered_claims(kind, profile)
     }
-    check_names("claim", [args.claim], by_name)
+    check_names("claim", [args.claim], places)
+    kind, profile = places[args.claim]
+    by_name = {finding.claim.name: finding for finding in findings(kind, profile)}
     finding = by_name[args.claim]
-    adjusted = f"adjusted for all claims of its kind {finding.adjusted:.3g}"
-    lines = [
-        finding.claim.statement,
-        f"verdict: {finding.label}",
-        f"effect: {finding.effect_text}; {finding.n_text}",
-        f"p: {finding.effect.p:.3g}, {adjusted}",
-        *filter(None, [finding.reason, *finding.notes]),
-        "runs:",
-    ]
-    print(*lines, sep="\n")
+    print(finding_in_lines(finding))
+    print("runs:")
     runs = runs_behind(finding.claim, profile)
     runs = runs.assign(value=shown_values(runs))
     print(runs[["key", "arm", "task", "seed", "draw", "value"]].to_string(index=False))

@@ -162,4 +162,4 @@ def test_every_place_has_the_recomputed_verdicts(project: Project) -> None:
             for name in row["nano"]:
                 if not name.startswith("replication/"):
                     finding = in_lab[name]
-                    assert f"{row['nano'][name]}: {finding.effect_text} ({finding.label})" in text
+                    assert f"{row['nano'][name]}: {finding.brief}" in text

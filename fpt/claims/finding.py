@@ -92,6 +92,33 @@ class Finding:
         return f"{text}; {self.rates}: {self.elsewhere.effect_text}"
 
     @property
+    def brief(self) -> str:
+        """`0.55× [0.40, 0.76]`, for a cell of a table; the ratio on each task if there is
+        no mean over them; and what changes at a better rate."""
+        has_mean = not self.instead or self.label == "neither learned"
+        if has_mean:
+            text = self.instead or self._number_text.replace(
+                f" the {self.claim.measure}", ""
+            )
+            if self.elsewhere is not None:
+                text += f", at a better rate {self.elsewhere.brief}"
+            return text
+        ratios = self.ratio_texts
+        other_rates = ratios if self.elsewhere is None else self.elsewhere.ratio_texts
+        texts = []
+        for task, ratio in ratios.items():
+            changed = other_rates[task] != ratio
+            better = f" (at a better rate {other_rates[task]})" if changed else ""
+            texts.append(f"{task} {ratio}{better}")
+        return ", ".join(texts)
+
+    @property
+    def ratio_texts(self) -> dict[str, str]:
+        """`at least 1.20×`, on each task."""
+        ratios = zip(self.by_task, self.task_ratios, strict=True)
+        return {task: f"{self.bound(task)}{ratio:.2f}×" for task, ratio in ratios}
+
+    @property
     def _number_text(self) -> str:
         form = "{:+.1f}"
         unit = " points"
@@ -164,14 +191,14 @@ def task_sides(finding: Finding) -> str:
     fewer, more, unclear, neither = groups.values()
     # Bonferroni over the tasks: the sides are a description, but each is a test.
     level = ALPHA / len(finding.by_task)
-    ratios = zip(finding.by_task.items(), finding.task_ratios, strict=True)
-    for (task, effect), ratio in ratios:
-        bound = finding.bound(task)
-        text = f"{task} ({bound}{ratio:.2f}×)"
+    ratios = finding.ratio_texts
+    for task, effect in finding.by_task.items():
+        text = f"{task} ({ratios[task]})"
         fewer_p, more_p = effect.p, effect.against
         if finding.claim.is_about_second:
             fewer_p, more_p = more_p, fewer_p
-        if bound == "roughly " and math.isnan(effect.p):  # every run is at the budget
+        # Without a p, every run is at the budget.
+        if finding.bound(task) == "roughly " and math.isnan(effect.p):
             neither.append(task)
         elif fewer_p < level:
             fewer.append(text)

@@ -24,7 +24,7 @@ from ..sections.registration import LANGUAGE, registered_seeds
 from . import gates, sensitivity
 from .claim import KINDS, LAB, Claim, Kind, claims, counted, effects_of, own_runs
 from .finding import Finding, listed
-from .model_claims import cells, model_findings, model_results
+from .model_claims import cells, model_claims, model_findings, model_results
 from .pooled import Pooled
 
 READ = [  # the columns of results that verdicts rest on
@@ -101,6 +101,11 @@ def findings(kind: Kind, profile: str = LAB) -> list[Finding]:
     at_better = verdicts(registered, sensitivity.with_runs(results, better))
     pairs = zip(at_registered, at_better, strict=True)
     return [_at_both_rates(first, second, better) for first, second in pairs]
+
+
+def registered_claims(kind: Kind, profile: str) -> list[Claim]:
+    """The registered claims of a profile of one kind, in their order."""
+    return model_claims(kind) if profile == LANGUAGE else claims(kind)
 
 
 def runs_behind(claim: Claim, profile: str = LAB) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from .. import config
 from ..analysis.compare import contrasts
 from ..analysis.study import Study
-from ..claims.claim import LAB, REGISTERED, claims
+from ..claims.claim import LAB, REGISTERED, Claim, claims
 from ..claims.finding import Finding, listed
 from ..claims.model_claims import model_claims, planned_runs
 from ..claims.verdicts import findings, runs_of
@@ -33,11 +33,8 @@ from .table import NONE, markdown_table
 
 FIGURE = f"{LANGUAGE}/answers.png"  # below reports/
 ROWS = ("fpt", *LADDER, "full")  # of the figure, and what follows their names in each model
-MODELS = {
-    "SmolLM2 (area)": "",
-    "its first six layers (area)": "@6",
-    "MiniLM (area)": "-minilm",
-}
+# What the names of a model's arms end in -> the model.
+MODELS = {"": "SmolLM2", "@6": "its first six layers", "-minilm": "MiniLM"}
 NANO = "nano English (steps)"
 # As the lab has them.
 NANO_ARMS = {"fpt": "fpt-english", "statistics-tensor": "statistics-english"}
@@ -96,24 +93,26 @@ def _row(
     """The row of one claim of the paper or of its critics."""
     of_language = [by_name[name] for name in row.get("language", ())]
     of_nano = [by_name[name] for name in row["nano"]]
-    first = [*of_language, *of_nano][0]
     words = row.get("words", {})
-    profile = LANGUAGE if of_language else LAB
+    # One claim stands for the row: the first that has a verdict.
+    findings = [*of_language, *of_nano]
+    first = next((finding for finding in findings if finding.is_judged), findings[0])
+    profile = LANGUAGE if first in of_language else LAB
     page = f"{profile}/notebooks/{row['notebook']}{ending}"
     link = row["notebook"]
     if (project().reports / page).exists():
         link = f"[{link}]({reports}{page})"
     nano = [
-        f"{pair}: {_measured(finding, {})}"
+        f"{pair}: {_measured(finding)}"
         for pair, finding in zip(row["nano"].values(), of_nano, strict=True)
     ]
     return {
         "claim": row["claim"],
         "printed": row["printed"].format_map(printed()),
-        "real language models": _of_models(of_language, words),
+        "real language models": _of_models(of_language, row.get("ratio", "")),
         "nano backbones": "; ".join(nano),
         "verdict": verdict(of_language, of_nano, words),
-        "check": f"{link}, `fpt decide {first.claim.name} --profile {profile}`",
+        "check": f"{link}, `fpt decide {first.claim.name}`",
     }
 
 
@@ -139,37 +138,44 @@ def not_measured(waiting: Sequence[Finding]) -> str:
     return f"not yet measured ({recorded} of {planned} runs)"
 
 
-def _measured(finding: Finding, words: Mapping[str, str]) -> str:
+def _measured(finding: Finding) -> str:
     if not finding.is_judged:
         return not_measured([finding])
-    return f"{finding.effect_text} ({words.get(finding.label, finding.label)})"
+    doubt = ", undecided" if finding.label == "undecided" else ""
+    return f"{finding.brief}{doubt}"
 
 
-def _of_models(of_language: Sequence[Finding], words: Mapping[str, str]) -> str:
-    """What was measured, by pair of arms and task, and what was not."""
-    pairs: dict[str, list[str]] = {}
+def _of_models(of_language: Sequence[Finding], ratio: str) -> str:
+    """What was measured, by model and task, and what was not. `ratio`: of which arms."""
+    by_model: dict[str, list[str]] = {}
     for finding in of_language:
         if finding.is_judged:
-            pair = " ÷ ".join(map(label, finding.claim.backbones))
-            text = f"{finding.claim.tasks[0]} {_measured(finding, words)}"
-            pairs.setdefault(pair, []).append(text)
-    parts = [f"{pair}: {', '.join(texts)}" for pair, texts in pairs.items()]
+            texts = by_model.setdefault(model_of(finding.claim), [])
+            texts.append(f"{finding.claim.tasks[0]} {finding.brief}")
+    parts = [f"{model}: {', '.join(texts)}" for model, texts in by_model.items()]
+    if parts:
+        parts[0] = f"{ratio}, {parts[0]}"
     waiting = [finding for finding in of_language if not finding.is_judged]
     if waiting:
         parts.append(not_measured(waiting))
     return "; ".join(parts) or "not part of the plan"
 
 
+def model_of(claim: Claim) -> str:
+    """The real language model that a claim is about."""
+    first = next(iter(claim.backbones))
+    suffixes = [suffix for suffix in MODELS if first.endswith(suffix)]
+    return MODELS[max(suffixes, key=len)]
+
+
 def verdict(
     of_language: Sequence[Finding], of_nano: Sequence[Finding], words: Mapping[str, str]
 ) -> str:
-    """On which tasks, and in how many of the models that were tried there; without a plan
-    for language models, what the lab's claims say."""
-    if not of_language:
+    """On which tasks, and in how many of the models that were tried there; until language
+    models are measured, what the lab's claims say."""
+    if not of_language or not all(finding.is_judged for finding in of_language):
         labels = dict.fromkeys(finding.label for finding in of_nano if finding.is_judged)
-        return f"nano alone: {', '.join(labels) or 'undecided (runs missing)'}"
-    if not all(finding.is_judged for finding in of_language):
-        return "undecided (runs missing)"
+        return f"nano alone: {', '.join(labels) or 'runs missing'}"
     rows = [
         (words.get(finding.label, finding.label), finding.claim.tasks[0])
         for finding in of_language
@@ -189,9 +195,9 @@ def ratios() -> pd.DataFrame:
     interval; only arms whose runs are all recorded."""
     language = Study("answers", config.load(LANGUAGE), planned_runs())
     rows: list[tuple[Any, ...]] = []
-    for model, end in MODELS.items():
-        pairs = {(f"{row}{end}", f"random{end}"): row for row in ROWS}
-        rows += _ratios_of(language, model, pairs)
+    for suffix, model in MODELS.items():
+        pairs = {(f"{row}{suffix}", f"random{suffix}"): row for row in ROWS}
+        rows += _ratios_of(language, f"{model} (area)", pairs)
     nano = {(NANO_ARMS.get(row, row), "random"): row for row in ROWS}
     rows += _ratios_of(runs_of(claims("primary")), NANO, nano)
     return pd.DataFrame(rows, columns=["task", "arm", "model", "ratio"])

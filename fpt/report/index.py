@@ -13,8 +13,7 @@ from ..analysis.summary import summary
 from ..claims import contrasts, sensitivity
 from ..claims.claim import LAB, REGISTERED, claims
 from ..claims.finding import Finding
-from ..claims.model_claims import model_claims
-from ..claims.verdicts import runs_of
+from ..claims.verdicts import registered_claims, runs_of
 from ..files import read_json, write_atomic
 from ..project import project
 from ..sections import NAMES
@@ -77,7 +76,7 @@ def paragraphs(
     yield f"**Pages.** {' · '.join(links)} · [Settings and costs](appendix.html)"
     if by_name:
         yield "## The primary claims"
-        primary = claims("primary") if profile == LAB else model_claims("primary")
+        primary = registered_claims("primary", profile)
         yield findings.table([by_name[claim.name] for claim in primary])
     if profile == LAB:
         yield from unregistered()
