@@ -4,6 +4,7 @@ with and without records in the tree."""
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ from statsmodels.stats.multitest import multipletests
 
 from fpt.__main__ import main
 from fpt.claims.claim import KINDS, Kind
+from fpt.claims.finding import Finding
 from fpt.claims.model_claims import model_findings, planned_runs, replication_runs
 from fpt.project import Project
 from fpt.report import answers
-from fpt.report.findings import claims_table
+from fpt.report.findings import claims_table, in_readme
 from fpt.sections.registration import LANGUAGE, registration
 
+README = Path(__file__).parents[1] / "README.md"
 LEVELS = {"fpt": 0.4, "random": 0.6, "random-own": 0.3, "random-at-scale": 0.5, "full": 0.3}
 COLUMNS = ["key", "arm", "task", "seed", "draw", "area", "accuracy", "test_accuracy", "status"]
 
@@ -53,6 +56,12 @@ def made_up(level: Callable[[str], float], accuracy: float = 95.0) -> pd.DataFra
 
 def usual(arm: str) -> float:
     return LEVELS.get(arm, 0.4)
+
+
+def by_name_of(results: pd.DataFrame) -> dict[str, Finding]:
+    """The findings of all claims about language models."""
+    findings = [finding for kind in KINDS for finding in model_findings(kind, results)]
+    return {finding.claim.name: finding for finding in findings}
 
 
 def p_value(results: pd.DataFrame, first: str, second: str, task: str) -> tuple[float, float]:
@@ -148,7 +157,7 @@ def test_without_records_every_page_says_what_is_missing(reports: Path) -> None:
     by_name = answers.every_finding()
     text = "\n".join(answers.block(by_name, "../", ".md"))
     assert "not yet measured (0 of " in text
-    assert "nano alone: runs missing" in text
+    assert "runs missing" in text
     assert "![" not in text
     assert answers.figure(answers.ratios()) is None
     assert answers.answer(by_name).startswith("For real language models: not yet measured (0 of")
@@ -169,15 +178,13 @@ def test_the_page_has_the_words_of_the_verdicts(
 ) -> None:
     results = made_up(usual)
     monkeypatch.setattr("fpt.claims.model_claims.model_results", lambda *kinds: results)
-    by_name = {
-        finding.claim.name: finding for kind in KINDS for finding in model_findings(kind, results)
-    }
+    by_name = by_name_of(results)
     every = answers.every_finding() | by_name
     assert "later than its random twin" in answers.answer(every)
     table = next(line for line in answers.block(every, "../", ".md") if line.startswith("| claim"))
     rows = {line.split(" | ")[0].strip("| "): line for line in table.splitlines()}
     row = rows["It learns sooner than a frozen random one."]
-    assert "helps on bit-xor (2 of 2 models)" in row
+    assert "| helps |" in row  # on every task, in both models
     assert f"SmolLM2: bit-xor {by_name['fpt/random/bit-xor'].brief}" in row
     assert f"MiniLM: bit-xor {by_name['fpt-minilm/random-minilm/bit-xor'].brief}" in row
     assert "40× sooner on bit-xor" in row  # as the paper printed
@@ -190,6 +197,42 @@ def test_the_page_has_the_words_of_the_verdicts(
     assert figure is not None
     dots = np.concatenate([line.get_xdata() for line in figure.axes[0].lines])
     assert np.isclose(dots, 0.5).any()
+
+
+def test_a_verdict_names_tasks_and_counts_models_only_if_they_disagree() -> None:
+    row = next(row for row in answers.prose()["rows"] if len(row.get("language", ())) == 5)
+    findings = by_name_of(made_up(usual))
+    agreed = [replace(findings[name], label="helps") for name in row["language"]]
+    assert answers.verdict(row, agreed, []) == "helps"
+    hurts, helps = answers.verdict(row, [replace(agreed[0], label="hurts"), *agreed[1:]], []).split(
+        "; "
+    )
+    task = agreed[0].claim.tasks[0]
+    assert hurts == f"hurts on {task} (1 of 2 models)"
+    assert f"{task} (1 of 2 models)" in helps
+    assert all(finding.claim.tasks[0] in helps for finding in agreed)
+
+
+@pytest.mark.parametrize("measured", [False, True], ids=["waiting", "measured"])
+def test_the_readme_has_a_short_form_of_the_front_page(measured: bool) -> None:
+    by_name = answers.every_finding()
+    if measured:
+        by_name |= by_name_of(made_up(usual))
+    whole, short = (
+        list(answers.block(by_name, "reports/", ".md", compact=compact))
+        for compact in (False, True)
+    )
+    assert short[0] == whole[0]  # the answer
+    cells, whole_cells = (
+        [line.split(" | ") for line in part[1].splitlines()] for part in (short, whole)
+    )
+    assert len(cells) < len(whole_cells)
+    for row in cells:
+        of_whole = next(other for other in whole_cells if other[0] == row[0])
+        assert [row[1], row[3], row[4].strip(" |")] == [of_whole[1], of_whole[3], of_whole[4]]
+    assert "fpt decide CLAIM" in " ".join(short)
+    readme = in_readme(README.read_text(), "\n\n".join(short))
+    assert len(readme.split()) <= 700
 
 
 def test_a_claim_is_decided_on_the_command_line(

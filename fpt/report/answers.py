@@ -34,7 +34,7 @@ from .table import NONE, markdown_table
 FIGURE = f"{LANGUAGE}/answers.png"  # below reports/
 ROWS = ("fpt", *LADDER, "full")  # of the figure, and what follows their names in each model
 # What the names of a model's arms end in -> the model.
-MODELS = {"": "SmolLM2", "@6": "its first six layers", "-minilm": "MiniLM"}
+MODELS = {"": "SmolLM2", "@6": "truncated SmolLM2", "-minilm": "MiniLM"}
 NANO = "nano English (steps)"
 # As the lab has them.
 NANO_ARMS = {"fpt": "fpt-english", "statistics-tensor": "statistics-english"}
@@ -57,63 +57,87 @@ def every_finding() -> dict[str, Finding]:
     }
 
 
-def block(by_name: Mapping[str, Finding], reports: str, ending: str) -> Iterator[str]:
+def block(
+    by_name: Mapping[str, Finding], reports: str, ending: str, compact: bool = False
+) -> Iterator[str]:
     """The answer, its table, its figure, what it means and what it cannot say, as Markdown.
     `reports` leads from the page to the folder of the reports, `ending` is that of their
-    pages."""
+    pages. `compact`, for the README, which links to the rest: only the rows that are tried
+    on real language models, and no commands in them."""
+    rows = prose()["rows"]
+    meaning = sentences("meaning", by_name)
+    reading = prose()["reading"]
+    limits = prose()["cannot_say"]
+    if compact:
+        rows = [row for row in rows if "language" in row]
+        # The first is on real language models, once these are measured.
+        meaning = meaning[:1]
+        rendered = (project().reports / LANGUAGE / "README.md").exists()
+        report = f"{reports}{LANGUAGE if rendered else LAB}/README.md"
+        reading += " " + prose()["compact"]["check"].format(report=report)
+        limits = prose()["compact"]["cannot_say"].format(report=report)
+    table = [_row(row, by_name, reports, ending, compact) for row in rows]
     yield f"**{answer(by_name)}**"
-    yield markdown_table([_row(row, by_name, reports, ending) for row in prose()["rows"]])
-    yield prose()["reading"]
+    yield markdown_table(table)
+    yield reading
     if (project().reports / FIGURE).exists():
         yield f"![Ratios to random weights, by task, arm and model]({reports}{FIGURE})"
-    yield in_words("meaning", by_name) or "What this means is not decided yet."
-    yield f"> **What this cannot say.** {prose()['cannot_say']}"
+    yield " ".join(meaning) or "What this means is not decided yet."
+    yield f"> **What this cannot say.** {limits}"
 
 
 def answer(by_name: Mapping[str, Finding]) -> str:
     """The answer in at most 40 words, from the verdicts."""
     primary = [by_name[claim.name] for claim in model_claims("primary")]
     waiting = [finding for finding in primary if not finding.is_judged]
-    start = f"For real language models: {not_measured(waiting)}. " if waiting else ""
-    return (start + in_words("answer", by_name)).strip()
+    parts = sentences("answer", by_name)
+    if waiting:
+        count = progress(waiting)
+        parts = [f"For real language models: not yet measured ({count}).", *parts]
+    return " ".join(parts)
 
 
-def in_words(part: str, by_name: Mapping[str, Finding]) -> str:
+def sentences(part: str, by_name: Mapping[str, Finding]) -> list[str]:
     """The sentences of a part of front.yaml that stand for the verdicts on claims."""
-    return " ".join(
-        sentences[by_name[name].label]
-        for name, sentences in prose()[part].items()
-        if by_name[name].is_judged and by_name[name].label in sentences
-    )
+    return [
+        by_label[by_name[name].label]
+        for name, by_label in prose()[part].items()
+        if by_name[name].is_judged and by_name[name].label in by_label
+    ]
 
 
 def _row(
-    row: Mapping[str, Any], by_name: Mapping[str, Finding], reports: str, ending: str
+    row: Mapping[str, Any],
+    by_name: Mapping[str, Finding],
+    reports: str,
+    ending: str,
+    compact: bool,
 ) -> dict[str, str]:
     """The row of one claim of the paper or of its critics."""
     of_language = [by_name[name] for name in row.get("language", ())]
     of_nano = [by_name[name] for name in row["nano"]]
-    words = row.get("words", {})
     # One claim stands for the row: the first that has a verdict.
     findings = [*of_language, *of_nano]
     first = next((finding for finding in findings if finding.is_judged), findings[0])
     profile = LANGUAGE if first in of_language else LAB
     page = f"{profile}/notebooks/{row['notebook']}{ending}"
-    link = row["notebook"]
+    claim = row["claim"]
     if (project().reports / page).exists():
-        link = f"[{link}]({reports}{page})"
+        claim = f"[{claim}]({reports}{page})"
     nano = [
         f"{pair}: {_measured(finding)}"
         for pair, finding in zip(row["nano"].values(), of_nano, strict=True)
     ]
-    return {
-        "claim": row["claim"],
+    cells = {
+        "claim": claim,
         "printed": row["printed"].format_map(printed()),
-        "real language models": _of_models(of_language, row.get("ratio", "")),
+        "real language models": _of_models(of_language, row.get("ratio", ""), compact),
         "nano backbones": "; ".join(nano),
-        "verdict": verdict(of_language, of_nano, words),
-        "check": f"{link}, `fpt decide {first.claim.name}`",
+        "verdict": verdict(row, of_language, of_nano),
     }
+    if not compact:
+        cells["check"] = f"`fpt decide {first.claim.name}`"
+    return cells
 
 
 @cache
@@ -126,8 +150,8 @@ def printed() -> Mapping[str, str]:
     }
 
 
-def not_measured(waiting: Sequence[Finding]) -> str:
-    """`not yet measured (3 of 42 runs)`, each run of an arm on a task counted once."""
+def progress(waiting: Sequence[Finding]) -> str:
+    """`3 of 42 runs`, each run of an arm on a task counted once."""
     cells = {
         (arm, task): (finding.n.get(arm, 0), planned)
         for finding in waiting
@@ -135,30 +159,32 @@ def not_measured(waiting: Sequence[Finding]) -> str:
         for task in finding.claim.tasks
     }
     recorded, planned = map(sum, zip(*cells.values(), strict=True))
-    return f"not yet measured ({recorded} of {planned} runs)"
+    return f"{recorded} of {planned} runs"
 
 
 def _measured(finding: Finding) -> str:
     if not finding.is_judged:
-        return not_measured([finding])
+        return f"{progress([finding])} so far"
     doubt = ", undecided" if finding.label == "undecided" else ""
     return f"{finding.brief}{doubt}"
 
 
-def _of_models(of_language: Sequence[Finding], ratio: str) -> str:
-    """What was measured, by model and task, and what was not. `ratio`: of which arms."""
+def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str:
+    """What was measured, by model and task, and what was not. `ratio`: of which arms.
+    `compact` leaves out intervals, since a cell has up to five."""
     by_model: dict[str, list[str]] = {}
     for finding in of_language:
         if finding.is_judged:
             texts = by_model.setdefault(model_of(finding.claim), [])
-            texts.append(f"{finding.claim.tasks[0]} {finding.brief}")
+            text = finding.brief.partition(" [")[0] if compact else finding.brief
+            texts.append(f"{finding.claim.tasks[0]} {text}")
     parts = [f"{model}: {', '.join(texts)}" for model, texts in by_model.items()]
     if parts:
         parts[0] = f"{ratio}, {parts[0]}"
     waiting = [finding for finding in of_language if not finding.is_judged]
     if waiting:
-        parts.append(not_measured(waiting))
-    return "; ".join(parts) or "not part of the plan"
+        parts.append(f"{progress(waiting)} so far")
+    return "; ".join(parts) or "not planned"
 
 
 def model_of(claim: Claim) -> str:
@@ -169,23 +195,35 @@ def model_of(claim: Claim) -> str:
 
 
 def verdict(
-    of_language: Sequence[Finding], of_nano: Sequence[Finding], words: Mapping[str, str]
+    row: Mapping[str, Any], of_language: Sequence[Finding], of_nano: Sequence[Finding]
 ) -> str:
-    """On which tasks, and in how many of the models that were tried there; until language
-    models are measured, what the lab's claims say."""
+    """In the words of a row of front.yaml: on which tasks, and in how many models, if these
+    disagree; until language models are measured, what the lab's claims say."""
     if not of_language or not all(finding.is_judged for finding in of_language):
-        labels = dict.fromkeys(finding.label for finding in of_nano if finding.is_judged)
-        return f"nano alone: {', '.join(labels) or 'runs missing'}"
-    rows = [
+        # A registered claim may be another one than the row's, or its opposite.
+        words = row.get("supported", {})
+        labels = [
+            words.get(finding.claim.name, "supported")
+            if finding.label == "supported"
+            else finding.label
+            for finding in of_nano
+            if finding.is_judged
+        ]
+        return f"nano: {', '.join(dict.fromkeys(labels)) or 'runs missing'}"
+    words = row.get("words", {})
+    verdicts = [
         (words.get(finding.label, finding.label), finding.claim.tasks[0])
         for finding in of_language
     ]
-    counts = pd.DataFrame(rows, columns=["word", "task"]).value_counts(sort=False)
+    pairs = pd.DataFrame(verdicts, columns=["word", "task"])
+    counts = pairs.groupby(["word", "task"], sort=False).size()
     models = counts.groupby("task").sum()
     sides: dict[str, list[str]] = {}
     for (word, task), count in counts.items():
-        several = f" ({count} of {models[task]} models)" if models[task] > 1 else ""
+        several = f" ({count} of {models[task]} models)" if count < models[task] else ""
         sides.setdefault(word, []).append(f"{task}{several}")
+    if len(sides) == 1:
+        return word
     return "; ".join(f"{word} on {listed(places)}" for word, places in sides.items())
 
 

@@ -190,9 +190,9 @@ def in_readme(text: str, block: str) -> str:
 def main() -> None:
     path = project().root / "README.md"
     answers.write_figure()
-    # The README has the front page's block, so that neither can say what the other does
-    # not.
-    block = "\n\n".join(answers.block(answers.every_finding(), "reports/", ".md"))
+    # A shorter form of the front page's block, so that neither can contradict the other.
+    paragraphs = answers.block(answers.every_finding(), "reports/", ".md", compact=True)
+    block = "\n\n".join(paragraphs)
     write_atomic(path, in_readme(path.read_text(encoding="utf-8"), block).encode())
 
 
