@@ -66,6 +66,14 @@ def test_the_page_of_costs_is_of_these_parameters():
     assert (ROOT / "docs/gpu.md").read_text() == import_module("lab.gpu").page()
 
 
+def test_the_page_of_data_and_weights_is_of_what_is_listed():
+    page = (ROOT / "docs/data-and-weights.md").read_text()
+    now = import_module("lab.data_page").page()
+    for listed, line in zip(page.splitlines(), now.splitlines(), strict=True):
+        # Whoever fetches a file gets its digest into data/hub.lock.json.
+        assert line == listed or listed.endswith("fixed by the first use |")
+
+
 def rooms_read(path, node):
     """The rooms from which a `node` of a module imports, its own one too."""
     for statement in ast.walk(node):
