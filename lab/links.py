@@ -1,7 +1,8 @@
 """Write the links that need the repository's address: `python -m lab.links`.
 
 The address is one value, `Repository` in pyproject.toml. After a change of it, this renews the
-README's buttons and the cell of examples/start.ipynb that installs the project.
+README's buttons and the cell of examples/start.ipynb that installs the project, with the torch of
+requirements.lock.
 """
 
 import json
@@ -32,10 +33,14 @@ def readme() -> str:
 
 
 def start() -> str:
-    """examples/start.ipynb with this address in its first cell of code."""
+    """examples/start.ipynb with this address and the locked torch in its first cell of code."""
+    torch = re.search(r"^torch==[\w.]+", (ROOT / "requirements.lock").read_text(), re.M)
+    assert torch is not None
     notebook = json.loads(START.read_text())
     cell = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
-    cell["source"] = [re.sub(r"git\+\S+", f"git+{address()}", line) for line in cell["source"]]
+    source = re.sub(r"git\+\S+", f"git+{address()}", "".join(cell["source"]))
+    source = re.sub(r"torch==[\w.]+", torch[0], source)
+    cell["source"] = source.splitlines(keepends=True)
     return json.dumps(notebook, indent=1, ensure_ascii=False) + "\n"
 
 
