@@ -9,7 +9,15 @@ from made import make_study
 from tiny import pretrained, spec, task_of
 from transformers import GPT2Model
 
-from fpt.analysis.attention import attention_mass, chance, maps, mass, needed
+from fpt.analysis.attention import (
+    attention_mass,
+    chance,
+    maps,
+    mass,
+    needed,
+    needed_heads,
+    without_heads,
+)
 from fpt.backbones.weights import find
 from fpt.errors import FptError
 from fpt.training.model import assemble
@@ -60,6 +68,24 @@ def test_mass_of_even_and_of_perfect_attention() -> None:
     assert mass(maps, tokens).tolist() == pytest.approx([chance(tokens), 1.0])
 
 
+@torch.no_grad()
+def test_a_model_without_a_head_does_not_see_its_values(tiny: Path) -> None:
+    run = pretrained(options={"n": 4})
+    model, _, _ = assemble([run], task_of(run), CPU)
+    batch = next(model.task.eval_batches("test", 64, CPU))
+    before = model(batch)
+    accuracies = without_heads(model, batch)
+    torch.testing.assert_close(model(batch), before)  # nothing is changed
+    gpt2 = model.backbone.gpt2
+    width = gpt2.config.n_embd // gpt2.config.n_head
+    gpt2.h[0].attn.c_attn.weight[:, -width:] = 0  # the last head's values
+    gpt2.h[0].attn.c_attn.bias[-width:] = 0
+    right = model.task.correct(model(batch), batch.targets).mean()
+    assert accuracies.shape == (gpt2.config.n_layer, gpt2.config.n_head)
+    assert len(accuracies.unique()) > 1
+    assert accuracies[0, -1] == pytest.approx(right.item(), abs=0.01)
+
+
 def test_the_table_has_kept_runs_and_the_first_arm_untrained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,12 +103,12 @@ def test_the_table_has_kept_runs_and_the_first_arm_untrained(
         lambda task, batch: first_inputs.append(batch.inputs[0, :, :2, 0]) or needed(task, batch),
     )
     table = attention_mass(study)
-    assert [len(first.unique(dim=0)) for first in first_inputs] == [
-        4,
-        4,
-        4,
-    ]  # not the first 8 in order
+    assert [len(first.unique(dim=0)) for first in first_inputs] == [4, 4]  # not the first 8
     assert set(table["model"]) == {"fpt", "fpt untrained", "random"}
     assert table.groupby("model").size().unique().tolist() == [4 * 4]  # nano: layers, heads
     assert table["mass"].between(0, 1).all()
     assert table["chance"].nunique() == 1
+    heads = needed_heads(study)
+    assert list(heads["arm"].unique()) == ["fpt", "random"]
+    both = heads.merge(table, left_on=["arm", "layer", "head"], right_on=["model", "layer", "head"])
+    assert both["mass_x"].tolist() == pytest.approx(both["mass_y"].tolist())

@@ -5,6 +5,7 @@ positions that are read, beside what attention spread evenly over the visible to
 give.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 
 import pandas as pd
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from ..backbones.gpt2 import GPT2Backbone
 from ..errors import FptError
+from ..profile import Run
 from ..tasks import Batch, Task
 from ..tasks.bits import BitMemory, BitXor
 from ..training import device as devices
@@ -20,6 +22,7 @@ from ..training.kept import trained_model
 from ..training.model import Model, assemble
 from .study import Study
 
+HEADS = ["task", "arm", "seed", "layer", "head", "mass", "accuracy", "without"]
 COLUMNS = ["model", "task", "seed", "layer", "head", "mass", "chance"]
 CELLS = 1 << 16  # of the maps of one head: bounds the examples that are measured
 
@@ -97,28 +100,69 @@ def chance(tokens: Tensor) -> float:
     return mass(even, tokens).item()
 
 
+@torch.no_grad()
+def without_heads(model: Model, batch: Batch) -> Tensor:
+    """The accuracy on the batch if one head adds nothing, (layers, heads), for a model of
+    one run."""
+    assert isinstance(model.backbone, GPT2Backbone)  # others have no maps either
+    rows = []
+    for block in model.backbone.gpt2.h:
+        attention = block.attn
+        weight = attention.c_proj.weight  # (heads * head_dim, width): reads the heads
+        whole = weight.clone()
+        accuracies = []
+        for head in range(attention.num_heads):
+            weight.unflatten(0, (attention.num_heads, -1))[head] = 0
+            accuracies.append(model.task.correct(model(batch), batch.targets).mean())
+            weight.copy_(whole)
+        rows.append(torch.stack(accuracies))
+    return torch.stack(rows)
+
+
+def kept_models(study: Study) -> Iterator[tuple[Run, Model, Batch]]:
+    """The runs whose parameters were kept and whose backbone's weights are here, with their
+    models and a fixed random part of their test set."""
+    records = study.records()
+    device = devices.choose()
+    for run in study.runs:
+        record = records.get(run.key)
+        if not run.keep or record is None or record.status != "done":
+            continue
+        with suppress(FptError):  # its backbone's weights are not here
+            model = trained_model(record, study.store, device)
+            size = max(8, CELLS // model.task.length**2)
+            yield run, model, next(model.task.eval_batches("test", size, device, size))
+
+
+def needed_heads(study: Study) -> pd.DataFrame:
+    """One row per run of `kept_models`, layer and head (each from 0): its `mass`, the
+    `accuracy` of the model, and that `without` the head."""
+    rows: list[tuple[object, ...]] = []
+    for run, model, batch in kept_models(study):
+        tokens = needed(model.task, batch)
+        with torch.no_grad():
+            right = model.task.correct(model(batch), batch.targets).mean().item()
+        without = without_heads(model, batch)
+        for layer, probabilities in enumerate(maps(model, batch)):
+            for head, value in enumerate(mass(probabilities, tokens).tolist()):
+                place = (run.task, run.arm, run.spec.seed, layer, head)
+                rows.append((*place, value, right, without[layer, head].item()))
+    return pd.DataFrame(rows, columns=HEADS)
+
+
 def attention_mass(study: Study) -> pd.DataFrame:
     """One row per model, task, seed, layer and head (each from 0): `mass` on the needed
     tokens of a fixed random part of the test set, and `chance`. The models are the arms
     whose parameters were kept and, as `fpt untrained`, the first arm's before its first
     step. Runs that are not here have no row."""
-    records = study.records()
-    device = devices.choose()
     rows: list[tuple[object, ...]] = []
-    for run in study.runs:
-        record = records.get(run.key)
-        if not run.keep or record is None or record.status != "done":
-            continue
-        models = {}
-        with suppress(FptError):  # its backbone's weights are not here
-            models[run.arm] = trained_model(record, study.store, device)
-            if run.arm == study.arms[0]:
-                task = models[run.arm].task
-                models[f"{run.arm} untrained"] = assemble([run.spec], task, device)[0]
+    for run, trained, batch in kept_models(study):
+        models = {run.arm: trained}
+        if run.arm == study.arms[0]:
+            device = batch.inputs.device
+            models[f"{run.arm} untrained"] = assemble([run.spec], trained.task, device)[0]
+        tokens = needed(trained.task, batch)
         for name, model in models.items():
-            size = max(8, CELLS // model.task.length**2)
-            batch = next(model.task.eval_batches("test", size, device, size))
-            tokens = needed(model.task, batch)
             for layer, probabilities in enumerate(maps(model, batch)):
                 for head, value in enumerate(mass(probabilities, tokens).tolist()):
                     place = (name, run.task, run.spec.seed, layer, head)

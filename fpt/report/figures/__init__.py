@@ -1,1 +1,2 @@
-"""The figures of pages: dots with intervals, curves, lines, and examples of tasks."""
+"""The figures of pages: dots with intervals, curves, lines, attention maps, and examples of
+tasks."""
