@@ -109,12 +109,12 @@ def without_heads(model: Model, batch: Batch) -> Tensor:
     for block in model.backbone.gpt2.h:
         attention = block.attn
         weight = attention.c_proj.weight  # (heads * head_dim, width): reads the heads
-        whole = weight.clone()
+        trained = weight.clone()
         accuracies = []
         for head in range(attention.num_heads):
             weight.unflatten(0, (attention.num_heads, -1))[head] = 0
             accuracies.append(model.task.correct(model(batch), batch.targets).mean())
-            weight.copy_(whole)
+            weight.copy_(trained)
         rows.append(torch.stack(accuracies))
     return torch.stack(rows)
 
