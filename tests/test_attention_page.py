@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 import websocket
 from refusals import check_said, refusal
 
-from fpt.analysis.attention import maps
+from fpt.analysis.attention import maps, mass, needed
 from fpt.analysis.study import section
+from fpt.errors import FptError
 from fpt.report import attention_page
 from fpt.training.kept import trained_model
 
@@ -94,6 +96,12 @@ def test_pointer_keys_and_choices_read_the_weights_of_the_model(send):
     length = model.task.length
     evaluate(send, "document.readyState === 'complete' || new Promise(done => onload = done)")
     assert evaluate(send, "document.documentElement.scrollWidth <= innerWidth")
+    masses = torch.stack([mass(layer, needed(model.task, batch)) for layer in maps(model, batch)])
+    opened = evaluate(send, "[pick.layer.selectedIndex, pick.head.selectedIndex]")
+    assert opened == list(divmod(int(masses.argmax()), masses.shape[1]))
+    bits = "".join(str(int(bit)) for bit in batch.inputs[0, 0, :, 0])
+    for side in ("rows", "columns"):
+        assert evaluate(send, f"document.querySelector('.{side}').textContent") == bits
     for index, name in enumerate(("task", "example", "layer", "head")):
         choose(send, name, index)
     expected = 100 * maps(model, batch)[2][1, 3]
@@ -112,6 +120,23 @@ def test_pointer_keys_and_choices_read_the_weights_of_the_model(send):
 
 def test_the_page_fetches_nothing(page):
     assert not re.search(r"https?:|src=|@import", page.read_text())
+
+
+def test_an_arm_without_its_backbone_is_named(page, monkeypatch):
+    def trained(record, store):
+        if record.spec.weights:
+            raise FptError("The weights are missing.")
+        return trained_model(record, store)
+
+    monkeypatch.setenv("FPT_ROOT", str(page.parents[2]))
+    assert "Not shown" not in page.read_text()
+    complete = page.read_bytes()
+    monkeypatch.setattr(attention_page, "trained_model", trained)
+    attention_page.write("smoke")
+    text = page.read_text()
+    page.write_bytes(complete)  # other tests look at it
+    assert "Not shown: FPT (frozen, language)." in text
+    assert "Frozen random" in text
 
 
 def test_without_trained_models_there_is_no_page(project):

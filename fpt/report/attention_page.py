@@ -8,17 +8,17 @@ from string import Template
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from ..analysis.attention import maps, needed
+from ..analysis.attention import maps, mass, needed
 from ..analysis.study import Study, section
 from ..errors import FptError
 from ..files import write_atomic
 from ..project import project
 from ..records import Record
 from ..sections.arms import label
-from ..tasks import Batch
 from ..training.kept import trained_model
-from ..training.model import Model, assemble
+from ..training.model import assemble
 from .escape import in_html, in_script
 
 CPU = torch.device("cpu")
@@ -28,7 +28,8 @@ BYTES = 1 << 19  # of the maps of one run, at most, unless one example has more
 
 def write(profile: str) -> Path:
     """Write reports/<profile>/attention.html: of each arm and task of the section
-    `attention`, the first run whose parameters were kept. FptError if there is none."""
+    `attention`, the first run whose parameters were kept. The page names the arms whose
+    backbones' weights are not here. FptError if there is nothing to show."""
     study = section("attention", profile)
     records = study.records()
     # One run for each arm and task: the others differ in their seed alone.
@@ -42,9 +43,23 @@ def write(profile: str) -> Path:
             f"Profile {profile!r} has no trained model of section 'attention': fpt run "
             "attention."
         )
-    runs = [_run(study, task, arm, record) for (task, arm), record in trained.items()]
+    runs = []
+    absent: dict[str, FptError] = {}
+    for (task, arm), record in trained.items():
+        try:
+            runs.append(_run(study, task, arm, record))
+        except FptError as error:
+            absent[label(arm)] = error
+    if not runs:
+        raise next(iter(absent.values()))
+    names = " and ".join(absent)
+    reason = f"Not shown: {names}. The weights of its backbone are not on this machine."
     page = Template(Path(__file__).with_name("attention.html").read_text(encoding="utf-8"))
-    text = page.substitute(profile=in_html(profile), data=in_script(runs))
+    text = page.substitute(
+        profile=in_html(profile),
+        absent=in_html(reason if absent else ""),
+        data=in_script(runs),
+    )
     path = project().reports / profile / "attention.html"
     write_atomic(path, text.encode())
     return path
@@ -60,6 +75,11 @@ def _run(study: Study, task: str, arm: str, record: Record) -> dict[str, Any]:
     # Maps grow with the square of the length; the page has to load in a browser.
     count = min(EXAMPLES, max(1, 2 * BYTES // size))
     batch = next(after.task.eval_batches("test", count, CPU, count))
+    trained = maps(after, batch)
+    tokens = needed(after.task, batch)
+    # The page opens at the head with the most attention on the needed tokens.
+    masses = torch.stack([mass(layer, tokens) for layer in trained])
+    layer, head = divmod(int(masses.argmax()), config.n_head)
     bits = {1.0: "1", float(after.task.zero): "0"}  # else it is hidden
     return {
         "task": study.title(task),
@@ -70,16 +90,17 @@ def _run(study: Study, task: str, arm: str, record: Record) -> dict[str, Any]:
             ["".join(bits.get(value, "?") for value in token) for token in sequence]
             for sequence in batch.inputs[0].tolist()
         ],
-        "needed": needed(after.task, batch).argmax(-1).tolist(),
-        "before": {"text": _packed(before, batch)},
-        "after": {"text": _packed(after, batch)},
+        "opens": {"layer": layer, "head": head},
+        "needed": tokens.argmax(-1).tolist(),
+        "before": {"text": _packed(maps(before, batch))},
+        "after": {"text": _packed(trained)},
     }
 
 
-def _packed(model: Model, batch: Batch) -> str:
+def _packed(layers: list[Tensor]) -> str:
     """The maps as bytes in base64: example, layer, head, and the lower triangle row by
     row."""
-    stacked = torch.stack(maps(model, batch), 1)  # (N, layers, heads, T, T)
+    stacked = torch.stack(layers, 1)  # (N, layers, heads, T, T)
     rows, columns = torch.tril_indices(*stacked.shape[-2:])
     # A byte for each weight: nobody sees a finer grey.
     levels = (stacked[..., rows, columns] * 255).round().to(torch.uint8)
