@@ -46,7 +46,7 @@ def seconds(text: str) -> float:
     """`90s`, `9m`, `2h` or a plain number of seconds."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smh]?)", text)
     if match is None:
-        raise FptError(f"The budget {text!r} is not a time; write 90s, 9m or 2h.")
+        raise FptError(f"{text!r} is not a time; write 90s, 9m or 2h.")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
@@ -168,12 +168,18 @@ def parser() -> argparse.ArgumentParser:
     verb("attention", "Write a page on which attention maps can be looked at.")
     verb("index", "Write the page that links a profile's notebooks, tables and figures.")
 
-    verify = verb("verify", "Train random records again; exit status 1 if one differs.")
-    verify("section", nargs="?", metavar="SECTION", help="by default all")
-    verify("--count", type=at_least_one, default=3, help="records of each section")
-    verify("--key", help="this record alone, as fpt decide names it")
-    verify("--seed", type=int, default=0, help="of the choice")
-    verify("--device", **DEVICE)
+    replicate = verb(
+        "replicate",
+        "Train random records again.",
+        "Exit status 1 if one differs from its record.",
+    )
+    replicate("section", nargs="?", metavar="SECTION", help="by default all")
+    replicate("--count", type=at_least_one, default=5, help="records; by default 5")
+    replicate("--seed", type=int, help="of the choice; by default another each time")
+    limit = "only records that took no more processor time, such as 90s"
+    replicate("--longest", type=seconds, default=math.inf, metavar="TIME", help=limit)
+    replicate("--key", help="this record alone, as fpt decide names it")
+    replicate("--device", **DEVICE)
 
     audit = verb(
         "audit",

@@ -9,9 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from . import auditing, config
+from .analysis.replicate import Sample, recorded
 from .analysis.status import left
 from .analysis.study import Study, section
 from .analysis.summary import shown_values
@@ -25,7 +24,7 @@ from .errors import FptError, check_names
 from .pretraining import ensure, plans, streams
 from .profile import Run
 from .project import project
-from .records import Store, store
+from .records import store
 from .report.findings import claims_table
 from .report.results import main_table
 from .report.show import finding_in_lines
@@ -187,7 +186,7 @@ def decide(args: argparse.Namespace) -> None:
     print(runs[["key", "arm", "task", "seed", "draw", "value"]].to_string(index=False))
     if len(runs):
         first = runs["key"].iloc[0]
-        print(f"Train one again: fpt verify --profile {profile} --key {first}")
+        print(f"Train one again: fpt replicate --profile {profile} --key {first}")
 
 
 def tasks(args: argparse.Namespace) -> None:
@@ -214,45 +213,32 @@ def params(args: argparse.Namespace) -> None:
         print(f"{entry.name}: {entry.note}")
 
 
-def verify(args: argparse.Namespace) -> int:
+def replicate(args: argparse.Namespace) -> int:
     device = devices.choose(args.device)
+    records = store(args.profile)
     if args.key:
-        return verify_one(args.key, store(args.profile), device)
-    matches: list[bool] = []
-    failures = []
-    for study in sections_of(args.profile, args.section):
-        records = [record for record in study.records().values() if record.status == "done"]
-        # Drawn at random, so that nobody can choose the records that look best.
-        random.Random(args.seed).shuffle(records)
-        enough = len(matches) + args.count
-        while records and len(matches) < enough:
-            try:
-                check = retrained(records.pop(), study.store, device)
-            except FptError as error:
-                # Its data or weights are not here: another record is drawn in its place.
-                failures.append(error)
-                continue
-            print(check)
-            matches.append(check.matches)
-    if not matches:
-        nothing = FptError(f"Profile {args.profile!r} has no record here.")
-        raise failures[-1] if failures else nothing
-    differing = matches.count(False)
-    reason = f", such as: {failures[-1]}" if failures else ""
-    print(
-        f"{matches.count(True)} match, {differing} differ, "
-        f"{len(failures)} could not be checked{reason}"
-    )
-    return int(differing > 0)
-
-
-def verify_one(key: str, records: Store, device: torch.device) -> int:
-    record = records.read(key)
-    if record is None:
-        raise FptError(f"There is no record {key} in {records.folder}.")
-    check = retrained(record, records, device)
-    print(check)
-    return int(not check.matches)
+        record = records.read(args.key)
+        if record is None:
+            raise FptError(f"There is no record {args.key} in {records.folder}.")
+        check = retrained(record, records, device)
+        print(check)
+        return int(not check.matches)
+    choice = recorded(sections_of(args.profile, args.section), args.longest)
+    if not choice:
+        raise FptError(
+            f"Profile {args.profile!r} has no record here that took at most "
+            f"{args.longest:g} processor seconds."
+        )
+    seed = random.randrange(10**6) if args.seed is None else args.seed
+    count = min(args.count, len(choice))
+    sample = Sample(choice, count, seed)
+    print(f"Training again {count} of {len(choice)} records, drawn with --seed {seed}:")
+    for check in sample.train(records, device):
+        print(check)
+    if not sample.checks:
+        raise sample.refused[-1]
+    print(sample)
+    return int(sample.differing > 0)
 
 
 def corpus(args: argparse.Namespace) -> None:

@@ -29,12 +29,12 @@ INDEX = Path("reports/smoke/index")
 PRINTED = re.compile(r"(?<=^```text\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 
 
-def rewrite(path: Path) -> None:
-    """Bring a params.yaml into the form that DVC writes, so that `dvc exp run -S` changes a line.
-    Comments inside lists are lost, as they would be then."""
+def rewrite(path: Path, profile: str) -> None:
+    """Bring a params.yaml that names `profile` into the form that DVC writes, so that
+    `dvc exp run -S` changes a line. Comments inside lists are lost, as they would be then."""
     from dvc.utils.hydra import apply_overrides
 
-    apply_overrides(path, [f"profile={read_params(path)['profile']}"])
+    apply_overrides(path, [f"profile={profile}"])
 
 
 def refresh(path: Path) -> None:
@@ -97,10 +97,11 @@ def train(root: Path) -> None:
 
 def main() -> None:
     checkout = project()
-    rewrite(checkout.params)
+    rewrite(checkout.params, read_params(checkout.params)["profile"])
     with tempfile.TemporaryDirectory(prefix="fpt-") as folder:
         root = Path(shutil.copytree(PROJECT, Path(folder) / "project"))
         shutil.copy(checkout.params, root)
+        rewrite(root / "params.yaml", "smoke")  # what tests train, whatever the checkout has
         # Of the training and of the kernels: nothing is read of this checkout but the package.
         os.environ |= {"FPT_ROOT": str(root), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": folder}
         for name in ("FPT_BACKBONES", "FPT_CORPORA"):

@@ -170,9 +170,7 @@ def test_packed_and_merged_records_are_shown_and_not_trained_again(fpt, project)
     assert (fpt("status", "--json"), fpt("show", "transfer")) == before
     assert re.search(r"^Frozen random +[0-9.]+( ± [0-9.]+)? \(2\)", before[1][1], re.MULTILINE)
     assert re.search(r"^LSTM \(layer norm\) +– \(0 of 2\)", before[1][1], re.MULTILINE)
-    assert fpt("verify", "transfer", "--count", "1")[1].endswith(
-        "1 match, 0 differ, 0 could not be checked\n"
-    )
+    assert "1 of 1 reproduce" in fpt("replicate", "transfer", "--count", "1")[1]
     elsewhere = store_of(project).folder.rename(project / "elsewhere")
     assert fpt("run", "transfer", *RANDOM_ON_XOR, "--seed", "1")[1].startswith("1 new")
     assert fpt("merge", str(elsewhere))[:2] == (0, "3 files taken, 1 were here already\n")
@@ -291,7 +289,7 @@ WRONG = {
     "data mnist:size": ["'mnist:size'", "option=value"],
     "data mnist:sise=28": ["'sise'", "size"],
     "render ../01_transfer": ["section: '../01_transfer' is not known"],
-    "verify transfer": ["Profile 'smoke' has no record here"],
+    "replicate transfer": ["Profile 'smoke' has no record here"],
     # pretraining
     "pretrain --seed 0": ["Options of fpt pretrain need an OBJECTIVE"],
     "pretrain ../../x": ["There is no corpus '../../x'"],

@@ -15,12 +15,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..analysis.study import section
 from ..errors import FptError, check_names
 from ..files import lock, read_json, write_atomic
-from ..project import project
+from ..project import PROFILES, project, read_params
 from .page import STAGED, markdown_of, page_of
 
 PROFILE_IS_SET = re.compile(r"^\s*(for\s+)?profile\b[^=(]*(=[^=]|\bin\b)", re.MULTILINE)
+TRAINING = re.compile("## Training$", re.MULTILINE)  # the heading above the first results
 # papermill puts the profile of a page right after the one, into the other.
 OF_PARAMETERS = {"parameters", "injected-parameters"}
 
@@ -38,6 +40,8 @@ def render(section: str, profile: str) -> Path:
     check_names("section", [section], paths)
     source = paths[section]
     content = read_source(source)
+    if is_empty(section, profile):
+        content.cells = without_results(content.cells, section, profile)
     report = project().reports / profile
     page = report / "notebooks" / f"{source.stem}.html"
     failed_page = page.with_name(f"{source.stem}.failed.html")
@@ -60,6 +64,27 @@ def render(section: str, profile: str) -> Path:
         publish(staged, report, section)
         failed_page.unlink(missing_ok=True)
     return page
+
+
+def is_empty(name: str, profile: str) -> bool:
+    """Whether a section compares arms, but its profile plans none of their runs."""
+    study = section(name, profile)
+    return bool(study.declared.comparisons) and not study.runs
+
+
+def without_results(cells: list[Any], name: str, profile: str) -> list[Any]:
+    """The cells of the notebook of a section up to its training, and a line that says why
+    nothing follows: the profile plans no runs, so there is nothing to show."""
+    import nbformat
+
+    starts = [index for index, cell in enumerate(cells) if TRAINING.match(cell.source)]
+    line = f"## Results\n\nThe profile `{profile}` plans no runs for this section."
+    present = [other for other in PROFILES if other in read_params(project().params)]
+    others = [f"`{other}`" for other in present if not is_empty(name, other)]
+    if others:
+        line += f" These do: {', '.join(others)}."
+    before = cells[: starts[0]] if starts else cells
+    return [*before, nbformat.v4.new_markdown_cell(line, id="no-runs")]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`fpt verify`: accuracies that a training gives again, and accuracies that were changed."""
+"""`fpt replicate`: accuracies that a training gives again, and accuracies that were changed."""
 
 from dataclasses import replace
 
@@ -37,24 +37,29 @@ def lowered(record, points):
     return replace(record, metrics=record.metrics | {"test_accuracy": accuracy})
 
 
-def verified(capsys, *options):
-    """Exit status and output of `fpt verify`."""
-    code = main(["verify", "--profile", "lab", "--device", "cpu", *options])
+def replicated(capsys, *options):
+    """Exit status and output of `fpt replicate`."""
+    code = main(["replicate", "--profile", "lab", "--device", "cpu", *options])
     return code, capsys.readouterr().out
 
 
 def test_a_training_gives_the_recorded_accuracy_and_a_changed_one_is_found(study, capsys):
-    code, out = verified(capsys)
+    code, out = replicated(capsys)
     assert code == 0
-    check_said(out, ["2 match, 0 differ, 0 could not be checked"])
+    check_said(out, ["2 of 2 reproduce; the largest difference is 0.0 points"])
     assert "points allowed" not in out
     record = study.store.write(lowered(first(study), 1.5))
-    code, out = verified(capsys)
+    code, out = replicated(capsys)
     assert code == 1
     name = f"bit-xor on pretrained tiny, seed 0 ({record.key[:8]})"
-    check_said(out, [f"DIFFERS      {name}", "1 match, 1 differ"])
-    once = verified(capsys, "--count", "1", "--seed", "1")
-    assert verified(capsys, "--count", "1", "--seed", "1") == once
+    check_said(
+        out, [f"DIFFERS      {name}", "1 of 2 reproduce; the largest difference is 1.5 points"]
+    )
+    once = replicated(capsys, "--count", "1", "--seed", "1")
+    assert replicated(capsys, "--count", "1", "--seed", "1") == once
+    longest = f"{record.cost['process_seconds'] / 1000:.6f}"
+    assert main(["replicate", "--profile", "lab", "--longest", longest]) == 2
+    assert "processor seconds" in capsys.readouterr().err
 
 
 def test_a_run_is_trained_in_its_pack_if_all_of_it_is_recorded(study, monkeypatch):
@@ -75,11 +80,11 @@ def test_runs_whose_weights_are_not_here_are_passed_over(study, capsys):
     record = first(study)
     environment = record.environment | {"weights_digest": "0" * 64}
     study.store.write(replace(record, environment=environment))
-    code, out = verified(capsys, "--count", "2")
+    code, out = replicated(capsys, "--count", "2")
     assert code == 0
-    check_said(out, ["1 match, 0 differ, 1 could not be checked, such as:", "are not those"])
+    check_said(out, ["1 of 1 reproduce", "1 could not be checked, such as:", "are not those"])
     find(record.spec.weights).unlink()
-    assert main(["verify", "--profile", "lab", "--device", "cpu"]) == 2
+    assert main(["replicate", "--profile", "lab", "--device", "cpu"]) == 2
     check_said(capsys.readouterr().err, [f"The weights {record.spec.weights!r} are in none of"])
 
 
