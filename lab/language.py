@@ -319,7 +319,7 @@ def page() -> str:
         table="\n".join(rows),
         planned=f"{hours(runs):.1f}",
         left=f"{hours(run for run in runs if run.key not in records):.1f}",
-        spent=f"{spent:.1f}",
+        spent=spent_text(spent, hours(run for run in runs if run.key in records)),
         processor=plan()["processor"],
         primary=claims_table("primary"),
         secondary=len(model_claims("secondary")),
@@ -328,6 +328,16 @@ def page() -> str:
             f"- {entry['date']}: {entry['because']}." for entry in deviations(LANGUAGE)
         )
         or "None.",
+    )
+
+
+def spent_text(spent: float, planned: float) -> str:
+    """What the recorded runs took, in core-hours, beside what was planned for them."""
+    if not planned:
+        return "No run is recorded."
+    return (
+        f"The recorded runs took {spent:.1f} core-hours, and {planned:.1f} by this table:\n"
+        f"they ran on {plan()['trained_on']}, which takes {spent / planned:.1f} times as long."
     )
 
 
@@ -389,9 +399,9 @@ missing and goes on where it stopped; `python -m lab.language` writes this page 
 {table}
 
 Together {planned} core-hours, of which {left} are left, by what a step and an evaluation took on
-one core of {processor}. The recorded runs took {spent} core-hours. A run counts in the first block
-that needs it. Blocks stand in the order of their value, and so they are trained; inside a block,
-all arms of a seed come before the next seed.
+one core of {processor}. {spent}
+A run counts in the first block that needs it. Blocks stand in the order of their value, and so
+they are trained; inside a block, all arms of a seed come before the next seed.
 
 ## The primary claims
 
