@@ -71,7 +71,7 @@ reproduce: setup  ## setup, `dvc repro`, which makes the report, then train five
 	@echo "reproduce: dvc repro (what is up to date is skipped)"
 	@$(PY) -m dvc repro --keep-going
 	@# 2: nothing can be trained here, for want of the weights, say. The report is complete all the same.
-	@HF_HUB_OFFLINE=1 $(PY) -W ignore -m fpt replicate --count 5 --longest 90s $(if $(SEED),--seed $(SEED)) \
+	@HF_HUB_OFFLINE=1 $(PY) -W ignore -m fpt replicate --workers 2 --longest 90s $(if $(SEED),--seed $(SEED)) \
 	  || [ $$? -eq 2 ]
 	@echo "reproduce: the report is reports/$$($(PY) -c 'from fpt import project; print(project.current_profile())')/index.html"
 

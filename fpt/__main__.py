@@ -178,6 +178,8 @@ def parser() -> argparse.ArgumentParser:
     replicate("--seed", type=int, help="of the choice; by default another each time")
     limit = "only records that took no more processor time, such as 90s"
     replicate("--longest", type=seconds, default=math.inf, metavar="TIME", help=limit)
+    beside = "runs side by side; by default 1"
+    replicate("--workers", type=at_least_one, default=1, help=beside)
     replicate("--key", help="this record alone, as fpt decide names it")
     replicate("--device", **DEVICE)
 

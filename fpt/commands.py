@@ -233,7 +233,7 @@ def replicate(args: argparse.Namespace) -> int:
     count = min(args.count, len(choice))
     sample = Sample(choice, count, seed)
     print(f"Training again {count} of {len(choice)} records, drawn with --seed {seed}:")
-    for check in sample.train(records, device):
+    for check in sample.train(records, device, args.workers):
         print(check)
     if not sample.checks:
         raise sample.refused[-1]

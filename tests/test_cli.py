@@ -346,6 +346,18 @@ def plain(tmp_path):
     return tmp_path
 
 
+def test_records_are_replicated_side_by_side_as_in_turn(plain, monkeypatch, capsys):
+    monkeypatch.setenv("FPT_ROOT", str(plain))
+    assert main(["run", "transfer", *RANDOM_ON_XOR, "--device", "cpu", "--workers", "1"]) == 0
+    outputs = []
+    for workers in "12":
+        capsys.readouterr()
+        assert main(["replicate", "transfer", "--seed", "1", "--workers", workers]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert "2 of 2 reproduce" in outputs[0]
+    assert outputs[0] == outputs[1]
+
+
 TORCH_FREE = """
 import sys
 from fpt.__main__ import main

@@ -29,6 +29,14 @@ def seconds_of(record: Record) -> float:
     return float(record.cost.get("process_seconds", record.cost["seconds"]))
 
 
+def checked(record: Record, store: Store, device: torch.device) -> Check | FptError:
+    """A record trained again, or why that cannot be done here."""
+    try:
+        return retrained(record, store, device)
+    except FptError as error:
+        return error
+
+
 @dataclass
 class Sample:
     """Records in the random order of `seed`, of which the first `count` that can be trained
@@ -45,17 +53,26 @@ class Sample:
         self.checks: list[Check] = []
         self.refused: list[FptError] = []
 
-    def train(self, store: Store, device: torch.device) -> Iterator[Check]:
-        """Train until `count` records are checked, and give each check when it is made."""
-        for record in self.records:
-            if len(self.checks) == self.count:
-                return
-            try:
-                self.checks.append(retrained(record, store, device))
-            except FptError as error:
-                self.refused.append(error)
-            else:
-                yield self.checks[-1]
+    def train(self, store: Store, device: torch.device, workers: int) -> Iterator[Check]:
+        """Train until `count` records are checked, `workers` side by side, and give the
+        checks in the order of the records."""
+        # Needed only here, so that the library on a GPU needs no joblib.
+        from joblib import Parallel, delayed
+
+        waiting = list(self.records)
+        with Parallel(n_jobs=workers, return_as="generator") as parallel:
+            # As many as are lacking: which records are checked follows from the seed alone.
+            while waiting and len(self.checks) < self.count:
+                lacking = self.count - len(self.checks)
+                batch = waiting[:lacking]
+                waiting = waiting[lacking:]
+                jobs = (delayed(checked)(record, store, device) for record in batch)
+                for outcome in parallel(jobs):
+                    if isinstance(outcome, FptError):
+                        self.refused.append(outcome)
+                    else:
+                        self.checks.append(outcome)
+                        yield outcome
 
     @property
     def differing(self) -> int:
