@@ -58,6 +58,10 @@ $(STAMP): pyproject.toml requirements.lock
 	@if grep -q 'include-system-site-packages = true' $(VENV)/pyvenv.cfg; \
 	  then $(call without,$(CUDA)|torch==); else $(call without,$(CUDA)); fi > $(VENV)/requirements.lock
 	@echo "setup: installing the packages of requirements.lock into $(VENV) (several minutes the first time)"
+	@# pip prefers files whose digest an index tells, so a CPU build of torch in a folder of its `find-links`
+	@# would lose against the CUDA build, which is ten times as large: it is looked for alone, and first.
+	@awk '/^[a-z]/ {keep = /^torch==/} keep' $(VENV)/requirements.lock > $(VENV)/torch.lock
+	@if [ -s $(VENV)/torch.lock ]; then $(PY) $(INSTALL) $(VENV)/torch.lock --no-index 2> /dev/null || true; fi
 	@$(PY) $(INSTALL) $(VENV)/requirements.lock
 	@# The build of torch that pip found says whether it needs the libraries of CUDA.
 	@if grep -q '^torch==' $(VENV)/requirements.lock \
