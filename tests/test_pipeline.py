@@ -323,13 +323,13 @@ def test_parameters_are_brought_into_the_form_that_dvc_writes(tmp_path):
     path = tmp_path / "params.yaml"
     path.write_text("profile: lab # of one list\nlab: {seeds: [0, 1], lrs: [0.00001, 1.0e-3]}\n")
     content = read_yaml(path)
-    rewrite(path)
+    rewrite(path, "lab")
     text = path.read_text()
     assert read_yaml(path) == content
     assert "# of one list" in text
-    rewrite(path)
+    rewrite(path, "lab")
     assert path.read_text() == text
-    rewrite(Path(shutil.copy(PARAMS, path)))
+    rewrite(Path(shutil.copy(PARAMS, path)), "smoke")
     assert path.read_text() == PARAMS.read_text()
 
 

@@ -5,11 +5,12 @@ import errno
 
 import nbformat
 import pytest
-from made import tree
+import yaml
+from made import PARAMS, tree
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from refusals import refuses
 
-from fpt.files import write_atomic
+from fpt.files import read_yaml, write_atomic
 from fpt.report.render import render
 
 KERNEL = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
@@ -50,6 +51,11 @@ def draw(project, name, then=""):
 def project(project, tmp_path):
     """A project with two notebooks, the first of which draws a figure called `first`."""
     (tmp_path / "notebooks").mkdir()
+    params = read_yaml(PARAMS)
+    for profile in ("language", "smoke", "lab", "paper"):
+        sections = params[profile]["sections"]
+        params[profile]["sections"] = {name: sections[name] for name in ("transfer", "modality")}
+    (tmp_path / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
     draw(tmp_path, "first")
     nbformat.write(notebook("1"), tmp_path / "notebooks/02_modality.ipynb")
     return tmp_path
@@ -74,6 +80,16 @@ def test_a_page_has_its_result_on_top_and_code_folded(project):
     before = tree(project / "reports")
     render("transfer", "smoke")
     assert tree(project / "reports") == before
+
+
+def test_a_page_without_planned_runs_ends_before_its_training(project):
+    content = notebook("1 / 0")
+    content.cells.insert(3, new_markdown_cell("## Training"))
+    nbformat.write(content, project / "notebooks/02_modality.ipynb")
+    page = render("modality", "language").read_text()  # whose plan has no such runs
+    assert "plans no runs" in page
+    assert "<code>lab</code>" in page
+    assert "language!" not in page
 
 
 def test_a_page_takes_the_place_of_the_earlier_one(project, report):
