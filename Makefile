@@ -39,6 +39,8 @@ setup: $(STAMP)  ## make .venv and install the pinned packages; nothing to do wh
 
 # The packages of the lock, without those whose names begin as the pattern $(1) says.
 without = awk '/^[a-z]/ {keep = !/^($(1))/} keep' requirements.lock
+# The package $(1) alone, as the lock has it, out of the file $(2).
+only = awk '/^[a-z]/ {keep = /^$(1)==/} keep' $(2)
 # What CUDA builds of torch need and others do not.
 CUDA := nvidia-|cuda-|triton==
 
@@ -51,7 +53,7 @@ $(STAMP): pyproject.toml requirements.lock
 	@if ! $(PY) -m pip --version > /dev/null 2>&1; then \
 	  echo "setup: making $(VENV) with $$($(PYTHON) --version)"; \
 	  $(PYTHON) -m venv --without-pip $(if $(filter keep,$(TORCH)),--system-site-packages) $(VENV) \
-	  && awk '/^[a-z]/ {keep = /^pip==/} keep' requirements.lock > $(VENV)/pip.lock \
+	  && $(call only,pip,requirements.lock) > $(VENV)/pip.lock \
 	  && $(PYTHON) -m pip --python $(PY) install -q --require-hashes -r $(VENV)/pip.lock; \
 	fi
 	@# An environment that sees the machine's packages keeps the machine's torch.
@@ -60,7 +62,7 @@ $(STAMP): pyproject.toml requirements.lock
 	@echo "setup: installing the packages of requirements.lock into $(VENV) (several minutes the first time)"
 	@# pip prefers files whose digest an index tells, so a CPU build of torch in a folder of its `find-links`
 	@# would lose against the CUDA build, which is ten times as large: it is looked for alone, and first.
-	@awk '/^[a-z]/ {keep = /^torch==/} keep' $(VENV)/requirements.lock > $(VENV)/torch.lock
+	@$(call only,torch,$(VENV)/requirements.lock) > $(VENV)/torch.lock
 	@if [ -s $(VENV)/torch.lock ]; then $(PY) $(INSTALL) $(VENV)/torch.lock --no-index 2> /dev/null || true; fi
 	@$(PY) $(INSTALL) $(VENV)/requirements.lock
 	@# The build of torch that pip found says whether it needs the libraries of CUDA.
@@ -75,7 +77,7 @@ reproduce: setup  ## setup, `dvc repro`, which makes the report, then train five
 	@echo "reproduce: dvc repro (what is up to date is skipped)"
 	@$(PY) -m dvc repro --keep-going
 	@# 2: nothing can be trained here, for want of the weights, say. The report is complete all the same.
-	@HF_HUB_OFFLINE=1 $(PY) -W ignore -m fpt replicate --workers 2 --longest 90s $(if $(SEED),--seed $(SEED)) \
+	@HF_HUB_OFFLINE=1 $(PY) -m fpt replicate --workers 2 --longest 90s $(if $(SEED),--seed $(SEED)) \
 	  || [ $$? -eq 2 ]
 	@echo "reproduce: the report is reports/$$($(PY) -c 'from fpt import project; print(project.current_profile())')/index.html"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import auditing, config
-from .analysis.replicate import Sample, recorded
+from .analysis.replicate import recorded, train_sample
 from .analysis.status import left
 from .analysis.study import Study, section
 from .analysis.summary import shown_values
@@ -231,12 +231,9 @@ def replicate(args: argparse.Namespace) -> int:
         )
     seed = random.randrange(10**6) if args.seed is None else args.seed
     count = min(args.count, len(choice))
-    sample = Sample(choice, count, seed)
     print(f"Training again {count} of {len(choice)} records, drawn with --seed {seed}:")
-    for check in sample.train(records, device, args.workers):
-        print(check)
-    if not sample.checks:
-        raise sample.refused[-1]
+    for sample in train_sample(choice, count, seed, records, device, args.workers):
+        print(sample.checks[-1])
     print(sample)
     return int(sample.differing > 0)
 

@@ -5,6 +5,7 @@ shipped folders, data/manifest.json and data/hub.lock.json.
 """
 
 from collections.abc import Iterator
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,7 @@ def shipped_rows() -> Iterator[dict[str, str]]:
             yield {
                 "weights": f"`{folder.name}`",
                 "trained on": f"`{plan.get('corpus') or plan['task']}`",
-                "licence": "MIT",
+                "licence": metadata("fpt")["License-Expression"],
                 "bytes": f"{(folder / WEIGHTS).stat().st_size:,}",
                 "SHA-256": f"`{file_digest(folder / WEIGHTS)}`",
             }

@@ -185,8 +185,8 @@ def test_the_page_has_the_words_of_the_verdicts(
     rows = {line.split(" | ")[0].strip("| "): line for line in table.splitlines()}
     row = rows["It learns sooner than a frozen random one."]
     assert "| helps |" in row  # on every task, in both models
-    assert f"SmolLM2: bit-xor {by_name['fpt/random/bit-xor'].brief}" in row
-    assert f"MiniLM: bit-xor {by_name['fpt-minilm/random-minilm/bit-xor'].brief}" in row
+    assert f"SmolLM2: bit-xor {by_name['fpt/random/bit-xor'].brief()}" in row
+    assert f"MiniLM: bit-xor {by_name['fpt-minilm/random-minilm/bit-xor'].brief()}" in row
     assert "40× sooner on bit-xor" in row  # as the paper printed
     figure = answers.figure(
         pd.DataFrame(
@@ -204,9 +204,8 @@ def test_a_verdict_names_tasks_and_counts_models_only_if_they_disagree() -> None
     findings = by_name_of(made_up(usual))
     agreed = [replace(findings[name], label="helps") for name in row["language"]]
     assert answers.verdict(row, agreed, []) == "helps"
-    hurts, helps = answers.verdict(row, [replace(agreed[0], label="hurts"), *agreed[1:]], []).split(
-        "; "
-    )
+    disagreeing = [replace(agreed[0], label="hurts"), *agreed[1:]]
+    hurts, helps = answers.verdict(row, disagreeing, []).split("; ")
     task = agreed[0].claim.tasks[0]
     assert hurts == f"hurts on {task} (1 of 2 models)"
     assert f"{task} (1 of 2 models)" in helps

@@ -161,4 +161,4 @@ def test_every_place_has_the_recomputed_verdicts(project: Project) -> None:
     for row in answers.prose()["rows"]:
         for name, pair in row["nano"].items():
             for text in (index, readme) if "language" in row else (index,):
-                assert f"{pair}: {in_lab[name].brief}" in text
+                assert f"{pair}: {in_lab[name].brief()}" in text

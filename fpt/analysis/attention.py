@@ -100,6 +100,14 @@ def chance(tokens: Tensor) -> float:
     return mass(even, tokens).item()
 
 
+def strongest_head(layers: list[Tensor], tokens: Tensor) -> tuple[int, int]:
+    """The layer and the head, each from 0, with the most attention on the needed `tokens`;
+    `layers` as `maps` gives them."""
+    masses = torch.stack([mass(probabilities, tokens) for probabilities in layers])
+    layer, head = divmod(int(masses.argmax()), masses.shape[1])
+    return layer, head
+
+
 @torch.no_grad()
 def without_heads(model: Model, batch: Batch) -> Tensor:
     """The accuracy on the batch if one head adds nothing, (layers, heads), for a model of

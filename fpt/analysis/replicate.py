@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -39,40 +39,11 @@ def checked(record: Record, store: Store, device: torch.device) -> Check | FptEr
 
 @dataclass
 class Sample:
-    """Records in the random order of `seed`, of which the first `count` that can be trained
-    here are. Those whose data or weights are not here are passed over, and `refused` says
-    why."""
+    """What training records again has shown so far: `checks`, and why others, whose data or
+    weights are not here, could not be trained."""
 
-    records: list[Record]
-    count: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        # Drawn at random, so that nobody can choose the records that look best.
-        random.Random(self.seed).shuffle(self.records)
-        self.checks: list[Check] = []
-        self.refused: list[FptError] = []
-
-    def train(self, store: Store, device: torch.device, workers: int) -> Iterator[Check]:
-        """Train until `count` records are checked, `workers` side by side, and give the
-        checks in the order of the records."""
-        # Needed only here, so that the library on a GPU needs no joblib.
-        from joblib import Parallel, delayed
-
-        waiting = list(self.records)
-        with Parallel(n_jobs=workers, return_as="generator") as parallel:
-            # As many as are lacking: which records are checked follows from the seed alone.
-            while waiting and len(self.checks) < self.count:
-                lacking = self.count - len(self.checks)
-                batch = waiting[:lacking]
-                waiting = waiting[lacking:]
-                jobs = (delayed(checked)(record, store, device) for record in batch)
-                for outcome in parallel(jobs):
-                    if isinstance(outcome, FptError):
-                        self.refused.append(outcome)
-                    else:
-                        self.checks.append(outcome)
-                        yield outcome
+    checks: list[Check] = field(default_factory=list)
+    refused: list[FptError] = field(default_factory=list)
 
     @property
     def differing(self) -> int:
@@ -82,7 +53,7 @@ class Sample:
         count = len(self.checks)
         errors = [abs(check.accuracy - check.recorded) for check in self.checks]
         allowed = max(check.tolerance for check in self.checks)
-        tolerance = "equal to the digit is asked for, as on the machine of the records"
+        tolerance = "none is allowed on a machine like that of the records"
         if allowed:
             tolerance = f"{100 * allowed:.1f} are allowed on another machine"
         lines = [
@@ -94,3 +65,45 @@ class Sample:
                 f"{len(self.refused)} could not be checked, such as: {self.refused[-1]}"
             )
         return "\n".join(lines)
+
+
+def train_sample(
+    records: Sequence[Record],
+    count: int,
+    seed: int,
+    store: Store,
+    device: torch.device,
+    workers: int = 1,
+) -> Iterator[Sample]:
+    """Train `count` of the records again, `workers` side by side, and give the growing
+    sample after each check. The seed alone says which: one that cannot be trained here is
+    passed over for the next."""
+    # Drawn at random, so that nobody can choose the records that look best.
+    waiting = random.Random(seed).sample(records, len(records))
+    sample = Sample()
+    while waiting and len(sample.checks) < count:
+        lacking = count - len(sample.checks)
+        batch = waiting[:lacking]
+        waiting = waiting[lacking:]
+        for outcome in outcomes(batch, store, device, workers):
+            if isinstance(outcome, FptError):
+                sample.refused.append(outcome)
+            else:
+                sample.checks.append(outcome)
+                yield sample
+    if not sample.checks:
+        raise sample.refused[-1]
+
+
+def outcomes(
+    batch: Sequence[Record], store: Store, device: torch.device, workers: int
+) -> Iterator[Check | FptError]:
+    """The outcome of each record, in order."""
+    if workers == 1:
+        yield from (checked(record, store, device) for record in batch)
+        return
+    # Needed only here, so that a check on a GPU needs no joblib.
+    from joblib import Parallel, delayed
+
+    jobs = (delayed(checked)(record, store, device) for record in batch)
+    yield from Parallel(workers, return_as="generator")(jobs)

@@ -86,22 +86,20 @@ class Finding:
         """`0.55× the steps [0.40, 0.76]`, or points, or a correlation, with a 95% interval;
         the tasks on either side if it depends on them; and the same at a better rate."""
         # No number stands for arms that did not learn, or for a mean over opposite effects.
-        text = self.instead or self._number_text
+        text = self.instead or self._number(f"× the {self.claim.measure}")
         if self.elsewhere is None:
             return text
         return f"{text}; {self.rates}: {self.elsewhere.effect_text}"
 
-    @property
-    def brief(self) -> str:
+    def brief(self, interval: bool = True) -> str:
         """`0.55× [0.40, 0.76]`, for a cell of a table; the ratio on each task if there is
         no mean over them; and what changes at a better rate."""
-        has_mean = not self.instead or self.label == "neither learned"
-        if has_mean:
-            text = self.instead or self._number_text.replace(
-                f" the {self.claim.measure}", ""
-            )
+        if self.label == "neither learned":
+            return self.instead
+        if not self.instead:
+            text = self._number(unit="×", interval=interval)
             if self.elsewhere is not None:
-                text += f", at a better rate {self.elsewhere.brief}"
+                text += f", at a better rate {self.elsewhere.brief(interval)}"
             return text
         ratios = self.ratio_texts
         other_rates = ratios if self.elsewhere is None else self.elsewhere.ratio_texts
@@ -118,10 +116,9 @@ class Finding:
         ratios = zip(self.by_task, self.task_ratios, strict=True)
         return {task: f"{self.bound(task)}{ratio:.2f}×" for task, ratio in ratios}
 
-    @property
-    def _number_text(self) -> str:
+    def _number(self, unit: str, interval: bool = True) -> str:
+        """The effect; `unit` is that of a ratio."""
         form = "{:+.1f}"
-        unit = " points"
         start = ""
         values = 100 * self.values
         if self.claim.measure == "predicts":
@@ -131,12 +128,14 @@ class Finding:
             values = self.values
         elif self.claim.is_ratio:
             form = "{:.2f}"
-            unit = f"× the {self.claim.measure}"
             start = self.bound(*self.claim.tasks)
             values = self.values
+        else:
+            unit = " points"
         estimate, low, high = map(form.format, values)
-        interval = "" if math.isnan(self.effect.low) else f" [{low}, {high}]"
-        return f"{start}{estimate}{unit}{interval}"
+        text = f"{start}{estimate}{unit}"
+        has_interval = interval and not math.isnan(self.effect.low)
+        return f"{text} [{low}, {high}]" if has_interval else text
 
     def bound(self, *tasks: str) -> str:
         """What the ratio of steps on some tasks is if runs of an arm end at their budget:

@@ -166,7 +166,7 @@ def _measured(finding: Finding) -> str:
     if not finding.is_judged:
         return f"{progress([finding])} so far"
     doubt = ", undecided" if finding.label == "undecided" else ""
-    return f"{finding.brief}{doubt}"
+    return f"{finding.brief()}{doubt}"
 
 
 def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str:
@@ -176,7 +176,7 @@ def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str
     for finding in of_language:
         if finding.is_judged:
             texts = by_model.setdefault(model_of(finding.claim), [])
-            text = finding.brief.partition(" [")[0] if compact else finding.brief
+            text = finding.brief(interval=not compact)
             texts.append(f"{finding.claim.tasks[0]} {text}")
     parts = [f"{model}: {', '.join(texts)}" for model, texts in by_model.items()]
     if parts:
@@ -223,7 +223,7 @@ def verdict(
         several = f" ({count} of {models[task]} models)" if count < models[task] else ""
         sides.setdefault(word, []).append(f"{task}{several}")
     if len(sides) == 1:
-        return word
+        return next(iter(sides))
     return "; ".join(f"{word} on {listed(places)}" for word, places in sides.items())
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..analysis.attention import maps, mass, needed
+from ..analysis.attention import maps, needed, strongest_head
 from ..analysis.study import Study, section
 from ..errors import FptError
 from ..files import write_atomic
@@ -44,7 +44,7 @@ def write(profile: str) -> Path:
             "attention."
         )
     runs = []
-    absent: dict[str, FptError] = {}
+    absent: dict[str, FptError] = {}  # why an arm is not shown
     for (task, arm), record in trained.items():
         try:
             runs.append(_run(study, task, arm, record))
@@ -53,7 +53,7 @@ def write(profile: str) -> Path:
     if not runs:
         raise next(iter(absent.values()))
     names = " and ".join(absent)
-    reason = f"Not shown: {names}. The weights of its backbone are not on this machine."
+    reason = f"Not shown: {names}. The weights that they freeze are not on this machine."
     page = Template(Path(__file__).with_name("attention.html").read_text(encoding="utf-8"))
     text = page.substitute(
         profile=in_html(profile),
@@ -77,9 +77,7 @@ def _run(study: Study, task: str, arm: str, record: Record) -> dict[str, Any]:
     batch = next(after.task.eval_batches("test", count, CPU, count))
     trained = maps(after, batch)
     tokens = needed(after.task, batch)
-    # The page opens at the head with the most attention on the needed tokens.
-    masses = torch.stack([mass(layer, tokens) for layer in trained])
-    layer, head = divmod(int(masses.argmax()), config.n_head)
+    layer, head = strongest_head(trained, tokens)  # at which the page opens
     bits = {1.0: "1", float(after.task.zero): "0"}  # else it is hidden
     return {
         "task": study.title(task),

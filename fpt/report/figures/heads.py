@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from ...analysis.attention import kept_models, maps, mass, needed
+from ...analysis.attention import kept_models, maps, needed, strongest_head
 from ...analysis.study import Study
 from ...sections.arms import label
 from ...training.model import assemble
@@ -21,8 +21,7 @@ def head_maps(study: Study, task: str) -> Figure | None:
         measured.add(run.arm)
         trained = maps(model, batch)
         tokens = needed(model.task, batch)
-        layer = max(range(len(trained)), key=lambda at: mass(trained[at], tokens).max())
-        head = int(mass(trained[layer], tokens).argmax())
+        layer, head = strongest_head(trained, tokens)
         place = f"head {head + 1} of layer {layer + 1}"
         if run.arm == study.arms[0]:
             device = batch.inputs.device
