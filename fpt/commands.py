@@ -17,7 +17,7 @@ from .analysis.summary import shown_values
 from .backbones.choice import choose_backbone
 from .backbones.names import split_layers
 from .backbones.published import MODELS
-from .claims.claim import REGISTERED
+from .claims.claim import KINDS, REGISTERED
 from .claims.headlines import write_headlines
 from .claims.verdicts import findings, registered_claims, runs_behind
 from .errors import FptError, check_names
@@ -153,7 +153,7 @@ def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
 def show(args: argparse.Namespace) -> None:
     study = section(args.section, args.profile)
     if study.declared.is_summary:
-        for kind in REGISTERED[registered(args.profile)]:
+        for kind in KINDS:
             print(claims_table(kind, args.profile))
         return
     if not study.runs:
@@ -171,8 +171,8 @@ def decide(args: argparse.Namespace) -> None:
     # The name alone says which registration a claim is in, and of which kind it is.
     places = {
         claim.name: (kind, profile)
-        for profile, kinds in REGISTERED.items()
-        for kind in kinds
+        for profile in REGISTERED
+        for kind in KINDS
         for claim in registered_claims(kind, profile)
     }
     check_names("claim", [args.claim], places)

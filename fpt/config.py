@@ -19,7 +19,7 @@ from .pretraining.plans import check_weights
 from .profile import Profile, Run
 from .project import PROFILES, project, read_params
 from .sections.arms import ROLES, SOURCES, arm
-from .sections.registration import check_seeds, registered_draws
+from .sections.registration import check_seeds, is_withdrawn, registered_draws
 from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task
 from .training.device import AUTO, PRECISIONS
@@ -268,6 +268,7 @@ def expand(
             )
             for task in block["tasks"]
             for name in block["arms"]
+            if not is_withdrawn(profile.name, name, task)
             for rate in [{"lr": lr} for lr in block.get("lrs", ())] or [{}]
             for drawn in [{"draw": draw} for draw in draws_of(profile, name, block)] or [{}]
             for seed in (*search, *block["seeds"])

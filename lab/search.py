@@ -53,9 +53,13 @@ def search_settings() -> Mapping[str, Any]:
 
 
 def cells(profile: Profile) -> list[Cell]:
-    """Every arm on every task that the profile's sections train, each once."""
-    runs = [run for name in profile.sections for run in config.expand(profile, name)]
-    return list(dict.fromkeys(Cell(run.arm, run.task) for run in runs))
+    """Every arm on every task of the profile's sections, each once; some were searched and are
+    planned no longer."""
+    blocks = [block for section in profile.sections.values() for block in section]
+    places = [
+        Cell(arm, task) for block in blocks for task in block["tasks"] for arm in block["arms"]
+    ]
+    return list(dict.fromkeys(places))
 
 
 def rates_of(cell: Cell) -> list[float]:

@@ -22,7 +22,12 @@ from fpt.sections import registration
 from fpt.sections.registration import LANGUAGE, registered_draws, registered_seeds
 from lab import language, search
 
-CLAIMS = [claim for kind in ("primary", "secondary") for claim in model_claims(kind)]
+CLAIMS = [
+    claim
+    for kind in ("primary", "secondary")
+    for claim in model_claims(kind)
+    if not claim.withdrawn
+]
 
 
 @pytest.fixture(scope="module")
@@ -112,13 +117,22 @@ def test_the_arms_of_a_claim_share_enough_seeds_and_draws(
 
 
 def test_the_plan_is_paid_for() -> None:
-    """Thirty core-hours, and the primary claims in the first fifteen."""
+    """Thirty core-hours on the processor that trains it."""
     blocks = language.blocks()
     hours = [sum(map(language.cost, block.runs)) / 3600 for block in blocks]
-    assert hours[0] <= 15
     assert sum(hours) <= 30
     keys = [run.key for block in blocks for run in block.runs]
     assert len(keys) == len(set(keys))
+
+
+def test_no_primary_claim_is_withdrawn_and_no_withdrawn_cell_is_planned(
+    runs: Sequence[Run],
+) -> None:
+    assert not any(claim.withdrawn for claim in model_claims("primary"))
+    places = {(run.arm, run.task) for run in runs}
+    assert ("fpt@6", "bit-memory-small") in places
+    withdrawn = {("fpt@6", "listops-short"), ("random", "bit-memory-small")}
+    assert not places & {*withdrawn, ("statistics-tensor", "bit-xor")}
 
 
 def test_all_runs_of_an_arm_and_task_differ_in_seed_and_draw_alone(runs: Sequence[Run]) -> None:
@@ -143,7 +157,8 @@ def p_value(claim: Claim, runs: Sequence[Run], ratio: float) -> float:
 
 
 def claim_of(test: str, kind: Kind) -> Claim:
-    return next(claim for claim in model_claims(kind) if claim.test == test)
+    claims = (claim for claim in model_claims(kind) if not claim.withdrawn)
+    return next(claim for claim in claims if claim.test == test)
 
 
 @pytest.mark.parametrize("ratio", [0.6, 1.6])

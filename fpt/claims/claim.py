@@ -10,14 +10,13 @@ import pandas as pd
 
 from ..analysis.effects import falls_with, more_solved
 from ..analysis.summary import RATIOS, tested_values
-from ..sections.registration import LANGUAGE, deviations, registered_seeds, registration
+from ..sections.registration import LANGUAGE, registered_seeds, registration, withdrawal
 from .pooled import Pooled, backbone_means, pooled
 
 LAB = "lab"  # the profile of registered claims
-Kind = Literal["primary", "secondary", "replication"]
-KINDS: tuple[Kind, ...] = ("primary", "secondary")  # of every registration
-# Of the profiles that have registered claims.
-REGISTERED: Mapping[str, tuple[Kind, ...]] = {LANGUAGE: (*KINDS, "replication"), LAB: KINDS}
+Kind = Literal["primary", "secondary"]
+KINDS: tuple[Kind, ...] = ("primary", "secondary")
+REGISTERED = (LANGUAGE, LAB)  # the profiles that have registered claims
 Measure = Literal["steps", "accuracy", "gap", "solved", "predicts", "area"]
 Test = Literal["difference", "suffices", "rank"]
 
@@ -67,16 +66,11 @@ class Claim:
 
 def claims(kind: Kind) -> list[Claim]:
     """The registered claims of `lab` of one kind, in their order."""
-    withdrawn = {
-        name: f"withdrawn on {deviation['date']}, before any of its runs (docs/plan.md)"
-        for deviation in deviations()
-        for name in deviation["withdrawn"]
-    }
     return [
         Claim(
             name=name,
             tasks=tuple(entry["tasks"]),
-            withdrawn=withdrawn.get(name, ""),
+            withdrawn=withdrawal(LAB, name, entry["backbones"], entry["tasks"]),
             **{key: value for key, value in entry.items() if key != "tasks"},
         )
         for name, entry in registration()[kind].items()

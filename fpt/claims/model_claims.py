@@ -18,14 +18,14 @@ import pandas as pd
 
 from .. import config
 from ..analysis import crossed
-from ..analysis.effects import UNKNOWN, Effect, corrected, difference
+from ..analysis.effects import UNKNOWN, Effect, corrected
 from ..analysis.study import Study
 from ..analysis.summary import tested_values
 from ..profile import Profile, Run
 from ..sections.arms import label
-from ..sections.registration import LANGUAGE, registered_seeds, registration
+from ..sections.registration import LANGUAGE, registration, withdrawal
 from . import gates
-from .claim import LAB, Claim, Kind, Test
+from .claim import Claim, Kind, Test
 from .finding import Finding, Label
 from .pooled import ALPHA
 
@@ -50,10 +50,7 @@ def planned_runs() -> tuple[Run, ...]:
 
 def model_claims(kind: Kind) -> list[Claim]:
     """The registered claims of one kind, in their order: of each entry, each of its arms
-    `second` on each of its `tasks`. Those of kind `replication` are about nano
-    backbones."""
-    if kind == "replication":
-        return _replication()
+    `second` on each of its `tasks`."""
     claims = []
     for entry in registration(LANGUAGE)[kind]:
         # One line of the registration may be several claims, each of its own in the
@@ -75,8 +72,9 @@ def _claim(
 ) -> Claim:
     names = {"first": label(first), "second": label(second), "task": task, "margin": margin}
     planned = Counter(run.arm for run in planned_runs() if run.task == task)
+    name = "/".join([first, second, task, *([test] if test != "difference" else [])])
     return Claim(
-        name="/".join([first, second, task, *([test] if test != "difference" else [])]),
+        name=name,
         statement=STATEMENTS[test].format(**names),
         source="",
         measure="area",
@@ -84,39 +82,8 @@ def _claim(
         tasks=(task,),
         margin=margin,
         test=test,
+        withdrawn=withdrawal(LANGUAGE, name, (first, second), (task,)),
         **power,
-    )
-
-
-def _replication() -> list[Claim]:
-    """What the lab found after the fact, a claim for each task."""
-    settings = registration(LANGUAGE)["replication"]
-    return [
-        Claim(
-            name=f"replication/{task}",
-            statement=(
-                f"On {task}, frozen English and a random backbone differ in steps, again."
-            ),
-            source="the lab",
-            measure="steps",
-            backbones=dict.fromkeys(settings["arms"], settings["backbones"]),
-            tasks=(task,),
-            expected=ratio,
-        )
-        for task, ratio in zip(settings["tasks"], settings["found"], strict=True)
-    ]
-
-
-def replication_runs() -> tuple[Run, ...]:
-    """The runs of the replication: the lab's arms and settings on new backbones and
-    seeds."""
-    lab = config.load(LAB)
-    seeds = registered_seeds(registration(LANGUAGE)["replication"]["backbones"], LANGUAGE)
-    return tuple(
-        Run(arm, claim.tasks[0], config.make_spec(lab, arm, claim.tasks[0], seed))
-        for claim in _replication()
-        for arm in claim.backbones
-        for seed in seeds
     )
 
 
@@ -134,10 +101,6 @@ def model_results(*kinds: Kind) -> pd.DataFrame:
     profile = config.load(LANGUAGE)
     claims = [claim for kind in kinds for claim in model_claims(kind)]
     runs = runs_of(claims, planned_runs())
-    if "replication" in kinds:
-        # Records of the replication lie beside the others; settings are those of the lab.
-        profile = replace(config.load(LAB), name=LANGUAGE)
-        runs = list(replication_runs())
     frame = Study("claims", profile, tuple(runs)).frame()
     return frame[frame["status"] != "not run"]
 
@@ -147,7 +110,7 @@ def model_findings(kind: Kind, results: pd.DataFrame | None = None) -> list[Find
     recorded. A claim whose runs are not all here is undecided, and counts in the
     correction."""
     results = model_results(kind) if results is None else results
-    profile = config.load(LAB if kind == "replication" else LANGUAGE)
+    profile = config.load(LANGUAGE)
     tested = [
         _tested(claim, cells(claim, results), profile) for claim in model_claims(kind)
     ]
@@ -169,6 +132,8 @@ def _tested(claim: Claim, runs: pd.DataFrame, profile: Profile) -> Finding:
     none."""
     counts = runs["arm"].value_counts()
     n = {arm: int(counts.get(arm, 0)) for arm in claim.backbones}
+    if claim.withdrawn:
+        return Finding(claim, UNKNOWN, n, reason=claim.withdrawn)
     if n != claim.backbones:
         planned = sum(claim.backbones.values())
         return Finding(
@@ -190,9 +155,6 @@ def effect_of(claim: Claim, runs: pd.DataFrame) -> Effect:
     """The effect of a claim, the logarithm of a ratio, first over second, and its p-value;
     `runs` have their logarithms in column `value`."""
     first, second = (runs[runs["arm"] == arm] for arm in claim.backbones)
-    if claim.measure == "steps":
-        effect = difference(list(first["value"]), list(second["value"]))
-        return replace(effect, p=crossed.two_sided(effect))
     first, second = map(crossed.by_draw_and_seed, (first, second))
     effect = crossed.difference(first, second, math.log(claim.margin))
     if claim.test == "suffices":

@@ -113,8 +113,7 @@ def runs_behind(claim: Claim, profile: str = LAB) -> pd.DataFrame:
     `Study.frame`."""
     if profile == LAB:
         return own_runs(claim, results_of([claim]))
-    kinds: Sequence[Kind] = ("replication",) if claim.measure == "steps" else KINDS
-    return cells(claim, model_results(*kinds))
+    return cells(claim, model_results(*KINDS))
 
 
 def _at_both_rates(

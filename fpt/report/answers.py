@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from .. import config
 from ..analysis.compare import contrasts
 from ..analysis.study import Study
-from ..claims.claim import LAB, REGISTERED, Claim, claims
+from ..claims.claim import KINDS, LAB, REGISTERED, Claim, claims
 from ..claims.finding import Finding, listed
 from ..claims.model_claims import model_claims, planned_runs
 from ..claims.verdicts import findings, runs_of
@@ -51,8 +51,8 @@ def every_finding() -> dict[str, Finding]:
     """The findings of all registered claims of both registrations, by name."""
     return {
         finding.claim.name: finding
-        for profile, kinds in REGISTERED.items()
-        for kind in kinds
+        for profile in REGISTERED
+        for kind in KINDS
         for finding in findings(kind, profile)
     }
 

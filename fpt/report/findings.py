@@ -5,6 +5,7 @@
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -75,10 +76,13 @@ def claims_table(kind: Kind, profile: str = LAB) -> Table:
     caption = f"Effects with 95% intervals; p {direction}, and adjusted for all claims."
     if not all(finding.is_judged or finding.claim.withdrawn for finding in rows):
         caption += " A claim without an effect lacks runs."
+    reasons = Counter(finding.reason for finding in rows if finding.claim.withdrawn)
+    for reason, count in reasons.items():
+        caption += f" Of these claims, {count} {'was' if count == 1 else 'were'} {reason}."
     # A claim with a small p that is undecided all the same needs its reason beside it.
     for finding in rows:
         overruled = finding.label == "undecided" and finding.adjusted < ALPHA
-        if finding.claim.withdrawn or overruled:
+        if overruled:
             caption += f" {finding.claim.name} is undecided: {finding.reason}."
     return Table(kind, f"Registered {kind} claims", texts, numbers, caption)
 
@@ -95,6 +99,8 @@ def _numbers(finding: Finding) -> dict[str, Any]:
             if waits
             else f"{len(finding.n)} corpora"
         )
+    elif claim.withdrawn:
+        n = NONE
     elif waits:
         n = " and ".join(
             f"{count} of {claim.backbones[arm]}" for arm, count in finding.n.items()
@@ -103,7 +109,7 @@ def _numbers(finding: Finding) -> dict[str, Any]:
         n = " and ".join(str(count) for count in finding.n.values())
     return {
         "claim": claim.name,
-        "verdict": finding.label,
+        "verdict": "withdrawn" if claim.withdrawn else finding.label,
         "effect": effect,
         "low": low,
         "high": high,

@@ -9,7 +9,7 @@ well.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,11 +38,34 @@ def registration(profile: str = "lab") -> Mapping[str, Any]:
 
 @cache
 def deviations(profile: str = "lab") -> Sequence[Mapping[str, Any]]:
-    """What was done otherwise than registered: `date`, `because`, and the claims
-    `withdrawn`."""
+    """What was done otherwise than registered: `date`, `because`, the claims `withdrawn`,
+    and in `language` the `cells` that are planned no longer."""
     name = "deviations-language.yaml" if profile == LANGUAGE else "deviations.yaml"
     content: Sequence[Mapping[str, Any]] = read_yaml(FILE.with_name(name))
     return content
+
+
+def is_withdrawn(profile: str, arm: str, task: str) -> bool:
+    """Whether a deviation has taken an arm on a task out of a profile's plan."""
+    return any(_drops(deviation, arm, task) for deviation in deviations(profile))
+
+
+def withdrawal(profile: str, claim: str, arms: Iterable[str], tasks: Iterable[str]) -> str:
+    """The date at which a claim about some arms on some tasks was withdrawn, and the page
+    that says why; empty if it stands."""
+    cells = [(arm, task) for arm in arms for task in tasks]
+    for deviation in deviations(profile):
+        loses_runs = any(_drops(deviation, arm, task) for arm, task in cells)
+        if loses_runs or claim in deviation["withdrawn"]:
+            page = "docs/plan-language.md" if profile == LANGUAGE else "docs/plan.md"
+            return f"withdrawn on {deviation['date']}, before any of its runs ({page})"
+    return ""
+
+
+def _drops(deviation: Mapping[str, Any], arm: str, task: str) -> bool:
+    # params.yaml keeps a cell that is dropped, since the registration covers that file.
+    cells = deviation.get("cells", ())
+    return {"task": task} in cells or {"task": task, "arm": arm} in cells
 
 
 @cache
