@@ -82,7 +82,7 @@ def blocks() -> list[Block]:
     for name, settings_of_blocks in profile.sections.items():
         for settings in settings_of_blocks:
             alone = replace(profile, sections={name: (settings,)})
-            parts.append(config.expand(alone, name))
+            parts.append([run for run in config.expand(alone, name) if not is_withdrawn(run)])
     everything = [run for part in parts for run in part]
     primary = runs_of(model_claims("primary"), everything)
     planned: set[str] = set()
@@ -92,7 +92,13 @@ def blocks() -> list[Block]:
         planned |= new.keys()
         if new:
             in_order.append(Block(purpose, tuple(new.values()), profile))
-    return [*in_order, Block(plan()["replication"], replication(), config.load(LAB))]
+    return in_order  # the replication is withdrawn
+
+
+def is_withdrawn(run: Run) -> bool:
+    """Whether a deviation takes the run's arm out of the plan of its task."""
+    cells = [cell for entry in deviations(LANGUAGE) for cell in entry["cells"]]
+    return {"task": run.task} in cells or {"task": run.task, "arm": run.arm} in cells
 
 
 def replication() -> tuple[Run, ...]:
