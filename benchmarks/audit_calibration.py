@@ -1,20 +1,24 @@
 """How often an audit's verdict is wrong, and how often it sees a difference, by simulation.
 
-`python -m benchmarks.audit_calibration` simulates audits whose scores are made up of a part per
-draw, a part per seed and chance per test example, judges them as `fpt.audit` does, and prints how
-often each verdict is given. In a null, the model is one more draw of a control: «its content helps»
-must come out in at most 5%.
+    python benchmarks/audit_calibration.py            # about 5 core-minutes
+
+The scores of a simulated audit are made up of a part per draw, a part per seed and chance per test
+example, and judged as `fpt.audit` does. In a null, the model is one more draw of a control: «its
+content helps» must come out in at most 5%. Writes results/audit_calibration.json and docs/audit.md.
 """
 
 import argparse
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from blocks import write
 
 from fpt.auditing.arms import CONTROLS
 from fpt.auditing.verdict import CONTENT_HELPS, difference, judge, power_of_one_deviation
 
+Shares = Mapping[str, float]  # of the audits that gave a verdict
 AUDITS = 2000
 MARGIN = 0.02
 
@@ -66,27 +70,52 @@ def simulated(
     return judge(differences, MARGIN, None, learned=True).label
 
 
+def shares(world: World, case: tuple[float, int, int], audits: int) -> Shares:
+    """How often each verdict is given in a world, most often first."""
+    deviation, examples, draws = case
+    rng = np.random.default_rng(0)
+    verdicts = Counter(simulated(world, deviation, examples, draws, 2, rng) for _ in range(audits))
+    return {label: count / audits for label, count in verdicts.most_common()}
+
+
+def table(results: Mapping[str, Sequence[Shares]]) -> list[str]:
+    """The block of docs/audit.md: each world in the first case, and what else was simulated."""
+    deviation, examples, draws = CASES[0]
+    lines = [
+        f"With {draws} draws of 2 seeds, {examples} test examples, and a standard deviation of "
+        f"{100 * deviation:.0f} points between draws:",
+        "",
+        "| truth | verdicts |",
+        "|---|---|",
+    ]
+    for truth, by_case in results.items():
+        texts = [f"{label} {share:.1%}" for label, share in by_case[0].items()]
+        lines.append(f"| {truth} | {', '.join(texts)} |")
+    errors = [
+        by_case[index].get(CONTENT_HELPS, 0.0)
+        for truth, by_case in results.items()
+        if truth.startswith("null")
+        for index in range(len(CASES))
+    ]
+    powers = [f"{power_of_one_deviation(draws):.0%} with {draws} draws" for draws in (3, 5, 12)]
+    return [
+        *lines,
+        "",
+        f"«{CONTENT_HELPS.capitalize()}» comes out in at most {max(errors):.1%} of the audits of a "
+        "null, also with fewer draws, more examples, or a deviation of one point.",
+        "",
+        "If a model were one standard deviation of the draws better than their mean, an audit "
+        f"would show it rarely: {', '.join(powers)}. One model among draws is a weak sample, and "
+        "an audit can see large effects alone.",
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--audits", type=int, default=AUDITS)
-    args = parser.parse_args()
-    print("| truth | sd of draws | test examples | draws | verdicts |")
-    print("|---|---|---|---|---|")
-    for world in WORLDS:
-        for deviation, examples, draws in CASES:
-            rng = np.random.default_rng(0)
-            verdicts = Counter(
-                simulated(world, deviation, examples, draws, 2, rng) for _ in range(args.audits)
-            )
-            shares = ", ".join(
-                f"{label} {count / args.audits:.1%}" for label, count in verdicts.most_common()
-            )
-            print(f"| {world.what} | {deviation} | {examples} | {draws} | {shares} |")
-    for draws in (3, 4, 5, 6, 12):
-        print(
-            f"power for one standard deviation, {draws} draws: {power_of_one_deviation(draws):.3f}"
-        )
-    print(f"«{CONTENT_HELPS}» in a null is the error that is bounded by 5%.")
+    audits = parser.parse_args().audits
+    results = {world.what: [shares(world, case, audits) for case in CASES] for world in WORLDS}
+    write("calibration", results, table(results))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import audit_calibration
 import audit_gallery
 import audit_nulls
 import blocks
@@ -12,7 +13,10 @@ import pytest
 from fpt.auditing.verdict import CONTENT_HELPS, UNCLEAR
 
 
-@pytest.mark.parametrize(("name", "script"), [("nulls", audit_nulls), ("gallery", audit_gallery)])
+@pytest.mark.parametrize(
+    ("name", "script"),
+    [("calibration", audit_calibration), ("nulls", audit_nulls), ("gallery", audit_gallery)],
+)
 def test_the_page_shows_the_results(name: str, script: Any) -> None:
     path = blocks.RESULTS / f"audit_{name}.json"
     lines = script.table(json.loads(path.read_text())) if path.exists() else ["not been run"]
