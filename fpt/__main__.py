@@ -236,6 +236,8 @@ def dispatch(args: argparse.Namespace) -> int:
             print(import_module("fpt.report.attention_page").write(args.profile))
         case "index":
             import_module("fpt.report.index").index(args.profile)
+        case "decide":
+            import_module("fpt.claims.decide").show(args.claim)
         case "status":
             import_module("fpt.analysis.status").show(args.profile, args.json)
         case "pack":

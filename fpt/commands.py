@@ -9,17 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from . import auditing, config
+from . import config
 from .analysis.replicate import recorded, train_sample
 from .analysis.status import left
 from .analysis.study import Study, section
-from .analysis.summary import shown_values
 from .backbones.choice import choose_backbone
 from .backbones.names import split_layers
 from .backbones.published import MODELS
 from .claims.claim import KINDS, REGISTERED
 from .claims.headlines import write_headlines
-from .claims.verdicts import findings, registered_claims, runs_behind
 from .errors import FptError, check_names
 from .pretraining import ensure, plans, streams
 from .profile import Run
@@ -27,7 +25,6 @@ from .project import project
 from .records import store
 from .report.findings import claims_table
 from .report.results import main_table
-from .report.show import finding_in_lines
 from .sections.arms import FROZEN
 from .spec import canonical
 from .tasks import TASKS, get_task, parse_task, prepare, shown_tasks
@@ -167,28 +164,6 @@ def registered(profile: str) -> str:
     return profile
 
 
-def decide(args: argparse.Namespace) -> None:
-    # The name alone says which registration a claim is in, and of which kind it is.
-    places = {
-        claim.name: (kind, profile)
-        for profile in REGISTERED
-        for kind in KINDS
-        for claim in registered_claims(kind, profile)
-    }
-    check_names("claim", [args.claim], places)
-    kind, profile = places[args.claim]
-    by_name = {finding.claim.name: finding for finding in findings(kind, profile)}
-    finding = by_name[args.claim]
-    print(finding_in_lines(finding))
-    print("runs:")
-    runs = runs_behind(finding.claim, profile)
-    runs = runs.assign(value=shown_values(runs))
-    print(runs[["key", "arm", "task", "seed", "draw", "value"]].to_string(index=False))
-    if len(runs):
-        first = runs["key"].iloc[0]
-        print(f"Train one again: fpt replicate --profile {profile} --key {first}")
-
-
 def tasks(args: argparse.Namespace) -> None:
     for name in TASKS:
         task = get_task(name)
@@ -265,6 +240,9 @@ def pretrain(args: argparse.Namespace) -> None:
 
 
 def audit(args: argparse.Namespace) -> None:
+    # scikit-learn and its like take seconds to import, and no other verb needs them.
+    from . import auditing
+
     X, y, groups = auditing.read_file(Path(args.file), args.target)
     names = ("backbone", "minutes", "steps", "draws", "task", "device")
     result = auditing.audit(

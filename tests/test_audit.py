@@ -57,11 +57,10 @@ def test_all_arms_are_treated_alike(audit: fpt.Audit) -> None:
 def test_the_same_audit_again_only_reads(
     audit: fpt.Audit, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runs, "train_pack", lambda *_: pytest.fail("a pack was trained again"))
+    monkeypatch.setattr(engine, "train_pack", lambda *_, **__: pytest.fail("it trains again"))
     again = fpt.audit(X, Y, folder=folder, **SMALL)
     pd.testing.assert_frame_equal(again.table, audit.table)
     assert again.reason == audit.reason
-    assert again.facts["minutes_taken"] == audit.facts["minutes_taken"] > 0
 
 
 def test_an_audit_that_was_stopped_goes_on(
@@ -73,7 +72,7 @@ def test_an_audit_that_was_stopped_goes_on(
     packs = []
     train_pack = runs.train_pack
     monkeypatch.setattr(
-        runs, "train_pack", lambda pack, *more: packs.append(pack) or train_pack(pack, *more)
+        engine, "train_pack", lambda pack, **more: packs.append(pack) or train_pack(pack, **more)
     )
     again = fpt.audit(X, Y, folder=folder, **SMALL)
     assert len(packs) == 1
@@ -143,7 +142,7 @@ def test_an_arm_that_only_guessed_at_its_first_look_tries_all_rates_for_all_step
     trained = []
     train_pack = runs.train_pack
     monkeypatch.setattr(
-        runs, "train_pack", lambda pack, *more: trained.append(pack) or train_pack(pack, *more)
+        engine, "train_pack", lambda pack, **more: trained.append(pack) or train_pack(pack, **more)
     )
     learned = {arm: arm != "random" for arm in TRAINED}
     monkeypatch.setattr(plan, "has_learned", lambda results, packs, _: learned[packs[0].arm])

@@ -161,7 +161,7 @@ def test_a_damaged_file_is_moved_aside_and_redone(damage):
 @pytest.mark.filterwarnings("ignore:lbfgs failed to converge")
 def test_manifest_notes_and_floors(folder):
     task = get_task("digits")
-    assert "not in data/manifest.json" in data_note(task.dataset)
+    assert "not in data/manifest.json" in data_note(task.dataset, task.digest())
     assert set(task.floors()) == {"majority"}
 
     write_manifest([task, get_task("bit-xor")])
@@ -170,14 +170,14 @@ def test_manifest_notes_and_floors(folder):
     assert list(manifest) == [task.dataset.key]
     entry = manifest[task.dataset.key]
     assert (entry["digest"], entry["examples"]) == (task.digest(), task.sizes)
-    assert data_note(task.dataset) is None
+    assert data_note(task.dataset, task.digest()) is None
     assert task.floors()["majority"] < 0.2
     assert 0.6 < task.floors()["linear classifier"] < 0.8
     assert set(get_task("digits", train=100).floors()) == {"majority"}  # of other examples
 
     entry["digest"] = "0" * 64
     path.write_text(json.dumps(manifest))
-    assert "not 000000000000" in data_note(task.dataset)
+    assert "not 000000000000" in data_note(task.dataset, task.digest())
 
 
 def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
@@ -189,7 +189,8 @@ def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
         assert entry["preparation"] == task.source()["preparation"]
         assert "majority" in entry["floors"][name]
     assert "root operator" in get_task("listops", variant="released").floors()
-    assert data_note(get_task("digits").dataset) is None  # prepared here to the same digest
+    digits = get_task("digits")
+    assert data_note(digits.dataset, digits.digest()) is None  # prepared here to the same digest
 
 
 def test_tasks_of_the_command_line():

@@ -136,7 +136,7 @@ def test_gaps_of_a_table_are_no_class(tmp_path, column, form):
     table.loc[3, column] = None
     table.to_csv(tmp_path / "gaps.csv", index=False)
     forms = {"file": tmp_path / "gaps.csv", "frame": table, "nullable": table.convert_dtypes()}
-    refuses(lambda: own_task("mine", forms[form], "label"), "missing value", "example 3")
+    refuses(lambda: own_task("mine", forms[form], "label"), "contains NaN", "example 3")
 
 
 def test_data_that_cannot_be_read(tmp_path):

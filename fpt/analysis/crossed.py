@@ -27,7 +27,7 @@ def by_draw_and_seed(runs: pd.DataFrame) -> pd.DataFrame:
     # A draw without a seed would not be crossed with it. A model that is not drawn is one
     # row.
     runs = runs.assign(draw=runs["draw"].fillna(-1))
-    return runs.pivot_table(index="draw", columns="seed", values="value").dropna()
+    return runs.pivot(index="draw", columns="seed", values="value").dropna()
 
 
 def difference(first: pd.DataFrame, second: pd.DataFrame, margin: float = 0.0) -> Effect:

@@ -27,7 +27,8 @@ from ..errors import FptError
 from ..tasks.own import arrays, columns
 from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import ExamplesTask, check_paired, examples_task
-from ..tasks.own.inputs import Inputs, read_inputs
+from ..tasks.own.inputs import read_inputs
+from ..tasks.sequences import Sequences
 
 TEST_SHARE = 0.2
 VALIDATION_SHARE = 0.15
@@ -41,7 +42,7 @@ class Fold:
     its training, validation and test examples."""
 
     task: ExamplesTask
-    inputs: Inputs
+    inputs: Sequences
     rows: dict[str, np.ndarray]
 
     def targets(self, split: str) -> np.ndarray:
@@ -80,7 +81,7 @@ class Examples:
     """What a user gave: sequences, targets (N,), names of the classes (None for a
     regression), and the group (N,) that each example belongs to, if there are any."""
 
-    inputs: Inputs
+    inputs: Sequences
     targets: np.ndarray
     classes: np.ndarray | None
     groups: np.ndarray | None

@@ -140,7 +140,9 @@ class Layout:
     def pack(
         self, fold: int, arm: str, specs: Sequence[RunSpec], is_reported: bool = False
     ) -> Pack:
-        return Pack(fold, arm, self.bodies[arm].architecture, tuple(specs), is_reported)
+        task = self.folds[fold].task
+        architecture = self.bodies[arm].architecture
+        return Pack(fold, task, arm, architecture, tuple(specs), is_reported)
 
 
 def measured_costs(layout: Layout, machine: Machine) -> dict[str, Cost]:

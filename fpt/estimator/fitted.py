@@ -29,7 +29,7 @@ from ..tasks.own.examples import ExamplesTask
 from ..tasks.sequences import Sequences, batch
 from ..training import device as devices
 from ..training.kept import with_parameters
-from ..training.loop import Loop
+from ..training.loop import Loop, untested
 from ..training.model import EVAL_TOKENS
 
 DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
@@ -203,7 +203,12 @@ def train(
     if spec.weights:
         weights_digest = digest(files(spec.weights, architecture.folder))
     loop = Loop(
-        [spec], task, devices.choose(device), quiet=not progress, architecture=architecture
+        [spec],
+        task,
+        devices.choose(device),
+        quiet=not progress,
+        architecture=architecture,
+        metrics=untested,
     )
     loop.run()
     (run,) = loop.progress

@@ -31,7 +31,7 @@ from ..spec import RunSpec, canonical
 from ..tasks.own import arrays, examples, inputs, limits
 from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import Data
-from ..tasks.own.inputs import Inputs
+from ..tasks.sequences import Sequences
 from ..training.flops import parameter_counts
 from ..training.settings import SEED, SETTINGS, check_list, check_settings, check_value
 from .fitted import Fitted, load_fitted, train
@@ -156,7 +156,7 @@ class FrozenEstimator(BaseEstimator):
         self.symbols_ = division.symbols
         return division.train, division.valid
 
-    def _read(self, X: Any, fitting: bool = False) -> Inputs:
+    def _read(self, X: Any, fitting: bool = False) -> Sequences:
         """X as sequences; InputError if those of the fit were of another kind or width."""
         read = inputs.read_inputs(X, None if fitting else self.limits_)
         inputs.check_columns(self, X, read, fitting)

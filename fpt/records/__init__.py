@@ -8,6 +8,7 @@ trained parameters of a run are kept beside its record, in KEY.safetensors.
 
 import warnings
 from collections.abc import Collection, Container, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from ..errors import FptError
 from ..files import lock, set_aside, write_atomic, write_json
 from ..project import project
 from .archive import ARCHIVE, MAX_NAMED, Archive, listed, read_archive, write_archive
-from .content import KEY, Record, copied, digest, parse, to_content, to_file
+from .content import KEY, Record, digest, parse, to_content, to_file
 from .foreign import METADATA, Refused, metadata_in, parameters_in, records_in, sha256
 
 
@@ -28,6 +29,13 @@ def _parsed(path: Path, size: int, changed: int) -> Record:
     """The record in a file, which every table of a page asks for; parsed anew after a
     change."""
     return parse(path.read_bytes(), path.stem)
+
+
+def copied(record: Record) -> Record:
+    """The record with values of its own: who changes what was read changes nothing for the
+    next reader of a cached record."""
+    values = {name: copy(value) for name, value in vars(record).items()}
+    return Record(**values | {"curve": [dict(point) for point in record.curve]})
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ goes wrong before, be it a full disk, leaves them as they were.
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..analysis.study import section
 from ..errors import FptError, check_names
 from ..files import lock, read_json, write_atomic
 from ..project import PROFILES, project, read_params
@@ -40,8 +39,10 @@ def render(section: str, profile: str) -> Path:
     check_names("section", [section], paths)
     source = paths[section]
     content = read_source(source)
-    if is_empty(section, profile):
-        content.cells = without_results(content.cells, section, profile)
+    planned = profiles_with_runs(section)
+    # No profile plans runs of a page that only reads those of other pages.
+    if planned and profile not in planned:
+        content.cells = without_results(content.cells, profile, planned)
     report = project().reports / profile
     page = report / "notebooks" / f"{source.stem}.html"
     failed_page = page.with_name(f"{source.stem}.failed.html")
@@ -66,23 +67,25 @@ def render(section: str, profile: str) -> Path:
     return page
 
 
-def is_empty(name: str, profile: str) -> bool:
-    """Whether a section compares arms, but its profile plans none of their runs."""
-    study = section(name, profile)
-    return bool(study.declared.comparisons) and not study.runs
+def profiles_with_runs(section: str) -> list[str]:
+    """The profiles that plan runs of a section."""
+    # Read as it stands: `fpt.config` would import torch, which this process does without.
+    params = read_params(project().params)
+    blocks = {name: params.get(name, {}).get("sections", {}) for name in PROFILES}
+    return [name for name in PROFILES if blocks[name].get(section)]
 
 
-def without_results(cells: list[Any], name: str, profile: str) -> list[Any]:
-    """The cells of the notebook of a section up to its training, and a line that says why
-    nothing follows: the profile plans no runs, so there is nothing to show."""
+def without_results(cells: list[Any], profile: str, others: Sequence[str]) -> list[Any]:
+    """The cells of a notebook up to its training, and a line that says why nothing follows:
+    the profile plans no runs of the section, though `others` do."""
     import nbformat
 
     starts = [index for index, cell in enumerate(cells) if TRAINING.match(cell.source)]
-    line = f"## Results\n\nThe profile `{profile}` plans no runs for this section."
-    present = [other for other in PROFILES if other in read_params(project().params)]
-    others = [f"`{other}`" for other in present if not is_empty(name, other)]
-    if others:
-        line += f" These do: {', '.join(others)}."
+    names = ", ".join(f"`{other}`" for other in others)
+    line = (
+        f"## Results\n\nThe profile `{profile}` plans no runs for this section. "
+        f"These do: {names}."
+    )
     before = cells[: starts[0]] if starts else cells
     return [*before, nbformat.v4.new_markdown_cell(line, id="no-runs")]
 

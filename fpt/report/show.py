@@ -18,7 +18,6 @@ from ..analysis.compare import NEITHER_LEARNED, Contrast, contrasts, left_out
 from ..analysis.study import Study
 from ..analysis.summary import FEWEST_RUNS, INTERVALS, RATIOS
 from ..claims.claim import KINDS, LAB, REGISTERED, Claim
-from ..claims.finding import Finding
 from ..claims.verdicts import findings
 from ..files import write_atomic
 from ..sections.arms import label
@@ -170,18 +169,6 @@ def _verdicts(study: Study) -> list[str]:
             f"- **{finding.label.capitalize()}**: {finding.claim.statement} ({text})"
         )
     return [*lines, "", INTERVALS_OF_A_PAGE] if lines else []
-
-
-def finding_in_lines(finding: Finding) -> str:
-    """Plain text: what one registered claim says, its verdict, its numbers, its reasons."""
-    lines = [finding.claim.statement, f"verdict: {finding.label}"]
-    if finding.is_judged:
-        adjusted = f"adjusted for all claims of its kind {finding.adjusted:.3g}"
-        lines.append(f"effect: {finding.effect_text}; {finding.n_text}")
-        lines.append(f"p: {finding.effect.p:.3g}, {adjusted}")
-    reasons = (finding.reason, *finding.notes)
-    lines += [text for text in reasons if text and text != finding.instead]
-    return "\n".join(lines)
 
 
 def _belongs(claim: Claim, study: Study) -> bool:

@@ -80,8 +80,9 @@ def prepare(task: Task) -> str:
     """Fetch, decode or generate, and verify the data of `task`; returns a line that
     describes them. FptError if a source cannot be reached."""
     data = task.dataset.key if task.dataset else "generated on the fly"
-    note = data_note(task.dataset)
-    line = f"{task.name}: {data}, {task.digest()[:12]}"
+    digest = task.digest()
+    note = data_note(task.dataset, digest)
+    line = f"{task.name}: {data}, {digest[:12]}"
     return f"{line} ({note})" if note else line
 
 

@@ -142,12 +142,11 @@ def read_manifest() -> dict[str, Any]:
     return read_json(path) if path.exists() else {}
 
 
-def data_note(dataset: Dataset | None) -> str | None:
-    """A record's note if the data are not those of the manifest; None if they are, or if
-    they are generated while training. Prepares the data if needed."""
+def data_note(dataset: Dataset | None, digest: str) -> str | None:
+    """A record's note if `digest` is not that of the data in the manifest; None if it is,
+    or if the data are generated while training."""
     if dataset is None:
         return None
-    digest = dataset_digest(dataset)
     # A reader's own data state their digest themselves.
     entry = read_manifest().get(dataset.key, dataset.source)
     expected = entry.get("digest")

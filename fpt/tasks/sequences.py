@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,13 @@ from ..errors import FptError
 from .base import Batch, Device, FiniteTask, Kind
 from .datasets import Arrays, load
 
-# Numbers that are converted at a time, 8 MB in float64.
-PART = 2**20
+# The mean and standard deviation of each number of a token, (D,).
+Moments = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Prepared sequences: float32 vectors or whole numbers, symbols, in the smallest type.
+    """Sequences of vectors, which are floats, or of symbols, which are whole numbers.
 
     `values` is (N, T, D) or (N, T) if all have one length; otherwise (sum of T, D) or (sum
     of T,), end to end, and sequence i is `values[starts[i] : starts[i + 1]]`.
@@ -38,6 +39,11 @@ class Sequences:
         starts = self.starts[rows.start : rows.stop + 1]
         return Sequences(self.values[starts[0] : starts[-1]], starts - starts[0])
 
+    def __iter__(self) -> Iterator[np.ndarray]:
+        if self.starts is None:
+            return iter(self.values)
+        return iter(np.split(self.values, self.starts[1:-1]))
+
     @property
     def lengths(self) -> np.ndarray:
         """(N,) int64."""
@@ -47,7 +53,52 @@ class Sequences:
 
     @property
     def kind(self) -> Kind:
-        return "vector" if self.values.dtype == np.float32 else "token"
+        return "vector" if self.values.dtype.kind == "f" else "token"
+
+    @cached_property
+    def limits(self) -> dict[str, Any]:
+        """Their kind, the width of a token or one more than the largest symbol, and the
+        least and longest length."""
+        is_vector = self.kind == "vector"
+        return {
+            "kind": self.kind,
+            "dim": self.values.shape[-1] if is_vector else 1 + int(self.values.max()),
+            "shortest": int(self.lengths.min()),
+            "length": int(self.lengths.max()),
+        }
+
+    def tokens(self, rows: np.ndarray) -> np.ndarray:
+        """The tokens of the sequences `rows`, end to end."""
+        if self.starts is None:
+            return self.values[rows].reshape(-1, *self.values.shape[2:])
+        sequences = list(self)
+        return np.concatenate([sequences[row] for row in rows])
+
+    def moments(self, rows: np.ndarray) -> Moments:
+        """The moments of the vectors in the sequences `rows`, in float64; the deviation of
+        a constant is taken for 1."""
+        from sklearn.preprocessing import StandardScaler
+
+        scaler = StandardScaler().fit(self.tokens(rows).astype(float))
+        return scaler.mean_, scaler.scale_
+
+    def prepared(
+        self, rows: np.ndarray | None = None, moments: Moments | None = None
+    ) -> "Sequences":
+        """The sequences `rows` (all if None) as they are trained on: vectors minus the
+        mean, divided by the deviation, in float32; symbols in the smallest type."""
+        rows = np.arange(len(self)) if rows is None else rows
+        tokens = self.tokens(rows)
+        if moments is not None:
+            tokens = (tokens - moments[0]) / moments[1]
+        dtype: type = np.uint8 if self.limits["dim"] <= 256 else np.int32
+        # Infinity is noticed in the answers of the network.
+        with np.errstate(over="ignore"):
+            tokens = tokens.astype(np.float32 if self.kind == "vector" else dtype)
+        lengths = self.lengths[rows]
+        if (lengths == lengths[0]).all():
+            return Sequences(tokens.reshape(len(rows), lengths[0], *tokens.shape[1:]))
+        return Sequences(tokens, np.concatenate([[0], lengths.cumsum()]))
 
     def with_unknown(self, symbols: np.ndarray, unknown: int) -> "Sequences":
         """Symbols that are not among `symbols` as the symbol `unknown`."""
@@ -94,7 +145,7 @@ class Padded:
     """Sequences as one array, padded by 0 to `length`: (N, T, D) float32 or (N, T) int64.
 
     A task is identified by the digest of this array, however its sequences are stored. The
-    array is made in parts, because one long sequence may make it many times larger than its
+    array is never made, because one long sequence may make it many times larger than its
     sequences.
     """
 
@@ -111,18 +162,11 @@ class Padded:
         return len(self.sequences), self.length, *of_token
 
     def parts(self) -> Iterator[np.ndarray]:
-        """Blocks of complete sequences, (n, T, ...)."""
-        count, *of_sequence = self.shape
-        size = max(1, PART // int(np.prod(of_sequence)))
-        for first in range(0, count, size):
-            part = self.sequences[first : first + size]
-            block = np.zeros((len(part), *of_sequence), self.dtype)
-            is_token = np.arange(self.length) < part.lengths[:, None]
-            block[is_token] = part.values.reshape(-1, *of_sequence[1:])
-            yield block
-
-    def array(self) -> np.ndarray:
-        return np.concatenate(list(self.parts()))
+        """One sequence after another, (T, D) or (T,)."""
+        for sequence in self.sequences:
+            padded = np.zeros(self.shape[1:], self.dtype)
+            padded[: len(sequence)] = sequence
+            yield padded
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

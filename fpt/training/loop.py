@@ -10,7 +10,7 @@ validation.
 import math
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ..backbones import Backbone
 from ..spec import RunSpec
 from ..tasks import Task
 from .device import AUTO, arithmetic, autocast
-from .model import assemble, evaluate
+from .model import Model, assemble, evaluate
 from .packing import Adam
 from .progress import Progress, Tracker, pack_bar, read_checkpoint, write_checkpoint
 
@@ -29,6 +29,30 @@ TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is sco
 CHECKPOINT_SECONDS = 60.0
 SUMS = ("train_loss", "gradient_norm", "clipped")  # per run, since the last evaluation
 COUNTS = ("alive", "step", "summed")  # of a loop, as a checkpoint has them
+
+
+Metrics = Callable[[Model, RunSpec], Sequence[dict[str, Any]]]  # of each run of a model
+
+
+def tested(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
+    """The metrics of a record, for the parameters that validation has chosen. The test set
+    is read here and nowhere else, once a run."""
+    metrics = [
+        {f"test_{name}": value for name, value in scores.items()}
+        for scores in evaluate(model, "test", spec.test_items)
+    ]
+    if model.task.sizes["train"]:
+        # If it is endless, its examples are like those of the test.
+        trained = evaluate(model, "train", TRAIN_ITEMS)
+        for of_run, scores in zip(metrics, trained, strict=True):
+            of_run["train_accuracy"] = scores["accuracy"]
+            of_run["train_items"] = scores["items"]
+    return metrics
+
+
+def untested(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
+    """No metrics, of runs of which only the parameters or the validation count."""
+    return [{} for _ in model.seeds]
 
 
 class Loop:
@@ -45,6 +69,7 @@ class Loop:
         quiet: bool = False,  # without a bar
         architecture: Backbone | None = None,  # of all runs; None: that of their name
         precision: str = AUTO,  # one of `fpt.training.device.PRECISIONS`
+        metrics: Metrics = tested,  # of the runs that end
     ) -> None:
         self.specs = list(specs)
         self.task = task
@@ -53,6 +78,7 @@ class Loop:
         self.titles = titles
         self.tracker = tracker
         self.quiet = quiet
+        self.metrics = metrics
         self.shared = specs[0]  # for the settings that all runs of a pack have in common
         self.model, self.rows, self.frozen = assemble(specs, task, device, architecture)
         self.model.compute_in(precision, device.type)
@@ -200,20 +226,11 @@ class Loop:
         last = self.state["values"][leave]
         best = self.state["best"][leave]
         self.bind(ending, best, self.state["frozen"][leave])
-        # The test set is read here and nowhere else, once, after validation has chosen.
-        tested = evaluate(self.model, "test", self.shared.test_items)
-        trained: list[dict[str, float]] = []
-        if self.task.sizes["train"]:
-            # If it is endless, its examples are like those of the test.
-            trained = evaluate(self.model, "train", TRAIN_ITEMS)
-        for row, index in enumerate(ending):
+        measured = self.metrics(self.model, self.shared)
+        for row, (index, metrics) in enumerate(zip(ending, measured, strict=True)):
             progress = self.progress[index]
-            metrics = {f"test_{name}": value for name, value in tested[row].items()}
-            if trained:
-                metrics["train_accuracy"] = trained[row]["accuracy"]
-                metrics["train_items"] = trained[row]["items"]
-            if torch.equal(last[row], best[row]):
-                metrics["last_test_accuracy"] = tested[row]["accuracy"]
+            if "test_accuracy" in metrics and torch.equal(last[row], best[row]):
+                metrics["last_test_accuracy"] = metrics["test_accuracy"]
             metrics["valid_accuracy"] = max(0.0, progress.best_accuracy)
             metrics["best_step"] = progress.best_step
             metrics["steps"] = self.step

@@ -5,7 +5,7 @@ One `Model` holds K runs. Trainable groups have the paper's names: `input`, `out
 `layernorm`, `positions`, and the backbone's own (`attention`, `feedforward`, ...).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -241,39 +241,53 @@ def initial_row(slices: Sequence[ParameterSlice], spec: RunSpec, initial: State)
 
 
 @torch.no_grad()
-def evaluate(model: Model, split: str, at_most: int = 0) -> list[dict[str, float]]:
-    """One mapping per run of `model`: `accuracy` in [0, 1], `loss` in nats, the task's own
-    scores if they apply to any example, and `items`, the number of examples.
+def scores(model: Model, split: str, at_most: int = 0) -> Iterator[dict[str, Tensor]]:
+    """For each batch of a split the values of every answer, (K, B, R): `accuracy` in [0,
+    1], `loss` in nats, and the task's own scores, NaN where they do not apply.
 
     Evaluated are the fixed subset of `at_most` examples of `split` (`Task.subset`) or (0)
     all, without dropout and augmentation.
     """
     task = model.task
-    runs = len(model.seeds)
     device = model.output.weight.device
     model.eval()
+    runs = len(model.seeds)
+    size = max(1, EVAL_TOKENS // (runs * task.length))
+    first = 0
+    for batch in task.eval_batches(split, size, device, at_most):
+        with autocast(device, model.precision):
+            logits = model(batch, first=first).float()
+        targets = batch.targets.expand(runs, -1, -1)
+        first += targets.shape[1]
+        yield {
+            "accuracy": task.correct(logits, targets),
+            "loss": task.losses(logits, targets),
+            **task.scores(logits, batch),
+        }
+
+
+def evaluate(model: Model, split: str, at_most: int = 0) -> list[dict[str, float]]:
+    """One mapping per run of `model`: the means of `scores` that apply to any answer, and
+    `items`, the number of examples."""
     # (2, K): of the values, and of the answers that they apply to.
     sums: dict[str, Tensor] = {}
     items = 0
-    size = max(1, EVAL_TOKENS // (runs * task.length))
-    for batch in task.eval_batches(split, size, device, at_most):
-        with autocast(device, model.precision):
-            logits = model(batch, first=items).float()
-        targets = batch.targets.expand(runs, -1, -1)
-        always = {
-            "accuracy": task.correct(logits, targets),
-            "loss": task.losses(logits, targets),
-        }
-        for name, values in (always | task.scores(logits, batch)).items():  # each (K, B, R)
+    for batch in scores(model, split, at_most):
+        items += batch["loss"].shape[1]
+        for name, values in batch.items():
+            applies = ~values.isnan()
             # A loss that is not a number counts: it is what divergence looks like.
-            applies = torch.ones_like(values).bool() if name in always else ~values.isnan()
+            if name in ("accuracy", "loss"):
+                applies = torch.ones_like(applies)
             counted = values.where(applies, 0)
             added = torch.stack([counted.double(), applies.double()]).sum((2, 3))
             sums[name] = sums[name] + added if name in sums else added
-        items += targets.shape[1]
-    applied = [name for name, (_, count) in sums.items() if bool(count.all())]
-    means = {name: (sums[name][0] / sums[name][1]).tolist() for name in applied}
+    means = {
+        name: (total / count).tolist()
+        for name, (total, count) in sums.items()
+        if bool(count.all())
+    }
     return [
-        {name: means[name][run] for name in applied} | {"items": items}
-        for run in range(runs)
+        {name: of_runs[run] for name, of_runs in means.items()} | {"items": items}
+        for run in range(len(model.seeds))
     ]

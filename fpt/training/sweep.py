@@ -8,16 +8,12 @@ the whole card.
 """
 
 import math
-import os
 import re
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
-
-import torch
 
 from ..backbones.initialisations import INITS
 from ..errors import FptError
@@ -28,6 +24,7 @@ from .cluster import train_on_cluster
 from .flops import packable
 from .progress import in_jupyter, progress_bar
 from .train import Job, Pack, task_of, train_pack
+from .workers import cores, side_by_side
 
 MAX_RUNS_PER_PACK = 8
 MAX_TOKENS_PER_STEP = 1 << 16  # of a pack; bounds the activations that are kept
@@ -126,7 +123,9 @@ def run(
         key=lambda pack: len(pack) * pack[0].steps * tokens_of_step(pack[0]), reverse=True
     )
     if cluster is None:
-        results = train_here(todo, job, workers)
+        on_gpu = devices.choose(job.device).type == "cuda"
+        workers = workers or (1 if on_gpu or in_jupyter() else cores())
+        results = side_by_side(partial(train_pack, job=job), todo, workers)
     else:
         results = train_on_cluster(todo, job, cluster, workers, gpus)
     # One weights file that is missing must not cost the night of a sweep.
@@ -166,49 +165,3 @@ def check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
                 "one. Choose the precision of its records, or move these away to train "
                 "all of it again."
             )
-
-
-def train_here(
-    todo: Sequence[Pack], job: Job, workers: int | None
-) -> Iterator[tuple[Pack, int | FptError]]:
-    """Yield packs as they end, trained in this process or in `workers` others."""
-    cores = len(os.sched_getaffinity(0))
-    on_gpu = devices.choose(job.device).type == "cuda"
-    workers = min(workers or (1 if on_gpu or in_jupyter() else cores), len(todo))
-    if workers == 1:
-        yield from ((pack, train_pack(pack, job)) for pack in todo)
-        return
-    # Needed only here, so that training on a GPU needs no joblib.
-    from joblib.externals.loky import ProcessPoolExecutor, as_completed
-    from joblib.externals.loky.process_executor import TerminatedWorkerError
-
-    # Small steps gain nothing from threads, so packs side by side come first.
-    threads = max(1, min(torch.get_num_threads(), cores // workers))
-    pool = ProcessPoolExecutor(
-        workers, initializer=begin_worker, initargs=(os.getpid(), threads)
-    )
-    running = {pool.submit(train_pack, pack, job): pack for pack in todo}
-    try:
-        for ended in as_completed(list(running)):
-            yield running.pop(ended), ended.result()
-    except TerminatedWorkerError as error:
-        raise FptError(
-            "A worker died, killed or out of memory (fewer --workers need less); what is "
-            "recorded stays, so run again."
-        ) from error
-    finally:
-        pool.shutdown(kill_workers=bool(running))
-
-
-def begin_worker(parent: int, threads: int) -> None:
-    """Prepare a worker: it exits when its parent dies, and leaves Ctrl-C to it."""
-    torch.set_num_threads(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    def watch() -> None:
-        # The operating system gives an orphan another parent.
-        while os.getppid() == parent:
-            time.sleep(0.5)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

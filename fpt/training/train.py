@@ -172,10 +172,11 @@ def provenance(spec: RunSpec, task: Task, device: torch.device, job: Job) -> dic
     environment = devices.environment(device, job.precision)
     # A specification names data and weights; their digests say with which content it was
     # trained.
-    environment["data_digest"] = task.digest()
+    data_digest = task.digest()
+    environment["data_digest"] = data_digest
     if spec.weights is not None:
         environment["weights_digest"] = digest(files(spec.weights))
-    note = data_note(task.dataset)
+    note = data_note(task.dataset, data_digest)
     return {
         "environment": environment,
         "notes": [note] if note else [],

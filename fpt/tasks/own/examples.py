@@ -10,16 +10,13 @@ import torch
 from torch import Tensor
 
 from ..base import Batch, Device, Example, FiniteTask
-from ..datasets import Arrays, Dataset, arrays_digest
-from ..sequences import Padded, Sequences, batch
+from ..datasets import Dataset, arrays_digest
+from ..sequences import Moments, Padded, Sequences, batch
 from .arrays import InputError
-from .inputs import Inputs, Moments
 from .limits import both
 
-# Prepared inputs, and labels (N, R).
+# Inputs, as a user gave them or prepared, and labels (N, R).
 Data = tuple[Sequences, np.ndarray]
-# Inputs as a user gave them, and labels (N, R).
-Labelled = tuple[Inputs, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Division:
     symbols: np.ndarray | None
 
 
-def divided(labelled: Labelled, validation: Labelled | float, seed: int) -> Division:
+def divided(labelled: Data, validation: Data | float, seed: int) -> Division:
     """The examples `labelled`, with those of `validation` or a share of them held out."""
     inputs, labels = labelled
     check_paired(inputs, labels)
@@ -56,7 +53,10 @@ def divided(labelled: Labelled, validation: Labelled | float, seed: int) -> Divi
     # Of training examples alone: held-out ones must not leak into what is computed from
     # them.
     moments = inputs.moments(rows) if inputs.kind == "vector" else None
-    symbols = inputs.symbols(rows) if inputs.kind == "token" else None
+    symbols = None
+    if inputs.kind == "token":
+        # torch takes uint8 for a mask.
+        symbols = np.unique(inputs.tokens(rows)).astype(np.int64)
     return Division(
         train=(inputs.prepared(rows, moments), labels[rows]),
         valid=(
@@ -69,7 +69,7 @@ def divided(labelled: Labelled, validation: Labelled | float, seed: int) -> Divi
     )
 
 
-def check_paired(inputs: Inputs, labels: np.ndarray) -> None:
+def check_paired(inputs: Sequences, labels: np.ndarray) -> None:
     """InputError if inputs and labels (N, R) do not belong together."""
     if len(inputs) != len(labels):
         raise InputError(f"X has {len(inputs)} examples and y has {len(labels)}.")
@@ -220,20 +220,13 @@ def examples_task(
         content["weights"] = np.asarray(weights, np.float32)
     digest = arrays_digest(content)
 
-    def build() -> Arrays:
-        """The arrays of the digest, as a prepared file has them."""
-        return {
-            name: value.array() if isinstance(value, Padded) else value
-            for name, value in content.items()
-        }
-
     return ExamplesTask(
         name=name,
         options={},
         dataset=Dataset(
             f"{name}-{digest[:16]}",
             {"source": "own", "digest": digest},
-            build,
+            dict,
         ),
         kind=splits["train"][0].kind,
         dim=dim,

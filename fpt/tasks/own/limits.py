@@ -1,16 +1,14 @@
-"""The limits of sequences (`Inputs.limits`): in words, of two sets, and what lies beyond
+"""The limits of sequences (`Sequences.limits`): in words, of two sets, and what lies beyond
 them."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from .arrays import (
-    InputError,
-)
+from .arrays import InputError
 
 
 def described(limits: Mapping[str, Any]) -> str:
-    """`Inputs.limits` in words, such as "sequences of 4 to 26 vectors of 12 numbers"."""
+    """`Sequences.limits` in words, such as "sequences of 4 to 26 vectors of 12 numbers"."""
     count = f"{limits['length']}"
     if limits["shortest"] < limits["length"]:
         count = f"{limits['shortest']} to {count}"
@@ -21,7 +19,7 @@ def described(limits: Mapping[str, Any]) -> str:
 
 
 def check_same(limits: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
-    """InputError for `Inputs.limits` of another kind or width than those of the fit.
+    """InputError for `Sequences.limits` of another kind or width than those of the fit.
     Sequences may be longer, and have other symbols."""
     is_same = limits["kind"] == fitted["kind"]
     if limits["kind"] == "vector":
@@ -31,7 +29,7 @@ def check_same(limits: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
 
 
 def both(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """The `Inputs.limits` of two sets of sequences of one kind."""
+    """The `Sequences.limits` of two sets of sequences of one kind."""
     largest = {name: max(first[name], second[name]) for name in ("dim", "length")}
     shortest = min(first["shortest"], second["shortest"])
     return {"kind": first["kind"], **largest, "shortest": shortest}
