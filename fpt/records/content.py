@@ -8,12 +8,11 @@ therefore refuses whatever no run can give, by schemas.yaml.
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Literal
-
-import fastjsonschema
 
 from ..files import read_yaml
 from ..spec import RunSpec, canonical, from_dict
@@ -23,8 +22,6 @@ Status = Literal["done", "diverged"]
 # The key of a run, which is the stem of its file.
 KEY = re.compile("[0-9a-f]{16}")
 SCHEMAS = read_yaml(Path(__file__).with_name("schemas.yaml"))
-check_record = fastjsonschema.compile(SCHEMAS["record"])
-check_metadata = fastjsonschema.compile(SCHEMAS["metadata"])
 
 
 @dataclass(frozen=True)
@@ -50,6 +47,18 @@ class Record:
     def key(self) -> str:
         """The key of the run, which names its file."""
         return self.spec.key
+
+
+@cache
+def check_of(kind: str) -> Callable[[Any], Any]:
+    """What raises ValueError for a content that the schema of a kind refuses."""
+    try:
+        import fastjsonschema  # late: it writes and compiles code
+    except ImportError:
+        # A machine that only trains has no more packages than it needs. It reads what it
+        # wrote, and its records are checked where they are merged.
+        return dict
+    return fastjsonschema.compile(SCHEMAS[kind])
 
 
 def digest(content: Mapping[str, Any]) -> str:
@@ -93,7 +102,7 @@ def parse(content: bytes, key: str | None = None) -> Record:
     ValueError if it is damaged, if it holds another record, or if its values cannot be
     those of a run."""
     values = load(content)
-    check_record(values)
+    check_of("record")(values)
     values["curve"] = points_of(values["curve"])
     check_digest(values)
     stated_key = values["key"]
@@ -114,7 +123,7 @@ def parse_metadata(content: bytes) -> dict[str, Any]:
     """The pretraining metadata of a backbone in a file. ValueError if the file is damaged,
     or if its values cannot be such metadata."""
     values = load(content)
-    check_metadata(values)
+    check_of("metadata")(values)
     check_digest(values)
     return values
 
