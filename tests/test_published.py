@@ -3,7 +3,6 @@
 A wheel that the test writes, with a tiny GGUF file in it, stands for a published one.
 """
 
-import json
 import re
 import signal
 import subprocess
@@ -163,13 +162,6 @@ def test_a_wrong_number_of_layers_is_one_sentence(layers, put, tmp_path):
     refusal(lambda: choose_backbone("@2"))
     sentence = refusal(lambda: backbone("minilm-l6-v2@7"))
     check_said(sentence, ["6 layers", "from 1 to 6"])
-
-
-def test_groups_of_shared_layers_are_not_cut(put, tmp_path):
-    put("albert")
-    path = tmp_path / "my-albert/config.json"
-    path.write_text(json.dumps(read_json(path) | {"num_hidden_groups": 3}))
-    refusal(lambda: backbone("my-albert@1"))
 
 
 def test_a_folder_whose_name_looks_like_first_layers_is_that_folder(put, tmp_path, monkeypatch):

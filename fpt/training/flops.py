@@ -23,7 +23,8 @@ def parameter_counts(architecture: Backbone, task: Task) -> dict[str, int]:
     if architecture.positions:
         counts["positions"] = task.length * architecture.width
     for name, parameter in build(architecture).named_parameters():
-        counts[group_of(architecture, name)] += parameter.numel()
+        group = group_of(architecture, name)  # maybe one that is never trained
+        counts[group] = counts.get(group, 0) + parameter.numel()
     return counts
 
 
