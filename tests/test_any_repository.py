@@ -148,8 +148,3 @@ def test_offline_one_sentence_says_what_to_do(hub, monkeypatch):
     for name in ("o/other", "hub:o/other@main", f"o/r@{SECOND}", "pythia-160m"):
         refuses(lambda name=name: small(name).fit(X, Y), "HF_HUB_OFFLINE", "HF_HUB_CACHE")
     small(f"o/r@{FIRST}").fit(X, Y)
-
-
-def test_a_commit_that_cannot_be_written_down_is_named(hub, tmp_path):
-    (tmp_path / "home").write_text("no folder")
-    refuses(lambda: sources.pin("o/r"), "fpt-hub.lock.json", f"o/r@{FIRST}")

@@ -4,7 +4,6 @@ import importlib
 
 import numpy as np
 import pytest
-import torch
 from refusals import refuses
 
 from fpt.tasks import get_task
@@ -90,13 +89,3 @@ def test_variants_read_different_positions():
     for row, tokens in enumerate(batch.inputs[0]):
         assert evaluate(tokens[batch.mask[0, row]].tolist()) == batch.targets[0, row, 0]
         assert tokens[batch.last[0, row]] == CLOSE
-
-
-def test_accuracy_by_depth():
-    task = get_task("listops", **SIZES)
-    (batch,) = task.eval_batches("test", 1000, "cpu")
-    logits = torch.nn.functional.one_hot(batch.targets, 10).float()
-    logits[0, :500] *= -1  # the first half wrong
-    scores = task.scores(logits, batch).values()
-    assert sum((~score.isnan()).sum() for score in scores) == 1000
-    assert sum(score.nansum() for score in scores) == 500

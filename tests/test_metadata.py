@@ -13,7 +13,6 @@ from fpt.pretraining import metadata
 BACKBONE = "nano-dyck-64@1k-0"
 METADATA = {
     "tokens": 1000,
-    "positions_seen": 1024,
     "unigram_entropy": 6.5,
     "valid_loss": 4.5,
     "weights_digest": "0" * 64,

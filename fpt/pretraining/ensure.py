@@ -13,18 +13,15 @@ from . import on_corpus, on_task
 from .plans import Plan, Pretraining, plan_of
 
 
-def pretrain(
-    plan: Plan, out: Path, *, budget: float = math.inf, compiled: bool = False
-) -> bool:
+def pretrain(plan: Plan, out: Path, *, budget: float = math.inf) -> bool:
     """Train `plan` into the folder `out`; True when finished, False when `budget` seconds
     ran out.
 
     An interrupted training leaves `out/checkpoint.safetensors` and resumes from there; a
-    finished one is not repeated. FptError if nothing can be trained so. `compiled` compiles
-    the language model of a corpus, which rounds otherwise.
+    finished one is not repeated. FptError if nothing can be trained so.
     """
     if isinstance(plan, Pretraining):
-        return on_corpus.pretrain(plan, out, budget=budget, compiled=compiled)
+        return on_corpus.pretrain(plan, out, budget=budget)
     return on_task.pretrain(plan, out, budget=budget)
 
 

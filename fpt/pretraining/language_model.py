@@ -17,9 +17,6 @@ from ..backbones.gpt2 import gpt2_config
 from ..errors import FptError
 from .lines import VOCABULARY
 
-# Rows of the matrix of logits at a time: what they need stays in the cache of a CPU.
-ROWS = 1024
-
 
 def config_of(architecture: Backbone) -> dict[str, Any]:
     """config.json of a backbone alone; that of GPT-2 is for `GPT2Model.from_pretrained`."""
@@ -115,57 +112,10 @@ LANGUAGE_MODELS: dict[str, type[LanguageModel]] = {
 def language_model(architecture: Backbone, seed: int) -> LanguageModel:
     """The untrained language model on a local backbone; FptError for one that cannot be
     one."""
-    allowed = [
-        name
-        for name, local in BACKBONES.items()
-        if local.causal and not local.hub and local.family in LANGUAGE_MODELS
-    ]
-    if architecture.name not in allowed:
+    is_local = architecture.name in BACKBONES and not architecture.hub
+    if not (is_local and architecture.causal and architecture.family in LANGUAGE_MODELS):
         raise FptError(
             f"The backbone {architecture.name!r} is not pretrained as a language model "
-            f"here; choose from {', '.join(allowed)}."
+            "here; choose a local GPT-2 or LSTM, such as nano or lstm-nano."
         )
     return LANGUAGE_MODELS[architecture.family](architecture, seed)
-
-
-class _CrossEntropy(torch.autograd.Function):
-    """Softmax, loss and gradients a few rows at a time: the logits of a step are many times
-    larger than all else, and on a CPU moving them costs more than the matrix products."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, hidden: Tensor, embeddings: Tensor, targets: Tensor, learning: bool
-    ) -> Tensor:
-        total = hidden.new_zeros(())
-        by_hidden = torch.empty_like(hidden)
-        by_embeddings = torch.zeros_like(embeddings)
-        for start in range(0, len(hidden), ROWS):
-            rows = slice(start, start + ROWS)
-            answers = targets[rows, None]
-            # Products may be rounded in autocast, sums may not.
-            logits = (hidden[rows] @ embeddings.T).to(hidden.dtype)
-            right = logits.gather(1, answers)
-            top = logits.amax(1, keepdim=True)
-            probabilities = logits.sub_(top).exp_()
-            sums = probabilities.sum(1, keepdim=True)
-            total += (sums.log() + top - right).sum()
-            if learning:
-                # The gradient by the logits is the probabilities, less one at the answer.
-                probabilities.div_(sums).scatter_add_(1, answers, -torch.ones_like(sums))
-                by_hidden[rows] = probabilities @ embeddings
-                by_embeddings.addmm_(probabilities.T, hidden[rows])
-        ctx.save_for_backward(by_hidden / len(hidden), by_embeddings / len(hidden))
-        return total / len(hidden)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = gradients
-        by_hidden, by_embeddings = ctx.saved_tensors
-        return gradient * by_hidden, gradient * by_embeddings, None, None
-
-
-def cross_entropy(hidden: Tensor, embeddings: Tensor, targets: Tensor) -> Tensor:
-    """Mean cross-entropy in nats of `targets` (N,), the tokens that follow the hidden
-    states (N, width), under the softmax of their products with the token embeddings (words,
-    width)."""
-    return _CrossEntropy.apply(hidden, embeddings, targets, torch.is_grad_enabled())

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save
+from safetensors.torch import load_file
 from torch import Tensor
 
+from ..backbones.generic.gguf import save_rounded
 from ..backbones.weights import file_digest, folder_of
 from ..errors import FptError
 from ..files import NAME, read_json, write_atomic, write_json
@@ -42,14 +43,10 @@ def write(
     write_atomic(folder / "config.json", json.dumps(config, indent=1).encode())
     if tokenizer is not None:
         write_atomic(folder / "tokenizer.json", tokenizer.encode())
-    rounded = {
-        name: tensor.detach().cpu().bfloat16().contiguous()
-        for name, tensor in tensors.items()
-    }
     path = folder / "model.safetensors"
-    write_atomic(path, save(rounded, metadata={"format": "pt"}))
+    save_rounded({name: tensor.detach().cpu() for name, tensor in tensors.items()}, path)
     measured = {
-        "weight_scale": weight_scale(rounded),
+        "weight_scale": weight_scale(load_file(path)),
         "weights_digest": file_digest(path),
     }
     # Last, because a folder that has it counts as finished.

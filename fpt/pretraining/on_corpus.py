@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from ..backbones import backbone
@@ -24,7 +25,7 @@ from ..training import device as devices
 from ..training.loop import CHECKPOINT_SECONDS
 from ..training.progress import progress_bar, read_checkpoint, write_checkpoint
 from .corpora import open_stream
-from .language_model import LanguageModel, cross_entropy, language_model
+from .language_model import LanguageModel, language_model
 from .lines import VOCABULARY, entropy
 from .metadata import CHECKPOINT, finished, write
 from .plans import Pretraining
@@ -62,14 +63,6 @@ def offsets_at(plan: Pretraining, step: int) -> Tensor:
     return OFFSET * torch.randint(offset_count(plan), (plan.batch, 1), generator=draws)
 
 
-def positions_seen(plan: Pretraining) -> int:
-    """How many of a backbone's positions all steps together train; 0 if it has none."""
-    if not backbone(plan.backbone).positions:
-        return 0
-    offsets = torch.cat([offsets_at(plan, step) for step in range(plan.steps)]).unique()
-    return len((offsets[:, None] + torch.arange(plan.context)).unique())
-
-
 @dataclass
 class Progress:
     """How far a training is; plain JSON values, so a checkpoint can hold it."""
@@ -89,13 +82,11 @@ class Training:
         model: LanguageModel,
         stream: Stream,
         path: Path,
-        compiled: bool,
     ) -> None:
         self.plan = plan
         self.model = model
         self.stream = stream
         self.path = path
-        self.forward = torch.compile(model) if compiled else model
         # Biases and norms are not decayed: weight decay is for matrices and embeddings.
         matrices = [value for value in model.parameters() if value.dim() >= 2]
         vectors = [value for value in model.parameters() if value.dim() < 2]
@@ -127,9 +118,10 @@ class Training:
         positions = (offsets + torch.arange(ids.shape[1])).to(embeddings.device)
         first = ids.shape[1] - 1 if self.stream.sparse else 1
         with devices.autocast(embeddings.device):
-            hidden = self.forward(ids, positions)[:, first - 1 : -1]
+            hidden = self.model(ids, positions)[:, first - 1 : -1]
             targets = ids[:, first:].flatten()
-            return cross_entropy(hidden.float().flatten(0, 1), embeddings, targets)
+            logits = hidden.float().flatten(0, 1) @ embeddings.T
+            return F.cross_entropy(logits.float(), targets)
 
     @torch.no_grad()
     def held_out_losses(self, tokens: np.ndarray) -> np.ndarray:
@@ -234,8 +226,7 @@ class Training:
         """The content of pretraining.json; losses and entropies are in nats per token."""
         plan = self.plan
         stream = self.stream
-        losses = self.held_out_losses(stream.valid)
-        valid_loss = float(losses.mean())
+        valid_loss = float(self.held_out_losses(stream.valid).mean())
         frequencies = np.bincount(stream.valid, minlength=VOCABULARY) / len(stream.valid)
         content: dict[str, Any] = {
             "plan": asdict(plan),
@@ -246,7 +237,6 @@ class Training:
             "unigram_entropy": entropy(frequencies),
             "corpus_digest": stream.digest,
             "sparse": stream.sparse,
-            "positions_seen": positions_seen(plan),
             "seconds": self.progress.seconds,
             **devices.environment(self.model.token_embeddings.device),
             "curve": self.progress.curve,
@@ -257,23 +247,10 @@ class Training:
         if stream.entropy is not None:
             content["entropy"] = stream.entropy
             content["entropy_exact"] = stream.exact
-            content["below_entropy"] = below_entropy(stream.entropy, losses)
         return content
 
 
-def below_entropy(bound: float, losses: np.ndarray) -> bool:
-    """Whether the mean of the held-out losses of at least ten batches lies more than four
-    standard errors below the generator's entropy. No model can do that: the generator, its
-    entropy or the evaluation is wrong."""
-    if len(losses) < 10:
-        return False
-    error = losses.std(ddof=1) / math.sqrt(len(losses))
-    return bool(losses.mean() < bound - 4 * error)
-
-
-def pretrain(
-    plan: Pretraining, out: Path, *, budget: float = math.inf, compiled: bool = False
-) -> bool:
+def pretrain(plan: Pretraining, out: Path, *, budget: float = math.inf) -> bool:
     """Train `plan` into the folder `out` as `fpt.pretraining.ensure.pretrain` does, the
     time to prepare the corpus included. FptError if the corpus is too short.
 
@@ -291,7 +268,7 @@ def pretrain(
         )
     if finished(out, plan=asdict(plan), corpus_digest=stream.digest):
         return True
-    training = Training(plan, model, stream, out / CHECKPOINT, compiled)
+    training = Training(plan, model, stream, out / CHECKPOINT)
     if not training.train(deadline):
         return False
     tokenizer = None if stream.tokenizer is None else stream.tokenizer.to_str(pretty=True)

@@ -4,8 +4,7 @@ The paper's section 3.2 asks whether language is special as pretraining; its oth
 are the Bit Memory task and images (Table 2). The loop is that of all runs, with every group
 trained from a random initialisation; the backbone and its positions are kept as they were
 at the best validation, the input and output nets are dropped. Tokens are given at positions
-0 to length - 1, as in the paper; later positions keep their initial values
-(`positions_seen` in pretraining.json).
+0 to length - 1, as in the paper; later positions keep their initial values.
 """
 
 import math
@@ -85,7 +84,6 @@ def pretrain(plan: TaskPretraining, out: Path, *, budget: float = math.inf) -> b
         "floors": task.floors(),
         "data": task.identity,
         "data_digest": task.digest(),
-        "positions_seen": task.length if architecture.positions else 0,
         "seconds": progress.seconds,
         **devices.environment(device),
         "curve": progress.curve,

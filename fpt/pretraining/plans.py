@@ -21,8 +21,6 @@ from .corpora import NAMES, parse
 
 # As many as for the language models that ship with the package.
 DEFAULT_TOKENS = 21_000_000
-# A corpus is held in memory, with two bytes a token.
-MOST_TOKENS = 10**10
 # Settings that differ from the plan's own, for the weights that ship with the package: as
 # much as one CPU thread does in tens of minutes.
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
@@ -96,10 +94,6 @@ def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
     if objective in SETTINGS:
         return TaskPretraining(objective, name, seed=seed, **SETTINGS[objective])
     plan = Pretraining(objective, name, parse(objective).most or DEFAULT_TOKENS, seed)
-    if plan.tokens > MOST_TOKENS:
-        raise FptError(
-            f"A corpus has at most {MOST_TOKENS:,} tokens here, not {plan.tokens:,}."
-        )
     return replace(plan, warmup=max(1, min(plan.warmup, plan.steps // 5)))
 
 

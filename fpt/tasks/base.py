@@ -31,7 +31,6 @@ class Batch:
     targets: Tensor  # (K, B, R) int64, R = task.reads * task.answers
     last: Tensor | None = None  # (K, B) position read if lengths differ; None: last `reads`
     mask: Tensor | None = None  # (K, B, T) bool, True = real token; None: all real
-    groups: Tensor | None = None  # (K, B) int64 group of each example (ListOps: its depth)
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,22 @@ class BitTask(Task):
     def source(self) -> dict[str, Any]:
         return {"generator": GENERATOR_VERSION}
 
+    def train_batch(
+        self,
+        seeds: Sequence[int],
+        step: int,
+        size: int,
+        device: Device,
+        augment: bool = False,
+    ) -> Batch:
+        draws = [generator(device, seed, "data", step) for seed in seeds]
+        inputs, targets = zip(*(self.drawn(draw, size) for draw in draws), strict=True)
+        return self.batch(torch.stack(inputs), torch.stack(targets))
+
+    @abstractmethod
+    def drawn(self, draw: torch.Generator, size: int) -> tuple[Tensor, Tensor]:
+        """The inputs (size, strings, n) and target bits (size, n) of one run's batch."""
+
     @abstractmethod
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
         """Inputs (N, strings, n) int8, the strings in the order in which they are read, and
@@ -68,22 +84,9 @@ class BitTask(Task):
 class BitMemory(BitTask):
     """Several strings in {-1, 1}, then one of them with about half of its bits set to 0."""
 
-    def train_batch(
-        self,
-        seeds: Sequence[int],
-        step: int,
-        size: int,
-        device: Device,
-        augment: bool = False,
-    ) -> Batch:
-        shape = (size, self.options["patterns"], self.options["n"])
-        examples = []
-        for seed in seeds:
-            draws = generator(device, seed, "data", step)
-            draw = partial(torch.randint, generator=draws, device=device)
-            examples.append(_memory_examples(draw, *shape))
-        inputs, targets = zip(*examples, strict=True)
-        return self.batch(torch.stack(inputs), torch.stack(targets))
+    def drawn(self, draw: torch.Generator, size: int) -> tuple[Tensor, Tensor]:
+        integers = partial(torch.randint, generator=draw, device=draw.device)
+        return _memory_examples(integers, size, self.options["patterns"], self.options["n"])
 
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
         n = self.options["n"]
@@ -147,22 +150,11 @@ class BitXor(BitTask):
     = 10, a hash of the input decides whether it belongs to training, validation or test.
     """
 
-    def train_batch(
-        self,
-        seeds: Sequence[int],
-        step: int,
-        size: int,
-        device: Device,
-        augment: bool = False,
-    ) -> Batch:
-        n = self.options["n"]
-        candidates = 1 if self.fitting else CANDIDATES
-        shape = (size, candidates, 2, n)
-        draws = [generator(device, seed, "data", step) for seed in seeds]
-        strings = [torch.randint(2, shape, generator=draw, device=device) for draw in draws]
-        bits = torch.stack(strings)
-        inputs = bits[:, :, 0] if self.fitting else _first_training_input(bits)
-        return self.batch(inputs, _xor(inputs))
+    def drawn(self, draw: torch.Generator, size: int) -> tuple[Tensor, Tensor]:
+        shape = (size, 1 if self.fitting else CANDIDATES, 2, self.options["n"])
+        bits = torch.randint(2, shape, generator=draw, device=draw.device)
+        inputs = bits[:, 0] if self.fitting else _first_training_input(bits)
+        return inputs, _xor(inputs)
 
     def eval_set(self, split: str) -> tuple[Tensor, Tensor]:
         bits = _xor_set(self.options["n"], self.sizes[split], split)
@@ -196,13 +188,13 @@ def _hash_weights(bits: int, device: torch.device) -> Tensor:
 
 
 def _first_training_input(bits: Tensor) -> Tensor:
-    """(K, B, candidates, 2, n) -> (K, B, 2, n): of each example the first candidate that
+    """(B, candidates, 2, n) -> (B, 2, n): of each example the first candidate that
     belongs to training; if none does (once in 10^7), a fixed training input, so that the
     host never waits for the values."""
     n = bits.shape[-1]
     allowed = membership(bits) == 0
     place = allowed.int().argmax(-1)[..., None, None, None]
-    first = bits.gather(2, place.expand(-1, -1, 1, 2, n))[:, :, 0]
+    first = bits.gather(1, place.expand(-1, 1, 2, n))[:, 0]
     is_found = allowed.any(-1)[..., None, None]
     return first.where(is_found, _training_input(n, bits.device))
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ..errors import FptError
-from .base import Batch, Example, resolve
+from .base import Example, resolve
 from .datasets import Arrays, Dataset, load
 from .rng import numpy_generator
 from .sequences import SequenceTask, end_to_end
@@ -39,15 +39,6 @@ MAX_DRAWS_IN_VAIN = 200
 
 class ListOps(SequenceTask):
     """Arrays per split as in SequenceTask; `<split>_depths` are the nested operators."""
-
-    def scores(self, logits: Tensor, batch: Batch) -> dict[str, Tensor]:
-        """`depth d`: accuracy on expressions with d nested operators."""
-        assert batch.groups is not None
-        correct = self.correct(logits, batch.targets)
-        return {
-            f"depth {depth}": correct.where(batch.groups[..., None] == depth, torch.nan)
-            for depth in range(1, self.options["max_depth"])
-        }
 
     def measure_floors(self) -> dict[str, float]:
         """Adds `root operator`: the most frequent training label for each first token."""

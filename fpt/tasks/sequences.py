@@ -1,7 +1,7 @@
 """Sequences of different lengths: stored end to end, cut out and padded per batch."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -172,7 +172,7 @@ class Padded:
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SequenceTask(FiniteTask):
     """Arrays per split: `<split>_tokens` (all end to end, uint8), `<split>_starts` (N + 1,
-    int64), `<split>_labels` (N,), and `<split>_depths` (N,) if the examples are in groups.
+    int64) and `<split>_labels` (N,).
 
     masked: a batch is padded to its own longest sequence, the padding is masked and the
     last real token is read. Otherwise every sequence is padded to `length`, nothing is
@@ -201,16 +201,13 @@ class SequenceTask(FiniteTask):
         # On the CPU, so that `batch` does not wait for a device to know its width.
         starts = load(self.dataset)[f"{split}_starts"]
         arrays = load(self.dataset, device)
-        rows_there = rows.to(device, non_blocking=True)
-        targets = arrays[f"{split}_labels"][rows_there].long()[..., None]
+        labels = arrays[f"{split}_labels"][rows.to(device, non_blocking=True)]
+        targets = labels.long()[..., None]
         examples = batch(arrays[f"{split}_tokens"], starts, rows, targets)
-        if not self.masked:
-            padding = self.length - examples.inputs.shape[-1]
-            examples = Batch(F.pad(examples.inputs, (0, padding)), targets)
-        depths = arrays.get(f"{split}_depths")
-        if depths is None:
+        if self.masked:
             return examples
-        return replace(examples, groups=depths[rows_there].long())
+        padding = self.length - examples.inputs.shape[-1]
+        return Batch(F.pad(examples.inputs, (0, padding)), targets)
 
     def sequence(self, split: str, index: int) -> tuple[list[int], int]:
         """Tokens without padding and label of one example."""

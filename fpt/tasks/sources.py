@@ -117,13 +117,7 @@ def pin(repo: str, revision: str = LOCKED) -> str:
     path = pins_path()
     entry = read_lock(path).get(name)
     if entry is None:
-        newest = _newest_commit(repo, branch)
-        try:
-            entry = _add_to_lock(path, name, newest, {})
-        except FptError as error:
-            raise FptError(
-                f"{path} cannot be written, so name the commit: {repo}@{newest}."
-            ) from error
+        entry = _add_to_lock(path, name, _newest_commit(repo, branch), {})
         print(
             f"fpt: {branch} of {repo} is commit {entry['commit']} from now on: {path} says "
             f"so, and {repo}@REVISION names another.",
