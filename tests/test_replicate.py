@@ -75,7 +75,7 @@ def test_a_run_is_trained_in_its_pack_if_all_of_it_is_recorded(study, monkeypatc
     assert [len(specs) for specs in packs] == [2, 1]
 
 
-def test_runs_whose_weights_are_not_here_are_passed_over(study, capsys):
+def test_runs_whose_weights_are_not_here_are_passed_over(study, capsys, monkeypatch):
     """Whether they are missing or others; and a sentence if there is nothing else to check."""
     record = first(study)
     environment = record.environment | {"weights_digest": "0" * 64}
@@ -84,8 +84,13 @@ def test_runs_whose_weights_are_not_here_are_passed_over(study, capsys):
     assert code == 0
     check_said(out, ["1 of 1 reproduce", "1 could not be checked, such as:", "are not those"])
     find(record.spec.weights).unlink()
+    looked_for = []
+    monkeypatch.setattr(
+        "fpt.analysis.replicate.files", lambda name: looked_for.append(name) or find(name)
+    )
     assert main(["replicate", "--profile", "lab", "--device", "cpu"]) == 2
     check_said(capsys.readouterr().err, [f"The weights {record.spec.weights!r} are in none of"])
+    assert looked_for == [record.spec.weights]  # once: it may be a download that fails
 
 
 @pytest.mark.parametrize("name", ["device", "precision", "torch", "transformers"])

@@ -3,9 +3,12 @@
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import islice
 
 import torch
 
+from ..backbones.weights import files
 from ..errors import FptError
 from ..records import Record, Store
 from ..training.kept import Check, retrained
@@ -27,6 +30,30 @@ def recorded(studies: Sequence[Study], longest: float) -> list[Record]:
 def seconds_of(record: Record) -> float:
     """Processor seconds of a run; its wall time if the record is of an older version."""
     return float(record.cost.get("process_seconds", record.cost["seconds"]))
+
+
+def why_missing(weights: str | None) -> FptError | None:
+    """Why the weights that a run reads are not here; None if they are, or if it reads
+    none."""
+    try:
+        if weights:
+            files(weights)
+    except FptError as error:
+        return error
+    return None
+
+
+def with_weights(records: Sequence[Record], refused: list[FptError]) -> Iterator[Record]:
+    """Those of `records` whose weights are here; for each of the others, the reason is
+    added to `refused`."""
+    # Weights are looked for once: a download that fails takes its time.
+    reason_for = cache(why_missing)
+    for record in records:
+        reason = reason_for(record.spec.weights)
+        if reason is None:
+            yield record
+        else:
+            refused.append(reason)
 
 
 def checked(record: Record, store: Store, device: torch.device) -> Check | FptError:
@@ -79,12 +106,10 @@ def train_sample(
     sample after each check. The seed alone says which: one that cannot be trained here is
     passed over for the next."""
     # Drawn at random, so that nobody can choose the records that look best.
-    waiting = random.Random(seed).sample(records, len(records))
+    drawn = random.Random(seed).sample(records, len(records))
     sample = Sample()
-    while waiting and len(sample.checks) < count:
-        lacking = count - len(sample.checks)
-        batch = waiting[:lacking]
-        waiting = waiting[lacking:]
+    waiting = with_weights(drawn, sample.refused)
+    while batch := list(islice(waiting, count - len(sample.checks))):
         for outcome in outcomes(batch, store, device, workers):
             if isinstance(outcome, FptError):
                 sample.refused.append(outcome)

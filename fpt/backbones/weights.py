@@ -114,6 +114,8 @@ def files(weights: str, folder: str = "", remember: bool = False) -> list[Path]:
     try:
         return [file_of(weights, WEIGHTS, folder, remember)]
     except FptError as error:
+        if comes_in_wheel(weights):  # in one file, and a second download would fail too
+            raise
         try:
             index = read_json(file_of(weights, SHARDS, folder, remember))
             names = sorted(map(str, {*index["weight_map"].values()}))
