@@ -36,7 +36,8 @@ this project has not looked it up. In both cases, look before you redistribute t
 ## Weights that ship
 
 They are in `fpt/shipped`, were trained here, and have the licence of the project.
-[The backbones that ship](shipped.md) says how.
+[The backbones that ship](shipped.md) says how. Those of the lab, with the same licence, may come
+[in one archive](shipped.md#those-of-the-lab); `data/backbones.json` has their digests.
 
 {shipped}
 

@@ -1,4 +1,4 @@
-"""The weights that a profile reads: looked up, or pretrained if the profile trains here."""
+"""The weights that a profile reads: looked up, fetched, or pretrained if it trains here."""
 
 import math
 from collections.abc import Iterable
@@ -11,6 +11,7 @@ from ..files import write_json
 from ..project import project
 from . import on_corpus, on_task
 from .plans import Plan, Pretraining, plan_of
+from .released import fetch_released
 
 
 def pretrain(plan: Plan, out: Path, *, budget: float = math.inf) -> bool:
@@ -26,12 +27,19 @@ def pretrain(plan: Plan, out: Path, *, budget: float = math.inf) -> bool:
 
 
 def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
-    """Pretrain those of `weights` that are missing, if `train_here`, and list the digests
-    of all in data/backbones/manifest.json, null for those that are missing. Returns a
-    sentence for each. FptError if `train_here` and weights can be neither found nor
-    pretrained."""
+    """Fetch those of `weights` that are missing, or pretrain them, if `train_here`, and
+    list the digests of all in data/backbones/manifest.json, null for those that are
+    missing. Returns a sentence for each. FptError if `train_here` and weights can be
+    neither fetched nor pretrained."""
     digests: dict[str, str | None] = dict.fromkeys(weights)
     sentences = []
+    try:
+        fetch_released(digests)
+    except FptError as error:
+        if train_here:
+            # Pretraining all of them would take hours, and round otherwise.
+            raise
+        sentences.append(str(error))
     for identity in digests:
         state = "present"
         try:

@@ -1,0 +1,53 @@
+"""Backbones that were pretrained for the records here and are published as one archive.
+
+`data/backbones.json` lists the SHA-256 of the weights of each, and, once somebody has
+uploaded the archive, its `url` and `sha256`. `python -m lab.backbones` packs it.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.request import urlopen
+
+from ..backbones.published import METADATA, extract
+from ..backbones.weights import WEIGHTS, file_digest, folder_of
+from ..errors import FptError
+from ..files import read_json, write_folder
+from ..project import project
+
+FILES = ("config.json", WEIGHTS, METADATA)
+
+
+def fetch_released(weights: Iterable[str]) -> None:
+    """Download the archive if some of `weights` are in it and not here, and take these out
+    of it. FptError if that fails, or if the archive is not the one of the list."""
+    path = project().data / "backbones.json"
+    released = read_json(path) if path.exists() else {}
+    if not released.get("url"):
+        return
+    listed = [name for name in weights if name in released["weights"]]
+    missing = [name for name in listed if not folder_of(name).exists()]
+    if not missing:
+        return
+    project().backbones.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="fpt-", dir=project().backbones) as folder:
+        archive = Path(folder) / "backbones.zip"
+        download(released["url"], archive)
+        if file_digest(archive) != released["sha256"]:
+            raise FptError(
+                f"{released['url']} is not the archive whose SHA-256 is in {path}."
+            )
+        for name in missing:
+            with write_folder(project().backbones / name, Path.exists) as partial:
+                for file in FILES if partial else ():
+                    extract(archive, f"{name}/{file}", partial / file)
+
+
+def download(url: str, target: Path) -> None:
+    """Write what `url` holds to `target`. FptError if it cannot be read."""
+    try:
+        with urlopen(url) as content, target.open("wb") as file:
+            shutil.copyfileobj(content, file)
+    except (OSError, ValueError) as error:
+        raise FptError(f"The backbones at {url} cannot be downloaded ({error}).") from error

@@ -1,0 +1,102 @@
+"""The archive of pretrained backbones: packed here, put on a server, and fetched from there."""
+
+import json
+import shutil
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+import torch
+from made import PARAMS, tree
+from refusals import check_said, refuses
+
+from fpt.__main__ import main
+from fpt.pretraining.ensure import ensure_weights
+from fpt.pretraining.metadata import keep, write
+from fpt.records import store
+from lab import backbones
+
+NAMES = ["nano-bigram@2M-403839871", "nano-english@2M-0"]  # runs of `lab` read them
+
+
+@pytest.fixture
+def lab(project):
+    """A project with two tiny backbones under names of `lab`, whose metadata are with records."""
+    shutil.copy(PARAMS, project.root)
+    for seed, name in enumerate(NAMES):
+        torch.manual_seed(seed)
+        write(project.backbones / name, {}, {"matrix": torch.randn(4, 4)}, {"seed": seed})
+    keep(store("lab").folder, NAMES)
+    return project
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The address of a server of the test's folder."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    handler = partial(Handler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def release(lab, url):
+    """Pack the backbones, list them at `url`, and remove them; their files by name."""
+    archive = lab.root / "backbones.zip"
+    backbones.main([str(archive)])
+    path = lab.data / "backbones.json"
+    listed = json.loads(path.read_text())
+    assert (sorted(listed["weights"]), listed["url"]) == (NAMES, None)
+    path.write_text(json.dumps(listed | {"url": url}))
+    content = tree(lab.backbones)
+    shutil.rmtree(lab.backbones)
+    return content
+
+
+@pytest.mark.parametrize("place", ["disk", "server"])
+def test_a_profile_gets_the_backbones_that_it_lacks_out_of_the_archive(place, lab, request, capsys):
+    address = lab.root.as_uri() if place == "disk" else request.getfixturevalue("server")
+    packed = release(lab, f"{address}/backbones.zip")
+    assert main(["pretrain", "--profile", "lab"]) == 0
+    check_said(capsys.readouterr().out, [f"{name}: present" for name in NAMES])
+    fetched = tree(lab.backbones)
+    del fetched["manifest.json"]
+    assert fetched == packed
+
+
+def test_the_same_backbones_are_packed_into_the_same_bytes(lab, tmp_path):
+    archives = [tmp_path / "first.zip", tmp_path / "second.zip"]
+    for archive in archives:
+        backbones.main([str(archive)])
+    assert archives[0].read_bytes() == archives[1].read_bytes()
+
+
+@pytest.mark.parametrize("change", ["missing", "another"])
+def test_nothing_is_packed_unless_all_weights_are_those_of_the_records(change, lab, tmp_path):
+    weights = lab.backbones / NAMES[0] / "model.safetensors"
+    if change == "missing":
+        weights.unlink()
+    else:
+        weights.write_bytes(b"others")
+    refuses(lambda: backbones.main([str(tmp_path / "a.zip")]), "1 of 2 backbones", NAMES[0])
+    assert not (tmp_path / "a.zip").exists()
+
+
+def test_another_archive_is_refused_and_no_backbone_is_written(lab):
+    release(lab, Path(lab.params).as_uri())
+    refuses(lambda: ensure_weights(NAMES, train_here=True), "is not the archive whose SHA-256")
+    assert not list(lab.backbones.iterdir())
+
+
+def test_a_report_is_rendered_if_the_archive_cannot_be_had(lab):
+    release(lab, (lab.root / "gone.zip").as_uri())
+    first, *others = ensure_weights(NAMES, train_here=False)
+    assert "gone.zip cannot be downloaded" in first
+    assert ["not here" in sentence for sentence in others] == [True, True]
