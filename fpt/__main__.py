@@ -71,149 +71,147 @@ class Parser(argparse.ArgumentParser):
 # Options that several verbs have, or that may be repeated.
 PIPELINE: dict[str, Any] = {
     "action": "store_true",
-    "help": "only on the profile's train_on",
+    "help": "as dvc repro calls it: only on devices that the profile's train_on lists",
 }
-DEVICE: dict[str, Any] = {"default": "auto", "choices": ("auto", "cpu", "cuda")}
+DEVICE: dict[str, Any] = {
+    "default": "auto",
+    "choices": ("auto", "cpu", "cuda"),
+    "help": "by default auto: a GPU if there is one",
+}
 MANY: dict[str, Any] = {"action": "append", "default": []}
 BUDGET: dict[str, Any] = {
     "type": seconds,
     "default": math.inf,
     "metavar": "TIME",
-    "help": "such as 9m; a later call goes on",
+    "help": "stop after this time, such as 9m; the same command goes on later",
 }
 
 
 def parser() -> argparse.ArgumentParser:
     top = Parser(
-        "fpt", description="Pretrained transformers as universal computation engines."
+        "fpt",
+        description="Pretrained transformers as universal computation engines.",
+        epilog="fpt VERB --help lists the options of a verb.",
     )
     top.add_argument("--version", action="version", version=f"fpt {version('fpt')}")
-    verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB", title="verbs")
 
     def verb(name: str, text: str, more: str = "", profile: bool = True) -> Any:
         """A function that adds arguments to a new verb."""
         sub = verbs.add_parser(name, help=text, description=f"{text} {more}")
         if profile:
             names = ", ".join(PROFILES)
-            sub.add_argument("--profile", help=f"one of {names}; by default params.yaml's")
+            sub.add_argument("--profile", help=f"{names}; by default that of params.yaml")
         return sub.add_argument
 
-    data = verb(
-        "data", "Prepare the data that a profile's sections need, or the tasks named."
-    )
-    data("tasks", nargs="*", metavar="TASK", help="mnist or listops:max_length=64")
+    data = verb("data", "Prepare the data of some tasks, by default of a whole profile.")
+    data("tasks", nargs="*", metavar="TASK", help="such as mnist or listops:max_length=64")
     data("--pipeline", **PIPELINE)
 
-    run = verb(
-        "run", "Train what is missing of a section, or of all, and write index files."
-    )
-    run("section", nargs="?", metavar="SECTION")
+    run = verb("run", "Train the runs that have no record yet, and print their results.")
+    run("section", nargs="?", metavar="SECTION", help="such as transfer; see fpt status")
     run("--all", action="store_true", help="every section of the profile")
-    run("--seed", **MANY, type=int, help="repeatable")
-    run("--only", **MANY, metavar="NAME", help="an arm or a task; repeatable")
-    changed = "such as lr=0.01; such runs are no part of the report; repeatable"
+    run("--seed", **MANY, type=int, help="only this seed; repeatable")
+    run("--only", **MANY, metavar="NAME", help="only this arm or task; repeatable")
+    changed = "change a setting of all these runs, such as lr=0.01; repeatable"
     run("--set", **MANY, type=setting, metavar="NAME=VALUE", help=changed)
-    run("--dry-run", action="store_true", help="only list what is missing")
-    run("--track", metavar="TRACKER", help="tensorboard[:FOLDER]")
+    run("--dry-run", action="store_true", help="only list the missing runs")
+    track = "write learning curves: tensorboard or tensorboard:FOLDER"
+    run("--track", metavar="TRACKER", help=track)
     run("--budget", **BUDGET)
-    run("--shard", metavar="I/N", help="this part of the packs only")
+    run("--shard", metavar="I/N", help="part I of N parts, for several machines")
     run("--device", **DEVICE)
-    once = (
-        "of all runs of an experiment; by default the profile's, else fp32 on a CPU, "
-        "bf16 on CUDA"
-    )
-    run("--precision", choices=("auto", "fp32", "bf16"), help=once)
-    run("--workers", type=at_least_one, help="packs side by side; one per core")
-    run("--max-runs", type=at_least_one, default=8, help="of one pack")
+    precision = "by default the profile's; auto is fp32 on a CPU and bf16 on a GPU"
+    run("--precision", choices=("auto", "fp32", "bf16"), help=precision)
+    workers = "packs to train side by side; by default one per core"
+    run("--workers", type=at_least_one, help=workers)
+    most = "the most runs in a pack; by default 8; fewer need less memory"
+    run("--max-runs", type=at_least_one, default=8, help=most)
     ray = (
-        "on the Ray cluster at ADDRESS (auto, 10.0.0.1:6379), "
-        "by default one of this machine"
+        "train on the Ray cluster at ADDRESS, such as auto or 10.0.0.1:6379; "
+        "without ADDRESS, on one that it starts here"
     )
     run("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
-    run("--gpus", type=float, default=1.0, help="part of a GPU per pack, with --ray")
+    gpus = "with --ray, the share of a GPU for each pack; by default 1"
+    run("--gpus", type=float, default=1.0, help=gpus)
     run("--pipeline", **PIPELINE)
 
-    verb("show", "Print a section's main table; of `verdict`, the registered claims.")(
-        "section", metavar="SECTION"
-    )
-    text = "Judge one registered claim anew from the records of its runs."
+    show = verb("show", "Print the main table of a section.")
+    show("section", metavar="SECTION", help="verdict prints the registered claims")
+    text = "Judge a registered claim anew, and list the runs behind it."
     decide = verb("decide", text, profile=False)
-    decide("claim", metavar="CLAIM", help="as fpt show verdict names it")
-    verb("merge", "Take over records that were made elsewhere.")("folder", metavar="DIR")
+    decide("claim", metavar="CLAIM", help="a name that fpt show verdict prints")
+    merge = verb("merge", "Take over records from another machine.")
+    merge("folder", metavar="DIR", help="such as ../machine-2/reports/lab/records")
     verb(
         "pack",
         "Move the records of a profile into one compressed file.",
-        "Every command reads records.jsonl.xz like the files. Call it between two runs or "
-        "during one, again after more runs, and again if it was stopped: no record is "
-        "lost.",
+        "Every command reads that file, records.jsonl.xz, too. No record is lost if this "
+        "is stopped, or called while runs are trained.",
     )
-    status = verb(
-        "status", "Count done and missing runs, and estimate the cost of the rest."
-    )
-    status("--json", action="store_true")
+    text = "Count finished and missing runs, and estimate what the missing ones cost."
+    verb("status", text)("--json", action="store_true", help="print JSON")
 
-    verb(
-        "tasks", "List the tasks: tokens, positions read, classes, examples.", profile=False
-    )
-    params = verb(
-        "params", "Count the trainable groups of a backbone on a task.", profile=False
-    )
-    params("--backbone", default="gpt2", help="such as gpt2, nano or lstm-nano")
-    params("--task", default="cifar10", help="such as mnist or mnist:size=28")
+    text = "List the tasks: tokens, positions that are read, classes, examples."
+    verb("tasks", text, profile=False)
+    text = "Count the parameters that are trained around a frozen backbone."
+    params = verb("params", text, profile=False)
+    params("--backbone", default="gpt2", help="such as nano; by default gpt2")
+    params("--task", default="cifar10", help="such as mnist:size=28; by default cifar10")
 
-    render = verb(
-        "render", "Execute a section's notebook; write it, its tables and figures."
-    )
-    render("section", metavar="SECTION")
-    verb("attention", "Write a page on which attention maps can be looked at.")
-    verb("index", "Write the page that links a profile's notebooks, tables and figures.")
+    render = verb("render", "Execute a section's notebook, and write its page.")
+    render("section", metavar="SECTION", help="such as transfer")
+    verb("attention", "Write a page that shows attention before and after training.")
+    verb("index", "Write the front page and the appendix of a report.")
 
     replicate = verb(
         "replicate",
-        "Train random records again.",
-        "Exit status 1 if one differs from its record.",
+        "Train random records again, and compare the accuracies.",
+        "Exit status 1 if one differs, 2 if none can be trained here.",
     )
     replicate("section", nargs="?", metavar="SECTION", help="by default all")
     replicate("--count", type=at_least_one, default=5, help="records; by default 5")
-    replicate("--seed", type=int, help="of the choice; by default another each time")
-    limit = "only records that took no more processor time, such as 90s"
+    replicate(
+        "--seed", type=int, help="of the draw; by default a new one, which is printed"
+    )
+    limit = "draw only records that took at most this processor time, such as 90s"
     replicate("--longest", type=seconds, default=math.inf, metavar="TIME", help=limit)
-    beside = "runs side by side; by default 1"
+    beside = "runs to train side by side; by default 1"
     replicate("--workers", type=at_least_one, default=1, help=beside)
-    replicate("--key", help="this record alone, as fpt decide names it")
+    replicate("--key", help="this record alone; fpt decide lists keys")
     replicate("--device", **DEVICE)
 
     audit = verb(
         "audit",
         "Find out whether pretraining helps on your data, and what of it.",
-        "A call that was stopped goes on, and the same call again reads its results.",
+        "If it was stopped, the same call goes on; if not, it reads its results.",
         profile=False,
     )
-    audit("file", metavar="FILE", help="X, y and maybe groups in an .npz, or a CSV")
-    audit(
-        "--target", default="target", metavar="COLUMN", help="of a CSV: what is predicted"
-    )
-    audit("--backbone", default="nano", help="with pretrained weights")
-    audit("--minutes", type=float, default=30.0, help="that it may take")
-    audit("--steps", type=int, help="of a run; by default as many as the time allows")
-    audit(
-        "--draws", type=int, help="of each control, 3 to 6; by default as many as it allows"
-    )
-    audit("--task", default="auto", choices=("auto", "classification", "regression"))
+    audit("file", metavar="FILE", help="an .npz with X, y and maybe groups, or a CSV")
+    target = "the column of a CSV to predict; by default target"
+    audit("--target", default="target", metavar="COLUMN", help=target)
+    audit("--backbone", default="nano", help="with pretrained weights; by default nano")
+    audit("--minutes", type=float, default=30.0, help="time it may take; by default 30")
+    audit("--steps", type=int, help="of each run; by default as many as the time allows")
+    draws = "of each control, 3 to 6; by default as many as the time allows"
+    audit("--draws", type=int, help=draws)
+    kinds = ("auto", "classification", "regression")
+    audit("--task", default="auto", choices=kinds, help="by default as y suggests")
     audit("--device", **DEVICE)
-    audit("--html", metavar="PAGE", help="write the page of the audit")
-    audit("--json", metavar="FILE", help="write all its numbers")
+    audit("--html", metavar="PAGE", help="write a page of the results")
+    audit("--json", metavar="FILE", help="write all numbers")
 
-    corpus = verb(
-        "corpus", "Build a corpus for pretraining from public sources.", profile=False
-    )
+    text = "Download books and build a corpus for pretraining."
+    corpus = verb("corpus", text, profile=False)
     corpus("name", choices=["english"], metavar="NAME", help="english")
 
     pretrain = verb(
-        "pretrain", "Pretrain a backbone; without OBJECTIVE, what the profile reads."
+        "pretrain",
+        "Pretrain a backbone, or provide all that a profile needs.",
+        "What can be fetched is fetched; the rest is pretrained where the profile trains.",
     )
-    objectives = "such as english, nesting@5M, english+nesting, images or bit-memory"
-    pretrain("objective", nargs="?", metavar="OBJECTIVE", help=objectives)
+    objective = "such as english, nesting@5M or images; by default what the profile needs"
+    pretrain("objective", nargs="?", metavar="OBJECTIVE", help=objective)
     pretrain("--backbone", help="by default nano")
     pretrain("--seed", type=int, help="by default 0")
     pretrain("--budget", **BUDGET)
