@@ -24,8 +24,7 @@ PAGE_TEXT = """\
 # The paper on a GPU
 
 The profile `paper` of `params.yaml` is the paper's own set-up: published weights, its learning
-rates, five seeds. This page says what it downloads, what it costs, and how to train a part of it.
-`python -m lab.gpu` writes the page from `params.yaml`.
+rates, five seeds. `python -m lab.gpu` writes this page from it.
 
 ## What is assumed
 
@@ -34,34 +33,29 @@ together) lasts as long as its matrix products at {share:.0%} of {peak:.0f} TFLO
 bfloat16 peak of one NVIDIA H100, and at least {step:.0f} milliseconds, and that an hour costs
 {price} USD.
 
-The matrix products are those of the backbone, as every record counts them. Those between tokens
-and the evaluations must fit into what {share:.0%} leaves. LSTMs go token by token and will take
-longer. Once your GPU has recorded some runs, `fpt status --profile paper` estimates the others from
-the speed of those.
+Only the products of the backbone's matrices are counted, as in every record; {share:.0%} leaves
+time for attention between tokens and for evaluations. LSTMs go token by token and take longer. Once
+your GPU has recorded some runs, `fpt status --profile paper` estimates the others from their speed.
 
 ## What it downloads
 
-The weights of these models of the Hugging Face hub; [Published models](published.md) has sizes:
+The weights of these models of the Hugging Face hub ([sizes](published.md)):
 
 {weights}
 
-The data sets are small: MNIST, CIFAR-10, the proteins of TAPE, and four tasks
-of GLUE. Every file is fetched once, at a fixed commit.
-
-Nobody publishes the other {own} backbones, which are tiny. `fpt pretrain` makes them;
-[Corpora](corpora.md) says how to build the texts they need.
+The data sets are small: MNIST, CIFAR-10, the proteins of TAPE, and four tasks of GLUE. Every file
+is fetched once, at a fixed commit. `fpt pretrain` makes the other {own} backbones, which are tiny,
+from [corpora](corpora.md) that you build first.
 
 ## What it costs
 
-A run that several sections show counts in the first of them.
+A run that several sections show counts in the first of them. Begin with tasks of a few hours.
 
 {sections}
 
-The same hours by task:
+The same by task:
 
 {tasks}
-
-Begin with tasks of a few hours. The section `learning_rate` searches for learning rates.
 
 ## Train, stop and resume
 
@@ -72,10 +66,9 @@ Begin with tasks of a few hours. The section `learning_rate` searches for learni
 .venv/bin/fpt status --profile paper
 ```
 
-When the budget is over, training stops, and the same command goes on where it stopped. It does so
-too after a crash, as long as `.cache/checkpoints` is there; without it, unfinished packs begin
-again. If a pack does not fit into the memory of the GPU, `fpt run` names the `--max-runs` that
-halves it.
+When the budget is over or the machine has crashed, the same command goes on where it stopped, from
+`.cache/checkpoints`. If a pack does not fit into the memory of the GPU, `fpt run` names the
+`--max-runs` that halves it.
 
 ## Merge and read
 
@@ -87,9 +80,9 @@ Copy the records of other machines to one, merge them, set `profile: paper` at t
 .venv/bin/dvc repro
 ```
 
-The report is `reports/paper/index.html`. A cell without records says so, and no table shows a run
-that has not ended. [Reading a report](reading-a-report.md) explains the tables, and
-[More than one machine](scale.md) how to divide the work.
+The report is `reports/paper/index.html`. A cell without records says so.
+[Read a report](reading-a-report.md) explains the tables, and [More than one machine](scale.md) how
+to divide the work.
 """
 
 
