@@ -117,7 +117,10 @@ def train_sample(
                 sample.checks.append(outcome)
                 yield sample
     if not sample.checks:
-        raise sample.refused[-1]
+        reason = sample.refused[-1]
+        raise FptError(
+            f"None of {len(records)} records can be trained again here: {reason}"
+        )
 
 
 def outcomes(
