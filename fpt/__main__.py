@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
         epilog="fpt VERB --help lists the options of a verb.",
     )
     top.add_argument("--version", action="version", version=f"fpt {version('fpt')}")
-    verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB", title="verbs")
+    verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     def verb(name: str, text: str, more: str = "", profile: bool = True) -> Any:
         """A function that adds arguments to a new verb."""
@@ -116,24 +116,20 @@ def parser() -> argparse.ArgumentParser:
     changed = "change a setting of all these runs, such as lr=0.01; repeatable"
     run("--set", **MANY, type=setting, metavar="NAME=VALUE", help=changed)
     run("--dry-run", action="store_true", help="only list the missing runs")
-    track = "write learning curves: tensorboard or tensorboard:FOLDER"
-    run("--track", metavar="TRACKER", help=track)
+    run("--track", metavar="TRACKER", help="write curves: tensorboard[:FOLDER]")
     run("--budget", **BUDGET)
     run("--shard", metavar="I/N", help="part I of N parts, for several machines")
     run("--device", **DEVICE)
     precision = "by default the profile's; auto is fp32 on a CPU and bf16 on a GPU"
     run("--precision", choices=("auto", "fp32", "bf16"), help=precision)
-    workers = "packs to train side by side; by default one per core"
-    run("--workers", type=at_least_one, help=workers)
-    most = "the most runs in a pack; by default 8; fewer need less memory"
-    run("--max-runs", type=at_least_one, default=8, help=most)
+    run("--workers", type=at_least_one, help="packs side by side; by default one per core")
+    run("--max-runs", type=at_least_one, default=8, help="of one pack; by default 8")
     ray = (
         "train on the Ray cluster at ADDRESS, such as auto or 10.0.0.1:6379; "
         "without ADDRESS, on one that it starts here"
     )
     run("--ray", nargs="?", const="local", metavar="ADDRESS", help=ray)
-    gpus = "with --ray, the share of a GPU for each pack; by default 1"
-    run("--gpus", type=float, default=1.0, help=gpus)
+    run("--gpus", type=float, default=1.0, help="for each pack, with --ray; by default 1")
     run("--pipeline", **PIPELINE)
 
     show = verb("show", "Print the main table of a section.")
@@ -176,8 +172,7 @@ def parser() -> argparse.ArgumentParser:
     )
     limit = "draw only records that took at most this processor time, such as 90s"
     replicate("--longest", type=seconds, default=math.inf, metavar="TIME", help=limit)
-    beside = "runs to train side by side; by default 1"
-    replicate("--workers", type=at_least_one, default=1, help=beside)
+    replicate("--workers", type=at_least_one, default=1, help="side by side; by default 1")
     replicate("--key", help="this record alone; fpt decide lists keys")
     replicate("--device", **DEVICE)
 
@@ -188,13 +183,11 @@ def parser() -> argparse.ArgumentParser:
         profile=False,
     )
     audit("file", metavar="FILE", help="an .npz with X, y and maybe groups, or a CSV")
-    target = "the column of a CSV to predict; by default target"
-    audit("--target", default="target", metavar="COLUMN", help=target)
+    audit("--target", default="target", metavar="COLUMN", help="of a CSV, to be predicted")
     audit("--backbone", default="nano", help="with pretrained weights; by default nano")
     audit("--minutes", type=float, default=30.0, help="time it may take; by default 30")
     audit("--steps", type=int, help="of each run; by default as many as the time allows")
-    draws = "of each control, 3 to 6; by default as many as the time allows"
-    audit("--draws", type=int, help=draws)
+    audit("--draws", type=int, help="of each control, 3 to 6; by default as time allows")
     kinds = ("auto", "classification", "regression")
     audit("--task", default="auto", choices=kinds, help="by default as y suggests")
     audit("--device", **DEVICE)

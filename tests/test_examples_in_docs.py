@@ -31,6 +31,7 @@ INSTEAD = {
     r"mine@40960": "with 4,096 tokens instead of 40,960: it takes a minute",
     r"^\S*fpt audit": "parsed: test_audit.py has files to audit",
     r"fpt\.audit\(": "parsed: an audit takes minutes; test_audit.py has small ones",
+    r"lab\.backbones": "parsed: it needs 67 backbones; test_released.py packs two",
     r"corpus english": "with a local file of two rows: it needs the hub",
     r"^\"\"\"reviews.py": "parsed: it is a module of the reader's; test_own_data.py trains it",
 }

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import islice
 
 import torch
+from joblib import Parallel, delayed
 
 from ..backbones.weights import files
 from ..errors import FptError
@@ -110,7 +111,8 @@ def train_sample(
     sample = Sample()
     waiting = with_weights(drawn, sample.refused)
     while batch := list(islice(waiting, count - len(sample.checks))):
-        for outcome in outcomes(batch, store, device, workers):
+        jobs = (delayed(checked)(record, store, device) for record in batch)
+        for outcome in Parallel(workers, return_as="generator")(jobs):
             if isinstance(outcome, FptError):
                 sample.refused.append(outcome)
             else:
@@ -121,17 +123,3 @@ def train_sample(
         raise FptError(
             f"None of {len(records)} records can be trained again here: {reason}"
         )
-
-
-def outcomes(
-    batch: Sequence[Record], store: Store, device: torch.device, workers: int
-) -> Iterator[Check | FptError]:
-    """The outcome of each record, in order."""
-    if workers == 1:
-        yield from (checked(record, store, device) for record in batch)
-        return
-    # Needed only here, so that a check on a GPU needs no joblib.
-    from joblib import Parallel, delayed
-
-    jobs = (delayed(checked)(record, store, device) for record in batch)
-    yield from Parallel(workers, return_as="generator")(jobs)

@@ -4,11 +4,10 @@
 uploaded the archive, its `url` and `sha256`. `python -m lab.backbones` packs it.
 """
 
-import shutil
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.request import urlretrieve
 
 from ..backbones.published import METADATA, extract
 from ..backbones.weights import WEIGHTS, file_digest, folder_of
@@ -33,7 +32,12 @@ def fetch_released(weights: Iterable[str]) -> None:
     project().backbones.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fpt-", dir=project().backbones) as folder:
         archive = Path(folder) / "backbones.zip"
-        download(released["url"], archive)
+        try:
+            urlretrieve(released["url"], archive)
+        except (OSError, ValueError) as error:
+            raise FptError(
+                f"The backbones at {released['url']} cannot be downloaded ({error})."
+            ) from error
         if file_digest(archive) != released["sha256"]:
             raise FptError(
                 f"{released['url']} is not the archive whose SHA-256 is in {path}."
@@ -42,12 +46,3 @@ def fetch_released(weights: Iterable[str]) -> None:
             with write_folder(project().backbones / name, Path.exists) as partial:
                 for file in FILES if partial else ():
                     extract(archive, f"{name}/{file}", partial / file)
-
-
-def download(url: str, target: Path) -> None:
-    """Write what `url` holds to `target`. FptError if it cannot be read."""
-    try:
-        with urlopen(url) as content, target.open("wb") as file:
-            shutil.copyfileobj(content, file)
-    except (OSError, ValueError) as error:
-        raise FptError(f"The backbones at {url} cannot be downloaded ({error}).") from error
