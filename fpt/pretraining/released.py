@@ -44,5 +44,6 @@ def fetch_released(weights: Iterable[str]) -> None:
             )
         for name in missing:
             with write_folder(project().backbones / name, Path.exists) as partial:
-                for file in FILES if partial else ():
-                    extract(archive, f"{name}/{file}", partial / file)
+                if partial:
+                    for file in FILES:
+                        extract(archive, f"{name}/{file}", partial / file)
