@@ -12,7 +12,7 @@ PROJECT = Path(__file__).parent / "project"
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(tmp_path, monkeypatch):
     """An empty project in the test's folder, in force here and in the processes that a test
     starts."""
     monkeypatch.setenv("FPT_ROOT", str(tmp_path))
@@ -20,7 +20,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 @pytest.fixture
-def tiny(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tiny(project, tmp_path, monkeypatch):
     """The backbones of `tiny` by name, with pretrained weights; returns the folder of the test,
     where locks and checkpoints lie too."""
     from tiny import TINY, save_weights
@@ -37,19 +37,19 @@ def tiny(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 @pytest.fixture
-def prepared(project: Project) -> Path:
+def prepared(project):
     """An empty folder for prepared data, and no manifest: trivial baselines are measured."""
     return project.prepared
 
 
 @pytest.fixture
-def corpora(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def corpora(prepared, tmp_path, monkeypatch):
     """A corpora folder without files, and the fixture `prepared`."""
     monkeypatch.setenv("FPT_CORPORA", str(tmp_path))
     return tmp_path
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path):
     """A store of the profile smoke, without records."""
     return Store(tmp_path / "reports" / "smoke" / "records")

@@ -1,16 +1,14 @@
 """Studies with made-up records, for the tests of tables, figures and claims."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
 from fpt import config
 from fpt.analysis.study import Study
-from fpt.profile import Run
 from fpt.project import Project
 from fpt.records import Record, read_archive
-from fpt.records.content import Status
 from fpt.sections.arms import SOURCES
 from fpt.training.loop import TRAIN_ITEMS
 from fpt.training.train import task_of
@@ -25,7 +23,7 @@ ARMS = ("fpt", "random", "full", "lstm")
 TASKS = ("bit-xor", "mnist", "digits")
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def tree(folder):
     """The content of every file below a folder, by its name there."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -34,12 +32,12 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def exploratory() -> list[Record]:
+def exploratory():
     """The records of lab that no plan expects any more."""
     return list(read_archive(LAB / "exploratory.jsonl.xz").records.values())
 
 
-def backbones(transformer: str) -> dict[str, str]:
+def backbones(transformer):
     """A small backbone for every kind that an arm names."""
     small = config.load("smoke", PARAMS).backbones | {
         f"depth-{depth}": "nano@1" for depth in (6, 24)
@@ -47,20 +45,20 @@ def backbones(transformer: str) -> dict[str, str]:
     return {**small, "transformer": transformer}
 
 
-def weights(language: str) -> dict[str, str]:
+def weights(language):
     """Weights from every source that an arm names."""
     return {source: f"{source}-0" for source in SOURCES} | {"language": language}
 
 
 def make_study(
-    folder: Path,
-    name: str = "transfer",
-    arms: Sequence[str] = ARMS,
-    body: tuple[str, str] = ("nano", "nano-english-0"),
-    tasks: Mapping[str, Mapping[str, object]] | Sequence[str] = TASKS,
-    seeds: int = 3,
-    **defaults: object,
-) -> Study:
+    folder,
+    name="transfer",
+    arms=ARMS,
+    body=("nano", "nano-english-0"),
+    tasks=TASKS,
+    seeds=3,
+    **defaults,
+):
     """A study of 3 tasks, 4 arms and so many seeds without records, of the project in `folder`.
 
     `tasks`: their names, or their blocks in params.yaml by name.
@@ -79,9 +77,7 @@ def make_study(
     return Study(name, profile, runs, project=Project(folder))
 
 
-def make_record(
-    run: Run, accuracy: float, status: Status = "done", train: float | None = None
-) -> Record:
+def make_record(run, accuracy, status="done", train=None):
     curve = [
         {
             "step": step, "train_loss": 1.0, "valid_loss": 1.0, "gradient_norm": 1.0,
@@ -119,7 +115,7 @@ def make_record(
     )
 
 
-def fill(study: Study, accuracy: Callable[[Run], float | None]) -> None:
+def fill(study, accuracy):
     """A record of every run for which `accuracy` gives a number."""
     for run in study.runs:
         value = accuracy(run)
@@ -131,5 +127,5 @@ def fill(study: Study, accuracy: Callable[[Run], float | None]) -> None:
 LEVELS = {"fpt": 0.95, "random": 0.80, "full": 0.952, "lstm": 0.60}
 
 
-def spread(run: Run) -> float:
+def spread(run):
     return LEVELS[run.arm] + 0.002 * run.spec.seed

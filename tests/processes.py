@@ -1,18 +1,17 @@
 """Processes of a sweep, for the tests that end them."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 
-def until(condition: Callable[[], bool], seconds: float = 300.0) -> None:
+def until(condition, seconds=300.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.05)
 
 
-def workers_of(process: int) -> list[int]:
+def workers_of(process):
     """Process ids of the workers of a sweep that live."""
     workers = []
     for path in Path("/proc").glob("[0-9]*"):
@@ -25,7 +24,7 @@ def workers_of(process: int) -> list[int]:
     return workers
 
 
-def lives(process: int) -> bool:
+def lives(process):
     """Zombies, which nobody may wait for in a container, do not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

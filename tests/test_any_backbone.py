@@ -1,8 +1,6 @@
 """Backbones that transformers builds from a configuration: by a folder or a repository's name."""
 
 import json
-import re
-from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -10,20 +8,17 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-from refusals import one_sentence, refuses
+from refusals import refuses
 from safetensors.torch import load_file, save_file
+from saved_models import hidden_of, save_model
 from tiny import assembled, close, loop_of, spec
 
 from fpt.backbones import backbone, build, group_of
-from fpt.backbones.encoders import vit_facts
 from fpt.backbones.generic import facts
-from fpt.backbones.generic.skeleton import parameters_on_meta
+from fpt.backbones.generic.skeleton import hidden_states
 from fpt.backbones.weights import read_weights
 from fpt.sections.arms import FROZEN
-from lab import backbones_tried
 
-DOCS = Path(__file__).parents[1] / "docs"
-TRIED_PAGE = (DOCS / "backbones-tried.md").read_text(encoding="utf-8")
 GROUPED = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
     "vocab_size": 9, "num_key_value_heads": 1, "head_dim": 8,
@@ -36,7 +31,7 @@ def put(tmp_path, monkeypatch):
     """Writes a random model of a type into a folder, in which runs find it by its identity; the
     model and the path of the folder."""
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
-    return lambda kind: (backbones_tried.save(kind, tmp_path / kind), str(tmp_path / kind))
+    return lambda kind: (save_model(kind, tmp_path / kind), str(tmp_path / kind))
 
 
 def run_of(folder, **changes):
@@ -122,35 +117,31 @@ TAKEN = """gpt2 gpt_neox opt llama qwen2 qwen3 gemma gemma3_text mistral apertus
 REFUSED = "xlnet fnet funnel roc_bert dpr cohere bart"
 
 
-@pytest.mark.parametrize("kind", f"{TAKEN} {REFUSED}".split())
-def test_the_page_of_backbones_says_what_becomes_of_each(kind):
-    """Other numbers than transformers', an influence of padding, packs that differ from each run
-    alone, or a group without a gradient would show."""
-    row = backbones_tried.row_of(kind)
-    (line,) = re.findall(rf"^\| [^|]+ \| `{kind}` \| .*$", TRIED_PAGE, re.MULTILINE)
-    assert row.holds
-    assert bool(row.refusal) is (kind in REFUSED.split())
-    if row.refusal:
-        assert one_sentence(row.refusal)
-        assert backbones_tried.reason(row) in line
-    else:
-        cells = backbones_tried.cells("", row)
-        assert f"| {cells['attention']} |" in line
-        assert line.endswith(f"| {cells['trainable groups']} |")
-
-
-def as_transformers(folder, length):
-    """Whether the backbone in `folder` gives the hidden states of transformers for sequences of
-    `length` tokens."""
+def as_transformers(folder, length, padding=0):
+    """Whether the backbone in `folder` gives the hidden states of transformers, for two sequences
+    of `length` tokens, the last of which are padding in the second one."""
     theirs = transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    theirs = theirs.encoder if theirs.config.model_type == "t5" else theirs
     architecture = backbone(folder)
-    ours = build(architecture)
-    state = read_weights(architecture, ours, architecture.name)
-    ours.load_state_dict(state, assign=True, strict=False)
     x = torch.randn(2, length, architecture.width, generator=torch.Generator().manual_seed(0))
+    mask = torch.arange(length) < torch.tensor([[length], [length - padding]])
     with torch.no_grad():
-        expected = theirs(inputs_embeds=x).last_hidden_state
-        return torch.allclose(ours.eval()(x), expected, rtol=1e-4, atol=1e-5)
+        expected = hidden_states(theirs, x, mask)[mask]
+    hidden = hidden_of(architecture, x, mask if padding else None)[mask]
+    return torch.allclose(hidden, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", TAKEN.split())
+def test_an_architecture_gives_the_numbers_of_transformers(kind, put):
+    folder = put(kind)[1]
+    assert as_transformers(folder, 10)
+    assert as_transformers(folder, 10, padding=3)
+
+
+@pytest.mark.parametrize("kind", REFUSED.split())
+def test_an_architecture_that_would_give_others_is_refused(kind, put):
+    folder = put(kind)[1]
+    refuses(lambda: backbone(folder), repr(kind), "what fits is")
 
 
 SCALED = {
@@ -236,8 +227,6 @@ def test_eight_bit_floats_are_read(apertus):
     ("changes", "sentence"),
     [
         ({"quantization_config": {"quant_method": "fp8"}}, "fp8"),
-        ({"hidden_act": "no-such-function"}, "no-such-function"),
-        ({"num_hidden_layers": "two"}, "two"),
         ({"rope_theta": float("inf")}, "not finite"),
     ],
 )
@@ -251,17 +240,6 @@ def test_the_program_around_changes_no_trial_and_keeps_its_random_state(apertus)
     before = torch.get_rng_state()
     with torch.inference_mode():
         architecture = backbone(apertus)
-    with torch.no_grad():
-        state_of(apertus)
     assert torch.equal(torch.get_rng_state(), before)
     facts.cache_clear()
     assert backbone(apertus) == architecture
-    with parameters_on_meta():
-        thread = ThreadPoolExecutor(1)
-        assert not thread.submit(torch.nn.Linear, 2, 2).result().weight.is_meta
-        assert torch.nn.Linear(2, 2).weight.is_meta
-
-
-def test_a_vit_whose_configuration_leaves_out_defaults_has_transformers_sizes():
-    facts = vit_facts({"model_type": "vit", "hidden_size": 96})
-    assert (facts["layers"], facts["width"], facts["heads"]) == (12, 96, 12)

@@ -92,11 +92,6 @@ def test_an_archive_that_has_everything_is_not_written_again(packed):
     assert tree(packed.folder) == before
 
 
-def test_packing_nothing_writes_nothing(store):
-    assert store.pack() == (0, 0)
-    assert not store.folder.parent.exists()
-
-
 def test_two_results_of_one_run_are_named_and_none_is_lost(packed, tmp_path):
     newer = packed.write(made(0, accuracy=0.25))
     with pytest.warns(UserWarning, match=f"{KEY}.json and {ARCHIVE} .* two results"):
@@ -111,17 +106,6 @@ def test_two_results_of_one_run_are_named_and_none_is_lost(packed, tmp_path):
     assert packed.merge(folder) == (SEEDS - 1, 1)
     assert packed.pack() == (SEEDS, SEEDS)
     assert packed.read(KEY) == newer
-
-
-def test_a_record_with_parameters_takes_the_place_of_one_without(store, foreign):
-    store.write(made(0))
-    store.pack()
-    kept = foreign.write(made(0), b"parameters")
-    assert store.merge(foreign.folder) == (1, 0)
-    assert store.read(KEY) == kept  # without a warning
-    assert store.pack() == (1, 1)
-    assert store.read(KEY) == kept
-    assert store.parameters(kept) == b"parameters"
 
 
 # ---------------------------------------------------------------------------------------- stopped
@@ -204,18 +188,6 @@ def test_one_process_packs_at_a_time(store):
     assert store.pack() == (SEEDS, SEEDS)
 
 
-def test_a_disk_that_is_full_is_one_sentence(store, monkeypatch):
-    fill(store)
-    before = tree(store.folder)
-
-    def full(descriptor):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    refuses(store.pack, "Cannot write", ARCHIVE, "No space left")
-    assert tree(store.folder) == before
-
-
 # ----------------------------------------------------------------------------------------- damage
 
 
@@ -236,38 +208,6 @@ def test_a_damaged_line_is_named_and_the_others_are_read(packed, how):
     assert packed.read_all(RECORDS) == RECORDS  # without a warning
 
 
-@pytest.mark.parametrize("damage", ["empty", "no xz", "bits flipped", "a folder"])
-def test_a_damaged_file_is_read_as_far_as_it_can_be(packed, damage):
-    path = archive_of(packed)
-    content = path.read_bytes()
-    middle = len(content) // 2
-    path.unlink()
-    if damage == "a folder":
-        path.mkdir()
-    elif damage == "bits flipped":
-        flipped = bytes(byte ^ 255 for byte in content[middle : middle + 8])
-        path.write_bytes(content[:middle] + flipped + content[middle + 8 :])
-    else:
-        path.write_bytes(b"" if damage == "empty" else b"records")
-    with pytest.warns(UserWarning, match=f"{ARCHIVE} is damaged"):
-        readable = packed.read_all(RECORDS)
-    assert readable.items() < RECORDS.items()
-    assert readable.keys() == packed.keys()
-
-
-def test_of_a_truncated_archive_all_lines_before_the_end_are_read(store):
-    path = archive_of(store)
-    write_archive(path, {record.key: record for record in map(made, range(200))})
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) // 2])
-    with pytest.warns(UserWarning, match=f"{ARCHIVE} is damaged"):
-        count = len(store.keys())
-    assert 50 < count < 200
-    with pytest.warns(UserWarning, match="was damaged"):
-        assert store.pack() == (0, count)
-    assert (store.folder / f"{ARCHIVE}.corrupt").read_bytes() == content[: len(content) // 2]
-
-
 def test_a_damaged_file_gives_way_to_the_archive(packed):
     packed.path(KEY).write_bytes(DAMAGED["truncated"])
     with pytest.warns(UserWarning, match=rf"moved to .*corrupt and is read from {ARCHIVE}"):
@@ -285,24 +225,6 @@ def test_a_line_without_an_end_does_not_fill_the_memory(tmp_path):
 # ------------------------------------------------------------------------------------------ merge
 
 
-def test_archives_are_merged_like_files(store, foreign):
-    first = store.write(made(0, accuracy=0.25))
-    store.pack()
-    fill(foreign)
-    kept = foreign.write(made(SEEDS), b"parameters")
-    foreign.pack()
-    foreign.write(made(SEEDS + 1))
-    before = tree(foreign.folder)
-    assert store.merge(foreign.folder) == (SEEDS + 1, 1)
-    assert tree(foreign.folder) == before
-    assert store.keys() == foreign.keys()
-    assert store.read(KEY) == first
-    assert store.parameters(kept) == b"parameters"
-    store.pack()
-    assert store.merge(foreign.folder) == (0, SEEDS + 2)
-    assert not singles(store)
-
-
 def test_what_is_damaged_in_an_archive_is_not_merged(packed, foreign):
     rewrite(packed, [line.replace(b"a note", b"no note") for line in lines_of(packed)[:2]])
     refuses(lambda: foreign.merge(packed.folder), "no records", ARCHIVE, "digest")
@@ -310,14 +232,3 @@ def test_what_is_damaged_in_an_archive_is_not_merged(packed, foreign):
     with pytest.warns(UserWarning, match=f"{ARCHIVE} is damaged"):
         assert foreign.merge(packed.folder) == (1, 0)
     assert foreign.read_all(foreign.keys()) == {KEY: newer}
-
-
-def test_what_is_no_archive_is_not_read(packed, foreign):
-    """By its name, or because it is a pipe."""
-    archive_of(packed).rename(packed.folder / "exploratory.jsonl.xz")
-    assert packed.keys() == set()
-    refuses(lambda: foreign.merge(packed.folder), "There are no records in")
-    packed.write(made(0))
-    os.mkfifo(archive_of(packed))
-    with pytest.warns(UserWarning, match=f"{ARCHIVE} is damaged"):
-        assert foreign.merge(packed.folder) == (1, 0)

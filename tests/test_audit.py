@@ -1,8 +1,6 @@
 """`fpt.audit`: fair arms, verdicts that are calibrated, results that are kept."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +14,7 @@ from fpt.auditing.arms import CONTROLS, PRETRAINED, TRAINED
 from fpt.auditing.verdict import Difference, difference, judge
 
 # One layer of a backbone that ships with the package, for a few steps.
-SMALL: dict[str, Any] = {"backbone": "nano@1", "steps": 8, "draws": 3, "workers": 1}
+SMALL = {"backbone": "nano@1", "steps": 8, "draws": 3, "workers": 1}
 SMALL["progress"] = False
 rng = np.random.default_rng(0)
 X = rng.normal(size=(160, 4, 2))
@@ -24,23 +22,23 @@ Y = np.where(X[:, :, 0].sum(1) > 0, "up", "down")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("audits")
 
 
 @pytest.fixture(scope="module")
-def audit(folder: Path) -> fpt.Audit:
+def audit(folder):
     return fpt.audit(X, Y, folder=folder, **SMALL)
 
 
-def test_a_sum_needs_no_transformer(audit: fpt.Audit) -> None:
+def test_a_sum_needs_no_transformer(audit):
     assert audit.verdict == "no transformer is needed"
     assert audit.table.loc["linear", "score"] > 0.9
     assert {*TRAINED, "linear", "probe"} <= set(audit.table.index)
     assert audit.cuts == ()
 
 
-def test_all_arms_are_treated_alike(audit: fpt.Audit) -> None:
+def test_all_arms_are_treated_alike(audit):
     """One grid, the same seeds, and draws of every control crossed with them."""
     by_arm = {arm: rows for arm, rows in audit.runs.groupby("arm")}
     layouts = {
@@ -54,18 +52,7 @@ def test_all_arms_are_treated_alike(audit: fpt.Audit) -> None:
     assert not search & {*audit.runs["seed"], *audit.runs["draw"].dropna()}
 
 
-def test_the_same_audit_again_only_reads(
-    audit: fpt.Audit, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "train_pack", lambda *_, **__: pytest.fail("it trains again"))
-    again = fpt.audit(X, Y, folder=folder, **SMALL)
-    pd.testing.assert_frame_equal(again.table, audit.table)
-    assert again.reason == audit.reason
-
-
-def test_an_audit_that_was_stopped_goes_on(
-    audit: fpt.Audit, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_that_was_stopped_goes_on(audit, folder, monkeypatch):
     (results,) = folder.iterdir()
     lost = sorted(path for path in results.iterdir() if len(path.stem) == 16)[0]
     lost.unlink()
@@ -79,30 +66,29 @@ def test_an_audit_that_was_stopped_goes_on(
     pd.testing.assert_frame_equal(again.table, audit.table)
 
 
-def test_the_search_of_rates_never_reads_the_test_examples(audit: fpt.Audit, folder: Path) -> None:
+# A search that reads them makes every verdict too sure.
+def test_the_search_of_rates_never_reads_the_test_examples(audit, folder):
     (results,) = folder.iterdir()
     contents = [json.loads(path.read_text()) for path in results.iterdir() if len(path.stem) == 16]
     reported = audit.runs[audit.runs["arm"].isin(TRAINED)]
     assert sum(len(content["correct"]) > 0 for content in contents) == len(reported) < len(contents)
 
 
-def test_the_page_needs_no_other_file(audit: fpt.Audit, tmp_path: Path) -> None:
+def test_the_page_needs_no_other_file(audit, tmp_path):
     page = audit.to_html(tmp_path / "audit.html").read_text()
     assert audit.verdict.capitalize() in page
     assert 'src="http' not in page
     assert "<link" not in page
-    numbers = json.loads(audit.to_json(tmp_path / "audit.json").read_text())
-    assert numbers["verdict"] == audit.verdict
-    assert len(numbers["runs"]) == len(audit.runs)
 
 
-def test_labels_that_mean_nothing_give_no_verdict(folder: Path) -> None:
+# At most 5% of audits of nothing may say that content helps.
+def test_labels_that_mean_nothing_give_no_verdict(folder):
     shuffled = np.random.default_rng(1).permutation(Y)
     audit = fpt.audit(X, shuffled, folder=folder, **SMALL)
     assert audit.verdict in (verdict.UNCLEAR, verdict.NO_TRANSFORMER_NEEDED)
 
 
-def test_numbers_are_predicted_too(folder: Path) -> None:
+def test_numbers_are_predicted_too(folder):
     audit = fpt.audit(X, X[:, :, 1].sum(1), folder=folder, **SMALL)
     assert audit.facts["task"] == "regression"
     assert audit.table.loc["linear", "score"] > 0.99
@@ -110,35 +96,33 @@ def test_numbers_are_predicted_too(folder: Path) -> None:
     assert abs(audit.facts["guess"]) < 0.5
 
 
-def test_the_time_is_kept(folder: Path) -> None:
+def test_the_time_is_kept(folder):
     with pytest.raises(FptError, match="before the pretrained backbone was trained"):
         fpt.audit(X[:100], Y[:100], minutes=1e-6, folder=folder, **SMALL)
 
 
-def test_what_the_time_allows_is_planned() -> None:
-    layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)  # type: ignore[list-item, arg-type]
+def test_what_the_time_allows_is_planned():
+    layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)
     costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
-    sizes = [
-        plan.affordable_sizes(layout, costs, 60 * minutes, None, None) for minutes in (1, 10, 60)
-    ]
-    steps = [size.steps for size in sizes]
-    assert steps == sorted(steps)
-    assert steps[0] < steps[2]
-    assert sizes[0].draws < sizes[2].draws
-    for size, minutes in zip(sizes[1:], (10, 60), strict=True):
-        planned = plan.Layout([None], layout.bodies, 16, size, 0)  # type: ignore[list-item]
+    steps = []
+    for minutes in (10, 60):
+        sizes = plan.affordable_sizes(layout, costs, 60 * minutes, None, None)
+        planned = plan.Layout([None], layout.bodies, 16, sizes, 0)
         assert plan.total_cost(planned, costs) <= 60 * minutes
+        steps.append(sizes.steps)
+    assert steps[0] < steps[1]
 
 
-def test_a_best_rate_at_the_edge_extends_the_grid() -> None:
+def test_a_best_rate_at_the_edge_extends_the_grid():
     assert plan.beyond([0.003], plan.RATES) == []
     assert plan.beyond([0.03, 0.0003], plan.RATES) == [0.0001, 0.1]
     assert plan.beyond([0.3], [*plan.RATES, 0.1, 0.3]) == []
 
 
+# Halving drops a rate that learns late, which would make an arm worse than it is.
 def test_an_arm_that_only_guessed_at_its_first_look_tries_all_rates_for_all_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path, monkeypatch
+):
     trained = []
     train_pack = runs.train_pack
     monkeypatch.setattr(
@@ -155,7 +139,7 @@ def test_an_arm_that_only_guessed_at_its_first_look_tries_all_rates_for_all_step
     assert all_rates_and_steps == {"random"}
 
 
-def test_what_only_guesses_has_not_learned(tmp_path: Path) -> None:
+def test_what_only_guesses_has_not_learned(tmp_path):
     results = runs.Results(tmp_path)
     spec = type("Spec", (), {"key": "a"})
     pack = type("Pack", (), {"specs": [spec]})
@@ -166,7 +150,7 @@ def test_what_only_guesses_has_not_learned(tmp_path: Path) -> None:
         assert plan.has_learned(results, [pack], guesses) is learned
 
 
-def test_groups_and_given_folds_are_kept() -> None:
+def test_groups_and_given_folds_are_kept():
     groups = np.repeat(np.arange(40), 4)
     examples = data.read_examples(X, Y, groups, "auto")
     for fold in data.folds_of(examples, 4, 0.2, 0):
@@ -178,7 +162,7 @@ def test_groups_and_given_folds_are_kept() -> None:
     assert set(fold.rows["train"]) | set(fold.rows["valid"]) == set(training)
 
 
-def test_flat_tokens_are_those_of_the_sequences() -> None:
+def test_flat_tokens_are_those_of_the_sequences():
     symbols = [np.array([2, 0, 1]), np.array([1])] * 20
     examples = data.read_examples(symbols, np.arange(40) % 2, None, "auto")
     (fold,) = data.folds_of(examples, None, 0.2, 0)
@@ -189,9 +173,7 @@ def test_flat_tokens_are_those_of_the_sequences() -> None:
         assert (row == expected.ravel()).all()
 
 
-def test_random_convolutions_are_fitted_if_a_library_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_convolutions_are_fitted_if_a_library_is_there(tmp_path, monkeypatch):
     """By a stand-in for aeon, whose MiniRocket gives the mean of each channel."""
     package = tmp_path / "aeon" / "transformations" / "collection"
     package.mkdir(parents=True)
@@ -212,7 +194,7 @@ def test_random_convolutions_are_fitted_if_a_library_is_there(
 # ------------------------------------------------------------------------------------- verdicts
 
 
-def gaps(half: float = 1, **differences: float) -> dict[str, Difference]:
+def gaps(half=1, **differences):
     """Differences in points, each with an interval of `half` points to either side."""
     points = {arm.replace("_", "-"): value / 100 for arm, value in differences.items()}
     half /= 100
@@ -236,16 +218,14 @@ def gaps(half: float = 1, **differences: float) -> dict[str, Difference]:
         ("no clear difference", {"random": 5, "linear": 1.5, "half": 2}),
     ],
 )
-def test_the_first_verdict_that_holds_is_given(label: str, differences: dict[str, float]) -> None:
+def test_the_first_verdict_that_holds_is_given(label, differences):
     best_without = "linear" if "linear" in differences else None
     decision = judge(gaps(**differences), 0.02, best_without, learned=True)
     assert decision.label == label
-    assert decision.reason.endswith(".")
-    assert decision.advice.endswith(".")
     assert bool(decision.remedy) == (label == "no clear difference")
 
 
-def test_a_model_that_is_one_more_draw_is_rarely_called_better() -> None:
+def test_a_model_that_is_one_more_draw_is_rarely_called_better():
     draws = np.random.default_rng(0)
     helped = 0
     for _ in range(400):
@@ -257,7 +237,7 @@ def test_a_model_that_is_one_more_draw_is_rarely_called_better() -> None:
     assert helped / 400 <= 0.05
 
 
-def test_a_difference_is_that_of_the_means_with_a_known_interval() -> None:
+def test_a_difference_is_that_of_the_means_with_a_known_interval():
     """Constant examples leave the spread of the draws alone: sd * sqrt(1 + 1/3) * t(2)."""
     model = np.full((1, 2, 50), 0.9)
     control = np.stack([np.full((2, 50), mean) for mean in (0.5, 0.6, 0.7)])
@@ -266,7 +246,7 @@ def test_a_difference_is_that_of_the_means_with_a_known_interval() -> None:
     assert gap.high - gap.estimate == pytest.approx(4.3027 * 0.1 * np.sqrt(4 / 3), rel=1e-4)
 
 
-def test_power_for_one_deviation_is_that_of_a_simulation() -> None:
+def test_power_for_one_deviation_is_that_of_a_simulation():
     draws = np.random.default_rng(0).normal(size=(20_000, 6))
     means, deviations = draws[:, 1:].mean(1), draws[:, 1:].std(1, ddof=1)
     unlike = np.abs(draws[:, 0] + 1 - means) > 2.7764 * deviations * np.sqrt(1.2)
@@ -279,29 +259,20 @@ def test_power_for_one_deviation_is_that_of_a_simulation() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"y": Y[:-1]}, "160 examples and y has 159"),
         ({"y": np.array(["one"] * 160)}, "one class"),
         ({"y": np.tile(Y[:, None], 4)}, r"y should be \(N,\)"),
         ({"groups": [1, 2]}, r"groups should be \(160,\)"),
         ({"cv": "many"}, "folds cannot be made"),
         ({"draws": 2}, "draws: 2 is not known"),
-        ({"validation": 1.5}, "cannot be held out"),
         ({"X": X[:10], "y": Y[:10]}, "at least 20 examples"),
     ],
 )
-def test_wrong_data_are_one_sentence(changes: dict[str, Any], message: str) -> None:
+def test_wrong_data_are_one_sentence(changes, message):
     with pytest.raises(FptError, match=message):
         fpt.audit(**{"X": X, "y": Y, **SMALL, **changes})
 
 
-def test_a_backbone_without_weights_has_nothing_to_audit() -> None:
-    with pytest.raises(FptError, match="are in none of"):
-        fpt.audit(X, Y, backbone="lstm-nano")
-
-
-def test_a_table_is_audited_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_is_audited_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FPT_ROOT", str(tmp_path))
     table = pd.DataFrame(X[:, :, 0], columns=["north", "east", "south", "west"])
     table.assign(answer=Y).to_csv(tmp_path / "winds.csv", index=False)
@@ -310,26 +281,16 @@ def test_a_table_is_audited_on_the_command_line(
     command += ["--steps", "4", "--draws", "3", "--html", str(page), "--json", str(numbers)]
     assert main(command) == 0
     content = json.loads(numbers.read_text())
-    assert content["facts"]["task"] == "classification"
     assert content["facts"]["examples"] == len(Y)
-    assert {row["arm"] for row in content["table"]} >= {*TRAINED, "linear"}
     assert content["verdict"] in capsys.readouterr().out
     assert content["verdict"].capitalize() in page.read_text()
     assert main(["audit", str(tmp_path / "missing.csv")]) == 2
 
 
-def test_arrays_are_read_from_a_file(tmp_path: Path) -> None:
+def test_arrays_are_read_from_a_file(tmp_path):
     path = tmp_path / "series.npz"
     np.savez(path, X=X, y=Y, groups=np.arange(len(Y)))
     inputs, answers, groups = data.read_file(path, "")
     assert (inputs == X).all()
-    assert list(answers) == list(Y)
+    assert (answers == Y).all()
     assert len(groups) == len(Y)
-    with pytest.raises(FptError, match="cannot be read"):
-        data.read_file(tmp_path / "missing.npz", "")
-
-
-def test_results_are_named_by_everything_they_depend_on() -> None:
-    facts = {"data": ["a"], "steps": 8}
-    assert engine.audit_key(facts) == engine.audit_key({"steps": 8, "data": ["a"]})
-    assert engine.audit_key(facts) != engine.audit_key({"data": ["b"], "steps": 8})

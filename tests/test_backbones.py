@@ -22,7 +22,7 @@ from transformers import (
     ViTModel,
 )
 
-from fpt.backbones import BACKBONES, FAMILIES, Backbone, backbone, build, group_of
+from fpt.backbones import BACKBONES, FAMILIES, Backbone, build
 from fpt.backbones.dropout import Draws
 from fpt.backbones.gpt2 import Attention
 
@@ -194,53 +194,10 @@ def initialised(architecture):
 # ---------------------------------------------------------------------- sizes, groups and counts
 
 
-@FAMILY
-def test_every_parameter_is_in_its_group(family):
-    architecture = TINY[family]
-    groups = {"input", "output"}
-    for name, parameter in build(architecture).named_parameters():
-        assert parameter.is_meta
-        lower = name.lower()
-        if "norm" in lower:
-            expected = "layernorm"
-        elif "relative" in lower or "token_type" in lower:
-            expected = "relative" if "relative" in lower else "embeddings"
-        else:
-            expected = "attention" if "attention" in lower else "feedforward"
-        assert group_of(architecture, name) == expected, name
-        groups.add(expected)
-    assert groups == set(architecture.groups) - {"positions"}
-    assert ("positions" in architecture.groups) is (architecture.positions > 0)
-
-
-@pytest.mark.parametrize(
-    ("name", "reference", "config", "total", "unused"),
-    [
-        # word table, second token type, pooler
-        ("bert-base", BertModel, BertConfig(), 109_482_240, (30522 + 1) * 768 + 768 * 769),
-        ("t5-base", T5EncoderModel, T5Config(d_model=768, d_ff=3072, num_layers=12, num_heads=12),
-         109_628_544, 32128 * 768),
-        # word table, two position rows, pooler, three global projections per layer
-        ("longformer-base", LongformerModel,
-         LongformerConfig(vocab_size=50265, max_position_embeddings=4098, type_vocab_size=1),
-         148_659_456, (50265 + 2) * 768 + 768 * 769 + 12 * 3 * 768 * 769),
-        # class token, its own positions and patches, pooler; here 1,024 positions
-        ("vit-base", ViTModel, ViTConfig(), 86_389_248,
-         768 + 197 * 768 + 768 * (3 * 256 + 1) + 768 * 769 - 1024 * 768),
-    ],
-)  # fmt: skip
-def test_published_sizes(name, reference, config, total, unused):
-    with torch.device("meta"):
-        theirs = sum(parameter.numel() for parameter in reference(config).parameters())
-    assert theirs == total
-    architecture = backbone(name)
-    ours = sum(parameter.numel() for parameter in build(architecture).parameters())
-    assert ours + architecture.positions * architecture.width == total - unused
-
-
 # -------------------------------------------------------------------------- packs, all families
 
 
+# A pack is only allowed because it changes no number.
 @pytest.mark.parametrize("masked", [False, True])
 @FAMILY
 def test_packed_runs_are_single_runs(family, masked, folder):
@@ -281,38 +238,6 @@ def test_every_place_of_dropout_draws_its_own_mask(family, monkeypatch):
     assert sorted(used) == list(range(len(draws.sites)))
     assert torch.equal(module(x), first)  # nothing else is random
     assert not torch.allclose(module.eval()(x), first)
-
-
-@FAMILY
-@torch.no_grad()
-def test_hidden_states_do_not_depend_on_padding(family):
-    module = randomised(TINY[family])
-    x = normal(3, 30, 16)
-    lengths = torch.tensor([[12], [20], [1]])
-    mask = torch.arange(30) < lengths
-    hidden = module(x, mask)
-    padded = module(torch.where(mask[..., None], x, normal(3, 30, 16, seed=2) * 50), mask)
-    close(hidden[mask], padded[mask])
-    for row, length in enumerate(lengths[:, 0].tolist()):
-        close(hidden[row, :length], module(x[row : row + 1, :length])[0])
-    assert hidden.isfinite().all()
-    assert not torch.allclose(module(x)[1], hidden[1])
-
-
-# Rows of one matrix have its stride, and so have gradients: torch warns once a process (2026-11).
-@pytest.mark.filterwarnings("ignore:grad and param do not obey the gradient layout:UserWarning")
-@FAMILY
-def test_backbones_run_in_bfloat16(family):
-    """Under autocast, as on an accelerator: close to float32 and never infinite."""
-    run = run_of(family, dropout=0.0)
-    model, _, _ = assembled(run, replace(run, lr=0.1))
-    x = normal(6, 16, 16)
-    mask = torch.arange(16) < torch.tensor([16, 1, 5, 16, 16, 9])[:, None]
-    exact = model.backbone(x, mask)[mask]
-    with torch.autocast("cpu", torch.bfloat16):
-        rounded = model.backbone(x, mask).float()
-    rounded.sum().backward()
-    assert (rounded[mask] - exact).abs().mean() < 0.03 * exact.abs().mean()
 
 
 # --------------------------------------------------------------- Longformer's window, and Table 7
@@ -358,6 +283,7 @@ def test_the_plain_transformer_is_pytorchs():
     close(module(x, mask)[mask], module.last_norm(expected)[mask])
 
 
+# Half the bound is half the scale, which alone changes how fast a frozen network learns.
 @pytest.mark.parametrize("family", ["vanilla", "linformer"])
 def test_the_encoders_are_initialised_as_in_lra(family):
     """Matrices uniform within sqrt(6 / (rows + columns)), gains 1, biases 0."""
@@ -379,6 +305,7 @@ CONTROLS = {
 }
 
 
+# A mask that is off by one token would make no loss worse.
 @pytest.mark.parametrize("name", CONTROLS)
 @torch.no_grad()
 def test_a_causal_backbone_hears_what_came_before_and_nothing_else(name):

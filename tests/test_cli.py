@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 
 import pandas as pd
@@ -14,7 +13,6 @@ import pytest
 import yaml
 from made import SETTINGS, tree
 from processes import lives, until, workers_of
-from refusals import check_said
 from test_records import made
 from tiny import WEIGHTS, task_of
 
@@ -23,7 +21,6 @@ from fpt.config import expand, load
 from fpt.errors import FptError
 from fpt.project import PACKAGE
 from fpt.records import ARCHIVE, Store
-from fpt.tasks import TASKS
 from fpt.training.flops import planned_flops
 
 SMOKE = {
@@ -45,7 +42,6 @@ SMOKE = {
 # On backbones that every process knows.
 ALONE = {**SMOKE, "backbones": {"transformer": "pico", "lstm": "lstm-pico"}}
 RANDOM_ON_XOR = ("--only", "random", "--only", "bit-xor")
-Cli = Callable[..., tuple[int, str, str]]
 
 
 def write_params(root, smoke, **blocks):
@@ -85,8 +81,7 @@ def read(store):
 
 
 def index_of(project, profile="smoke"):
-    content = json.loads((project / "reports" / profile / "index" / "transfer.json").read_text())
-    return content
+    return json.loads((project / "reports" / profile / "index" / "transfer.json").read_text())
 
 
 # ----------------------------------------------------------------------------------- what is right
@@ -96,7 +91,6 @@ def test_run_trains_a_section_once(fpt, project):
     code, out, err = fpt("run", "transfer")
     assert (code, err) == (0, "")
     assert out.startswith("12 new records in ")
-    assert re.search(r"^Frozen random .*\(2\)", out, re.MULTILINE)
     keys = [run.spec.key for run in expand(load("smoke"), "transfer")]
     assert store_of(project).keys() == set(keys)
     assert index_of(project) == store_of(project).digests(keys)
@@ -114,18 +108,6 @@ def test_run_trains_a_section_once(fpt, project):
     assert after == before
 
 
-def test_the_runs_of_an_experiment_share_one_precision(fpt, project):
-    first = fpt("run", "transfer", *RANDOM_ON_XOR, "--seed", "1", "--precision", "bf16")
-    assert first[1].startswith("1 new")
-    code, _, err = fpt("run", "transfer", *RANDOM_ON_XOR)
-    assert (code, err.count("\n")) == (2, 1)
-    assert len(store_of(project).keys()) == 1
-    write_params(project, {"precision": "bf16", **SMOKE})
-    assert fpt("run", "transfer", *RANDOM_ON_XOR)[1].startswith("1 new")
-    precisions = {record.environment["precision"] for record in read(store_of(project))}
-    assert precisions == {"bf16 autocast"}
-
-
 def test_only_and_shard_choose_runs(fpt, project):
     assert fpt("run", "transfer", "--only", "fpt", "--only", "bit-xor")[1].startswith("2 new")
     specs = [record.spec for record in read(store_of(project))]
@@ -140,9 +122,8 @@ def test_only_and_shard_choose_runs(fpt, project):
 def test_a_budget_stops_and_a_later_call_goes_on(fpt, project):
     code, out, _ = fpt("run", "transfer", "--budget", "0")
     assert (code, out.startswith(f"0 new records in {store_of(project).folder}\n")) == (0, True)
-    missing = "missing: 12 of 12 runs, cost unknown: no run was measured yet\n  fpt on bit-xor: 2\n"
+    missing = "missing: 12 of 12 runs"
     assert missing in out
-    assert out.endswith("\nThe same command goes on from the last checkpoints.\n")
     before = tree(project)
     assert fpt("run", "transfer", "--dry-run")[1].startswith(missing)
     assert tree(project) == before
@@ -168,8 +149,6 @@ def test_packed_and_merged_records_are_shown_and_not_trained_again(fpt, project)
     before = fpt("status", "--json"), fpt("show", "transfer")
     assert fpt("pack") == (0, f"4 files packed; {ARCHIVE} holds 4 records\n", "")
     assert (fpt("status", "--json"), fpt("show", "transfer")) == before
-    assert re.search(r"^Frozen random +[0-9.]+( ± [0-9.]+)? \(2\)", before[1][1], re.MULTILINE)
-    assert re.search(r"^LSTM \(layer norm\) +– \(0 of 2\)", before[1][1], re.MULTILINE)
     assert "1 of 1 reproduce" in fpt("replicate", "transfer", "--count", "1")[1]
     elsewhere = store_of(project).folder.rename(project / "elsewhere")
     assert fpt("run", "transfer", *RANDOM_ON_XOR, "--seed", "1")[1].startswith("1 new")
@@ -180,29 +159,19 @@ def test_packed_and_merged_records_are_shown_and_not_trained_again(fpt, project)
 
 def test_status(fpt, project):
     def row():
-        rows = json.loads(fpt("status", "--json")[1])["sections"]
-        assert [row["section"] for row in rows] == ["transfer", "tasks"]
-        first = rows[0]
-        return first
+        return json.loads(fpt("status", "--json")[1])["sections"][0]
 
     keys = [run.spec.key for run in expand(load("smoke"), "transfer")]
-    assert row() == {
-        "section": "transfer", "expected": 12, "done": 0, "diverged": 0, "missing": 12,
-        "missing_keys": keys, "hours_left": None,
-    }  # fmt: skip
+    assert (row()["missing_keys"], row()["hours_left"]) == (keys, None)
     fpt("run", "transfer", "--only", "random")
     first = read(store_of(project))[0]
     store_of(project).write(replace(first, status="diverged"))
-    expected = {"done": 3, "diverged": 1, "missing": 8}
-    assert {**row(), **expected} == row()
+    assert row() | {"expected": 12, "done": 3, "diverged": 1, "missing": 8} == row()
     assert first.key not in row()["missing_keys"]
-    text = fpt("status")[1]
-    for name in ("transfer", "all"):
-        line = rf"{name} +4 of 12 runs, 1 diverged, 1 min left at the measured speed"
-        assert re.search(line, text)
-    assert re.search(r"tasks +0 of 0 runs$", text, re.MULTILINE)
+    assert re.search("transfer +4 of 12 runs, 1 diverged", fpt("status")[1])
 
 
+# Wall time depends on what else the machine does.
 def test_the_cost_of_the_rest_is_at_the_measured_speed(fpt, project):
     """Of the runs on the same backbone: 2 processor seconds on one, 30 on another, whatever the
     clock said."""
@@ -224,26 +193,11 @@ def test_other_settings_are_no_part_of_the_report(fpt, project):
     command = ("run", "transfer", "--set", "lr=0.5", "--set", "steps=6", "--only", "bit-xor")
     code, out, _ = fpt(*command)
     assert (code, out.startswith("6 new records in ")) == (0, True)
-    assert "FPT (frozen, language) − Frozen random" in out
     assert fpt(*command)[1].startswith("0 new records in ")
     assert not (project / "reports").exists()
     trials = read(Store(project / ".cache/trials/smoke/records"))
     settings = {(record.spec.lr, record.spec.steps, record.metrics["steps"]) for record in trials}
     assert settings == {(0.5, 6, 6)}
-
-
-def test_tasks_params_and_data(fpt, project):
-    code, out, _ = fpt("tasks")
-    assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == list(TASKS)
-    code, out, _ = fpt("params", "--backbone", "gpt2", "--task", "mnist:size=28")
-    counts = {line.rsplit(maxsplit=1)[0].strip(): line.split()[-1] for line in out.splitlines()}
-    assert counts["layernorm"] == f"{25 * 2 * 768:,}"
-    assert counts["positions"] == f"{49 * 768:,}"
-    code, out, _ = fpt("data", "bit-xor:n=3", "digits")
-    assert code == 0
-    assert [line.split(":")[0] for line in out.splitlines()] == ["bit-xor", "digits"]
-    assert len(list((project / "data" / "prepared").glob("digits*.safetensors"))) == 1
 
 
 def test_times():
@@ -257,44 +211,20 @@ def test_times():
 # ----------------------------------------------------------------------------------- what is wrong
 
 WRONG = {
-    "": ["VERB"],
-    "stauts": ["'stauts'", "status"],
-    # what is run
-    "run": ["one section, or --all"],
-    "run transfer --all": ["one section, or --all"],
-    "run tranfser": ["'tranfser'", "transfer, tasks"],
-    "run transfer --profile smok": ["'smok'", "smoke, lab, paper"],
-    "run transfer --profile paper": ["paper: expected settings by name, found None"],
-    "run transfer --only ftp": ["'ftp'", "bit-memory, bit-xor, fpt, lstm, random"],
-    "run transfer --only bit-xor --only bit-memory --seed 1": ["bit-xor, bit-memory, seed 1"],
-    "run transfer --seed 7": ["--seed: 7 is not known; allowed are 0, 1"],
-    "run transfer --prfile lab": ["fpt: unrecognized arguments: --prfile"],
-    "run transfer --set lrr=1": ["'lrr' is not known (did you mean lr?)"],
-    "run transfer --set steps=0": ["settings.steps: expected a whole number from 1"],
-    "run transfer --set lr=fast": ["--set takes a number or true, as in lr=0.01, not 'lr=fast'"],
-    "run transfer --track tensorbord": ["'tensorbord' is not known (did you mean tensorboard?)"],
-    "run transfer --budget soon": ["'soon'", "9m"],
-    "run transfer --shard 3/2": ["'3/2'", "2/8"],
-    "show tasks": ["Section 'tasks' has no runs"],
-    # on what
-    "run transfer --workers 1.5": ["--workers: must be a whole number of at least 1, not 1.5"],
-    "run transfer --device tpu": ["'tpu'", "cuda"],
-    "run transfer --ray --gpus nan": ["--gpus must be above 0 and at most 1, not nan"],
-    "run transfer --ray --device cpu": ["pip install 'fpt[ray]'"],
-    # what is here
-    "merge params.yaml": ["There are no records in params.yaml"],
-    "status --profile=": ["'' is not known", "smoke, lab, paper"],
-    "params --backbone gpt3": ["'gpt3'", "names are gpt2, "],
-    "params --task bit-xor:n=600": ["1200 tokens, and backbone 'gpt2' takes at most 1024"],
-    "data mnist:size": ["'mnist:size'", "option=value"],
-    "data mnist:sise=28": ["'sise'", "size"],
-    "render ../01_transfer": ["section: '../01_transfer' is not known"],
-    "replicate transfer": ["Profile 'smoke' has no record here"],
-    # pretraining
-    "pretrain --seed 0": ["Options of fpt pretrain need an OBJECTIVE"],
-    "pretrain ../../x": ["There is no corpus '../../x'"],
-    "pretrain english --backbone nano@2": ["'nano@2' is not pretrained as a language model"],
-    "pretrain english": ["'english-train-0.txt'", "FPT_CORPORA"],
+    "": "VERB",
+    "stauts": "status",
+    "run": "one section, or --all",
+    "run tranfser": "transfer, tasks",
+    "run transfer --profile smok": "smoke, lab, paper",
+    "run transfer --profile paper": "paper: expected settings by name, found None",
+    "run transfer --only ftp": "bit-memory, bit-xor, fpt, lstm, random",
+    "run transfer --prfile lab": "unrecognized arguments: --prfile",
+    "run transfer --set lr=fast": "as in lr=0.01, not 'lr=fast'",
+    "show tasks": "Section 'tasks' has no runs",
+    "run transfer --workers 1.5": "at least 1, not 1.5",
+    "run transfer --device tpu": "cuda",
+    "run transfer --ray --device cpu": "pip install 'fpt[ray]'",
+    "render ../01_transfer": "'../01_transfer' is not known",
 }
 
 
@@ -309,22 +239,8 @@ def test_wrong_input_is_one_line_and_leaves_no_trace(line, project, monkeypatch,
     out, err = capsys.readouterr()
     assert (caught.value.code, out, err.count("\n")) == (2, "", 1), err
     assert err.startswith("fpt")
-    check_said(err, WRONG[line])
+    assert WRONG[line] in err
     assert tree(project) == before
-
-
-def test_wrong_parameters_and_missing_weights_too(fpt, project, tiny):
-    (tiny / "backbones" / WEIGHTS / "model.safetensors").unlink()
-    code, _, err = fpt("run", "transfer", "--only", "fpt")
-    assert code == 2
-    assert f"weights '{WEIGHTS}' are in none of" in err
-    write_params(project, {**SMOKE, "defaults": {**SMOKE["defaults"], "lr": "fast"}})
-    for verb in ("run transfer", "status", "data"):
-        code, out, err = fpt(*verb.split())
-        assert (code, out) == (2, "")
-        assert err.startswith("fpt: smoke.defaults.lr: expected a number such as 0.001 or 1.0e-3")
-        assert err.endswith("found 'fast'.\n")
-    assert not (project / "reports").exists()
 
 
 # -------------------------------------------------------------------------- in its own process
@@ -346,18 +262,6 @@ def plain(tmp_path):
     return tmp_path
 
 
-def test_records_are_replicated_side_by_side_as_in_turn(plain, monkeypatch, capsys):
-    monkeypatch.setenv("FPT_ROOT", str(plain))
-    assert main(["run", "transfer", *RANDOM_ON_XOR, "--device", "cpu", "--workers", "1"]) == 0
-    outputs = []
-    for workers in "12":
-        capsys.readouterr()
-        assert main(["replicate", "transfer", "--seed", "1", "--workers", workers]) == 0
-        outputs.append(capsys.readouterr().out)
-    assert "2 of 2 reproduce" in outputs[0]
-    assert outputs[0] == outputs[1]
-
-
 TORCH_FREE = """
 import sys
 from fpt.__main__ import main
@@ -371,6 +275,7 @@ sys.exit(code)
 """
 
 
+# torch takes seconds to import, which is too long for a help text.
 def test_help_and_merge_start_without_torch(plain):
     foreign = Store(plain / "other")
     for seed in range(2):
@@ -386,11 +291,6 @@ def test_help_and_merge_start_without_torch(plain):
     assert done.stderr.startswith(f"fpt: 1 file of other could not be taken: {made(0).key}.json")
 
 
-def test_a_terminal_without_a_size_shows_bars_too(plain):
-    done = shell('script -qc "$fpt run transfer --only random --workers 1" /dev/null', plain)
-    assert re.search(r"random on bit-xor: .*accuracy=0\.\d+, loss=0\.\d+", done.stdout)
-
-
 def test_who_reads_may_stop_reading(plain):
     reader, writer = os.pipe()
     os.close(reader)
@@ -399,6 +299,7 @@ def test_who_reads_may_stop_reading(plain):
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
+# A terminal in Latin-1 once ended `fpt show` in a traceback.
 @pytest.mark.parametrize(
     ("line", "code", "sentence"),
     [
@@ -417,6 +318,7 @@ def test_wherever_a_command_runs_it_says_one_sentence_at_most(plain, line, code,
     assert len(sentences) == bool(sentence)
 
 
+# SystemExit is no Exception: a module that called sys.exit(0) once made `fpt status` succeed.
 def test_a_module_that_ends_the_process_is_one_line(plain):
     (plain / "ends.py").write_text("import sys; sys.exit(0)")
     sections = {"transfer": [{"tasks": ["bit-xor"], "arms": ["mine"]}]}

@@ -2,45 +2,39 @@
 where nothing was learned."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from made import fill, make_study
-from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
 from fpt import config
-from fpt.analysis.compare import Contrast, best_baseline, contrasts, left_out, on_shared_seeds
+from fpt.analysis.compare import best_baseline, contrasts, on_shared_seeds
 from fpt.analysis.effects import difference
-from fpt.analysis.study import Study, section
+from fpt.analysis.study import section
 from fpt.analysis.summary import FEWEST_RUNS, summary
-from fpt.profile import Run
-from fpt.report import conclude, dot_plot, effects, line_plot, results_table, with_panels
-from fpt.report.style import AT_BUDGET, STEPS
+from fpt.report import effects, line_plot, results_table
+from fpt.report.style import STEPS
 from fpt.sections.comparison import Comparison
 
 PAIR = ("fpt", "random")
 BOTH = Comparison("results", "Both", PAIR, (PAIR,))
-Make = Callable[..., Study]
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Make:
+def make(tmp_path):
     """A study of two arms on a task with a threshold (0: none), whose runs have given accuracies;
     each curve rises in a line to its accuracy at step 120, the budget."""
 
     def made(
-        accuracy: Callable[[Run], float],
-        task: str = "mnist",
-        threshold: float = 0.0,
-        seeds: int = 6,
-        of_random: int = 3,
-    ) -> Study:
+        accuracy,
+        task="mnist",
+        threshold=0.0,
+        seeds=6,
+        of_random=3,
+    ):
         tasks = {task: {"threshold": threshold} if threshold else {}}
         study = make_study(tmp_path, arms=PAIR, tasks=tasks, seeds=seeds, steps=120)
         runs = [run for run in study.runs if run.arm == "fpt" or run.spec.seed < of_random]
@@ -51,23 +45,23 @@ def make(tmp_path: Path) -> Make:
     return made
 
 
-def only(study: Study) -> Contrast:
+def only(study):
     (contrast,) = contrasts(study, [PAIR], study.results())
     return contrast
 
 
-def in_all_places(study: Study) -> str:
+def in_all_places(study):
     """The table of both arms, and the sentence on them."""
     return f"{results_table(study, BOTH)} {effects(study, PAIR)}"
 
 
-def uneven(run: Run) -> float:
+def uneven(run):
     """FPT is worse on the seeds that the random arm has."""
     level = 0.95 if run.arm == "random" else 0.90 if run.spec.seed < 3 else 0.99
     return level + 0.001 * run.spec.seed
 
 
-def test_arms_are_compared_on_the_seeds_that_both_have(make: Make) -> None:
+def test_arms_are_compared_on_the_seeds_that_both_have(make):
     study = make(uneven, "bit-memory")
     contrast = only(study)
     assert contrast.effect.estimate == pytest.approx(-5.0)
@@ -76,29 +70,24 @@ def test_arms_are_compared_on_the_seeds_that_both_have(make: Make) -> None:
     assert "-5.0 points of accuracy" in repr(effects(study, PAIR))
 
 
-def test_arms_without_a_common_seed_are_compared_as_they_are() -> None:
+def test_arms_without_a_common_seed_are_compared_as_they_are():
     first = pd.Series([1.0, 2.0, 3.0, 4.0, 5.5], range(5))
     second = pd.Series([3.0, 4.0, 5.0, 6.0, 8.0], range(5, 10))
     expected = difference(list(first), list(second))
     assert on_shared_seeds(first, second) == expected
-    on_the_same = second.set_axis(range(5))
-    assert on_shared_seeds(first, on_the_same) == expected
-    reordered = on_shared_seeds(first[::-1], on_the_same)
-    assert reordered.estimate == pytest.approx(expected.estimate)
+    assert on_shared_seeds(first, second.set_axis(range(5))) == expected
 
 
-@pytest.mark.parametrize("count", [1, 3, FEWEST_RUNS - 1, FEWEST_RUNS, 7])
-def test_fewer_than_five_runs_have_no_interval(make: Make, count: int) -> None:
+@pytest.mark.parametrize("count", [1, FEWEST_RUNS - 1, FEWEST_RUNS])
+def test_fewer_than_five_runs_have_no_interval(make, count):
     values = pd.Series(np.linspace(1, 2, count))
     effect = on_shared_seeds(values, 0.5 * values)
     assert math.isnan(effect.low) == math.isnan(effect.p) == (count < FEWEST_RUNS)
-    assert effect.estimate == pytest.approx(0.5 * values.mean())
     low = summary(make(uneven, seeds=count).results()).set_index("arm")["low"]
     assert math.isnan(low["fpt"]) == (count < FEWEST_RUNS)
-    assert math.isnan(low["random"])
 
 
-def test_where_neither_arm_learned_there_is_no_ratio_and_no_difference(make: Make) -> None:
+def test_where_neither_arm_learned_there_is_no_ratio_and_no_difference(make):
     study = make(lambda run: 0.6, "bit-memory", threshold=0.9)  # the budget ends first
     assert only(study).refused == "neither learned"
     assert in_all_places(study).count("neither learned") == 2
@@ -108,10 +97,9 @@ def test_where_neither_arm_learned_there_is_no_ratio_and_no_difference(make: Mak
     assert "+0.0" not in in_all_places(chance)
 
 
-def test_arms_below_the_linear_classifier_are_not_compared(make: Make) -> None:
+def test_arms_below_the_linear_classifier_are_not_compared(make):
     study = make(lambda run: uneven(run) - 0.4, "digits")
     baseline = best_baseline(study.tasks["digits"])
-    assert baseline is not None
     assert baseline.name == "linear classifier"
     assert str(baseline) in only(study).refused
     table = results_table(study, BOTH)
@@ -123,102 +111,41 @@ def test_arms_below_the_linear_classifier_are_not_compared(make: Make) -> None:
     assert "linear classifier" in repr(effects(one_above, PAIR))
 
 
-def test_a_threshold_below_the_linear_classifier_is_named(make: Make) -> None:
-    low = make(uneven, "digits", threshold=0.3)
-    assert "the threshold is at or below the baseline linear classifier" in repr(effects(low, PAIR))
-    assert "30% (at or below linear classifier" in results_table(low, BOTH).caption
-    high = make(uneven, "digits", threshold=0.8)
-    assert "linear classifier" not in repr(effects(high, PAIR))
-
-
 @pytest.mark.parametrize(("slow", "sign"), [("random", "≤"), ("fpt", "≥")])
-def test_ratios_of_censored_runs_are_bounds(make: Make, slow: str, sign: str) -> None:
+def test_ratios_of_censored_runs_are_bounds(make, slow, sign):
     """A run that does not get to the threshold counts with its budget, which is too few steps."""
     study = make(lambda run: 0.6 if run.arm == slow else 0.99, "bit-memory", threshold=0.8)
     assert only(study).bound == sign
     assert f"{sign} ×" in str(results_table(study, BOTH))
 
 
-def test_nothing_is_compared_until_every_run_is_there(make: Make) -> None:
+def test_nothing_is_compared_until_every_run_is_there(make):
     study = make(uneven)
     study.store.path(study.runs[0].key).unlink()
     assert math.isnan(only(study).effect.estimate)
-    assert "once all of their runs are recorded" in repr(effects(study, PAIR))
 
 
-def intervals(axes: Axes) -> list[Any]:
+def intervals(axes):
     """The intervals that are drawn: vertical lines between two numbers."""
     bars = [bar for bar in axes.collections if isinstance(bar, LineCollection)]
     return [line for bar in bars for line in bar.get_segments() if len(line)]
 
 
-def test_a_curve_needs_two_points_and_runs_that_learned() -> None:
-    table = pd.DataFrame({"x": [1, 1, 1], "y": [1.0, 2.0, 4.0], "censored": [False] * 3})
-    several = table.assign(x=[1, 2, 3])
-    assert line_plot(several, "x", "y") is not None
-    for empty in (table, table[:0], several.assign(censored=True)):
-        assert line_plot(empty, "x", "y") is None
-
-
-def test_few_runs_are_dots_and_steps_have_geometric_means() -> None:
+def test_few_runs_are_dots_and_steps_have_geometric_means():
     table = pd.DataFrame({"x": [1, 1, 2, 2], "y": [100.0, 400.0, 50.0, 50.0]})
     table = table.assign(panel=f"bit-xor: {STEPS}", censored=[False, True, False, False])
-    figure = line_plot(table, "x", "y", panel="panel")
-    assert figure is not None
-    (axes,) = figure.axes
+    (axes,) = line_plot(table, "x", "y", panel="panel").axes
     assert axes.get_yscale() == "log"
     assert list(axes.lines[0].get_ydata()) == pytest.approx([200.0, 50.0])
     assert not intervals(axes)  # of two runs
-    labels = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-    assert AT_BUDGET["label"] in labels
     many = pd.DataFrame({"x": [1] * 5 + [2] * 5, "y": np.arange(10.0)})
-    assert len(intervals(line_plot(many, "x", "y").axes[0])) == 2  # type: ignore[union-attr]
+    assert len(intervals(line_plot(many, "x", "y").axes[0])) == 2
+    assert line_plot(many.assign(x=1), "x", "y") is None  # no line
 
 
-def test_a_figure_of_arms_shows_runs_that_end_at_the_budget_as_such(make: Make) -> None:
-    study = make(lambda run: 0.6 if run.arm == "random" else 0.99, "bit-memory", threshold=0.8)
-    figure = dot_plot(study, BOTH)
-    assert figure is not None
-    markers = [line.get_marker() for line in figure.axes[0].lines]
-    assert markers.count(AT_BUDGET["marker"]) == 1
-    assert markers.count("o") + markers.count("s") - 1 == 1  # no mean of runs that all end there
-    assert dot_plot(make(lambda run: 0.6, "bit-memory", threshold=0.8), BOTH) is None
-
-
-@pytest.mark.parametrize(
-    ("threshold", "panel", "value"),
-    [(0.8, "bit-memory: steps to the threshold", 100), (0, "bit-memory: test accuracy, %", 99)],
-)
-def test_panels_name_the_unit(make: Make, threshold: float, panel: str, value: float) -> None:
-    study = make(lambda run: 0.99, "bit-memory", threshold=threshold)
-    values = with_panels(study, study.results()).groupby("panel")["value"].first()
-    assert values.to_dict() == {panel: pytest.approx(value)}
-
-
-def test_a_section_that_a_profile_empties_says_so(make: Make) -> None:
-    study = make(uneven)
-    present, declared, lacking = left_out(study)
-    assert (present, declared) == (1, 5)
-    assert set(lacking) == {"full", "full-pretrained", "lstm", "lstm-released"}
-    assert "plans 1 of the 5 comparisons" in conclude(study).text
-
-
-@pytest.mark.parametrize("runs", [3, 6])
-def test_uncorrected_intervals_are_said_to_be_so(
-    make: Make, monkeypatch: pytest.MonkeyPatch, runs: int
-) -> None:
-    monkeypatch.setattr("fpt.report.show._verdicts", lambda study: [])
-    study = make(
-        lambda run: 0.9 + 0.001 * run.spec.seed + 0.01 * (run.arm == "fpt"),
-        "bit-memory",
-        of_random=runs,
-    )
-    assert conclude(study).text.count("corrected") == (runs >= FEWEST_RUNS)
-
-
-def test_one_setting_has_the_same_seeds_on_every_page_of_the_lab() -> None:
+def test_one_setting_has_the_same_seeds_on_every_page_of_the_lab():
     """Else three runs of one page contradict twelve of another."""
-    seeds: dict[tuple[object, ...], dict[str, set[int]]] = {}
+    seeds = {}
     for name in config.load("lab").sections:
         for run in section(name, "lab").runs:
             if not run.search:
@@ -228,7 +155,7 @@ def test_one_setting_has_the_same_seeds_on_every_page_of_the_lab() -> None:
         assert len({frozenset(of_page) for of_page in pages.values()}) == 1, (setting, pages)
 
 
-def test_a_run_of_two_blocks_is_one_run_and_kept_if_one_keeps_it() -> None:
+def test_a_run_of_two_blocks_is_one_run_and_kept_if_one_keeps_it():
     runs = section("attention", "lab").runs
     assert len(runs) == len({(run.arm, run.key) for run in runs}) == 48
     assert sum(run.keep for run in runs) == 12

@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
-def committed(monkeypatch: pytest.MonkeyPatch) -> None:
+def committed(monkeypatch):
     monkeypatch.setenv("FPT_ROOT", str(ROOT))
 
 
-def steps(arm: str, task: str, threshold: float) -> list[int]:
+def steps(arm, task, threshold):
     """The first of two consecutive evaluations at a threshold, per registered seed."""
     profile = config.load("lab")
     counts = []
@@ -33,7 +33,7 @@ def steps(arm: str, task: str, threshold: float) -> list[int]:
     return counts
 
 
-def test_ratios_by_threshold_are_those_of_the_curves() -> None:
+def test_ratios_by_threshold_are_those_of_the_curves():
     pair = ("fpt-english", "random")
     frame = contrasts.by_threshold(pair)
     assert set(frame["task"]) == set(contrasts.battery())

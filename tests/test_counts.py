@@ -7,27 +7,11 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from fpt.backbones import backbone, build
-from fpt.backbones.base import SIZES, matrices
-from fpt.training.flops import as_costly, forward_flops, matrix_parameters, planned_flops
+from fpt.backbones.base import SIZES
+from fpt.training.flops import as_costly, forward_flops, planned_flops
 from fpt.training.train import task_of
 
 DEEPER = [size for size, (layers, _, _) in SIZES.items() if layers > 3]
-
-
-def test_matrices_by_hand():
-    """12 width^2 per layer of a transformer, 8 per layer of an LSTM; GPT-2 is not built for it."""
-    built = sum(weight.numel() for _, weight, _ in matrices(build(backbone("nano"))))
-    assert matrix_parameters(backbone("nano")) == 4 * 12 * 128**2 == 786_432 == built
-    assert matrix_parameters(backbone("lstm-nano")) == 3 * 8 * 128**2
-    assert matrix_parameters(backbone("linformer")) == 3 * 8 * 64**2
-
-
-@pytest.mark.parametrize("size", DEEPER)
-def test_the_matched_lstm_has_the_matrices_of_the_transformer(size):
-    lstm, transformer = backbone(f"lstm-matched-{size}"), backbone(size)
-    assert matrix_parameters(lstm) == matrix_parameters(transformer)
-    attention = 4 * transformer.layers * transformer.width * 100
-    assert forward_flops(transformer, 100) - forward_flops(lstm, 100) == attention
 
 
 @pytest.mark.parametrize("size", DEEPER)

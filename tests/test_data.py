@@ -10,11 +10,9 @@ import torch
 from refusals import refuses
 from samples import png, write_parquet
 
-from fpt import files
 from fpt.errors import FptError
-from fpt.project import PACKAGE
-from fpt.tasks import TASKS, get_task, image_data, parse_task, prepare, proteins
 from fpt.tasks import datasets as data
+from fpt.tasks import get_task, image_data, parse_task, proteins
 from fpt.tasks.datasets import Dataset, data_note, load, prepared_path
 from lab.manifest import write_manifest
 
@@ -73,6 +71,7 @@ def test_images_are_decoded_exactly_and_split(hub, monkeypatch, name, column, sh
     assert (len(rows[1]), rows[2]) == (6, list(range(7)))
 
 
+# TAPE has three test sets; the paper's is the one of folds.
 def test_homology_tokens_and_truncation(hub):
     long = "ACDEFGHIKLMNPQRSTVWY" * 60
     for fold, file in enumerate(FILES_OF_TAPE):
@@ -88,11 +87,6 @@ def test_homology_tokens_and_truncation(hub):
     assert words[0] == ["<cls>", "M", "K", "V", "<sep>", "<pad>"]
     assert words[1] == ["<cls>", "A", "<unk>", "Z", "<sep>", "<pad>"]
     assert batch.inputs[0, 2, 1023] == proteins.SEP
-    assert load(task.dataset)["train_cut"].tolist() == [0, 1, 0, 0]
-
-    released = replace(get_task("homology", padding="released"), sizes=few)
-    batch = released.train_batch([0], 0, 2, "cpu")
-    assert (batch.inputs.shape, batch.last) == ((1, 2, 1024), None)
 
 
 @pytest.mark.parametrize("content", [b"<html>404</html>", b"", None])
@@ -126,22 +120,11 @@ def test_a_data_set_is_prepared_once_to_the_same_bytes(monkeypatch):
     assert path.read_bytes() == content
 
 
-def test_a_data_set_is_prepared_by_one_process_at_a_time():
-    def build():
-        with files.lock(prepared_path(NUMBERS).with_suffix(".lock"), wait=False) as is_free:
-            assert not is_free
-        return {"a": np.arange(3)}
-
-    load(replace(NUMBERS, build=build))
-
-
 @pytest.mark.parametrize(
     "damage",
     [
         lambda content: content[:-3],
         lambda content: content[:-1] + b"\x07",
-        lambda content: b"",
-        lambda content: b"not safetensors at all",
     ],
 )
 def test_a_damaged_file_is_moved_aside_and_redone(damage):
@@ -163,7 +146,6 @@ def test_manifest_notes_and_floors(folder):
     task = get_task("digits")
     assert "not in data/manifest.json" in data_note(task.dataset, task.digest())
     assert set(task.floors()) == {"majority"}
-
     write_manifest([task, get_task("bit-xor")])
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -171,35 +153,11 @@ def test_manifest_notes_and_floors(folder):
     entry = manifest[task.dataset.key]
     assert (entry["digest"], entry["examples"]) == (task.digest(), task.sizes)
     assert data_note(task.dataset, task.digest()) is None
-    assert task.floors()["majority"] < 0.2
     assert 0.6 < task.floors()["linear classifier"] < 0.8
     assert set(get_task("digits", train=100).floors()) == {"majority"}  # of other examples
-
     entry["digest"] = "0" * 64
     path.write_text(json.dumps(manifest))
     assert "not 000000000000" in data_note(task.dataset, task.digest())
-
-
-def test_the_committed_manifest_lists_every_default_data_set(monkeypatch):
-    monkeypatch.setenv("FPT_ROOT", str(PACKAGE.parent))
-    for name in set(TASKS) - {"bit-memory", "bit-xor", "glue"}:
-        task = get_task(name)
-        entry = data.read_manifest()[task.dataset.key]
-        assert entry["examples"] == task.sizes
-        assert entry["preparation"] == task.source()["preparation"]
-        assert "majority" in entry["floors"][name]
-    assert "root operator" in get_task("listops", variant="released").floors()
-    digits = get_task("digits")
-    assert data_note(digits.dataset, digits.digest()) is None  # prepared here to the same digest
-
-
-def test_tasks_of_the_command_line():
-    digits = get_task("digits")
-    bits = get_task("bit-xor")
-    assert prepare(digits).startswith(f"digits: digits-v2, {digits.digest()[:12]} (data set")
-    assert prepare(bits) == f"bit-xor: generated on the fly, {bits.digest()[:12]}"
-    task = parse_task("listops:variant=released,train=50")
-    assert (task.options["variant"], task.options["train"]) == ("released", 50)
 
 
 @pytest.mark.parametrize("text", ["listops:released", "listops:train=1=2", "listops:train={"])

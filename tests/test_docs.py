@@ -4,7 +4,6 @@ import ast
 import re
 import subprocess
 import sys
-import tomllib
 from collections import Counter
 from importlib import import_module
 from pathlib import Path
@@ -45,14 +44,6 @@ def missing(page):
 def test_what_pages_name_exists():
     lost = {str(page.relative_to(ROOT)): list(missing(page)) for page in PAGES}
     assert not {page: names for page, names in lost.items() if names}
-
-
-def test_pages_install_from_the_address_of_the_project():
-    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
-    named = {url for page in PAGES for url in re.findall(r"git\+(\S+)", page.read_text())}
-    assert named == {urls["Repository"]}
-    is_placeholder = "example.org" in urls["Repository"]
-    assert ("is a placeholder" in (ROOT / "docs/own-data.md").read_text()) == is_placeholder
 
 
 def test_the_site_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):

@@ -2,14 +2,12 @@
 checkout, and in a folder of any name."""
 
 import os
-import re
 import shutil
 import subprocess
-import venv
 
 import pytest
 from refusals import one_sentence
-from test_pipeline import HERE, PIPELINE, Checkout
+from test_pipeline import HERE, Checkout
 
 LAUNCHER = HERE / ".dvc/fpt.sh"
 SHELLS = [path for name in ("sh", "bash", "zsh", "fish", "tcsh") if (path := shutil.which(name))]
@@ -27,20 +25,6 @@ def checkout(tmp_path_factory):
 def test_a_stage_runs_in_any_shell(checkout, shell):
     output = checkout.dvc_says("repro", "--force", "data", SHELL=shell, **BARE)
     assert "Running stage 'data'" in output
-
-
-def test_commands_are_words_alone():
-    """So that a shell that is not on this machine reads them too."""
-    launcher, *_ = (block["fpt"] for block in PIPELINE["vars"] if "fpt" in block)
-    for stage in PIPELINE["stages"].values():
-        command = stage.get("do", stage)["cmd"].replace("${fpt}", launcher)
-        assert re.fullmatch(r"[\w./ -]+", command.replace("${key}", "transfer"))
-
-
-def test_an_experiment_runs_in_a_copy(checkout):
-    change = ("-S", "smoke.seeds=[1]")
-    output = checkout.dvc_says("exp", "run", "--temp", "-n", "copy", *change, "data", **BARE)
-    assert "Ran experiment(s): copy" in output
 
 
 def launched(folder, **variables):
@@ -82,22 +66,3 @@ def test_no_environment_is_one_sentence(tmp_path):
     done = launched(tmp_path, PATH=f"{tmp_path}/active:{tmp_path}/active3:{os.defpath}")
     assert (done.returncode, done.stdout) == (2, "")
     assert "make setup" in one_sentence(done.stderr.strip())
-
-
-def test_programs_of_an_environment_find_each_other(tmp_path):
-    """DVC's queue calls `dvc` by its name."""
-    venv.create(tmp_path / "env", symlinks=True)
-    (packages,) = (tmp_path / "env/lib").glob("*/site-packages")
-    shutil.copy(HERE / ".dvc/fpt-environment.pth", packages)
-    put_python(tmp_path / "other/dvc", packages=True)
-    shutil.copy(tmp_path / "other/dvc", tmp_path / "env/bin/dvc")
-    code = "import os, shutil; print(shutil.which('dvc')); print(os.environ['PATH'])"
-    path = f"{tmp_path}/other:{os.defpath}"
-    done = subprocess.run(
-        [tmp_path / "env/bin/python", "-c", code],
-        env={"PATH": path},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == [f"{tmp_path}/env/bin/dvc", f"{tmp_path}/env/bin:{path}"]

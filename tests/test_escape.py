@@ -3,28 +3,22 @@ every record: on each page it is read as a text."""
 
 import json
 import re
-import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
-import yaml
+from made import make_record, make_study
 from markdown_it import MarkdownIt
 from matplotlib.figure import Figure
 from nbconvert.filters import markdown2html
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from fpt.analysis.study import section
-from fpt.project import project
-from fpt.records import Store
-from fpt.report import attention_page, conclude, results_table, show_figure
+from fpt.report import conclude, results_table, show_figure
 from fpt.report.escape import in_html, in_markdown, in_script, prose_in_html, prose_in_markdown
-from fpt.report.index import index
+from fpt.report.index import appendix_paragraphs
 from fpt.report.page import page_of, text_page
 from fpt.sections import arms
 
-PROJECT = Path(__file__).parent / "project"
 HOSTILE = (
     "</script><img src=x onerror=alert(1)><!-- & &amp; | `a` *b* __c__ ~~d~~ $e$ \\| "
     "[f](javascript:g) ![h](i.png) \"j' \n\n# k\n- l <b>m</b>"
@@ -70,42 +64,19 @@ def check_read_as_text(page):
     assert not re.search(r"<b>m|<!-- &", page)
 
 
-@pytest.fixture(scope="module")
-def reports(tmp_path_factory):
-    """The reports of the committed runs of `smoke`, all of whose names are hostile."""
-    root = tmp_path_factory.mktemp("hostile")
-    content = yaml.safe_load(project().params.read_text())
-    smoke = content["smoke"]
-    names = {name: f"{name} {HOSTILE}" for name in smoke["tasks"]}
-    smoke["tasks"] = {
-        names[name]: {"name": name, **(block or {})} for name, block in smoke["tasks"].items()
-    }
-    for block in (block for blocks in smoke["sections"].values() for block in blocks):
-        block["tasks"] = [names[name] for name in block["tasks"]]
-    attention = smoke["sections"]["attention"][0]
-    attention.update(tasks=attention["tasks"][:1], arms=["fpt"])
-    for settings in smoke["arms"].values():
-        if isinstance(settings.get("lr"), dict):
-            settings["lr"] = {names[name]: lr for name, lr in settings["lr"].items()}
-    (root / "params.yaml").write_text(yaml.safe_dump(content))
-    records = root / "reports" / "smoke" / "records"
-    shutil.copytree(PROJECT / "reports" / "smoke" / "records", records)
-    store = Store(records)
-    for key in sorted(store.keys()):
-        record = store.read(key)
-        environment = record.environment | {"device": HOSTILE}
-        hostile = replace(record, environment=environment, notes=[HOSTILE])
-        store.write(hostile, store.parameters(record))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FPT_ROOT", str(root))
-        for name, own in list(arms.ARMS.items()):
-            patch.setitem(arms.ARMS, name, replace(own, label=f"{own.label} {HOSTILE}"))
-        yield root / "reports" / "smoke"
-
-
 @pytest.fixture
-def study(reports):
-    return section("transfer", "smoke")
+def study(tmp_path, monkeypatch):
+    """Two arms on one task; everything that can have a name has a hostile one."""
+    for name in ("fpt", "random"):
+        own = replace(arms.ARMS[name], label=f"{name} {HOSTILE}")
+        monkeypatch.setitem(arms.ARMS, name, own)
+    task = {f"digits {HOSTILE}": {"name": "digits"}}
+    study = make_study(tmp_path, arms=("fpt", "random"), tasks=task)
+    for run in study.runs:
+        record = make_record(run, 0.9)
+        environment = record.environment | {"device": HOSTILE}
+        study.store.write(replace(record, environment=environment, notes=[HOSTILE]))
+    return study
 
 
 def cells_of_rows(page):
@@ -114,16 +85,15 @@ def cells_of_rows(page):
     return {len(re.findall(r"<t[dh]", row)) for row in rows}
 
 
-def test_the_index_and_the_appendix(reports):
-    index("smoke")
-    for name in ("index.html", "appendix.html"):
-        check_read_as_text((reports / name).read_text())
-    check_read_as_text(COMMONMARK.render((reports / "README.md").read_text()))
-    page = (reports / "appendix.html").read_text()
-    text = Reader(page).text
-    assert f"on {ON_A_LINE} (" in text  # the device
-    assert f"Notes: {ON_A_LINE}" in text
-    assert cells_of_rows(page) == {9}  # cells stay cells
+# A merged record comes from another machine: its device once stood in the appendix, tags and all.
+def test_the_appendix(study):
+    text = "\n\n".join(appendix_paragraphs([study]))
+    for page in (text_page(text), COMMONMARK.render(text)):
+        check_read_as_text(page)
+        read = Reader(page).text
+        assert f"on {ON_A_LINE} (" in read  # the device
+        assert f"Notes: {ON_A_LINE}" in read
+        assert cells_of_rows(page) == {9}  # cells stay cells
 
 
 def test_a_table(study):
@@ -152,16 +122,7 @@ def test_the_page_of_a_notebook(study):
     check_read_as_text(text_page("# T", {HOSTILE: "index.html"}))
 
 
-def test_the_page_of_attention_maps(reports):
-    page = attention_page.write("smoke").read_text()
-    scripts = re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)
-    assert len(scripts) == 2
-    assert "<" not in scripts[0]
-    assert Reader(page).active == []
-    assert all(HOSTILE in run["task"] and HOSTILE in run["model"] for run in json.loads(scripts[0]))
-
-
-@pytest.mark.parametrize("text", [HOSTILE, "a|b", "`", "a\nb", "[1](2)", "<!--", "\\", "$x$ $y$"])
+@pytest.mark.parametrize("text", [HOSTILE, "a|b", "$x$ $y$"])
 def test_each_function_gives_the_text_back(text):
     plain = " ".join(text.split())
     assert Reader(f'<p title="{in_html(text)}">{in_html(text)}</p>').text == plain

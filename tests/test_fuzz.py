@@ -101,6 +101,7 @@ def test_any_table_of_parameters(content, folder):
     assert all(len(run.spec.key) == 16 for run in runs)
 
 
+# A store may meet any file, and must neither lose a record nor believe a wrong one.
 @pytest.mark.filterwarnings("ignore:.* is damaged")
 @fuzz(200)
 @given(content=cut(to_file(to_content(made()))) | st.binary(max_size=40))

@@ -97,6 +97,7 @@ def test_rotation_matches_pillow(images, degrees):
         assert same > 0.99  # a pixel half-way between two may fall either way
 
 
+# Accuracies alone would not show that augmentation is off.
 @pytest.mark.parametrize("augment", [False, True])
 def test_a_run_trains_on_transformed_images_if_its_spec_says_so(few, tiny, augment):
     """And is evaluated on the images as they are."""

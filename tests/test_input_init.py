@@ -1,15 +1,11 @@
 """How the input net is initialised: `RunSpec.input_init`."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
-from tiny import close, pretrained
+from tiny import close
 
-from fpt.config import load, make_spec
-from fpt.sections.arms import ARMS
-from fpt.spec import from_dict
 from fpt.tasks.rng import generator
 from fpt.training.model import INPUT_INITS
 from fpt.training.packing.layers import INPUT_GAIN, PackedEmbedding, PackedLinear
@@ -45,20 +41,3 @@ def test_it_is_keyed_by_the_seed_and_not_an_embeddings(init):
     assert not torch.equal(initial("weight", init), initial("weight", init, seed=1))
     embedding = PackedEmbedding(30, 200).initial("weight", init, generator("cpu", 0))
     assert embedding.std().item() == pytest.approx(1, rel=0.05)
-
-
-def test_the_default_is_not_part_of_the_key():
-    """Records were made when a spec had no such field."""
-    spec = pretrained()
-    older = {name: value for name, value in spec.to_dict().items() if name != "input_init"}
-    assert spec.input_init == "orthogonal"
-    assert from_dict(older).key == spec.key
-    assert len({replace(spec, input_init=init).key for init in INPUT_INITS}) == len(INPUT_INITS)
-
-
-@pytest.mark.parametrize("arm", [arm for arm in ARMS if "input-" in arm])
-def test_arms_set_it(arm):
-    spec = make_spec(load("smoke"), arm, "digits", 0)
-    assert spec.input_init == arm.rpartition("-")[2]
-    assert ("input" in spec.trainable) is not arm.startswith("frozen")
-    assert spec.init == "pretrained"

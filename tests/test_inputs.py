@@ -1,8 +1,6 @@
 """What users bring: containers, types, missing values, offsets, lengths, memory."""
 
-import decimal
 import tracemalloc
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -23,42 +21,28 @@ V = DRAW.normal(size=(12, 5, 3))
 IDS = DRAW.integers(0, 9, (12, 5))
 TABLE = pd.DataFrame(IDS, columns=list("abcde"))
 GAPS = TABLE.astype("Int64").mask(TABLE == 3)
+FAR_GAP = np.zeros((30, 400, 300))
+FAR_GAP[17, 5, 3] = np.nan
 RAGGED = [row[: 2 + index % 4] for index, row in enumerate(V)]
 
 
-def cases(table):
-    """One case for each entry of a table, called by its name."""
-    values = [case if isinstance(case, tuple) else (case,) for case in table.values()]
-    return [pytest.param(*value, id=name) for name, value in zip(table, values, strict=True)]
+SYMBOLS = [IDS, IDS.tolist(), torch.tensor(IDS), TABLE.astype({"a": "Int64"})]
+NUMBERS = [
+    V > 0,
+    TABLE.astype("Float64"),
+    torch.tensor(V, requires_grad=True),
+    torch.ones(4, 3, 2).bfloat16(),
+]
 
 
-SYMBOLS = {
-    "array": IDS,
-    "objects": IDS.astype(object),
-    "one nullable column": TABLE.astype({"a": "Int64"}),
-    "lists": IDS.tolist(),
-    "tensor": torch.tensor(IDS),
-    "masked": np.ma.masked_less(IDS, -1),
-}
-NUMBERS = {
-    "float16": V.astype(np.float16),
-    "Booleans": V > 0,
-    "table": TABLE.astype(float),
-    "nullable table": TABLE.astype("Float64"),
-    "decimals": np.array([[decimal.Decimal(1)] * 3] * 4),
-    "a gradient": torch.tensor(V, requires_grad=True),
-    "bfloat16": torch.ones(4, 3, 2).bfloat16(),
-}
-
-
-@pytest.mark.parametrize("data", cases(SYMBOLS))
+@pytest.mark.parametrize("data", SYMBOLS)
 def test_integers_are_symbols_in_any_container(data):
     read = read_inputs(data)
     assert read.kind == "token"
     assert np.array_equal(read.prepared().values, IDS)
 
 
-@pytest.mark.parametrize("data", cases(NUMBERS))
+@pytest.mark.parametrize("data", NUMBERS)
 def test_other_numbers_are_vectors_in_any_container(data):
     read = read_inputs(data)
     assert read.kind == "vector"
@@ -67,16 +51,14 @@ def test_other_numbers_are_vectors_in_any_container(data):
     np.testing.assert_allclose(values, np.asarray(plain).astype(np.float32).reshape(values.shape))
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        tuple(RAGGED),
-        pd.Series(RAGGED),
-        [torch.tensor(row, requires_grad=True) for row in RAGGED],
-        [pd.DataFrame(row) for row in RAGGED],
-        [row.tolist() for row in RAGGED],
-    ],
-)
+LENGTHS_DIFFER = [
+    pd.Series(RAGGED),
+    [torch.tensor(row, requires_grad=True) for row in RAGGED],
+    [row.tolist() for row in RAGGED],
+]
+
+
+@pytest.mark.parametrize("data", LENGTHS_DIFFER)
 def test_lengths_differ_in_any_container(data):
     read = read_inputs(data)
     assert read.limits == {"kind": "vector", "dim": 3, "shortest": 2, "length": 5}
@@ -85,69 +67,39 @@ def test_lengths_differ_in_any_container(data):
     np.testing.assert_allclose(prepared.values, np.concatenate(RAGGED), rtol=1e-6)
 
 
-MISSING = {
-    "NaN": np.where(V > 1, np.nan, V),
-    "infinity": np.where(V > 1, np.inf, V),
-    "too large": V * 1e39,
-    "None": np.where(V > 1, None, V.astype(object)),
-    "nullable": GAPS,
-    "masked": np.ma.masked_greater(V, 1),
-    "NA in a list": [[1, 2], [3, pd.NA]],
-    "NaN in a list": [V[0], V[1][:2] * np.nan],
-}
+# Of inputs: a word of the sentence, and what it is about.
+UNFIT = [
+    ("NaN", np.where(V > 1, np.nan, V)),
+    ("NaN", V * 1e39),
+    ("NaN", GAPS),
+    ("NaN", np.ma.masked_greater(V, 1)),
+    ("NaN", [[1, 2], [3, pd.NA]]),
+    ("example 17", FAR_GAP),
+    ("fpt.Patches", np.zeros((4, 8, 8, 3))),
+    ("bytes", ["ab", "c"]),
+    ("two real numbers", V + 1j),
+    ("should hold numbers", pd.DataFrame({"a": pd.date_range("2020", periods=4)})),
+    ("Sparse", sparse.eye_array(4, format="csr")),
+    ("Reshape your data", np.arange(4.0)),
+    ("none empty", [[1, 2], []]),
+    ("one D", [np.zeros((2, 3)), np.zeros((3, 4))]),
+    ("0 or more", IDS - 1),
+    ("below 1000000", IDS * 10**12),
+]
 
 
-@pytest.mark.parametrize("data", cases(MISSING))
-def test_missing_values_are_one_sentence(data):
-    refuses(lambda: read_inputs(data), "X contains NaN", "example")
+@pytest.mark.parametrize(("word", "data"), UNFIT)
+def test_unfit_data_are_one_sentence(word, data):
+    refuses(lambda: read_inputs(data), word)
 
 
-def test_the_first_example_with_a_gap_is_named():
-    gaps = np.zeros((30, 400, 300))
-    gaps[17, 5, 3] = np.nan
-    for data in (gaps, np.ma.masked_invalid(gaps)):
-        refuses(lambda data=data: read_inputs(data), "example 17")
+LABELS = [
+    (pd.Series(["a", "b"], dtype="category"), ["a", "b"]),
+    ([0.0, 1.0], [0, 1]),
+]
 
 
-UNFIT = {
-    "images": (np.zeros((4, 8, 8, 3)), "fpt.Patches"),
-    "a list of images": ([np.zeros((8, 8, 3))] * 3, "fpt.Patches"),
-    "text": (["ab", "c"], "bytes"),
-    "a column of text": (pd.DataFrame({"a": ["x", "y"]}), "bytes"),
-    "complex": (V + 1j, "two real numbers"),
-    "dates": (pd.DataFrame({"a": pd.date_range("2020", periods=4)}), "should hold numbers"),
-    "text among numbers": (np.array([["a", 1]] * 3, object), "mixes text"),
-    "an object": (np.array([[{}, 1.0]] * 3, object), "neither a number nor text"),
-    "sparse": (sparse.eye_array(4, format="csr"), "Sparse"),
-    "records": (np.zeros(3, [("a", int)]), "should hold numbers"),
-    "None": (None, "Reshape your data"),
-    "one axis": (np.arange(4.0), "Reshape your data"),
-    "nothing": ([], "Reshape your data"),
-    "an empty sequence": ([[1, 2], []], "none empty"),
-    "two widths": ([np.zeros((2, 3)), np.zeros((3, 4))], "one D"),
-    "negative": (IDS - 1, "0 or more"),
-    "huge": (IDS * 10**12, "below 1000000"),
-}
-
-
-@pytest.mark.parametrize(("data", "sentence"), cases(UNFIT))
-def test_unfit_data_are_one_sentence(data, sentence):
-    refuses(lambda: read_inputs(data), sentence)
-
-
-LABELS = {
-    "text": (["a", "b"], ["a", "b"]),
-    "nullable text": (pd.Series(["a", "b"], dtype="string"), ["a", "b"]),
-    "categories": (pd.Series(["a", "b"], dtype="category"), ["a", "b"]),
-    "Booleans": (pd.Series([True, False], dtype="boolean"), [True, False]),
-    "integers as floats": ([0.0, 1.0], [0, 1]),
-    "tensor": (torch.tensor([0, 1]), [0, 1]),
-    "rows of text": ([np.array(["a", "b"]), np.array(["b", "c"])], [["a", "b"], ["b", "c"]]),
-    "per token": ([[0, 1], [1, 0]], [[0, 1], [1, 0]]),
-}
-
-
-@pytest.mark.parametrize(("y", "expected"), cases(LABELS))
+@pytest.mark.parametrize(("y", "expected"), LABELS)
 def test_labels_are_read_from_any_container(y, expected):
     assert labels(y).tolist() == expected
 
@@ -157,34 +109,29 @@ def test_a_column_of_labels_is_taken_with_a_warning():
         assert labels(pd.DataFrame({"y": [1, 2]})).tolist() == [1, 2]
 
 
-UNFIT_NUMBERS = {
-    "NaN": ([0.0, np.nan], "missing"),
-    "None": (np.array(["a", None], object), "missing"),
-    "nullable": (pd.Series([1, pd.NA], dtype="Int64"), "missing"),
-    "nullable text": (pd.Series(["a", None], dtype="string"), "missing"),
-    "masked": (np.ma.masked_equal([1, 2], 2), "missing"),
-    "infinity": ([0.0, np.inf], "infinity"),
-    "text among numbers": (["a", 1], "mixes text"),
-}
-UNFIT_LABELS = UNFIT_NUMBERS | {
-    "continuous": ([0.5, 1.0], "continuous"),
-    "continuous per token": ([[0.5, 1.0], [1.0, 2.0]], "continuous"),
-    "dates": (pd.date_range("2020", periods=2), "Unknown label type"),
-    "complex": ([1j, 2], "Unknown label type"),
-    "lengths": ([[0, 1], [1]], "different lengths"),
-    "three axes": (np.zeros((2, 3, 2), int), "one answer per token"),
-    "nothing": (None, "requires y"),
-}
+UNFIT_NUMBERS = [
+    ("missing", [0.0, np.nan]),
+    ("missing", pd.Series([1, pd.NA], dtype="Int64")),
+    ("missing", np.ma.masked_equal([1, 2], 2)),
+    ("infinity", [0.0, np.inf]),
+]
+UNFIT_LABELS = [
+    ("continuous", [0.5, 1.0]),
+    ("Unknown label type", [1j, 2]),
+    ("different lengths", [[0, 1], [1]]),
+    ("one answer per token", np.zeros((2, 3, 2), int)),
+    ("requires y", None),
+]
 
 
-@pytest.mark.parametrize(("y", "sentence"), cases(UNFIT_LABELS))
-def test_unfit_labels_are_one_sentence(y, sentence):
-    refuses(lambda: labels(y), sentence)
+@pytest.mark.parametrize(("word", "y"), UNFIT_NUMBERS + UNFIT_LABELS)
+def test_unfit_labels_are_one_sentence(word, y):
+    refuses(lambda: labels(y), word)
 
 
-@pytest.mark.parametrize(("y", "sentence"), cases(UNFIT_NUMBERS))
-def test_unfit_targets_are_one_sentence(y, sentence):
-    refuses(lambda: targets(y), sentence)
+@pytest.mark.parametrize(("word", "y"), UNFIT_NUMBERS)
+def test_unfit_targets_are_one_sentence(word, y):
+    refuses(lambda: targets(y), word)
 
 
 # ------------------------------------------------------------------------------------- standardised
@@ -193,10 +140,8 @@ def test_unfit_targets_are_one_sentence(y, sentence):
 @pytest.mark.parametrize(
     ("dtype", "offset"),
     [
-        (np.float64, 0),
         (np.float64, -1e9),
         (np.float64, 1e30),
-        (np.float32, 0),
         (np.float16, 0),
         (np.int64, 1e9),
     ],
@@ -294,13 +239,3 @@ def test_one_long_sequence_does_not_pad_all_others():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10 * sum(part.nbytes for part in X)
-
-
-def test_no_array_is_changed_or_warned_of():
-    X = V.copy()
-    X.flags.writeable = False
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        read = read_inputs(X)
-        read.prepared(None, read.moments(np.arange(12)))
-    assert np.array_equal(X, V)

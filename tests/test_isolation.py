@@ -119,6 +119,7 @@ def state_of_the_program():
     }
 
 
+# The program around may have switched gradients off, or chosen another type of numbers.
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_setting_of_the_program_neither_counts_nor_changes(setting, folders, expected):
     for name, estimator in estimators(folders).items():
@@ -158,6 +159,8 @@ def test_the_global_generator_does_not_move_while_parameters_are_drawn(folders, 
     assert all(torch.equal(state, before) for state in states)
 
 
+# Settings of torch belong to the process or to a thread, and transformers draws from the global
+# generator.
 def test_threads_fit_and_predict_as_alone(folders, expected):
     """Side by side, some of them twice, while another thread draws from the global generator."""
     all_of_them = [*estimators(folders).items(), *estimators(folders).items()]
@@ -188,10 +191,6 @@ def predicted(backbone):
 with ThreadPoolExecutor(4) as pool:
     print({*pool.map(predicted, sys.argv[1:])})
 """
-GONE = """
-import os; os.rmdir(os.getcwd())
-from fpt.project import project; print(project().root.is_absolute())
-"""
 
 
 @pytest.fixture
@@ -219,9 +218,3 @@ def test_an_estimator_writes_nothing_and_needs_no_unix(elsewhere, folders, tmp_p
     llama = str(folders / "llama")
     assert elsewhere(ELSEWHERE, "nano", llama, "nano", llama) == "{(20,)}"
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_program_whose_folder_is_gone_can_import_the_package(
-    elsewhere,
-):
-    assert elsewhere(GONE) == "True"

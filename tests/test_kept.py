@@ -2,10 +2,10 @@
 
 import hashlib
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
-from made import make_study
 from refusals import refuses
 from safetensors.torch import load
 from tiny import CPU, WEIGHTS, clock_of_steps, measured_of, pretrained, spec, task_of
@@ -35,6 +35,7 @@ def scores(model, run):
 # ----------------------------------------------------------------------------------- what is kept
 
 
+# The last parameters are others than the best ones, which were tested.
 def test_a_kept_model_is_the_one_that_was_tested(store):
     """Runs of one pack that train different parts, and a run on a backbone of its own."""
     pack = [
@@ -60,16 +61,6 @@ def test_a_kept_model_is_the_one_that_was_tested(store):
         )
 
 
-def test_a_random_initial_state_belongs_to_the_run_and_the_example(store, monkeypatch):
-    """That of the released LSTM is the same for its run's kept model, in batches of any size."""
-    monkeypatch.setattr("fpt.training.model.EVAL_TOKENS", 60)  # ten examples at a time
-    trainable = ("input", "layernorm", "output", "recurrent")
-    run = spec(options={"n": 3}, backbone="lstm-released-tiny", trainable=trainable, seed=2)
-    (record,) = kept([run], store)
-    _, loss = scores(trained_model(record, store), run)  # all 64 at once
-    assert loss == pytest.approx(record.metrics["test_loss"], rel=1e-5)
-
-
 def test_a_pack_that_was_stopped_keeps_the_same(store, tiny, monkeypatch):
     """One run leaves after six steps; the pack is stopped after nine, by a clock of steps."""
     specs = [pretrained(lr=1e-9, patience=1), pretrained(seed=1)]
@@ -92,16 +83,15 @@ def test_a_record_without_the_parameters_asked_for_is_missing(store):
     """And a run that is trained without `keep` has none."""
     run = pretrained()
     keep = {run.key}
-    assert sweep.run([run], store, device="cpu", workers=1) == 1
+    train_kept = partial(sweep.run, [run], store, device="cpu", workers=1)
+    assert train_kept() == 1
     before = store.read(run.key)
-    assert before is not None
     refuses(lambda: trained_model(before, store), f"parameters of run {run.key}", "`keep: true`")
     assert store.digests([run.key], keep) == {run.key: None}
-    assert sweep.run([run], store, keep=keep, device="cpu", workers=1) == 1
+    assert train_kept(keep=keep) == 1
     assert measured_of(store.read_all([run.key], keep)[run.key]) == measured_of(before)
     # It serves where parameters are asked for, and where they are not.
-    assert sweep.run([run], store, keep=keep, device="cpu", workers=1) == 0
-    assert sweep.run([run], store, device="cpu", workers=1) == 0
+    assert train_kept(keep=keep) == train_kept() == 0
 
 
 def test_damaged_parameters_are_moved_aside_and_trained_again(store):
@@ -125,22 +115,3 @@ def test_a_model_needs_the_weights_that_its_run_saw(store, tiny):
     refuses(lambda: trained_model(changed, store), f"'{WEIGHTS}'", words)
     (tiny / "backbones" / WEIGHTS / "model.safetensors").unlink()
     refuses(lambda: trained_model(record, store), f"weights '{WEIGHTS}' are in none of")
-
-
-def test_sections_agree_on_what_is_missing(tiny):
-    """Two that share their runs, the second of which asks for parameters."""
-    plain = make_study(tiny, arms=["random"], tasks=["bit-xor"], seeds=2, steps=20)
-    keeping = replace(plain, runs=tuple(replace(run, keep=True) for run in plain.runs))
-    assert plain.keys == keeping.keys  # what is kept is no part of a run
-
-    def counts():
-        return [len(study.missing()) for study in (plain, keeping)]
-
-    assert counts() == [2, 2]
-    assert plain.train_anyway(device="cpu", workers=1) == 2
-    assert counts() == [0, 2]
-    assert keeping.train_anyway(device="cpu", workers=1) == 2
-    assert counts() == [0, 0]
-    keeping.store.parameters_path(keeping.keys[0]).unlink()
-    assert counts() == [0, 1]
-    assert plain.train_anyway(device="cpu", workers=1) == 0

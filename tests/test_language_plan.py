@@ -4,20 +4,13 @@ Nothing here reads a record of the experiment, so the tests are the same before 
 """
 
 import hashlib
-import math
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 
 from fpt.backbones.published import PUBLISHED
-from fpt.claims.claim import Claim, Kind
-from fpt.claims.model_claims import effect_of, model_claims, planned_runs
+from fpt.claims.model_claims import model_claims, planned_runs
 from fpt.errors import FptError
-from fpt.profile import Run
 from fpt.sections import registration
 from fpt.sections.registration import LANGUAGE, registered_draws, registered_seeds
 from lab import language, search
@@ -31,11 +24,11 @@ CLAIMS = [
 
 
 @pytest.fixture(scope="module")
-def runs() -> Sequence[Run]:
+def runs():
     return planned_runs()
 
 
-def test_seeds_and_draws_follow_from_the_file_and_from_nothing_else() -> None:
+def test_seeds_and_draws_follow_from_the_file_and_from_nothing_else():
     content = registration.file_of(LANGUAGE).read_bytes().replace(b"\r\n", b"\n")
     digest = hashlib.sha256(content).hexdigest()
     for name, numbers in (("", registered_seeds(3, LANGUAGE)), ("draw/", registered_draws(3))):
@@ -44,14 +37,14 @@ def test_seeds_and_draws_follow_from_the_file_and_from_nothing_else() -> None:
         assert numbers == [int.from_bytes(four, "big") // 2 for four in drawn]
 
 
-def test_reported_runs_have_registered_seeds_and_draws_alone(runs: Sequence[Run]) -> None:
+def test_reported_runs_have_registered_seeds_and_draws_alone(runs):
     seeds, draws = {run.spec.seed for run in runs}, {run.spec.draw for run in runs} - {None}
     assert seeds <= set(registered_seeds(8, LANGUAGE))
     assert draws <= set(registered_draws(39))
     assert not (seeds | draws) & set(search.search_settings()["seeds"])
 
 
-def test_the_registration_covers_the_settings_and_the_weights() -> None:
+def test_the_registration_covers_the_settings_and_the_weights():
     content = registration.registration(LANGUAGE)
     covered = content["covers"]
     is_covered = covered["settings"] == registration.settings_digest(LANGUAGE)
@@ -60,7 +53,7 @@ def test_the_registration_covers_the_settings_and_the_weights() -> None:
     assert all(name in PUBLISHED for name in covered if name not in ("settings", "code"))
 
 
-def test_another_setting_or_line_of_code_has_another_digest(tmp_path: Path) -> None:
+def test_another_setting_or_line_of_code_has_another_digest(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
     before = registration.code_digest(tmp_path)
     (tmp_path / "a.py").write_bytes(b"x = 1\r\n")
@@ -69,21 +62,20 @@ def test_another_setting_or_line_of_code_has_another_digest(tmp_path: Path) -> N
     assert registration.code_digest(tmp_path) != before
 
 
+# A change of the code between registration and training could make results what one hopes for.
 def test_nothing_is_launched_from_code_that_is_not_registered(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     covered = dict(registration.registration(LANGUAGE)["covers"])
     monkeypatch.setattr(language, "digests", lambda: {**covered, "code": "other"})
     with pytest.raises(FptError, match="covers other code than"):
         next(language.launch("1/1", 1.0))
 
 
-def test_nothing_is_launched_at_rates_that_the_search_did_not_choose(
-    monkeypatch: pytest.MonkeyPatch, runs: Sequence[Run]
-) -> None:
+def test_nothing_is_launched_at_rates_that_the_search_did_not_choose(monkeypatch, runs):
     covered = dict(registration.registration(LANGUAGE)["covers"])
     monkeypatch.setattr(language, "digests", lambda: covered)
-    rates: dict[str, dict[str, dict[str, float]]] = {}
+    rates = {}
     for run in runs:
         rates.setdefault(run.arm, {"lr": {}})["lr"][run.task] = run.spec.lr
     monkeypatch.setattr(search, "best_rates", lambda profile: rates)
@@ -93,7 +85,7 @@ def test_nothing_is_launched_at_rates_that_the_search_did_not_choose(
         language.check_registration()
 
 
-def test_there_are_at_most_eight_primary_claims_each_of_one_task() -> None:
+def test_there_are_at_most_eight_primary_claims_each_of_one_task():
     names = [claim.name for claim in CLAIMS]
     assert len(model_claims("primary")) <= 8
     assert len(set(names)) == len(names)
@@ -102,9 +94,7 @@ def test_there_are_at_most_eight_primary_claims_each_of_one_task() -> None:
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
-def test_the_arms_of_a_claim_share_enough_seeds_and_draws(
-    claim: Claim, runs: Sequence[Run]
-) -> None:
+def test_the_arms_of_a_claim_share_enough_seeds_and_draws(claim, runs):
     sizes = language.sizes_of(claim, runs)
     assert sizes.seeds >= 4
     if claim.test == "rank":
@@ -116,7 +106,7 @@ def test_the_arms_of_a_claim_share_enough_seeds_and_draws(
         assert len(set(layout.values())) == 1, "every draw meets every seed"
 
 
-def test_the_plan_is_paid_for() -> None:
+def test_the_plan_is_paid_for():
     """Thirty core-hours on the processor that trains it."""
     blocks = language.blocks()
     hours = [sum(map(language.cost, block.runs)) / 3600 for block in blocks]
@@ -126,8 +116,8 @@ def test_the_plan_is_paid_for() -> None:
 
 
 def test_no_primary_claim_is_withdrawn_and_no_withdrawn_cell_is_planned(
-    runs: Sequence[Run],
-) -> None:
+    runs,
+):
     assert not any(claim.withdrawn for claim in model_claims("primary"))
     places = {(run.arm, run.task) for run in runs}
     assert ("fpt@6", "bit-memory-small") in places
@@ -135,45 +125,10 @@ def test_no_primary_claim_is_withdrawn_and_no_withdrawn_cell_is_planned(
     assert not places & {*withdrawn, ("statistics-tensor", "bit-xor")}
 
 
-def test_all_runs_of_an_arm_and_task_differ_in_seed_and_draw_alone(runs: Sequence[Run]) -> None:
-    cells: dict[tuple[str, str], set[str]] = {}
+def test_all_runs_of_an_arm_and_task_differ_in_seed_and_draw_alone(runs):
+    cells = {}
     for run in runs:
         fields = run.spec.to_dict() | {"seed": None, "draw": None}
         cells.setdefault((run.arm, run.task), set()).add(str(sorted(fields.items())))
     assert all(len(kinds) == 1 for kinds in cells.values())
     assert {run.spec.threshold for run in runs} == {0.0}, "no run ends early"
-
-
-def p_value(claim: Claim, runs: Sequence[Run], ratio: float) -> float:
-    """The p-value of a claim if areas of its first arm are `ratio` times those of the second."""
-    chance = np.random.default_rng(0)
-    first = next(iter(claim.backbones))
-    rows = []
-    for run in runs:
-        if run.task in claim.tasks and run.arm in claim.backbones:
-            value = math.log(ratio if run.arm == first else 1.0) + 0.05 * chance.normal()
-            rows.append((run.arm, run.spec.seed, run.spec.draw, value))
-    return effect_of(claim, pd.DataFrame(rows, columns=["arm", "seed", "draw", "value"])).p
-
-
-def claim_of(test: str, kind: Kind) -> Claim:
-    claims = (claim for claim in model_claims(kind) if not claim.withdrawn)
-    return next(claim for claim in claims if claim.test == test)
-
-
-@pytest.mark.parametrize("ratio", [0.6, 1.6])
-def test_a_difference_is_found_in_either_direction(ratio: float, runs: Sequence[Run]) -> None:
-    claim = claim_of("difference", "primary")
-    assert p_value(claim, runs, ratio) < 0.001 < 0.05 < p_value(claim, runs, 1.0)
-
-
-def test_what_suffices_may_be_a_little_worse_and_no_more(runs: Sequence[Run]) -> None:
-    claim = claim_of("suffices", "secondary")
-    assert p_value(claim, runs, 1.0) < 0.001
-    assert p_value(claim, runs, 1.05 * claim.margin) > 0.5
-
-
-def test_a_rank_is_significant_only_beyond_all_draws(runs: Sequence[Run]) -> None:
-    claim = claim_of("rank", "secondary")
-    assert p_value(claim, runs, 0.5) == p_value(claim, runs, 2.0) == pytest.approx(0.05)
-    assert p_value(claim, runs, 1.0) > 0.2

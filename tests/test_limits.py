@@ -65,6 +65,7 @@ def fail_above(monkeypatch, most, error):
     monkeypatch.setattr(Loop, "train_step", step)
 
 
+# Torch has another error for each kind of device.
 @pytest.mark.parametrize("error", [ON_GPU, *ON_CPU])
 def test_a_pack_that_fits_no_device_is_one_sentence(store, monkeypatch, error):
     """It says how many runs to try instead; with so many, all are trained."""

@@ -51,19 +51,6 @@ def test_more_expressions_than_exist(monkeypatch):
     )
 
 
-def test_sampling_rule():
-    """On expressions of Long Range Arena's lengths."""
-    sequences, values, _ = generate(np.random.default_rng(0), 2000, 10, 10, (500, 1999))
-    assert [evaluate(tokens.tolist()) for tokens in sequences[:100]] == values[:100].tolist()
-    assert all(500 < len(tokens) < 2000 for tokens in sequences)
-    bare = np.array([(tokens != CLOSE).sum() for tokens in sequences])
-    assert bare.mean() == pytest.approx(890, abs=30)  # measured elsewhere: 886 to 898; SE 7.5
-    assert (bare > 512).mean() == pytest.approx(0.875, abs=0.03)  # SE 0.007
-    counts = np.bincount(np.concatenate(sequences))
-    for part, tolerance in ((counts[DIGIT:OPERATOR], 0.003), (counts[OPERATOR:CLOSE], 0.01)):
-        assert part / part.sum() == pytest.approx(1 / len(part), abs=tolerance)
-
-
 def test_released_form_drops_brackets_and_cuts(monkeypatch):
     options = {"min_length": 500, "max_length": 700, "train": 20, "valid": 5, "test": 5}
     monkeypatch.setattr(module, "numpy_generator", lambda key: np.random.default_rng(0))

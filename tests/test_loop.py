@@ -43,17 +43,8 @@ def uninterrupted(tmp_path):
 # ---------------------------------------------------------------------------------------- learning
 
 
-@pytest.mark.parametrize(
-    "run",
-    [
-        pretrained(lr=0.03),
-        spec(trainable=FULL, lr=0.003),
-        spec(backbone="lstm-tiny", lr=0.01, **LSTM),
-    ],
-    ids=["frozen", "full", "lstm"],
-)
-def test_bit_xor_is_learned(run):
-    run = replace(run, steps=160, eval_every=25, batch=16, dropout=0.0)
+def test_bit_xor_is_learned():
+    run = pretrained(lr=0.03, steps=160, eval_every=25, batch=16, dropout=0.0)
     (progress,) = finished(run)
     assert [point["step"] for point in progress.curve] == [25, 50, 75, 100, 125, 150, 160]
     assert progress.metrics["test_accuracy"] >= 0.99
@@ -109,6 +100,7 @@ def test_a_run_ends_two_evaluations_after_its_threshold():
     assert stopped.curve == without.curve[:count]
 
 
+# A mix-up of the sets would change no other number.
 def test_each_score_is_measured_on_its_own_part_of_its_own_set():
     """Twenty training examples are learned by heart, and say little about the other digits."""
     few = {"steps": 30, "batch": 20, "eval_every": 15, "lr": 0.1, "dropout": 0.0}
@@ -140,6 +132,7 @@ def test_a_point_of_the_curve_sums_up_the_steps_since_the_one_before():
             assert point[name] == pytest.approx(mean, rel=1e-5), name
 
 
+# Costs are added over runs, so a pack's time must not count once for each of them.
 def test_the_runs_of_a_pack_share_its_time(monkeypatch):
     """Each step takes a second, and two of a processor; the second run leaves before the first."""
     clock = clock_of_steps(monkeypatch)
@@ -156,6 +149,7 @@ def test_the_runs_of_a_pack_share_its_time(monkeypatch):
 # -------------------------------------------------------------------------------------- divergence
 
 
+# NaN is not JSON, and a diverged run must not end those that share its pack.
 def test_divergence_is_a_status_with_finite_values(store):
     runs = [spec(lr=1e30, steps=30), spec(lr=0.01, steps=30), spec(lr=1e30, steps=30, clip=1e30)]
     records = trained(runs, store)
@@ -185,8 +179,8 @@ PACK = [
 
 @pytest.mark.parametrize(
     "specs",
-    [PACK, [spec(trainable=FULL)], [spec(backbone="lstm-released-tiny", **LSTM)]],
-    ids=["pack", "full", "lstm-released"],
+    [PACK, [spec(backbone="lstm-released-tiny", **LSTM)]],
+    ids=["pack", "lstm-released"],
 )
 def test_stopped_after_every_step_it_ends_as_if_never_stopped(specs, store, tmp_path):
     """A deadline in the past: each call makes one step and a checkpoint."""
@@ -202,28 +196,7 @@ def test_stopped_after_every_step_it_ends_as_if_never_stopped(specs, store, tmp_
     assert trained(specs, store) == []  # recorded: nothing is trained again
 
 
-def test_killed_between_two_records_the_rest_is_written_as_it_was(
-    store, uninterrupted, monkeypatch
-):
-    """From the checkpoint of the pack, without another step."""
-    write = Store.write
-
-    def killed(self, record, parameters=None):
-        if self.keys():
-            raise KeyboardInterrupt
-        return write(self, record, parameters)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Store, "write", killed)
-        with pytest.raises(KeyboardInterrupt):
-            trained(PACK, store)
-    assert len(store.keys()) == 1
-    monkeypatch.setattr(Loop, "train_step", lambda self: pytest.fail("trained again"))
-    (rest,) = trained(PACK, store)
-    assert rest.pack == [run.key for run in PACK]
-    same([record for run in PACK if (record := store.read(run.key))], uninterrupted)
-
-
+# A clock that is not set back after the first checkpoint makes no second one.
 def test_a_killed_run_loses_no_more_than_the_time_between_two_checkpoints(
     store, uninterrupted, monkeypatch
 ):
@@ -265,10 +238,7 @@ def of_another_version(tensors, history):
 
 DAMAGE = {
     "truncated": lambda content: content[:-10],
-    "empty": lambda content: b"",
     "flipped": lambda content: content[:-1] + bytes([content[-1] ^ 1]),
-    "of another history": lambda content: content.replace(b'"step": 1', b'"step": 2'),
-    "text": lambda content: b"this is no checkpoint",
 }
 
 

@@ -70,9 +70,3 @@ def test_an_edited_copy_is_refused(study, tmp_path):
     path = metadata.copy_of(study.store.folder, BACKBONE)
     path.write_text(path.read_text().replace("4.5", "3.5"))
     refuses(lambda: metadata.read(study.store.folder, BACKBONE), "its digest does not fit")
-
-
-def test_names_that_are_no_files_have_no_metadata(tmp_path):
-    assert metadata.read(tmp_path, "hub:openai-community/gpt2@main") == {}
-    assert metadata.read(tmp_path, "") == {}
-    assert metadata.keep(tmp_path, ["hub:openai-community/gpt2@main", "../nano-english-0"]) == {}

@@ -9,7 +9,6 @@ from tiny import (
     WEIGHTS,
     assembled,
     close,
-    columns_of,
     loop_of,
     pretrained,
     spec,
@@ -17,7 +16,7 @@ from tiny import (
 )
 from transformers import GPT2LMHeadModel
 
-from fpt.backbones import backbone, build, group_of
+from fpt.backbones import backbone, group_of
 from fpt.errors import FptError
 from fpt.sections.arms import FROZEN
 from fpt.tasks import Batch, get_task
@@ -57,6 +56,8 @@ def test_hidden_states_are_those_of_transformers(published):
     close(model(batch)[0], model.output(expected[None, :, -8:])[0])
 
 
+# Padding depends on the other sequences of a batch, so any influence makes a run depend on its
+# company.
 @torch.no_grad()
 def test_the_last_real_token_is_read_whatever_follows(published):
     run = pretrained(options=EIGHT_BITS)
@@ -98,6 +99,7 @@ def test_the_shortcut_of_the_last_block_has_the_gradients_of_the_whole(tiny):
     assert gradients[0].abs().max() > 1
 
 
+# Seeds once came with the first training batch, so the first call of a new model failed.
 @pytest.mark.parametrize("name", ["tiny", "lstm-tiny", "lstm-released-tiny", "t5-encoder-pico"])
 @pytest.mark.parametrize("training", [True, False])
 def test_an_assembled_model_can_be_called_at_once(name, training, tiny):
@@ -119,16 +121,13 @@ def test_shuffled_tokens_are_those_before_the_ones_that_are_read(kind):
     """One order for each run and length; what is read, and padding after it, keeps its place."""
     places = torch.arange(12).expand(2, 3, -1)
     inputs = places if kind == "token" else torch.stack([places, 100 - places], -1)
-    for last in (None, torch.tensor([[8, 11, 8]])):
-        first = [9, 9, 9] if last is None else last[0].tolist()
+    for last, starts in ((None, [9, 9, 9]), (torch.tensor([[8, 11, 8]]), [8, 11, 8])):
         moved = shuffled(inputs, last, 3, (4, 5))
-        alone = shuffled(inputs, last, 3, (5,))
-        assert torch.equal(alone[0], moved[1])
-        assert moved.shape == inputs.shape
+        assert torch.equal(shuffled(inputs, last, 3, (5,))[0], moved[1])
         if kind == "vector":
-            assert torch.equal(moved.sum(-1), torch.full((2, 3, 12), 100))  # vectors as wholes
+            assert (moved.sum(-1) == 100).all()  # vectors as wholes
             moved = moved[..., 0]
-        for row, start in enumerate(first):
+        for row, start in enumerate(starts):
             assert torch.equal(moved[:, row, start:], places[:, row, start:])
             for order in moved[:, row, :start].tolist():
                 assert sorted(order) == [*range(start)] != order
@@ -150,53 +149,16 @@ def test_a_shuffled_run_reads_its_tokens_in_another_order(tiny):
 # -------------------------------------------------------------------------- groups and counts
 
 
-def rule(family, name):
-    """The trainable group of a parameter, by the substrings of the released code."""
-    if family == "gpt2":
-        parts = {".ln_": "layernorm", ".attn.": "attention", ".mlp.": "feedforward"}
-        return next(group for part, group in parts.items() if part in name)
-    return "layernorm" if "_norm." in name else "recurrent"
-
-
-@pytest.mark.parametrize("name", ["tiny", "lstm-tiny", "lstm-released-tiny"])
-def test_trained_parameters_are_those_of_the_groups_named(name, tiny):
-    architecture = backbone(name)
-    names = {group: [] for group in architecture.groups}
-    names["input"] = ["input.weight", "input.bias"]
-    names["output"] = ["output.weight", "output.bias"]
-    if architecture.positions:
-        names["positions"] = ["positions"]
-    for parameter_name, parameter in build(architecture).named_parameters():
-        assert parameter.is_meta
-        names[rule(architecture.family, parameter_name)].append(f"backbone.{parameter_name}")
-    for group, expected in names.items():
-        run = spec(backbone=name, trainable=(group,))
-        model, rows, frozen = assembled(run)
-        assert sorted(columns_of(rows)) == sorted(expected)
-        assert rows.values.shape[1] == parameter_counts(architecture, task_of(run))[group]
-        assert {n for n, p in model.named_parameters() if p.requires_grad} == set(expected)
-        assert not columns_of(frozen).keys() & set(expected)
-
-
-@pytest.mark.parametrize(
-    ("name", "printed"),
-    [("gpt2", 106_752), ("gpt2-medium", 191_488), ("gpt2-large", 300_800), ("gpt2-xl", 452_800)],
-)
-def test_the_papers_counts(name, printed):
+def test_the_papers_counts():
     """Table 8 counts tokens of 16 numbers, no output bias and no final norm."""
-    architecture = backbone(name)
-    ours = parameter_counts(architecture, get_task("mnist"))  # 64 tokens of 16 numbers, as it has
-    output_bias = 10
-    final_norm = 2 * architecture.width
-    assert sum(ours[group] for group in FROZEN) - output_bias - final_norm == printed
+    ours = parameter_counts(backbone("gpt2"), get_task("mnist"))
+    assert sum(ours[group] for group in FROZEN) - 10 - 2 * 768 == 106_752
 
 
 @pytest.mark.parametrize(
     ("task", "options", "released"),
     [
         ("cifar10", {}, 132_874),
-        ("bit-xor", {"n": 5}, 49_154),
-        ("mnist", {"size": 28}, 96_778),
         ("listops", {"variant": "released"}, 450_826),
         ("bit-memory", {}, 246_628),
         # The released homology model has 1,200 classes; the data have 1,195 folds.
@@ -215,10 +177,7 @@ LSTM = {"backbone": "lstm-tiny"}
     ("changes", "sentence"),
     [
         ({"options": {"n": 40}}, "'bit-xor' has sequences of 80 tokens, .*'tiny' .*most 64"),
-        ({"trainable": ("input", "norms")}, "group of tiny: 'norms' .*allowed are output, "),
         (LSTM, "trainable group of lstm-tiny: 'positions'"),
-        ({**LSTM, "trainable": ("last-attention",)}, "group of lstm-tiny: 'last-attention'"),
-        ({"input_init": "ones"}, "initialisation of the input net: 'ones' is not known"),
     ],
 )
 def test_what_fits_no_backbone(changes, sentence, tiny):

@@ -1,36 +1,32 @@
 """Training in bf16 on a CPU: chosen once for an experiment, recorded, and close to fp32."""
 
-import copy
-import json
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from refusals import refusal
 from safetensors.torch import load
 from test_any_backbone import put, run_of
+from test_config import written
 from tiny import (
     CPU,
     assembled,
     close,
     loop_of,
     measured_of,
-    pretrained,
     spec,
     task_of,
 )
 
 from fpt import config
-from fpt.records import Record, Store
+from fpt.records import Store
 from fpt.spec import probe_of
 from fpt.training import device as devices
 from fpt.training import sweep
 from fpt.training.kept import retrained
 from fpt.training.model import evaluate
-from fpt.training.packing.layers import PackedRMSNorm
 from fpt.training.probe import probe
 from fpt.training.train import Job, train
 
@@ -66,31 +62,6 @@ def test_a_step_is_that_of_fp32_but_for_rounding(kind, runs, put):
     close(norm, exact_norm, 0.05, 0.05)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_norms_of_a_pack_are_transformers_but_for_one_rounding(kind, put):
-    run = run_of(put(kind)[1])
-    model, _, _ = assembled(run, replace(run, lr=0.1))
-    norms = [part for part in model.backbone.modules() if isinstance(part, PackedRMSNorm)]
-    assert {norm.scales_by_gain for norm in norms} == {kind != "gemma"}
-    norm = norms[0]
-    norm.weight = torch.nn.Parameter(1 + torch.rand(2, 16))  # for each run its own
-    x = torch.randn(4, 5, 16).bfloat16()
-    x[0, 0] = 0.0
-    exact = x.float().requires_grad_()
-    x.requires_grad_()
-    direction = torch.randn(4, 5, 16)
-    with torch.autocast("cpu", torch.bfloat16):
-        y = norm(x)
-    expected = norm(exact)
-    if norm.scales_by_gain:
-        assert torch.equal(y, expected.bfloat16())
-    close(y.float(), expected, 0.02, 0.02)
-    gradients = torch.autograd.grad((y.float() * direction).sum(), (x, norm.weight))
-    exact_gradients = torch.autograd.grad((expected * direction).sum(), (exact, norm.weight))
-    for ours, theirs in zip(gradients, exact_gradients, strict=True):
-        close(ours.float(), theirs, 0.02, 0.02 * float(theirs.std()))
-
-
 # --------------------------------------------------------------------------------------- records
 
 
@@ -113,16 +84,6 @@ def test_a_record_says_its_arithmetic_and_the_processor(llama, tmp_path):
     assert rounded.metrics["test_accuracy"] == pytest.approx(
         exact.metrics["test_accuracy"], abs=0.15
     )
-
-
-def test_a_pack_that_was_stopped_goes_on_to_the_bit(llama, tmp_path):
-    runs = [llama, replace(llama, lr=0.02)]
-    uninterrupted = trained(runs, Store(tmp_path / "a" / "records"), "bf16")
-    store, parts = Store(tmp_path / "b" / "records"), list[Record]()
-    assert trained(runs, store, "bf16", deadline=0.0) == []
-    while not parts:  # each call makes one step
-        parts = trained(runs, store, "bf16", deadline=0.0)
-    assert list(map(measured_of, parts)) == list(map(measured_of, uninterrupted))
 
 
 def test_a_checkpoint_of_another_arithmetic_is_not_gone_on_from(llama, tmp_path):
@@ -177,28 +138,14 @@ def test_probes_and_evaluations_are_in_bf16_too(llama):
     assert losses["auto"] == losses["fp32"] != losses["bf16"]
 
 
-@pytest.mark.parametrize("runs", [1, 2])
-def test_backbones_of_our_own_train_in_bf16(runs, tiny):
-    lstm = spec(backbone="lstm-tiny", trainable=("input", "output"), dropout=0.0)
-    for run in (pretrained(dropout=0.0), lstm):
-        exact, _ = loss_and_norm(run, "fp32", runs)
-        rounded, _ = loss_and_norm(run, "bf16", runs)
-        close(rounded, exact, 0.03, 0.03)
-
-
 # ------------------------------------------------------------------------------------ the choice
 
 
 def test_a_profile_chooses_for_all_its_runs(tmp_path):
-    params = yaml.safe_load(Path("params.yaml").read_text())
-    path = tmp_path / "params.yaml"
-    assert config.load("smoke").precision == "auto"
+    assert config.load("smoke", written(tmp_path)).precision == "auto"
     for precision in devices.PRECISIONS:
-        chosen = copy.deepcopy(params)
-        chosen["smoke"]["precision"] = precision
-        path.write_text(json.dumps(chosen))
+        path = written(tmp_path, smoke__precision=precision)
         assert config.load("smoke", path).precision == precision
-    for wrong in ("bf32", 16, None, ["bf16"]):
-        chosen["smoke"]["precision"] = wrong
-        path.write_text(json.dumps(chosen))
-        refusal(lambda: config.load("smoke", path))
+    for wrong in ("bf32", None):
+        path = written(tmp_path, smoke__precision=wrong)
+        refusal(lambda path=path: config.load("smoke", path))

@@ -8,14 +8,13 @@ import torch
 import torch.nn.functional as F
 from read_back import metadata_in, read_back, same_tensors
 from refusals import refuses
-from transformers import GPT2Model
 
 from fpt.backbones import BACKBONES, Backbone, backbone, build
 from fpt.backbones.initialisations import initial_state
 from fpt.pretraining import language_model, on_corpus, on_task, plans, streams
 from fpt.pretraining.corpora import open_stream
 from fpt.pretraining.ensure import pretrain
-from fpt.pretraining.on_corpus import Training, offsets_at
+from fpt.pretraining.on_corpus import Training
 from fpt.pretraining.plans import Pretraining, TaskPretraining
 from fpt.pretraining.streams import split, text_named, text_stream
 from fpt.tasks import get_task
@@ -94,21 +93,6 @@ def test_a_plan_yields_the_same_backbone_in_one_piece_or_in_parts(plan, folder):
     assert metadata | {"seconds": 0} == metadata_in(parts) | {"seconds": 0}
 
 
-def test_a_training_in_parts_counts_the_seconds_of_all(folder, monkeypatch):
-    clock = [0.0]
-    train_step = Training.train_step
-
-    def timed(self):
-        clock[0] += 1
-        train_step(self)
-
-    monkeypatch.setattr(Training, "train_step", timed)
-    monkeypatch.setattr(on_corpus.time, "monotonic", lambda: clock[0])
-    for _ in range(DYCK.steps):
-        pretrain(DYCK, folder / "made", budget=0.0)
-    assert metadata_in(folder / "made")["seconds"] == DYCK.steps
-
-
 @pytest.mark.parametrize("plan", [TEXT, BITS], ids=lambda plan: plan.name)
 def test_a_finished_backbone_is_made_again_only_if_something_changed(plan, folder, monkeypatch):
     out = folder / "made"
@@ -137,25 +121,6 @@ def test_a_finished_backbone_is_made_again_only_if_something_changed(plan, folde
     assert is_made_again(plan)
 
 
-@pytest.mark.parametrize(
-    ("plan", "name"),
-    [
-        (TEXT, "config.json"),
-        (TEXT, "model.safetensors"),
-        (TEXT, "tokenizer.json"),
-        (BITS, "model.safetensors"),
-    ],
-)
-def test_a_backbone_that_cannot_be_written_is_one_sentence(plan, name, folder):
-    """A folder stands in place of the file: as on a full disk, training is not lost."""
-    out = folder / "made"
-    (out / name).mkdir(parents=True)
-    refuses(lambda: pretrain(plan, out), "Cannot write", name)
-    (out / name).rmdir()
-    assert pretrain(plan, out, budget=0.0)
-    assert GPT2Model.from_pretrained(out).config.n_layer == 2
-
-
 def test_a_checkpoint_of_another_plan_or_text_is_not_resumed(folder, caplog):
     assert not pretrain(TEXT, folder / "made", budget=0.0)
     assert not caplog.messages
@@ -171,6 +136,7 @@ def test_a_checkpoint_of_another_plan_or_text_is_not_resumed(folder, caplog):
 # -------------------------------------------------------------------------------------------- text
 
 
+# Held-out passages that are trained on make a loss too good.
 def test_a_few_long_documents_are_held_out_in_passages(folder, monkeypatch):
     monkeypatch.setattr(streams, "PASSAGE", 30)
     lines = [f"let line_{index} = {index};\n" for index in range(300)]
@@ -180,19 +146,7 @@ def test_a_few_long_documents_are_held_out_in_passages(folder, monkeypatch):
     assert sorted(train + valid) == sorted("".join(lines[i : i + 2]) for i in range(0, 300, 2))
 
 
-def test_a_document_may_speak_of_the_end_of_documents(folder):
-    lines = [f"line {index} is not {END} the end" for index in range(100)]
-    (folder / "own.txt").write_text("\n".join(lines))
-    stream = open_stream("own", 10**6)
-    assert (stream.train == 0).sum() == 98
-    held_out = stream.tokenizer.decode(stream.valid.tolist(), skip_special_tokens=True)
-    assert held_out == "".join(lines[49::50])
-    assert stream.valid_bytes == len(held_out)
-
-
-@pytest.mark.parametrize(
-    ("content", "train", "held_out"), [("", 0, 0), ("\n" * 60, 0, 0), ("a line\n" * 60, 177, 3)]
-)
+@pytest.mark.parametrize(("content", "train", "held_out"), [("", 0, 0), ("a line\n" * 60, 177, 3)])
 def test_a_corpus_that_is_too_short(content, train, held_out, folder):
     (folder / "own.txt").write_text(content)
     counts = f"has {train} tokens to train on and {held_out} held out; 64 and 256 are the least"
@@ -221,6 +175,7 @@ def test_a_sparse_stream_has_one_loss_per_sequence_of_its_last_token(folder, spa
     assert loss == pytest.approx(losses[:, -1 if sparse else 0 :].mean().item(), rel=1e-5)
 
 
+# A loss in nats per token looks much like one in bits per byte.
 @pytest.mark.parametrize("name", ["micro", "lstm-nano", "lstm-positions-nano"])
 def test_the_language_model_that_was_trained_is_the_one_that_is_stored(name, folder, monkeypatch):
     models = []
@@ -251,21 +206,6 @@ def test_the_language_model_that_was_trained_is_the_one_that_is_stored(name, fol
         x = x + state["positions"][positions]
     with torch.no_grad():
         assert torch.allclose(stored(x), trained(ids, positions), atol=1e-5)
-        if architecture.family == "gpt2":
-            theirs = GPT2Model.from_pretrained(out, dtype=torch.float32).eval()
-            assert torch.allclose(theirs(ids, position_ids=positions)[0], stored(x), atol=1e-5)
-
-
-def test_on_cuda_products_are_in_bf16(folder, monkeypatch):
-    assert pretrain(DYCK, folder / "exact")
-    monkeypatch.setattr(
-        on_corpus.devices, "autocast", lambda device: torch.autocast("cpu", dtype=torch.bfloat16)
-    )
-    assert pretrain(DYCK, folder / "rounded")
-    exact = metadata_in(folder / "exact")
-    rounded = metadata_in(folder / "rounded")
-    assert exact["weights_digest"] != rounded["weights_digest"]
-    assert rounded["valid_loss"] == pytest.approx(exact["valid_loss"], abs=0.01)
 
 
 def test_the_metadata_of_a_synthetic_corpus_dense_and_sparse(folder):
@@ -277,31 +217,10 @@ def test_the_metadata_of_a_synthetic_corpus_dense_and_sparse(folder):
     shares = np.bincount(stream.valid) / 2048
     shares = shares[shares > 0]
     assert dense["corpus_digest"] == sparse["corpus_digest"] == stream.digest
-    assert dense["corpus_tokens"] == dense["tokens"] == 4096
     assert dense["entropy_exact"]
-    assert dense["entropy"] == stream.entropy < dense["unigram_entropy"]
+    assert dense["entropy"] == stream.entropy
     assert dense["unigram_entropy"] == pytest.approx(-(shares * np.log(shares)).sum())
-    assert (dense["sparse"], sparse["sparse"]) == (False, True)
     assert sparse["weights_digest"] != dense["weights_digest"]
-    assert "bits_per_byte" not in dense
-    assert not (folder / "dense" / "tokenizer.json").exists()
-
-
-def test_a_seed_decides_the_values_the_order_and_the_positions(folder):
-    stream = open_stream("dyck-64", 2**16, 2048)
-    before = torch.get_rng_state()
-
-    def drawn(seed):
-        model = language_model.language_model(ARCHITECTURES[0], seed)
-        plan = replace(DYCK, seed=seed)
-        training = Training(plan, model, stream, folder / "none")
-        values = torch.cat([value.detach().flatten() for value in model.parameters()])
-        return values, torch.from_numpy(training.order), offsets_at(plan, 0)
-
-    for first, again, second in zip(*map(drawn, (0, 0, 1)), strict=True):
-        assert torch.equal(first, again)
-        assert not torch.equal(first, second)
-    assert torch.equal(torch.get_rng_state(), before)  # that of the whole program
 
 
 # ------------------------------------------------------------------------------------------- tasks
@@ -334,19 +253,6 @@ def test_the_backbone_that_was_trained_on_a_task_is_the_one_that_is_stored(
         assert is_trained.tolist() == [place < length for place in range(64)]
     with torch.no_grad():
         assert torch.allclose(module(ours), model.backbone(theirs), atol=1e-5)
-        if architecture.family == "gpt2":
-            stored = GPT2Model.from_pretrained(folder / plan.name, dtype=torch.float32).eval()
-            assert torch.allclose(module(ours), stored(inputs_embeds=x)[0], atol=1e-5)
-
-
-def test_the_metadata_of_a_task(folder):
-    assert pretrain(BITS, folder / BITS.name)
-    metadata = metadata_in(folder / BITS.name)
-    assert (metadata["plan"]["task"], metadata["tokens"]) == ("bit-memory", 480)
-    assert 0 <= metadata["test_masked"] <= 1
-    assert metadata["floors"] == {"copy visible bits": 0.75, "masked bits: guess": 0.5}
-    assert metadata["data_digest"] == get_task("bit-memory", **SMALL["bit-memory"]).digest()
-    assert metadata["seconds"] > 0
 
 
 def test_a_diverging_run_leaves_no_weights(folder):
@@ -355,13 +261,10 @@ def test_a_diverging_run_leaves_no_weights(folder):
     assert not (out / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize(("name", "augmented"), [("cifar10", True), ("bit-memory", False)])
-def test_the_run_behind_a_plan_trains_the_complete_network_as_the_paper_does(name, augmented):
-    plan = TaskPretraining(name, "nano", 20_000, seed=3, dropout=0.2)
-    task = get_task(name)
-    run = on_task.spec_of(plan, task)
+def test_the_run_behind_a_plan_trains_the_complete_network_as_the_paper_does():
+    plan = TaskPretraining("cifar10", "nano", 20_000, seed=3, dropout=0.2)
+    run = on_task.spec_of(plan, get_task("cifar10"))
     assert {*run.trainable} == {*backbone("nano").groups}
-    settings = (run.augment, run.init, run.weights, run.seed, run.dropout)
-    assert settings == (augmented, "random", None, 3, 0.2)
-    tokens = run.batch * task.length
+    assert (run.augment, run.init, run.seed, run.dropout) == (True, "random", 3, 0.2)
+    tokens = run.batch * get_task("cifar10").length
     assert plan.tokens <= run.steps * tokens < plan.tokens + tokens

@@ -1,13 +1,12 @@
 """The probe: features are the model's, the fit is the optimum, the record is like the others."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from tiny import CPU, TINY, assembled, close, pretrained, spec, task_of
+from tiny import CPU, assembled, close, pretrained, spec, task_of
 
 from fpt.records import Store
 from fpt.spec import PROBE, probe_of
@@ -61,25 +60,6 @@ def test_the_fit_is_the_optimum_that_scikit_learn_finds(penalty):
     assert accuracy > 0.4
 
 
-def test_several_answers_are_as_many_fits():
-    features, targets = blobs(2, answers=3)
-    together = Head(features, 6)
-    fit(together, together.standardise(features), targets, 1e-2, 500)
-    for answer in range(3):
-        alone = Head(features, 2)
-        fit(alone, alone.standardise(features), targets[:, answer : answer + 1], 1e-2, 500)
-        part = together(features)[:, 2 * answer : 2 * answer + 2]
-        close(part, alone(features), 0, 2e-3)
-
-
-def test_a_constant_feature_is_no_feature():
-    features, targets = blobs(2)
-    features[:, 4] = 1 + 1e-7 * features[:, 0]
-    head = Head(features, 2)
-    assert head.standardise(features)[:, 4].abs().max() < 1e-2
-    assert fit(head, head.standardise(features), targets, 1e-4, 500)[2] <= GRADIENT
-
-
 def test_features_are_what_the_untrained_model_gives_its_output_net():
     run = probe_of(pretrained(task="bit-memory", options=MEMORY))
     task = task_of(run)
@@ -112,12 +92,8 @@ def fitted(task, options, **changes):
     return probe(run, task_of(run), CPU)
 
 
-@pytest.mark.parametrize("init", ["pretrained", "random"])
-def test_probe_finds_what_the_features_hold(init):
-    began = time.perf_counter()
-    progress = fitted("digits", {}, init=init)
-    assert 0 < progress.seconds <= time.perf_counter() - began
-    assert progress.process_seconds > 0
+def test_probe_finds_what_the_features_hold():
+    progress = fitted("digits", {})
     assert [point["penalty"] for point in progress.curve] == [0.1, 1e-3]
     assert progress.curve[0]["train_loss"] > progress.curve[1]["train_loss"]
     best = max(progress.curve, key=lambda p: (p["valid_accuracy"], -p["valid_loss"]))
@@ -129,11 +105,11 @@ def test_probe_finds_what_the_features_hold(init):
     assert metrics["test_accuracy"] > 0.2
     assert metrics["test_loss"] < np.log(10)
     assert progress.cost["tokens"] == (4388 + 200 + 500) * 4
-    assert 0 < progress.cost["cached_epoch_seconds"] < progress.cost["first_epoch_seconds"]
-    again = fitted("digits", {}, init=init)
+    again = fitted("digits", {})
     assert (again.metrics, again.curve) == (metrics, progress.curve)
 
 
+# The training set would always choose the weakest penalty.
 def test_the_penalty_is_chosen_on_validation(monkeypatch):
     """Sixty training examples, which the weakest penalty fits best."""
     monkeypatch.setattr("fpt.training.probe.PENALTIES", (0.1, 1e-2, 1e-3))
@@ -169,8 +145,6 @@ def test_probes_are_trained_one_by_one(tmp_path):
     assert sweep.run(probes, store, device="cpu", workers=1, budget=0.0) == 0
     assert sweep.run(probes, store, device="cpu", workers=1) == 2
     assert store.read(record.key) == record
-    for record in store.read_all(run.key for run in probes).values():
-        matrices = TINY[0].layers * 12 * 16 * 16
-        assert record.cost["flops"] == record.cost["tokens"] * 2 * matrices
-        assert record.cost["flops"] == planned_flops(record.spec, task_of(record.spec))
-        assert record.environment["weights_digest"]
+    assert record.cost["flops"] == record.cost["tokens"] * 2 * 2 * 12 * 16 * 16
+    assert record.cost["flops"] == planned_flops(record.spec, task_of(record.spec))
+    assert record.environment["weights_digest"]

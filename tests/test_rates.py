@@ -26,7 +26,7 @@ LEAST_REACHED = 0.8  # of the runs of each arm that sets thresholds
 LEAST_EVALUATIONS = 5  # before any run of these is at a threshold
 
 
-def results(store: Store) -> pd.DataFrame:
+def results(store):
     """One row per recorded run and threshold: arm, task, lr, seed, threshold, steps, censored,
     evaluations up to the threshold, budget in steps and highest validation accuracy."""
     rows = []
@@ -51,7 +51,7 @@ def results(store: Store) -> pd.DataFrame:
     return pd.DataFrame(rows).rename(columns={"count": "steps"})
 
 
-def best_rate(results: pd.DataFrame) -> float:
+def best_rate(results):
     """The rate with the fewest median steps among runs of one arm, task and threshold, of those
     that were tried with all seeds; of equal ones the most accurate on validation."""
     by_rate = results.groupby("lr")
@@ -60,7 +60,7 @@ def best_rate(results: pd.DataFrame) -> float:
     return float(finalists.sort_values(["steps", "accuracy"], ascending=[True, False]).index[0])
 
 
-def threshold_of(results: pd.DataFrame) -> float | None:
+def threshold_of(results):
     """The threshold that the rule in pilot.yaml sets for a task, from its results; None if none
     fits."""
     fitting = []
@@ -78,10 +78,10 @@ def threshold_of(results: pd.DataFrame) -> float | None:
     return max(fitting, default=None)
 
 
-def settings(results: pd.DataFrame) -> tuple[dict[str, float], dict[tuple[str, str], float]]:
+def settings(results):
     """The threshold of each task, and the best rates by arm and task."""
     thresholds = {}
-    rates: dict[tuple[str, str], float] = {}
+    rates = {}
     for task, rows in results.groupby("task"):
         threshold = threshold_of(rows)
         if threshold is not None:
@@ -91,14 +91,14 @@ def settings(results: pd.DataFrame) -> tuple[dict[str, float], dict[tuple[str, s
     return thresholds, rates
 
 
-def test_no_reported_run_has_a_seed_of_the_pilot() -> None:
+def test_no_reported_run_has_a_seed_of_the_pilot():
     profile = config.load("lab")
     runs = [run for name in profile.sections for run in config.expand(profile, name)]
     reported = {run.spec.seed for run in runs if not run.search}
     assert reported.isdisjoint(seed for seeds in pilot.plan()["arms"].values() for seed in seeds)
 
 
-def test_the_rate_of_a_claim_is_the_pilots_best(tmp_path: Path) -> None:
+def test_the_rate_of_a_claim_is_the_pilots_best(tmp_path):
     shutil.unpack_archive(ROOT / "reports/lab/records/pilot.tar.xz", tmp_path)
     profile = config.load("lab")
     table = results(Store(tmp_path / "pilot"))

@@ -22,7 +22,6 @@ pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 # A backbone that every worker knows and has at once, without transformers.
 BACKBONE = "attention-pico"
-TESTS = Path(__file__).parent
 SHORT = [spec(backbone=BACKBONE, seed=seed, lr=lr) for seed in range(4) for lr in (0.01, 0.02)]
 # Long enough to be killed on the way.
 PATIENCE = 120  # seconds, so that a test that fails ends
@@ -91,13 +90,6 @@ def test_a_killed_worker_is_replaced(folder):
     thread.join()
     assert killed
     assert measured(LONG, store) == in_one_process(LONG, folder)
-
-
-def test_a_pack_that_comes_after_the_time_is_not_begun(folder):
-    store = Store(folder / "ray" / "records")
-    run = partial(sweep.run, LONG, store, device="cpu", cluster="local", workers=1)
-    assert run(budget=0.0) == 0
-    assert store.keys() == set()
 
 
 def test_what_does_not_start_is_one_sentence(folder, monkeypatch):

@@ -3,7 +3,6 @@
 import errno
 import json
 import multiprocessing
-import re
 from copy import deepcopy
 from dataclasses import replace
 
@@ -56,6 +55,7 @@ def test_a_record_is_read_as_it_was_written(store):
     assert store.read(KEY) == made(accuracy=0.25)
 
 
+# Records are cached: a reader must not change what the next one sees.
 @pytest.mark.parametrize("packed", [False, True])
 def test_who_changes_what_was_read_changes_nothing_for_others(store, packed):
     store.write(made())
@@ -81,7 +81,6 @@ DAMAGED = {
     "a note changed": SOUND.replace(b"a note", b"no note"),
     "a digit changed": SOUND.replace(b"0.75", b"0.25"),
     "nested too deep": b"[" * 100_000,
-    "not text": b"\xff\xfe" + SOUND,
     "not a number": SOUND.replace(b"0.75", b"NaN"),
     "another's": to_file(to_content(made(seed=1))),
     "without a curve": SOUND.replace(b"curve", b"bend"),
@@ -89,13 +88,10 @@ DAMAGED = {
 # Values that no run can give, by the field that has them.
 IMPOSSIBLE = {
     "key": [made(seed=1).key],
-    "spec": [made(seed=1).spec.to_dict()],
     "spec.momentum": [0.9],
-    "momentum": [0.9],
     "status": ["finished"],
     "metrics": [{}, [0.5]],
     "metrics.test_accuracy": ["0.75", True, 7.5],
-    "metrics.last_test_accuracy": [-0.1],
     "metrics.test_loss": [-0.1],
     "metrics.steps": [12.5],
     "metrics.best_step": [13],
@@ -126,6 +122,8 @@ def test_a_damaged_file_is_no_record(how):
         parse(DAMAGED[how], KEY)
 
 
+# A digest shows that a file is whole, not that its values can be: empty metrics once ended in a
+# traceback far away.
 @pytest.mark.parametrize("field", IMPOSSIBLE)
 def test_nothing_that_no_run_can_give_is_a_record(field):
     for value in IMPOSSIBLE[field]:
@@ -146,6 +144,7 @@ def test_a_damaged_record_is_moved_aside_and_missing(store):
     assert store.read(KEY) == made()
 
 
+# One damaged record on a read-only disk once stopped `fpt status` altogether.
 def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(store, monkeypatch):
     for seed in range(2):
         store.write(made(seed))
@@ -161,6 +160,8 @@ def test_a_damaged_record_on_a_disk_that_cannot_be_written_is_missing(store, mon
     assert path.read_bytes() == DAMAGED["truncated"]
 
 
+# A record that is written first would be taken for whole after a kill, and its parameters never be
+# made.
 def test_a_record_is_never_there_without_its_parameters(store):
     """Whatever ends a process between two files: the parameters are written first."""
     store.parameters_path(KEY).mkdir(parents=True)  # so that writing them fails
@@ -168,6 +169,7 @@ def test_a_record_is_never_there_without_its_parameters(store):
     assert store.keys() == set()
 
 
+# A cache that is smaller than the store would parse it anew for every table.
 def test_however_many_records_there_are_each_is_parsed_once(store, monkeypatch):
     store.folder.mkdir(parents=True)
     keys = [f"{number:016x}" for number in range(10_000)]
@@ -211,20 +213,10 @@ def write_metadata(path, **values):
     write_json(path, {**values, "digest": digest(values)})
 
 
-def test_merging_takes_pretraining_metadata_along(store, foreign):
-    for name, loss in (("nano-dyck-0", 1.0), ("nano-uniform-0", 2.0)):
-        write_metadata(foreign.folder / "bodies" / f"{name}.json", name=name, loss=loss)
-    first = store.folder / "bodies" / "nano-dyck-0.json"
-    write_metadata(first, loss=4.0)
-    before = first.read_bytes()
-    assert store.merge(foreign.folder) == (1, 1)
-    assert first.read_bytes() == before  # what is here stays
-    assert (store.folder / "bodies" / "nano-uniform-0.json").exists()
-
-
 FOREIGN = ("composer.json", "config.json", "deadbeef.json", "a b.json")
 
 
+# Merging once renamed the damaged files of whatever folder it was given, such as composer.json.
 def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store, foreign):
     """Wrong files beside records, and damaged ones among them, stay as they are."""
     for seed in range(3):
@@ -233,21 +225,15 @@ def test_a_merge_reads_what_is_named_as_a_record_and_changes_nothing_there(store
     foreign.parameters_path(made(1).key).write_bytes(b"others")
     for name in FOREIGN:
         (foreign.folder / name).write_text("{}")
-    foreign.path("0" * 16).mkdir()
     bodies = foreign.folder / "bodies"
     write_metadata(bodies / "sound.json", valid_loss=1.0)
     (bodies / "cut.json").write_text("{")
     write_json(bodies / "edited.json", {"valid_loss": 1.0, "digest": "0" * 64})
-    write_metadata(bodies / "short.json", unigram_entropy=2.0, weight_scale=0.1)
-    write_metadata(bodies / "flat.json", weight_scale=0)  # which has no logarithm
-    (bodies / "no name.json").write_text("{}")
     before = tree(foreign.folder)
-    with pytest.warns(UserWarning, match=r"^7 files of .* could not be taken") as caught:
+    with pytest.warns(UserWarning, match=r"^4 files of .* could not be taken") as caught:
         assert store.merge(foreign.folder) == (3, 0)
     assert tree(foreign.folder) == before
     sentence = str(caught.list[0].message)
-    assert len(re.findall(r"[\w/]+\.\w+(?= is damaged)", sentence)) == 5
-    assert "and 2 more" in sentence
     assert not [name for name in FOREIGN if name in sentence]
     assert store.keys() == {made(1).key, made(2).key}
     assert not store.parameters_path(made(1).key).exists()
@@ -265,13 +251,6 @@ def test_if_nothing_can_be_taken_the_sentence_names_why(store, foreign, tmp_path
 
 
 # ------------------------------------------------------------------------------------------ files
-
-
-def test_a_folder_that_cannot_be_written_is_one_sentence(tmp_path):
-    (tmp_path / "reports").write_text("a file in place of a folder")
-    store = Store(tmp_path / "reports" / "records")
-    refuses(lambda: store.write(made()), "Cannot write", "nothing was changed")
-    refuses(lock(tmp_path / "reports" / "lock", wait=False).__enter__, "Cannot write the lock")
 
 
 def hold(path, ready):

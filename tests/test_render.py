@@ -132,6 +132,7 @@ def full(path, content):
     write_atomic(path, content)
 
 
+# A full disk once left half of a page, after the tables and figures of the old one were deleted.
 def test_whatever_goes_wrong_with_a_page_leaves_the_report(project, report, monkeypatch):
     before = tree(report)
     draw(project, "second")
@@ -145,6 +146,7 @@ def test_whatever_goes_wrong_with_a_page_leaves_the_report(project, report, monk
     assert tree(report) == before
 
 
+# Papermill takes braces in a path for a parameter.
 def test_a_notebook_of_an_older_format_in_a_folder_with_braces_is_rendered(project, monkeypatch):
     content = notebook("1")
     content.nbformat_minor = 4  # its cells have no ids
@@ -163,8 +165,6 @@ NO_CELLS = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
     ("content", "words"),
     [
         ("{", "is not valid JSON"),
-        ('{"cells": 3, "nbformat": 4}', "is not a notebook"),
-        (NO_CELLS.replace("[]", '[{"cell_type": "code"}]'), "is not a notebook"),
         (NO_CELLS, "[] have such tags and [] set it"),
     ],
 )
@@ -188,10 +188,7 @@ def set_profile(source):
     [
         (tag(1), "[] have such tags and [1] set it"),
         (tag(4, "parameters"), "[1, 4] have"),
-        (tag(0, "injected-parameters"), "[0, 1] have such tags and [1] set it"),
         (set_profile('profile = "smoke"'), "[1] have such tags and [1, 5] set it"),
-        (set_profile("profile, x = 'smoke', 1"), "[1, 5] set it"),
-        (set_profile("for profile in (1,): 2"), "[1, 5] set it"),
     ],
 )
 def test_a_notebook_that_would_not_take_its_profile_is_refused(project, change, words):

@@ -17,12 +17,8 @@ from fpt.sections.arms import ARMS
 WRONG = {
     "no step": ({"steps": 0}, ["steps", "from 1", "found 0"]),
     "half a step": ({"steps": 2.5}, ["steps", "2.5"]),
-    "no batch": ({"batch": 0}, ["batch", "from 1", "found 0"]),
-    "never evaluated": ({"eval_every": 0}, ["eval_every", "from 1"]),
     "evaluated after the end": ({"steps": 5}, ["eval_every is 10, above the 5 steps"]),
     "dropout": ({"dropout": 2.0}, ["dropout", "from 0 to 0.99", "found 2.0"]),
-    "a rate as text": ({"lr": "fast"}, ["lr", "found 'fast'"]),
-    "a rate of zero": ({"lr": 0}, ["lr", "found 0"]),
     "a negative seed": ({"seed": -1}, ["seed", "from 0", "found -1"]),
     "procedure": ({"procedure": "adam"}, ["procedure: 'adam' is not known", "sgd, probe"]),
     "order": ({"order": "reversed"}, ["order: 'reversed' is not known", "given, shuffled"]),
@@ -33,13 +29,9 @@ WRONG = {
     "an unknown group": ({"trainable": ("outptu",)}, ["'outptu' is not known", "output"]),
     "a group of an LSTM": ({"trainable": ("recurrent",)}, ["'recurrent'", "nano"]),
     "a backbone": ({"backbone": "nanoo"}, ["no backbone", "'nanoo'", "nano"]),
-    "a backbone of no name": ({"backbone": 5}, ["backbone: expected a name, found 5"]),
-    "weights of no name": ({"weights": 5}, ["weights: expected a name, found 5"]),
     "weights for none": ({"init": "random"}, ["'random' reads no weights"]),
     "no weights": ({"weights": None}, ["'pretrained' needs weights, found None"]),
-    "a task of no name": ({"data": "bit-xor"}, ["data: expected the identity", "'bit-xor'"]),
     "a larger test": ({"test_items": 2000}, ["test_items is 2,000", "has 1,024 examples"]),
-    "a larger validation": ({"eval_items": 2000}, ["eval_items is 2,000", "has 1,024 examples"]),
     "a probe at a rate": ({"procedure": "probe"}, ["a probe fixes", "lr"]),
 }
 
@@ -53,6 +45,7 @@ def study(tmp_path, monkeypatch):
     return make_study(tmp_path, tasks=["bit-xor"])
 
 
+# Steps of 0 and a dropout of 2 once gave records that said «done».
 @pytest.mark.parametrize("how", WRONG)
 def test_a_change_that_cannot_be_meant(study, how):
     settings, sentence = WRONG[how]
@@ -87,13 +80,6 @@ def test_an_own_arm_that_cannot_be_meant(how):
     assert "mine" not in ARMS
 
 
-def test_an_own_arm_whose_backbone_has_no_such_group(tmp_path, monkeypatch):
-    monkeypatch.setitem(ARMS, "mine", fpt.Arm("mine", "Mine", trainable=("recurrent",)))
-    path = written(tmp_path, smoke__sections__transfer__0__arms=["mine"])
-    sentence = ["smoke.sections.transfer: mine on bit-xor: trainable group of nano: 'recurrent'"]
-    refuses(lambda: load("smoke", path), *sentence)
-
-
 WEIGHTS = {
     "folder:x": "folder:NAME@DIGEST",
     "nano-english-0.": "letter or a digit",
@@ -104,14 +90,8 @@ PARAMS = {
     "rates of no task": (
         {"smoke__arms__full__lr": {}}, ["smoke.arms.full.lr: expected a rate, or rates by task"]
     ),
-    "evaluated after the end": (
-        {"smoke__tasks__bit-xor__eval_every": 1000},
-        ["smoke.sections.transfer: fpt on bit-xor: eval_every is 1,000, above the 600 steps"],
-    ),
-    "fewer steps of an arm": (
-        {"smoke__arms__full__steps": 10},
-        ["smoke.sections.transfer: full on bit-xor: eval_every is 20, above the 10 steps"],
-    ),
+    
+    
     "fewer steps of a section": (
         {"smoke__sections__transfer__0__steps": 10},
         ["smoke.sections.transfer: fpt on bit-xor: eval_every is 20, above the 10 steps"],
@@ -120,10 +100,7 @@ PARAMS = {
         {"smoke__tasks__bit-xor__test_items": 2000},
         ["smoke.tasks.bit-xor: test_items is 2,000", "1,024"],
     ),
-    "a larger validation": (
-        {"smoke__tasks__bit-xor__eval_items": 2000},
-        ["smoke.tasks.bit-xor: eval_items is 2,000", "1,024"],
-    ),
+    
     **{
         weights: ({"smoke__weights__language": weights}, ["smoke.weights.language: ", sentence])
         for weights, sentence in WEIGHTS.items()

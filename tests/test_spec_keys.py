@@ -5,7 +5,6 @@ import hashlib
 import pytest
 
 from fpt import config
-from fpt.profile import Run
 
 PLANNED = {
     "smoke": (218, "95343f6130e00d31333e3140d38b4f6565d80a337af54532b1a8946ae30bcdc5"),
@@ -14,13 +13,13 @@ PLANNED = {
 }
 
 
-def planned(name: str) -> list[Run]:
+def planned(name):
     profile = config.load(name)
     return [run for part in profile.sections for run in config.expand(profile, part)]
 
 
 @pytest.mark.parametrize("name", PLANNED)
-def test_the_runs_of_a_profile_keep_their_keys(name: str) -> None:
+def test_the_runs_of_a_profile_keep_their_keys(name):
     keys = {run.key for run in planned(name)}
     found = hashlib.sha256("\n".join(sorted(keys)).encode()).hexdigest()
     assert (len(keys), found) == PLANNED[name]

@@ -4,18 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import real_model
 import torch
 import torch.nn.functional as F
 from plain import PlainRun
 from throughput import Case, specs_of
 from tiny import close
-from transformers import LlamaConfig, LlamaModel
 
 from fpt.backbones.dropout import Draws, Dropout
 from fpt.backbones.gelu import GeluOnCPU
 from fpt.tasks import get_task
-from fpt.tasks.rng import fold
 from fpt.training.loop import Loop
 
 
@@ -31,22 +28,6 @@ def test_gelu_is_the_kernels_and_its_gradient_is_its_own():
     assert torch.autograd.gradcheck(GeluOnCPU.apply, few)
     with torch.no_grad():
         assert torch.equal(GeluOnCPU.apply(x), ours)
-
-
-def test_masks_are_the_words_of_a_keyed_generator():
-    """Site by site what comparing each 16-bit number with the probability says, in whatever order
-    the sites are used."""
-    draws = Draws([3, 4])
-    draws.sites += [0.1, 0.5, 0.0]
-    draws.begin(7, (1, 5, 8), "cpu")
-    masks = {site: draws.kept(site) for site in (1, 0, 2)}
-    for row, seed in enumerate((3, 4)):
-        noise = np.random.Generator(np.random.SFC64(fold(seed, "dropout", 7)))
-        words = np.frombuffer(noise.bytes(2 * 120), "<u2").reshape(3, 40)
-        for site, p in enumerate(draws.sites):
-            expected = words[site] / 65536 < np.float32(1 - p)
-            np.testing.assert_array_equal(masks[site][row].flatten().numpy(), expected)
-    assert 0 < masks[1].float().mean() < 1
 
 
 def test_dropout_scales_what_it_keeps_and_lets_no_other_gradient_pass():
@@ -89,20 +70,3 @@ def test_the_plain_loop_is_the_same_training(task, options, apart):
     assert len(set(plain)) == 20
     plain, packed = both_losses(replace(spec, dropout=0.3), 300)
     assert np.mean(plain) == pytest.approx(np.mean(packed), abs=apart)
-
-
-def test_the_benchmark_of_real_models_takes_any_folder(tmp_path, monkeypatch):
-    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 9}
-    config = LlamaConfig(**sizes, num_attention_heads=2, num_key_value_heads=1)
-    LlamaModel(config).save_pretrained(tmp_path / "small")
-    monkeypatch.setattr(real_model, "trainer_seconds", lambda *given: 1.0)
-
-    def one_step(step, seconds):
-        step()
-        return 1.0
-
-    monkeypatch.setattr(real_model, "quickest", one_step)
-    costs = real_model.measure(tmp_path / "small", "bit-xor", 0.0)
-    assert costs.tokens == 160
-    assert costs.flops == 4 * 160 * 2 * (2 * 16 * 16 + 2 * 16 * 8 + 3 * 16 * 24)
-    assert {row["over plain"] for row in costs.summary.values()} == {1.0, real_model.PACK}

