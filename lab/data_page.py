@@ -1,14 +1,16 @@
-"""The page of all data and weights that ship or are fetched: licence, size and digest of each.
+"""The pages of published models and of all data and weights that ship or are fetched.
 
-`python -m lab.data_page` writes docs/data-and-weights.md from the list of published models, the
-shipped folders, data/manifest.json and data/hub.lock.json.
+`python -m lab.data_page` writes docs/data-and-weights.md and the lists in docs/published.md from
+fpt/backbones/published.yaml, the shipped folders, data/manifest.json and data/hub.lock.json.
 """
 
+import re
 from collections.abc import Iterator
 from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
+from fpt.backbones import build
 from fpt.backbones.published import PUBLISHED, Published
 from fpt.files import read_json, write_atomic
 from fpt.pretraining.streams import PG19
@@ -19,10 +21,9 @@ from fpt.tasks.base import FiniteTask
 from fpt.tasks.sources import WEIGHTS, file_digest
 from fpt.tasks.text import SUBSETS
 
-from .published_page import row as published_row
-
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "data-and-weights.md"
+PUBLISHED_PAGE = ROOT / "docs" / "published.md"
 FIRST = "fixed by the first use"
 UNKNOWN = "not recorded"
 PAGE_TEXT = """\
@@ -121,15 +122,15 @@ def wheel_rows(model: Published) -> Iterator[dict[str, str]]:
 def hub_row(model: Published) -> dict[str, str]:
     """The row of a model whose weights come from the hub."""
     # The digests are known by the revision that was asked for.
-    known = read_json(ROOT / "data" / "hub.lock.json")
-    entry: dict[str, Any] = known.get(f"{model.repository}@{model.commit}", {})
+    digests = read_json(ROOT / "data" / "hub.lock.json")
+    entry: dict[str, Any] = digests.get(f"{model.repository}@{model.commit}", {})
     digest = entry.get("sha256", {}).get(WEIGHTS)
-    listed = published_row(model)
+    row = listed(model)
     return {
-        "model": listed["name"],
-        "weights from": listed["weights from"],
+        "model": row["name"],
+        "weights from": row["weights from"],
         "licence": model.licence,
-        "size": listed["frozen part"],
+        "size": row["frozen part"],
         "SHA-256": f"`{digest}`" if digest else FIRST,
     }
 
@@ -159,5 +160,47 @@ def data_row(key: str, entry: dict[str, Any]) -> dict[str, str]:
     }
 
 
+def published() -> str:
+    """docs/published.md with what stands between its marks made anew."""
+    lists = {
+        "table": markdown_table([listed(model) for model in PUBLISHED.values()]),
+        "wheels": "\n".join(in_words(model) for model in PUBLISHED.values() if model.wheel),
+    }
+    text = PUBLISHED_PAGE.read_text()
+    for mark, lines in lists.items():
+        pattern = rf"(?<=<!-- {mark} -->\n).*?(?=\n<!-- end -->)"
+        text = re.sub(pattern, lambda _, lines=lines: lines, text, count=1, flags=re.DOTALL)
+    return text
+
+
+def listed(model: Published) -> dict[str, str]:
+    """The cells of one line of the table, by column."""
+    source = f"{model.wheel} (wheel)"
+    if not model.wheel:
+        commit = f"@{model.commit[:12]}" if model.commit else ", no commit pinned"
+        source = f"{model.repository}{commit}"
+    parameters = sum(parameter.numel() for parameter in build(model.backbone).parameters())
+    return {
+        "name": f"`{model.name}`",
+        "model": model.kind,
+        "weights from": source,
+        "licence": model.licence,
+        "quantisation": model.quantisation,
+        "bits per byte": "-" if model.bits_per_byte is None else f"{model.bits_per_byte:.3f}",
+        "frozen part": f"{4 * parameters / 1e6:,.0f} MB",
+    }
+
+
+def in_words(model: Published) -> str:
+    """The item of a model whose weights come in a wheel."""
+    assert model.wheel is not None
+    return (
+        f"* `{model.name}`: {model.note} It was made from {model.repository}. The wheel "
+        f"{model.wheel} has {model.wheel.size / 1e6:.0f} MB; the file in it is "
+        f"`{model.wheel.member}`. {model.needs}"
+    )
+
+
 if __name__ == "__main__":
     write_atomic(PAGE, page().encode())
+    write_atomic(PUBLISHED_PAGE, published().encode())

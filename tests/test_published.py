@@ -29,7 +29,7 @@ from fpt.backbones.weights import files
 from fpt.files import NAME, read_json
 from fpt.project import project
 from fpt.spec import canonical
-from lab import published_page
+from lab import data_page
 
 ROOT = Path(__file__).parents[1]
 X, Y = np.random.default_rng(0).normal(size=(24, 5, 2)), np.arange(24) % 2
@@ -61,7 +61,7 @@ def test_an_entry_is_whole(model):
 
 
 def test_the_page_is_of_this_list():
-    assert (ROOT / "docs/published.md").read_text() == published_page.page()
+    assert (ROOT / "docs/published.md").read_text() == data_page.published()
 
 
 # -------------------------------------------------------------------------------- first layers
