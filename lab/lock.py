@@ -50,6 +50,7 @@ def finished(text: str) -> str:
     text = re.sub(rf" ; {ALWAYS}(?= \\$)", "", text, flags=re.MULTILINE)
     text = re.sub(rf"(?<= ; ){ALWAYS} and ", "", text)
     cpu = "".join(f"    --hash=sha256:{digest} \\\n" for digest in CPU_BUILDS.values())
+    text = text.replace(cpu, "")  # uv keeps what the present lock has
     return HEADER + re.sub(r"^torch==.*\n", lambda line: line[0] + cpu, text, flags=re.MULTILINE)
 
 

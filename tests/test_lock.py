@@ -7,7 +7,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from lab.lock import LOCK
+from lab.lock import LOCK, finished
 
 ROOT = Path(__file__).parents[1]
 ENTRY = re.compile(
@@ -28,3 +28,8 @@ def test_the_lock_fits_the_project():
         requirement = Requirement(line)
         if requirement.name != project["name"]:
             assert LOCKED[canonicalize_name(requirement.name)] in requirement.specifier
+
+
+def test_a_lock_that_is_written_again_is_the_same():
+    text = LOCK.read_text()
+    assert finished(text.partition("\n")[2]) == text
