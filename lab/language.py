@@ -358,9 +358,9 @@ The profile `language` asks whether the frozen weights of a real language model 
 learn another modality, and what of them helps. Its claims are registered before any of their
 runs: `fpt/sections/registration-language.yaml` says what is claimed and how it is tested and holds
 the digests of settings, rates, weights and code, and the seeds and draws of all reported runs
-follow from its SHA-256 ({digest}…). At the tag `registered-language-30h`, whose code of `fpt` is the
-registered one, `nice -n 19 python -m lab.language launch` trains what is missing and goes on where
-it stopped; `python -m lab.language` writes this page anew.
+follow from its SHA-256 ({digest}…). At the tag `registered-language-30h`, whose code of `fpt` is
+the registered one, `nice -n 19 python -m lab.language launch` trains what is missing and goes on
+where it stopped; `python -m lab.language` writes this page again.
 
 | block | runs | core-hours | runs done | core-hours left |
 |---|---|---|---|---|
