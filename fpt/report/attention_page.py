@@ -53,7 +53,7 @@ def write(profile: str) -> Path:
     if not runs:
         raise next(iter(absent.values()))
     names = " and ".join(absent)
-    reason = f"Not shown: {names}. The weights that they freeze are not on this machine."
+    reason = f"Not shown, since the frozen weights are not on this machine: {names}."
     page = Template(Path(__file__).with_name("attention.html").read_text(encoding="utf-8"))
     text = page.substitute(
         profile=in_html(profile),
