@@ -97,7 +97,7 @@ def test_two_results_of_one_run_are_named_and_none_is_lost(packed, tmp_path):
     with pytest.warns(UserWarning, match=f"{KEY}.json and {ARCHIVE} .* two results"):
         assert packed.read(KEY) == newer
     before = tree(packed.folder)
-    refuses(packed.pack, KEY, "(1 in all)", ARCHIVE, "fpt merge")
+    refuses(packed.pack, KEY, ARCHIVE, "fpt merge")
     assert tree(packed.folder) == before
     # What the sentence says to do.
     folder = tmp_path / "apart"
@@ -192,7 +192,7 @@ def test_one_process_packs_at_a_time(store):
 
 
 @pytest.mark.parametrize("how", ["a digit changed", "nested too deep"])
-def test_a_damaged_line_is_named_and_the_others_are_read(packed, how):
+def test_a_damaged_line_is_named_and_the_others_are_read(packed, how, tmp_path):
     bad = DAMAGED[how] + b"\n"
     rewrite(packed, [bad if KEY.encode() in line else line for line in lines_of(packed)])
     damaged = archive_of(packed).read_bytes()
@@ -202,9 +202,14 @@ def test_a_damaged_line_is_named_and_the_others_are_read(packed, how):
     assert packed.keys() == set(rest)
     assert archive_of(packed).read_bytes() == damaged
     packed.write(made())  # trained again
-    with pytest.warns(UserWarning, match=rf"was damaged .*copied to {ARCHIVE}\.corrupt"):
-        assert packed.pack() == (1, SEEDS)
-    assert (packed.folder / f"{ARCHIVE}.corrupt").read_bytes() == damaged
+    refuses(packed.pack, "in line", ARCHIVE, "fpt merge")
+    # What the sentence says to do.
+    folder = tmp_path / "apart"
+    folder.mkdir()
+    archive_of(packed).rename(folder / ARCHIVE)
+    with pytest.warns(UserWarning, match="could not be taken"):
+        assert packed.merge(folder) == (SEEDS - 1, 0)
+    assert packed.pack() == (SEEDS, SEEDS)
     assert packed.read_all(RECORDS) == RECORDS  # without a warning
 
 

@@ -7,7 +7,7 @@ trained parameters of a run are kept beside its record, in KEY.safetensors.
 """
 
 import warnings
-from collections.abc import Collection, Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,7 +16,7 @@ from pathlib import Path
 from ..errors import FptError
 from ..files import lock, set_aside, write_atomic, write_json
 from ..project import project
-from .archive import ARCHIVE, MAX_NAMED, Archive, listed, read_archive, write_archive
+from .archive import ARCHIVE, Archive, listed, read_archive, write_archive
 from .content import KEY, Record, digest, parse, to_content, to_file
 from .foreign import METADATA, Refused, metadata_in, parameters_in, records_in, sha256
 
@@ -147,9 +147,9 @@ class Store:
 
         The archive is durable before the first file is removed, so whenever this is
         stopped, each record is in one of them, and the next call goes on. Nothing is
-        written if the archive has the records already. Of a damaged archive, a copy is kept
-        beside it. FptError if a file and the archive hold different results of one run, or
-        if another process packs.
+        written if the archive has the records already. FptError if the archive is damaged,
+        if a file and the archive hold different results of one run, or if another process
+        packs.
         """
         if not self.keys():
             return 0, 0
@@ -164,11 +164,21 @@ class Store:
                 record = self._single(key)
                 if record is not None:
                     singles[key] = record
-            self._check_same(singles, archive)
+            different = [
+                f"{key} differs from its file"
+                for key in sorted(singles.keys() & archive.records.keys())
+                if differ(singles[key], archive.records[key])
+            ]
+            problems = [*archive.damages, *different]
+            if problems:
+                raise FptError(
+                    f"{ARCHIVE} in {self.folder} cannot be added to ({listed(problems)}). "
+                    "Move it to a folder of its own, call fpt merge with that folder, "
+                    "which takes what can be read and keeps the files that are here, and "
+                    "pack again."
+                )
             records = {**archive.records, **singles}
-            if archive.damages:
-                self._keep_damaged(archive)
-            if archive.damages or records != archive.records:
+            if records != archive.records:
                 write_archive(self.folder / ARCHIVE, records)
             # Read from the disk, with every digest compared.
             packed = self.archive().records
@@ -177,33 +187,6 @@ class Store:
                 if self._single(key) == packed.get(key):
                     self.path(key).unlink(missing_ok=True)
             return len(singles), len(packed)
-
-    def _keep_damaged(self, archive: Archive) -> None:
-        """Keep a copy of the damaged archive, of which a later reader may save more."""
-        path = self.folder / ARCHIVE
-        aside = path.with_name(f"{ARCHIVE}.corrupt")
-        write_atomic(aside, path.read_bytes())
-        warnings.warn(
-            f"{ARCHIVE} was damaged ({listed(archive.damages)}); it was copied to "
-            f"{aside.name} and written anew with what could be read.",
-            stacklevel=3,
-        )
-
-    def _check_same(self, singles: Mapping[str, Record], archive: Archive) -> None:
-        """FptError if a file and the archive hold different results of one run."""
-        different = [
-            key
-            for key in sorted(singles.keys() & archive.records.keys())
-            if differ(singles[key], archive.records[key])
-        ]
-        if different:
-            raise FptError(
-                f"In {self.folder}, the files of {', '.join(different[:MAX_NAMED])} "
-                f"({len(different)} in all) hold other results than {ARCHIVE}. To keep "
-                "those of the archive, remove the files. To keep the files, move "
-                f"{ARCHIVE} to a folder of its own and call fpt merge with that folder. "
-                "Then pack again."
-            )
 
     def merge(self, folder: Path) -> tuple[int, int]:
         """Take over the records in another folder, with kept parameters and pretraining
