@@ -79,27 +79,13 @@ def planned_flops(spec: RunSpec, task: Task) -> int:
     return flops_per_token(spec, backbone(spec.backbone)) * examples * task.length
 
 
-def forward_flops(architecture: Backbone, length: int) -> int:
-    """FLOPs of the backbone's forward pass per token, in a sequence of `length` tokens.
+def as_costly(deep: Backbone, transformer: Backbone, length: int) -> Backbone:
+    """The first layers of an LSTM that is as wide as `transformer`, as many as take the
+    FLOPs per token nearest to its in sequences of `length` tokens.
 
-    Two FLOPs per multiply-add, matrix products only: 2 for each of `matrix_parameters`, and
-    in each layer with attention 4 * width * keys for the scores and the values they weigh.
-    Every query meets all `length` keys, whether a mask hides them or not, as in a kernel
-    that skips none; the `rank` keys of a Linformer cost 4 * width * rank more to mix, keys
-    and values. That only the positions that are read need a last layer is not counted.
+    Multiply-adds per token: 8 width^2 in a layer of the LSTM, 12 width^2 in one of the
+    transformer, and there 2 width * length for the scores and the values they weigh.
     """
-    attention = 0
-    if architecture.heads:
-        keys = architecture.rank or length
-        attention = (
-            architecture.layers * 4 * architecture.width * (keys + architecture.rank)
-        )
-    return 2 * matrix_parameters(architecture) + attention
-
-
-def as_costly(deep: Backbone, reference: Backbone, length: int) -> Backbone:
-    """The first layers of `deep`, as many as take the FLOPs per token nearest to those of
-    `reference`, in sequences of `length` tokens."""
-    layer = forward_flops(deep, length) / deep.layers
-    layers = round(forward_flops(reference, length) / layer)
-    return deep if layers >= deep.layers else backbone(f"{deep.name}@{max(1, layers)}")
+    width = transformer.width
+    layers = round(transformer.layers * (12 * width + 2 * length) / (8 * width))
+    return deep if layers >= deep.layers else backbone(f"{deep.name}@{layers}")
