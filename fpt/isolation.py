@@ -2,10 +2,9 @@
 it.
 
 A program may have changed PyTorch's default type or device, its random state or gradient
-mode, or let NumPy raise. None of that may change a result, and nothing of it may be
-changed, not even for a moment: other threads compute under the same settings. So whatever
-is set here holds in the thread that sets it alone, and ends with its block, however that
-ends.
+mode, or let NumPy raise. None of that may change a result, and other threads compute under
+the same settings. So whatever is set here holds in the thread that sets it alone, but for
+the global generator while a model is built, and ends with its block, however that ends.
 """
 
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 # The first import of transformers fails if a second thread begins another. While one of its
 # models is built, functions of `torch.nn.init` are changed, and a default device changes a
@@ -41,35 +39,6 @@ class Float32(TorchFunctionMode):
             if result.dtype == torch.get_default_dtype() and not typed:
                 return func(*args, **{**options, "dtype": torch.float32})
         return result
-
-
-class DrawnFrom(TorchDispatchMode):
-    """Draws from `generator` on the CPU whatever would be drawn from PyTorch's global one,
-    as the initialisations of transformers' models are."""
-
-    def __init__(self, generator: torch.Generator) -> None:
-        super().__init__()
-        self.generator = generator
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        options = dict(kwargs or {})
-        tensors = [value for value in args if isinstance(value, torch.Tensor)]
-        devices = {
-            torch.device(options.get("device") or "cpu"),
-            *(x.device for x in tensors),
-        }
-        if devices == {torch.device("cpu")} and options.get("generator") is None:
-            overload = f"{func._overloadname}_generator".removeprefix("default_")
-            if any(argument.name == "generator" for argument in func._schema.arguments):
-                options["generator"] = self.generator
-            elif overload in func.overloadpacket.overloads():
-                func, options["generator"] = (
-                    getattr(func.overloadpacket, overload),
-                    self.generator,
-                )
-        return func(*args, **options)
 
 
 @contextmanager
@@ -100,16 +69,16 @@ def on_meta() -> Iterator[None]:
 
 @contextmanager
 def drawn_from(seed: int) -> Iterator[None]:
-    """What would be drawn from PyTorch's global generator is drawn from one with this seed,
-    on the CPU."""
-    draw = torch.Generator().manual_seed(seed)
+    """PyTorch's global generator of the CPU, from which transformers' models draw, has this
+    seed, and afterwards the state that it had."""
     with (
         BUILDING,
         torch.inference_mode(False),  # such tensors could never be trained
         float32(),
         torch.device("cpu"),
-        DrawnFrom(draw),
+        torch.random.fork_rng(devices=()),
     ):
+        torch.default_generator.manual_seed(seed)
         yield
 
 

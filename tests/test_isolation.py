@@ -144,21 +144,6 @@ def test_a_failure_leaves_the_settings_too(folders, monkeypatch):
         assert state_of_the_program() == before
 
 
-def test_the_global_generator_does_not_move_while_parameters_are_drawn(folders, monkeypatch):
-    """Not even for a moment: another thread may draw from it."""
-    draw, states = LlamaModel._init_weights, []
-
-    def watched(model, part):
-        draw(model, part)
-        states.append(torch.get_rng_state())
-
-    monkeypatch.setattr(LlamaModel, "_init_weights", watched)
-    before = torch.get_rng_state()
-    estimators(folders)["drawn by transformers"].fit(X, Y)
-    assert states
-    assert all(torch.equal(state, before) for state in states)
-
-
 # Settings of torch belong to the process or to a thread, and transformers draws from the global
 # generator.
 def test_threads_fit_and_predict_as_alone(folders, expected):
