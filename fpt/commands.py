@@ -39,20 +39,16 @@ def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[
     return [section(name, profile, **settings) for name in names]
 
 
-def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> list[Run]:
-    """The runs whose arm or task is named in every `only`, `--only fpt --only mnist`, and
-    that have one of `seeds`, or any if there are none."""
+def chosen(runs: Sequence[Run], only: Sequence[str]) -> list[Run]:
+    """The runs whose arm or task is named in every `only`, `--only fpt --only mnist`."""
     check_names(
         "--only", only, sorted({name for run in runs for name in (run.arm, run.task)})
     )
-    check_names("--seed", seeds, sorted({run.spec.seed for run in runs}))
-    named = [run for run in runs if set(only) <= {run.arm, run.task}]
-    selected = [run for run in named if not seeds or run.spec.seed in seeds]
+    selected = [run for run in runs if set(only) <= {run.arm, run.task}]
     if runs and not selected:
-        names = ", ".join([*only, *(f"seed {seed}" for seed in seeds)])
         raise FptError(
-            f"No run here is all of {names}: every --only narrows the choice, so give one "
-            "arm and one task at most."
+            f"No run here is all of {', '.join(only)}: every --only narrows the choice, so "
+            "give one arm and one task at most."
         )
     return selected
 
@@ -89,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
     end = time.monotonic() + args.budget
     studies = sections_of(args.profile, args.section, **dict(args.set))
     first = studies[0]
-    runs = chosen([run for study in studies for run in study.runs], args.only, args.seed)
+    runs = chosen([run for study in studies for run in study.runs], args.only)
     # One sweep over all sections: its packs train side by side, whatever section they
     # belong to.
     together = replace(first, runs=tuple(runs))
@@ -112,7 +108,7 @@ def run(args: argparse.Namespace) -> None:
             max_runs=args.max_runs,
             cluster=args.ray,
             gpus=args.gpus,
-            tracker=tracker(args.track) if args.track else None,
+            tracker=tracker(project().root / args.track) if args.track else None,
         )
         print(f"{count} new records in {together.store.folder}")
         if not args.pipeline:
@@ -244,7 +240,7 @@ def audit(args: argparse.Namespace) -> None:
     from . import auditing
 
     X, y, groups = auditing.read_file(Path(args.file), args.target)
-    names = ("backbone", "minutes", "steps", "draws", "task", "device")
+    names = ("backbone", "minutes", "steps", "draws", "device")
     result = auditing.audit(
         X, y, groups=groups, **{name: getattr(args, name) for name in names}
     )
@@ -253,5 +249,3 @@ def audit(args: argparse.Namespace) -> None:
         print(f"Not done in the time: {cut}")
     if args.html:
         print(result.to_html(args.html))
-    if args.json:
-        print(result.to_json(args.json))

@@ -87,18 +87,10 @@ def project() -> Project:
     if chosen is not None:
         return chosen
     if "FPT_ROOT" in os.environ:
-        try:
-            return Project(Path(os.environ["FPT_ROOT"]).resolve())
-        except FileNotFoundError as error:
-            sentence = "The working directory is gone, so FPT_ROOT must be absolute."
-            raise FptError(sentence) from error
+        return Project(Path(os.environ["FPT_ROOT"]).resolve())
     if (PACKAGE.parent / "params.yaml").exists():
         return Project(PACKAGE.parent)
-    try:
-        return Project(Path.cwd())
-    except OSError:
-        # It is gone: an estimator needs no project, and a command finds none there.
-        return Project(PACKAGE.parent)
+    return Project(Path.cwd())
 
 
 def read_params(path: Path | None = None) -> dict[str, Any]:

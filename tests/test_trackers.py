@@ -33,7 +33,7 @@ def test_tensorboard_follows_worker_processes(store, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    follow(store, tracker(f"tensorboard:{tmp_path / 'runs'}"), workers=2)
+    follow(store, tracker(tmp_path / "runs"), workers=2)
     for key, record in store.read_all(run.key for run in SPECS).items():
         folder = tmp_path / "runs" / "fpt on bit-xor" / f"seed-{record.spec.seed}-{key}"
         written = EventAccumulator(str(folder)).Reload()

@@ -14,7 +14,7 @@ from ..files import read_json, write_json
 from ..spec import canonical
 from ..training.workers import side_by_side
 from . import baselines, plan
-from .arms import CONTROLS, CONVOLUTIONS, LABELS, LINEAR, PRETRAINED, PROBE, Sizes, units_of
+from .arms import CONTROLS, CONVOLUTIONS, LABELS, LINEAR, PRETRAINED, PROBE, Sizes
 from .plan import Layout
 from .runs import Machine, Pack, Result, Results, train_pack
 
@@ -194,11 +194,9 @@ class Engine:
         for index in range(most):
             self.train([units[index] for units in packs.values() if index < len(units)])
         for arm in self.layout.bodies:
-            units = [
-                [packs[fold, arm][index] for fold in range(len(self.layout.folds))]
-                for index in range(len(units_of(arm, self.layout.sizes)))
-                if all((fold, arm) in packs for fold in range(len(self.layout.folds)))
-            ]
+            # A unit is one draw on all folds; there is none if a fold has no rate.
+            by_fold = [packs.get((fold, arm), []) for fold in range(len(self.layout.folds))]
+            units = [*zip(*by_fold, strict=False)]
             complete = [unit for unit in units if all(map(self.is_complete, unit))]
             if len(complete) < len(units):
                 outcome.cuts.append(

@@ -104,38 +104,29 @@ class Layout:
     def first_look(self, fold: int, arm: str, rates: Sequence[float]) -> Pack:
         """All rates for a share of the steps."""
         steps = max(1, round(SHARE_OF_FIRST_LOOK * self.sizes.steps))
-        seed = SEARCH_SEEDS[0]
-        draw = seed if arm in CONTROLS else None
-        # Rates are compared on the same draw, nets and batches.
-        return self.pack(
-            fold, arm, [self.spec(fold, arm, rate, seed, draw, steps) for rate in rates]
-        )
+        return self.search(fold, arm, rates, SEARCH_SEEDS[0], steps)
 
     def finals(self, fold: int, arm: str, rates: Sequence[float]) -> list[Pack]:
         """Some rates for all steps, a pack for each search seed."""
-        packs = []
-        for seed in SEARCH_SEEDS:
-            draw = seed if arm in CONTROLS else None
-            specs = [
-                self.spec(fold, arm, rate, seed, draw, self.sizes.steps) for rate in rates
-            ]
-            packs.append(self.pack(fold, arm, specs))
-        return packs
+        steps = self.sizes.steps
+        return [self.search(fold, arm, rates, seed, steps) for seed in SEARCH_SEEDS]
+
+    def search(
+        self, fold: int, arm: str, rates: Sequence[float], seed: int, steps: int
+    ) -> Pack:
+        """Rates that are compared on the same draw, nets and batches."""
+        draw = seed if arm in CONTROLS else None
+        specs = [self.spec(fold, arm, rate, seed, draw, steps) for rate in rates]
+        return self.pack(fold, arm, specs)
 
     def reported(self, fold: int, arm: str, rate: float) -> list[Pack]:
         """The runs that are reported: a pack for each draw."""
-        return [
-            self.pack(
-                fold,
-                arm,
-                [
-                    self.spec(fold, arm, rate, seed, draw, self.sizes.steps)
-                    for seed in seeds
-                ],
-                is_reported=True,
-            )
-            for draw, seeds in units_of(arm, self.sizes)
-        ]
+        steps = self.sizes.steps
+        packs = []
+        for draw, seeds in units_of(arm, self.sizes):
+            specs = [self.spec(fold, arm, rate, seed, draw, steps) for seed in seeds]
+            packs.append(self.pack(fold, arm, specs, is_reported=True))
+        return packs
 
     def pack(
         self, fold: int, arm: str, specs: Sequence[RunSpec], is_reported: bool = False

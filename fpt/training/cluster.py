@@ -55,8 +55,9 @@ def train_on_cluster(
                 # The workers' locks are on their own disks; this one keeps another sweep
                 # away.
                 if locks.enter_context(job.lock(f"{pack_id(pack)}.ray")):
-                    task = remote.remote(pack, remote_job, contents(pack, job), deadline)
-                    running[task] = pack
+                    recorded = job.recorded(pack)
+                    missing = tuple(spec for spec in pack if spec.key not in recorded)
+                    running[remote.remote(missing, remote_job, deadline)] = pack
             while running:
                 (ended, *_), _ = ray.wait(list(running), num_returns=1)
                 pack = running.pop(ended)
@@ -73,29 +74,20 @@ def train_on_cluster(
 
 
 def train_remotely(
-    pack: Pack, job: Job, recorded: Contents, deadline: float
+    pack: Pack, job: Job, deadline: float
 ) -> tuple[Contents, FptError | None]:
-    """Train a pack on this worker, without the runs that are `recorded`; the new records
-    and the error that stopped it."""
+    """Train a pack on this worker; the new records and the error that stopped it."""
     with tempfile.TemporaryDirectory() as folder:
         store = Store(Path(folder) / job.store.folder.parent.name / "records")
-        for record, parameters in recorded:
-            store.write(record, parameters)
         # Checkpoints stay on the worker's own disk, so that a retry there goes on from
         # them.
         end = time.monotonic() + deadline - time.time()
         own = project()
         job = replace(job, store=store, deadline=end, project=own, cache=own.cache)
         result = train_pack(pack, job)
-        new = [content for content in contents(pack, job) if content not in recorded]
+        records = job.recorded(pack).values()
+        new = [(record, store.parameters(record)) for record in records]
         return new, result if isinstance(result, FptError) else None
-
-
-def contents(pack: Pack, job: Job) -> Contents:
-    """The pack's recorded runs."""
-    return [
-        (record, job.store.parameters(record)) for record in job.recorded(pack).values()
-    ]
 
 
 def start(address: str, workers: int | None) -> Any:

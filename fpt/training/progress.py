@@ -28,9 +28,8 @@ import numpy as np
 from torch import Tensor
 from tqdm import auto, std
 
-from ..errors import FptError, check_names
+from ..errors import FptError
 from ..files import set_aside
-from ..project import project
 from ..spec import RunSpec
 from ..tasks.datasets import read_arrays, write_arrays
 
@@ -124,19 +123,19 @@ def pack_bar(total: int, title: str, step: int, quiet: bool) -> Any:
 # --------------------------------------------------------------------------------- trackers
 
 
-def tracker(text: str) -> Tracker:
-    """The tracker `tensorboard:FOLDER`, by default in runs/tensorboard; FptError if
-    TensorBoard is not installed."""
-    name, _, folder = text.partition(":")
-    check_names("tracker", [name], ["tensorboard"])
+def tracker(folder: Path) -> Tracker:
+    """A tracker that writes TensorBoard's files into `folder`; FptError if TensorBoard is
+    not installed."""
     if find_spec("tensorboard") is None:
         raise FptError("TensorBoard is not installed: pip install 'fpt[tensorboard]'.")
-    return partial(tensorboard, folder or str(project().root / "runs" / "tensorboard"))
+    return partial(tensorboard, folder)
 
 
-def tensorboard(folder: str, spec: RunSpec, title: str, point: Mapping[str, float]) -> None:
+def tensorboard(
+    folder: Path, spec: RunSpec, title: str, point: Mapping[str, float]
+) -> None:
     """Event files in a subfolder of `folder` for each run."""
-    writer = writer_of(Path(folder) / title / f"seed-{spec.seed}-{spec.key}")
+    writer = writer_of(folder / title / f"seed-{spec.seed}-{spec.key}")
     for name in point.keys() - {"step"}:
         writer.add_scalar(name, point[name], point["step"])
     writer.flush()

@@ -35,14 +35,12 @@ def packs(
     specs: Iterable[RunSpec],
     max_runs: int = MAX_RUNS_PER_PACK,
     sections: Sections = None,
-    length: int = 0,
 ) -> list[Pack]:
     """`specs` in packs of about equal size: a deterministic function of the specs, their
     order, `max_runs` and `sections`, the same on every machine.
 
     `sections` are those that have a run, by its key. Runs of different ones share no pack,
-    so that a pack is the same if one section is trained or all of them at once. `length`:
-    of the sequences, for a task that has no name.
+    so that a pack is the same if one section is trained or all of them at once.
     """
     groups: dict[object, list[RunSpec]] = {}
     for spec in dict.fromkeys(specs):  # a run that several sections name is one run
@@ -55,9 +53,7 @@ def packs(
         groups.setdefault(group, []).append(spec)
     all_packs = []
     for members in groups.values():
-        most = max(
-            1, min(max_runs, MAX_TOKENS_PER_STEP // tokens_of_step(members[0], length))
-        )
+        most = max(1, min(max_runs, MAX_TOKENS_PER_STEP // tokens_of_step(members[0])))
         count = math.ceil(len(members) / most)
         size = math.ceil(len(members) / count)  # packs of about equal size end together
         all_packs += [tuple(members[i : i + size]) for i in range(0, len(members), size)]
@@ -70,9 +66,9 @@ def backbone_identity(spec: RunSpec) -> tuple[object, ...]:
     return (spec.backbone, spec.init, spec.weights, seed, spec.dropout, spec.order)
 
 
-def tokens_of_step(spec: RunSpec, length: int = 0) -> int:
+def tokens_of_step(spec: RunSpec) -> int:
     """Tokens of one run in one training step."""
-    return spec.batch * (length or task_of(spec).length)
+    return spec.batch * task_of(spec).length
 
 
 def shard(all_packs: Sequence[Pack], part: str | None) -> list[Pack]:
