@@ -128,12 +128,13 @@ def _row(
         f"{pair}: {_measured(finding)}"
         for pair, finding in zip(row["nano"].values(), of_nano, strict=True)
     ]
+    # Claim and verdict come first: a narrow screen shows no more without scrolling.
     cells = {
         "claim": claim,
+        "verdict": verdict(row, of_language, of_nano),
         "printed": row["printed"].format_map(printed()),
         "real language models": _of_models(of_language, row.get("ratio", ""), compact),
         "nano backbones": "; ".join(nano),
-        "verdict": verdict(row, of_language, of_nano),
     }
     if not compact:
         cells["check"] = f"`fpt decide {first.claim.name}`"
