@@ -192,9 +192,9 @@ def reached(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def left_out(study: Study) -> tuple[int, int, Sequence[str]]:
-    """How many pairs of its first comparison a section has runs for, how many it declares,
-    and the arms that the profile's plan lacks."""
-    pairs = study.main_pairs
+    """How many pairs of its main comparison, the first, a section has runs for, how many it
+    declares, and the arms that the profile's plan lacks."""
+    pairs = [pair for main in study.declared.comparisons[:1] for pair in main.pairs]
     present = [pair for pair in pairs if set(pair) <= set(study.arms)]
     arms = dict.fromkeys(arm for pair in pairs for arm in pair if arm not in study.arms)
     return len(present), len(pairs), list(arms)

@@ -22,11 +22,11 @@ from .effects import LEVEL, Effect
 
 
 def by_draw_and_seed(runs: pd.DataFrame) -> pd.DataFrame:
-    """The column `value` of the runs of one arm on one task as such a table, without draws
-    that lack a seed."""
+    """The column `value` of the runs of one arm on one task, whose seed is a column or the
+    index, as such a table, without draws that lack a seed."""
     # A draw without a seed would not be crossed with it. A model that is not drawn is one
     # row.
-    runs = runs.assign(draw=runs["draw"].fillna(-1))
+    runs = runs.assign(draw=runs["draw"].fillna(-1)).reset_index()
     return runs.pivot(index="draw", columns="seed", values="value").dropna()
 
 

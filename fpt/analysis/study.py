@@ -23,7 +23,7 @@ from ..profile import Profile, Run
 from ..project import Project, current_profile, project
 from ..records import Record, Store
 from ..sections import declared
-from ..sections.comparison import Pair, Section
+from ..sections.comparison import Comparison, Pair, Section
 from ..sections.registration import LANGUAGE
 from ..tasks import Task
 from ..training import device as devices
@@ -80,9 +80,21 @@ class Study:
         return list(dict.fromkeys(run.arm for run in self.runs))
 
     @property
+    def compared(self) -> list[Comparison]:
+        """The comparisons of the section of whose pairs the profile plans more than
+        half."""
+        arms = set(self.arms)
+        return [
+            comparison
+            for comparison in self.declared.comparisons
+            if 2 * sum(arms >= {*pair} for pair in comparison.pairs) > len(comparison.pairs)
+        ]
+
+    @property
     def main_pairs(self) -> tuple[Pair, ...]:
-        """The differences that the section declares first."""
-        first = self.declared.comparisons[:1]
+        """The differences of the first of these comparisons, or of the first that the
+        section declares."""
+        first = [*self.compared, *self.declared.comparisons][:1]
         return first[0].pairs if first else ()
 
     @cached_property
@@ -120,6 +132,20 @@ class Study:
         arms = self.arms if arms is None else arms
         runs = [run for run in self.runs if run.task in tasks and run.arm in arms]
         return replace(self, runs=tuple(runs))
+
+    def with_lent_runs(self) -> "Study":
+        """The study; if the profile plans none of its runs, with those that the profile
+        plans for other sections, its `lenders`, of the arms that it compares."""
+        if self.runs:
+            return self
+        arms = {arm for comparison in self.declared.comparisons for arm in comparison.arms}
+        lent = [
+            run
+            for lender in self.declared.lenders
+            for run in config.expand(self.profile, lender)
+            if run.arm in arms
+        ]
+        return replace(self, runs=tuple(dict.fromkeys(lent)))
 
     def records(self) -> dict[str, Record]:
         """The records that are there, by key."""

@@ -8,10 +8,16 @@ chooses nothing.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+
+from ..profile import Run
+from ..records import Store
+from ..spec import RunSpec
+from .steps import area
 
 Place = tuple[str, str]  # an arm and a task
 SEARCHED = ["arm", "task", "lr", "missing", "steps", "accuracy", "best_step"]
@@ -64,3 +70,25 @@ def at_edge(frame: pd.DataFrame) -> list[Place]:
         for place, lr in chosen_rates(frame).items()
         if lr in tuple(tried.loc[[place]].iloc[0])
     ]
+
+
+def trials_of(runs: Iterable[Run], store: Store) -> pd.DataFrame:
+    """Of a search of rates that came before a registration, one row per record in `store`
+    that has an arm and a task of `runs`: arm, task, lr, seed, whether it trained for as
+    many steps (`whole`), and the area under its validation loss."""
+    places = {_without_rate(run.spec): run for run in runs}
+    rows = []
+    for record in store.read_all(sorted(store.keys())).values():
+        run = places.get(_without_rate(record.spec))
+        if run is not None:
+            trial = record.spec
+            is_whole = trial.steps == run.spec.steps
+            rows.append((run.arm, run.task, trial.lr, trial.seed, is_whole, area(record)))
+    return pd.DataFrame(rows, columns=["arm", "task", "lr", "seed", "whole", "area"])
+
+
+def _without_rate(spec: RunSpec) -> RunSpec:
+    """What a trial has in common with the runs that it chooses a rate for."""
+    return replace(
+        spec, lr=1.0, seed=0, draw=None, steps=1, eval_every=1, eval_items=1, test_items=1
+    )

@@ -22,6 +22,30 @@ from .page import STAGED, markdown_of, page_of
 
 PROFILE_IS_SET = re.compile(r"^\s*(for\s+)?profile\b[^=(]*(=[^=]|\bin\b)", re.MULTILINE)
 TRAINING = re.compile("## Training$", re.MULTILINE)  # the heading above the first results
+# Cells of a page whose profile plans no runs of its section: what other sections lend.
+LENT = (
+    (
+        "conclusion",
+        """import fpt
+from fpt import report
+
+study = fpt.section("{section}", profile).with_lent_runs()
+if study.runs:
+    display(report.conclude(study))""",
+        ["result"],
+    ),
+    (
+        "tables",
+        """for compared in study.compared:
+    display(report.show_table(study, report.results_table(study, compared)))
+    figure = report.dot_plot(study, compared)
+    alt = "Mean, interval and every run of each arm on each task"
+    display(report.show_figure(study, compared.name, figure, alt))
+if study.runs:
+    display(report.show_table(study, report.progress_table(study)))""",
+        [],
+    ),
+)
 # papermill puts the profile of a page right after the one, into the other.
 OF_PARAMETERS = {"parameters", "injected-parameters"}
 
@@ -42,7 +66,7 @@ def render(section: str, profile: str) -> Path:
     planned = profiles_with_runs(section)
     # No profile plans runs of a page that only reads those of other pages.
     if planned and profile not in planned:
-        content.cells = without_results(content.cells, profile, planned)
+        content.cells = without_results(content.cells, section, profile, planned)
     report = project().reports / profile
     page = report / "notebooks" / f"{source.stem}.html"
     failed_page = page.with_name(f"{source.stem}.failed.html")
@@ -50,6 +74,12 @@ def render(section: str, profile: str) -> Path:
         executed = staged / "notebooks" / source.name
         failure = execute(content, executed, profile, staged)
         content = without_times(nbformat.read(executed, as_version=4))
+        # Where no section lends a run, the line above these cells is all there is to say.
+        content.cells = [
+            cell
+            for cell in content.cells
+            if failure or cell.get("outputs") or not cell.id.startswith("lent-")
+        ]
         text = page_of(content, neighbours(source))
         # An earlier page that is complete is worth more than a new one that is not.
         if failure:
@@ -75,9 +105,12 @@ def profiles_with_runs(section: str) -> list[str]:
     return [name for name in PROFILES if blocks[name].get(section)]
 
 
-def without_results(cells: list[Any], profile: str, others: Sequence[str]) -> list[Any]:
-    """The cells of a notebook up to its training, and a line that says why nothing follows:
-    the profile plans no runs of the section, though `others` do."""
+def without_results(
+    cells: list[Any], section: str, profile: str, others: Sequence[str]
+) -> list[Any]:
+    """The cells of a notebook up to its training, a line that says that the profile plans
+    no runs of the section, though `others` do, and cells that show what the runs of other
+    sections say about its question."""
     import nbformat
 
     starts = [index for index, cell in enumerate(cells) if TRAINING.match(cell.source)]
@@ -87,7 +120,13 @@ def without_results(cells: list[Any], profile: str, others: Sequence[str]) -> li
         f"These do: {names}."
     )
     before = cells[: starts[0]] if starts else cells
-    return [*before, nbformat.v4.new_markdown_cell(line, id="no-runs")]
+    lent = [
+        nbformat.v4.new_code_cell(
+            code.format(section=section), id=f"lent-{name}", metadata={"tags": tags}
+        )
+        for name, code, tags in LENT
+    ]
+    return [*before, nbformat.v4.new_markdown_cell(line, id="no-runs"), *lent]
 
 
 @contextmanager

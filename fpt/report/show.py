@@ -7,8 +7,10 @@ hand shows the same and leaves the report as it is.
 import base64
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -18,10 +20,11 @@ from ..analysis.compare import NEITHER_LEARNED, Contrast, contrasts, left_out
 from ..analysis.study import Study
 from ..analysis.summary import FEWEST_RUNS, INTERVALS, RATIOS
 from ..claims.claim import KINDS, LAB, REGISTERED, Claim
+from ..claims.finding import Finding
 from ..claims.verdicts import findings
 from ..files import write_atomic
 from ..sections.arms import label
-from ..sections.comparison import Pair
+from ..sections.comparison import Comparison, Pair
 from ..sections.registration import LANGUAGE
 from .escape import in_html, in_markdown
 from .page import STAGED
@@ -123,9 +126,8 @@ def conclude(study: Study) -> Text:
     the section the profile leaves out."""
     if study.declared.comparisons and not study.runs:
         return Text(f"The profile `{study.profile.name}` plans no runs of this section.")
-    lines = []
-    if study.profile.name in REGISTERED or study.name == "verdict":
-        lines = _verdicts(study)
+    registered = _findings_of(study)
+    lines = _verdicts(registered)
     if not lines:
         missing = len(study.missing())
         waiting = (
@@ -139,36 +141,66 @@ def conclude(study: Study) -> Text:
                 "",
                 f"These {count} seeds decide nothing; `lab` tests registered claims.",
             ]
-    # A profile that plans a part of a section must not look as if it had tested the whole.
+    lines += _without_verdict(registered)
+    if not study.profile.sections.get(study.name) and study.runs:
+        lenders = " and ".join(study.declared.lenders)
+        lines += ["", f"> These are runs of other sections: {lenders}."]
+    return Text("\n".join([*lines, *_left_out(study)]))
+
+
+def _left_out(study: Study) -> list[str]:
+    """Markdown: what a profile that plans less than half of the main comparison of a
+    section leaves out of it. It must not look as if it had tested the whole."""
     present, declared, arms = left_out(study)
-    if 2 * present < declared:
-        names = "; ".join(in_markdown(label(arm)) for arm in arms[:MOST_NAMES])
-        more = f" and {len(arms) - MOST_NAMES} more" if len(arms) > MOST_NAMES else ""
-        lines += [
-            "",
-            f"> The profile `{study.profile.name}` plans {present} of the {declared} "
-            f"comparisons of this section. It has no runs of {names}{more}.",
-        ]
-    return Text("\n".join(lines))
+    if 2 * present >= declared:
+        return []
+    main = study.declared.comparisons[0]
+    names = "; ".join(in_markdown(label(arm)) for arm in arms[:MOST_NAMES])
+    more = f" and {len(arms) - MOST_NAMES} more" if len(arms) > MOST_NAMES else ""
+    text = (
+        f'Of the main comparison, "{in_markdown(main.title)}", the profile '
+        f"`{study.profile.name}` plans {present} of {declared} pairs. It has no runs of "
+        f"{names}{more}."
+    )
+    titles = [in_markdown(other.title) for other in study.compared if other != main]
+    if titles:
+        text += f" It compares these instead: {'; '.join(titles)}."
+    return ["", f"> {text}"]
 
 
-def _verdicts(study: Study) -> list[str]:
-    """Markdown: the registered claims of a section with their verdicts."""
-    lines = []
+def _findings_of(study: Study) -> list[Finding]:
+    """The findings of the registered claims that a section reports."""
+    if study.profile.name not in REGISTERED and study.name != "verdict":
+        return []
     profile = LANGUAGE if study.profile.name == LANGUAGE else LAB
-    for finding in (finding for kind in KINDS for finding in findings(kind, profile)):
-        if not _belongs(finding.claim, study):
-            continue
+    every = [finding for kind in KINDS for finding in findings(kind, profile)]
+    return [finding for finding in every if _belongs(finding.claim, study)]
+
+
+def _verdicts(registered: Iterable[Finding]) -> list[str]:
+    """Markdown: the verdict of each claim that has one."""
+    lines = []
+    for finding in registered:
         if finding.is_judged:
             text = "; ".join([f"{finding.effect_text}, {finding.n_text}", *finding.notes])
-        elif finding.claim.withdrawn:
-            text = in_markdown(finding.reason)
-        else:
-            continue
-        lines.append(
-            f"- **{finding.label.capitalize()}**: {finding.claim.statement} ({text})"
-        )
+            verdict = finding.label.capitalize()
+            lines.append(f"- **{verdict}**: {finding.claim.statement} ({text})")
     return [*lines, "", INTERVALS_OF_A_PAGE] if lines else []
+
+
+def _without_verdict(registered: Iterable[Finding]) -> list[str]:
+    """Markdown: how many of the claims wait for runs, and how many were withdrawn."""
+    reasons = Counter(
+        finding.claim.withdrawn or "waiting for runs"
+        for finding in registered
+        if not finding.is_judged
+    )
+    if not reasons:
+        return []
+    counts = "; ".join(
+        f"{count} {in_markdown(reason)}" for reason, count in reasons.items()
+    )
+    return ["", f"Registered claims of this section without a verdict: {counts}."]
 
 
 def _belongs(claim: Claim, study: Study) -> bool:
@@ -232,6 +264,33 @@ def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
         arms = f"{in_markdown(label(first))} against {in_markdown(label(second))}"
         lines.append(f"- {arms}: {'; '.join(on_tasks)}.")
     return lines
+
+
+def rungs(study: Study, ladder: Comparison) -> Text:
+    """What each rung of a ladder adds to the next lower one that is planned, task by task,
+    or how many of the runs that this takes are recorded; nothing of a ladder without
+    runs."""
+    results = study.results()
+    results = results[results["arm"].isin(ladder.arms)]
+    is_recorded = results["status"] != "not run"
+    if not is_recorded.any():
+        return Text("")
+    lines = [f"What each rung adds. {in_markdown(ladder.title)}:", ""]
+    planned = [arm for arm in reversed(ladder.arms) if arm in study.arms]
+    for lower, upper in pairwise(planned):
+        phrases = []
+        for contrast in contrasts(study, [(upper, lower)], results):
+            words = contrast_in_words(study, contrast)
+            if math.isnan(contrast.effect.estimate) and not contrast.refused:
+                of_both = results["arm"].isin([lower, upper])
+                of_both &= results["task"] == contrast.task
+                count = (of_both & is_recorded).sum()
+                words = f"{count} of {of_both.sum()} runs so far"
+            phrases.append(f"on {in_markdown(study.title(contrast.task))}, {words}")
+        if phrases:
+            step = f"{in_markdown(label(upper))} against {in_markdown(label(lower))}"
+            lines.append(f"- {step}: {'; '.join(phrases)}.")
+    return Text("\n".join(lines))
 
 
 def contrast_in_words(study: Study, contrast: Contrast) -> str:

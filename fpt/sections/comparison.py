@@ -66,6 +66,8 @@ class Section:
 
     comparisons: tuple[Comparison, ...] = ()
     claims: tuple[str, ...] = ()  # names in registration.yaml
+    # Sections whose runs answer its question in a profile that plans none of its own.
+    lenders: tuple[str, ...] = ()
 
     @property
     def is_summary(self) -> bool:

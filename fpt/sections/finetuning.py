@@ -96,6 +96,13 @@ SECTION = Section(
             ("fpt", "input-default", "input-normal", *FROZEN_INPUT),
             (("fpt", FROZEN_INPUT[0]), *over("fpt", "input-default", "input-normal")),
         ),
+        Comparison(
+            "six_layers",
+            "Norms and nets trained around six layers, or everything",
+            ("fpt@6", "random@6", "full@6"),
+            (("random@6", "full@6"), ("fpt@6", "full@6")),
+            note="Full training starts from random weights.",
+        ),
     ),
     claims=(
         "norms-over-input",
@@ -107,4 +114,5 @@ SECTION = Section(
         "language-at-two-layers",
         "input-is-trained",
     ),
+    lenders=("initialization", "transfer"),
 )

@@ -9,6 +9,7 @@ RANDOM_LSTMS = tuple(f"random-lstm{kind}" for kind in LSTMS)
 MODERN = ("pythia", "smollm2", "qwen3")  # language models of later years
 ARCHITECTURES = ("bidirectional", "bert", "t5", "longformer", *MODERN)
 SIZES = {"-smaller": "", "": "small", "-larger": "medium", "-largest": "large"}
+BOTH_DEPTHS = ("fpt", "random", "random-own", "random-at-scale", "statistics-tensor")
 SIZES_OF_FPT = tuple(f"fpt{size}" for size in SIZES)
 SIZES_OF_RANDOM = tuple(f"random{size}" for size in SIZES)
 CONTROLS = (
@@ -150,8 +151,22 @@ SECTIONS: dict[str, Section] = {
                 paper=("T10", "T15"),
                 rows={"probe": "output"},
             ),
+            Comparison(
+                "language_models",
+                "Frozen language models, frozen random ones, and full training",
+                (
+                    *("fpt", "random", "fpt@6", "random@6", "full@6"),
+                    *("fpt-minilm", "random-minilm"),
+                ),
+                (
+                    ("fpt", "random"),
+                    *minus("fpt@6", "random@6", "full@6"),
+                    ("fpt-minilm", "random-minilm"),
+                ),
+            ),
         ),
         claims=("english-sooner", "english-sooner-at-one-rate", "fpt-over-probe"),
+        lenders=("initialization", "transfer"),
     ),
     # Section 3.6, table 7: does a frozen transformer overfit less than a fully trained one?
     "overfitting": Section(
@@ -192,8 +207,21 @@ SECTIONS: dict[str, Section] = {
                     f"{start}{size}": start for size in SIZES for start in ("fpt", "random")
                 },
             ),
+            Comparison(
+                "depth",
+                "All thirty layers and the first six, from language and drawn",
+                tuple(f"{arm}{depth}" for arm in BOTH_DEPTHS for depth in ("", "@6")),
+                (
+                    *((arm, f"{arm}@6") for arm in BOTH_DEPTHS),
+                    *minus("fpt", *BOTH_DEPTHS[1:]),
+                    *minus("fpt@6", *(f"{arm}@6" for arm in BOTH_DEPTHS[1:])),
+                ),
+                note="The first six layers of a deeper model are a truncated body, not a "
+                "model.",
+            ),
         ),
         claims=("larger-english-is-sooner",),
+        lenders=("initialization",),
     ),
     "initialization": initialization.SECTION,
     "finetuning": finetuning.SECTION,
@@ -245,6 +273,15 @@ SECTIONS: dict[str, Section] = {
                 note="A random attention layer has no feedforward layer; fixed attention "
                 "is drawn at random for each position and head.",
             ),
+            Comparison(
+                "six_layers",
+                "Six layers and less than a transformer, at the best rate of each",
+                ("fpt@6", "random@6", "full@6", *CONTROLS[:2]),
+                (
+                    *minus("fpt@6", "random@6", "full@6", *CONTROLS[:2]),
+                    *minus("random@6", "full@6", *CONTROLS[:2]),
+                ),
+            ),
         ),
         claims=(
             "english-sooner-at-one-rate",
@@ -254,6 +291,7 @@ SECTIONS: dict[str, Section] = {
             "order-matters",
             "queries-and-keys-matter",
         ),
+        lenders=("initialization", "transfer"),
     ),
     "synthetic_pretraining": synthetic_pretraining.SECTION,
     # The registered claims of the profile `lab`, all together.

@@ -1,0 +1,72 @@
+"""What stands beside the areas of `language` and decides nothing: accuracy, steps to three
+thresholds, and time."""
+
+import math
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+
+from ..analysis.steps import steps_to
+from ..analysis.study import Study
+from ..records import Record
+from ..sections.arms import label
+from .table import NONE, Table
+
+LEVELS = (0.8, 0.95, 0.99)  # of validation accuracy
+STEPS_TO = [f"steps to {level:.0%}" for level in LEVELS]
+
+
+def progress_table(study: Study) -> Table:
+    """A row for each arm and task with a recorded run, its means over these."""
+    planned = Counter((run.task, label(run.arm)) for run in study.runs)
+    records = study.records()
+    rows = [
+        {"task": run.task, "arm": label(run.arm), **_progress(records[run.key])}
+        for run in study.runs
+        if run.key in records
+    ]
+    columns = ["task", "arm", "accuracy", *STEPS_TO, "falls again", "processor seconds"]
+    runs = pd.DataFrame(rows, columns=columns).groupby(["task", "arm"], sort=False)
+    numbers = runs.mean()
+    counts = runs.count()
+    recorded = runs.size()
+    texts = pd.DataFrame(
+        {
+            "runs": [f"{count} of {planned[place]}" for place, count in recorded.items()],
+            "accuracy": numbers["accuracy"].map("{:.1f}%".format),
+            **{
+                name: [
+                    NONE if not reached else f"{steps:.0f} ({reached} of {count})"
+                    for steps, reached, count in zip(
+                        numbers[name], counts[name], recorded, strict=True
+                    )
+                ]
+                for name in STEPS_TO
+            },
+            "falls again": numbers["falls again"].map("{:.0%}".format),
+            "processor seconds": numbers["processor seconds"].map("{:.0f}".format),
+        }
+    )
+    caption = (
+        "Means over the recorded runs: test accuracy; gradient steps to three validation "
+        "accuracies, of the runs that get there; the share of runs that are below "
+        f"{LEVELS[-1]:.0%} again after they were there; processor time of a run."
+    )
+    texts.index = [f"{arm}: {task}" for task, arm in texts.index]
+    numbers = numbers.assign(runs=recorded).reset_index()
+    return Table("progress", "Beside the areas: steps and time", texts, numbers, caption)
+
+
+def _progress(record: Record) -> dict[str, Any]:
+    steps = [steps_to(record, level) for level in LEVELS]
+    counts = [math.nan if reached.censored else reached.count for reached in steps]
+    after = [
+        point["valid_accuracy"] for point in record.curve if point["step"] > steps[-1].count
+    ]
+    return {
+        "accuracy": 100 * record.metrics["test_accuracy"],
+        **dict(zip(STEPS_TO, counts, strict=True)),
+        "falls again": any(accuracy < LEVELS[-1] for accuracy in after),
+        "processor seconds": record.cost.get("process_seconds", math.nan),
+    }

@@ -1,0 +1,89 @@
+"""Sections that a profile leaves empty, whose question runs of other sections answer."""
+
+import math
+import shutil
+from dataclasses import replace
+
+import pytest
+from made import PARAMS
+
+import fpt
+from fpt.analysis.study import Study
+from fpt.project import Project
+from fpt.records import Record
+from fpt.report import conclude, progress_table, rungs
+from fpt.sections import NAMES, declared
+
+LENT = [name for name in NAMES if declared(name).lenders]
+
+
+@pytest.mark.parametrize("name", LENT)
+def test_an_empty_section_has_the_runs_of_its_arms_that_others_plan(name: str) -> None:
+    own = fpt.section(name, "smoke")
+    assert own.with_lent_runs() == own
+    empty = fpt.section(name, "language")
+    study = empty.with_lent_runs()
+    assert not empty.runs
+    assert study.compared
+    lenders = [fpt.section(lender, "language").runs for lender in study.declared.lenders]
+    assert set(study.runs) <= set().union(*lenders)
+    assert len(study.keys) == len(study.runs)
+    assert "runs of other sections" in conclude(study).text
+
+
+@pytest.fixture
+def study(project: Project) -> Study:
+    """The encoder's part of the ladder, with a record of every run on bit-xor but one
+    of the lowest rung."""
+    shutil.copy(PARAMS, project.root)
+    study = fpt.section("initialization", "language")
+    arms = ("fpt-minilm", "spectrum-minilm", "shuffled-minilm")
+    study = study.part(("bit-xor", "bit-memory-small"), arms)
+    losses = dict(zip(arms, (0.1, 0.2, 0.3), strict=True))
+    *written, last = sorted(
+        (run for run in study.runs if run.task == "bit-xor"),
+        key=lambda run: run.arm == "shuffled-minilm",
+    )
+    assert last.arm == "shuffled-minilm"
+    for number, run in enumerate(written):
+        points = [
+            {"step": step, "valid_accuracy": 0.9, "valid_loss": losses[run.arm] + number / 1e4}
+            for step in range(10, run.spec.steps + 1, 10)
+        ]
+        metrics = {"test_accuracy": 0.9, "valid_accuracy": 0.9, "best_step": 10}
+        cost = {"seconds": 1.0, "tokens": 1, "flops": 1, "peak_bytes": 1, "process_seconds": 7.0}
+        study.store.write(
+            Record(
+                run.spec,
+                "done",
+                {**metrics, "steps": run.spec.steps},
+                points,
+                cost,
+                {"device": "a test CPU", "kind": "cpu"},
+                [run.key],
+            )
+        )
+    return study
+
+
+def test_each_rung_has_its_effect_or_the_runs_that_it_waits_for(study: Study) -> None:
+    *_, ladder = study.declared.comparisons
+    text = rungs(study, ladder).text
+    waiting, complete = (line for line in text.splitlines() if line.startswith("- "))
+    assert "47 of 48 runs so far" in waiting
+    assert "0 of 48 runs so far" in waiting  # on bit memory
+    assert "the area" in complete
+    assert "0 of 28 runs so far" in complete
+    without = replace(ladder, arms=("random-minilm", "random-at-scale-minilm"))
+    assert rungs(study, without).text == ""
+
+
+def test_steps_and_time_are_those_of_the_runs_that_are_recorded(study: Study) -> None:
+    numbers = progress_table(study).numbers.set_index("arm")
+    assert set(numbers["task"]) == {"bit-xor"}
+    assert (numbers["processor seconds"] == 7.0).all()
+    assert (numbers["steps to 80%"] == 10).all()
+    assert numbers["steps to 95%"].isna().all()
+    assert math.isclose(numbers["accuracy"].iloc[0], 90.0)
+    texts = progress_table(study).texts["runs"]
+    assert sorted(texts) == ["23 of 24", "24 of 24", "4 of 4"]
