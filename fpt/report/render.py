@@ -23,7 +23,7 @@ from .page import STAGED, markdown_of, page_of
 PROFILE_IS_SET = re.compile(r"^\s*(for\s+)?profile\b[^=(]*(=[^=]|\bin\b)", re.MULTILINE)
 TRAINING = re.compile("## Training$", re.MULTILINE)  # the heading above the first results
 # Cells of a page whose profile plans no runs of its section: what other sections lend.
-LENT = (
+LENT: tuple[tuple[str, str, list[str]], ...] = (
     (
         "conclusion",
         """import fpt
