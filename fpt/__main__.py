@@ -218,9 +218,11 @@ def dispatch(args: argparse.Namespace) -> int:
         case "render":
             import_module("fpt.report.render").render(args.section, args.profile)
         case "attention":
-            print(import_module("fpt.report.attention_page").write(args.profile))
+            print(import_module("fpt.report.figures.attention_page").write(args.profile))
         case "index":
             import_module("fpt.report.index").index(args.profile)
+        case "audit":
+            import_module("fpt.auditing.command").show(args)
         case "decide":
             import_module("fpt.claims.decide").show(args.claim)
         case "status":

@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from . import config
@@ -233,19 +232,3 @@ def pretrain(args: argparse.Namespace) -> None:
     weights = {name for study in sections_of(args.profile) for name in study.weights}
     may_train = devices.choose().type in config.load(args.profile).train_on
     print(*ensure.ensure_weights(sorted(weights), may_train), sep="\n")
-
-
-def audit(args: argparse.Namespace) -> None:
-    # scikit-learn and its like take seconds to import, and no other verb needs them.
-    from . import auditing
-
-    X, y, groups = auditing.read_file(Path(args.file), args.target)
-    names = ("backbone", "minutes", "steps", "draws", "device")
-    result = auditing.audit(
-        X, y, groups=groups, **{name: getattr(args, name) for name in names}
-    )
-    print(result)
-    for cut in result.cuts:
-        print(f"Not done in the time: {cut}")
-    if args.html:
-        print(result.to_html(args.html))

@@ -13,7 +13,7 @@ from refusals import check_said, refusal
 
 from fpt.analysis.attention import maps, mass, needed
 from fpt.analysis.study import section
-from fpt.report import attention_page
+from fpt.report.figures import attention_page
 from fpt.training.kept import trained_model
 
 PROJECT = Path(__file__).parent / "project"

@@ -8,8 +8,6 @@ import pytest
 from made import PARAMS
 
 import fpt
-from fpt.analysis.study import Study
-from fpt.project import Project
 from fpt.records import Record
 from fpt.report import conclude, progress_table, rungs
 from fpt.sections import NAMES, declared
@@ -18,7 +16,7 @@ LENT = [name for name in NAMES if declared(name).lenders]
 
 
 @pytest.mark.parametrize("name", LENT)
-def test_an_empty_section_has_the_runs_of_its_arms_that_others_plan(name: str) -> None:
+def test_an_empty_section_has_the_runs_of_its_arms_that_others_plan(name):
     own = fpt.section(name, "smoke")
     assert own.with_lent_runs() == own
     empty = fpt.section(name, "language")
@@ -32,7 +30,7 @@ def test_an_empty_section_has_the_runs_of_its_arms_that_others_plan(name: str) -
 
 
 @pytest.fixture
-def study(project: Project) -> Study:
+def study(project):
     """The encoder's part of the ladder, with a record of every run on bit-xor but one
     of the lowest rung."""
     shutil.copy(PARAMS, project.root)
@@ -66,7 +64,7 @@ def study(project: Project) -> Study:
     return study
 
 
-def test_each_rung_has_its_effect_or_the_runs_that_it_waits_for(study: Study) -> None:
+def test_each_rung_has_its_effect_or_the_runs_that_it_waits_for(study):
     *_, ladder = study.declared.comparisons
     text = rungs(study, ladder).text
     waiting, complete = (line for line in text.splitlines() if line.startswith("- "))
@@ -78,7 +76,7 @@ def test_each_rung_has_its_effect_or_the_runs_that_it_waits_for(study: Study) ->
     assert rungs(study, without).text == ""
 
 
-def test_steps_and_time_are_those_of_the_runs_that_are_recorded(study: Study) -> None:
+def test_steps_and_time_are_those_of_the_runs_that_are_recorded(study):
     numbers = progress_table(study).numbers.set_index("arm")
     assert set(numbers["task"]) == {"bit-xor"}
     assert (numbers["processor seconds"] == 7.0).all()

@@ -10,7 +10,6 @@ import os
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
@@ -24,7 +23,7 @@ from ..claims.finding import Finding
 from ..claims.verdicts import findings
 from ..files import write_atomic
 from ..sections.arms import label
-from ..sections.comparison import Comparison, Pair
+from ..sections.comparison import Pair
 from ..sections.registration import LANGUAGE
 from .escape import in_html, in_markdown
 from .page import STAGED
@@ -264,33 +263,6 @@ def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
         arms = f"{in_markdown(label(first))} against {in_markdown(label(second))}"
         lines.append(f"- {arms}: {'; '.join(on_tasks)}.")
     return lines
-
-
-def rungs(study: Study, ladder: Comparison) -> Text:
-    """What each rung of a ladder adds to the next lower one that is planned, task by task,
-    or how many of the runs that this takes are recorded; nothing of a ladder without
-    runs."""
-    results = study.results()
-    results = results[results["arm"].isin(ladder.arms)]
-    is_recorded = results["status"] != "not run"
-    if not is_recorded.any():
-        return Text("")
-    lines = [f"What each rung adds. {in_markdown(ladder.title)}:", ""]
-    planned = [arm for arm in reversed(ladder.arms) if arm in study.arms]
-    for lower, upper in pairwise(planned):
-        phrases = []
-        for contrast in contrasts(study, [(upper, lower)], results):
-            words = contrast_in_words(study, contrast)
-            if math.isnan(contrast.effect.estimate) and not contrast.refused:
-                of_both = results["arm"].isin([lower, upper])
-                of_both &= results["task"] == contrast.task
-                count = (of_both & is_recorded).sum()
-                words = f"{count} of {of_both.sum()} runs so far"
-            phrases.append(f"on {in_markdown(study.title(contrast.task))}, {words}")
-        if phrases:
-            step = f"{in_markdown(label(upper))} against {in_markdown(label(lower))}"
-            lines.append(f"- {step}: {'; '.join(phrases)}.")
-    return Text("\n".join(lines))
 
 
 def contrast_in_words(study: Study, contrast: Contrast) -> str:

@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..analysis.attention import maps, needed, strongest_head
-from ..analysis.study import Study, section
-from ..errors import FptError
-from ..files import write_atomic
-from ..project import project
-from ..records import Record
-from ..sections.arms import label
-from ..training.kept import trained_model
-from ..training.model import assemble
-from .escape import in_html, in_script
+from ...analysis.attention import maps, needed, strongest_head
+from ...analysis.study import Study, section
+from ...errors import FptError
+from ...files import write_atomic
+from ...project import project
+from ...records import Record
+from ...sections.arms import label
+from ...training.kept import trained_model
+from ...training.model import assemble
+from ..escape import in_html, in_script
 
 CPU = torch.device("cpu")
 EXAMPLES = 6
