@@ -84,7 +84,8 @@ def trials_of(runs: Iterable[Run], store: Store) -> pd.DataFrame:
             trial = record.spec
             is_whole = trial.steps == run.spec.steps
             rows.append((run.arm, run.task, trial.lr, trial.seed, is_whole, area(record)))
-    return pd.DataFrame(rows, columns=["arm", "task", "lr", "seed", "whole", "area"])
+    columns = ["arm", "task", "lr", "seed", "whole", "area"]
+    return pd.DataFrame(rows, columns=columns).astype({"whole": bool})
 
 
 def _without_rate(spec: RunSpec) -> RunSpec:
