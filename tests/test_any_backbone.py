@@ -3,8 +3,10 @@
 import json
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -13,11 +15,14 @@ from safetensors.torch import load_file, save_file
 from saved_models import hidden_of, save_model
 from tiny import assembled, close, loop_of, spec
 
+from fpt import FrozenTransformer
 from fpt.backbones import backbone, build, group_of
 from fpt.backbones.generic import facts
 from fpt.backbones.generic.skeleton import hidden_states
+from fpt.backbones.generic.trial import layers_of_each_kind, tried
 from fpt.backbones.weights import read_weights
 from fpt.sections.arms import FROZEN
+from fpt.spec import canonical
 
 GROUPED = {
     "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
@@ -112,9 +117,9 @@ def test_what_does_not_fit_is_refused(kind, tmp_path):
 
 # Those that people use most, and one for each way in which they differ.
 TAKEN = """gpt2 gpt_neox opt llama qwen2 qwen3 gemma gemma3_text mistral apertus qwen3_moe olmo
-    ctrl rwkv bert roberta distilbert albert electra modernbert nomic_bert longformer roformer
+    ctrl rwkv bert roberta distilbert albert electra modernbert nomic_bert xlnet longformer roformer
     t5"""
-REFUSED = "xlnet fnet funnel roc_bert dpr cohere bart"
+REFUSED = "fnet funnel roc_bert dpr cohere bart"
 
 
 def as_transformers(folder, length, padding=0):
@@ -164,6 +169,12 @@ def test_rotary_positions_are_scaled_as_by_transformers(scaling, tmp_path):
     transformers.LlamaModel(config).save_pretrained(tmp_path)
     assert as_transformers(str(tmp_path), 5)
     assert as_transformers(str(tmp_path), 20)
+    X = [np.ones((3 + index % 9, 2)) for index in range(20)]
+    fit = partial(FrozenTransformer(str(tmp_path), steps=2).fit, X, np.arange(20) % 2)
+    if scaling in ("dynamic", "longrope"):  # the length of a batch changes all of its sequences
+        refuses(fit, "8 tokens", "padding")
+    else:
+        fit()
 
 
 def stored_in(folder):
@@ -211,7 +222,9 @@ def test_buffers_are_those_of_the_checkpoint_or_computed(apertus):
     assert read_betas(apertus) == [0.5, 0.5]
 
 
-def test_eight_bit_floats_are_read(apertus):
+def test_eight_bit_floats_are_read_unless_their_scales_would_be_lost(
+    apertus,
+):
     tensors = stored_in(apertus)
     eight = {
         name: value.to(torch.float8_e4m3fn) if name.endswith("proj.weight") else value
@@ -219,6 +232,11 @@ def test_eight_bit_floats_are_read(apertus):
     }
     store(apertus, eight)
     assert as_transformers(apertus, 5)
+    store(apertus, eight | {"layers.0.mlp.up_proj.weight_scale_inv": torch.ones(1, 1)})
+    refuses(lambda: state_of(apertus), "weight_scale_inv")
+    codes = eight | {"layers.0.mlp.up_proj.weight": torch.ones(24, 16, dtype=torch.int8)}
+    store(apertus, codes)
+    refuses(lambda: state_of(apertus), "up_proj.weight", "int8")
     store(apertus, tensors | {"layers.0.mlp.up_proj.weight": torch.ones(3, 3)})
     refuses(lambda: state_of(apertus), "up_proj.weight", "(24, 16)", "(3, 3)")
 
@@ -243,3 +261,14 @@ def test_the_program_around_changes_no_trial_and_keeps_its_random_state(apertus)
     assert torch.equal(torch.get_rng_state(), before)
     facts.cache_clear()
     assert backbone(apertus) == architecture
+
+
+def test_of_a_big_model_the_first_layers_of_each_kind_are_tried(monkeypatch):
+    pattern = ["sliding_attention"] * 5 + ["full_attention"]
+    sizes = GROUPED | {"num_hidden_layers": 12, "layer_types": pattern * 2}
+    config = transformers.AutoConfig.for_model("gemma3_text", **sizes)
+    assert layers_of_each_kind(config) == 6
+    text = canonical(config.to_dict())
+    of_all_layers = tried(text)
+    monkeypatch.setattr("fpt.backbones.generic.trial.BIG", 0)
+    assert tried(text) == of_all_layers

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from fake_hub import FakeHub, llama, serving
-from refusals import check_said, one_sentence, refuses
+from refusals import check_said, one_sentence, refusal, refuses
 
 from fpt import FrozenTransformer
 from fpt.__main__ import main
@@ -126,9 +126,13 @@ def test_what_the_hub_does_not_have(name, hub):
     refuses(lambda: choose(name, None), name.partition("@")[0], "at revision", "hf auth login")
 
 
-def test_offline_one_sentence_says_what_to_do(hub, monkeypatch):
+def test_offline_one_sentence_names_what_needs_no_hub(hub, models, tmp_path, monkeypatch):
+    (tmp_path / "backbones/mine").mkdir(parents=True)
+    (tmp_path / "backbones/mine/config.json").write_bytes(models[0]["config.json"])
     small("o/r").fit(X, Y)
+    choose_backbone("o/r@main")
     set_online(monkeypatch, False)
     for name in ("o/other", "hub:o/other@main", f"o/r@{SECOND}", "pythia-160m"):
-        refuses(lambda name=name: small(name).fit(X, Y), "HF_HUB_OFFLINE", "HF_HUB_CACHE")
+        sentence = refusal(lambda name=name: small(name).fit(X, Y))
+        check_said(sentence, ["nano", "minilm-l6-v2", "mine", f"o/r@{FIRST}", "HF_HUB_OFFLINE"])
     small(f"o/r@{FIRST}").fit(X, Y)

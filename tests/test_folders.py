@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from refusals import refusal, refuses
+from refusals import check_said, refusal, refuses
 from transformers import LlamaConfig, LlamaModel
 
 from fpt import FrozenTransformer
@@ -83,23 +83,41 @@ REPOSITORY = PUBLISHED["pythia-160m"].repository
 WHEEL = "smollm2-135m-instruct-q4_1"
 
 
-@pytest.mark.parametrize("name", ["nano@2", REPOSITORY, "pythia-160m@3", WHEEL])
-def test_a_name_of_the_package_is_never_a_folder(name, put):
+@pytest.mark.parametrize(
+    ("name", "spelling"),
+    [
+        ("nano@2", "builtin:nano@2"),
+        (REPOSITORY, PUBLISHED["pythia-160m"].identity),
+        (WHEEL, f"builtin:{WHEEL}"),
+    ],
+)
+def test_a_name_with_two_meanings_is_asked_about(name, spelling, put):
     before = choose(name, None)
     folder = put(name)
-    assert choose(name, None) == before
-    assert backbone(name) == before[0]  # of a run: one meaning
     for explicit in (f"./{name}", str(folder), Path(name)):
         assert choose_backbone(explicit).name.startswith("folder:")
-    (folder / "config.json").unlink()
+    # The name stays ambiguous if the folder has no configuration.
+    for _ in range(2):
+        sentence = refusal(lambda: choose(name, None))
+        check_said(sentence, [repr(f"./{name}"), repr(spelling)])
+        assert choose(spelling, None) == before
+        (folder / "config.json").unlink(missing_ok=True)
     refuses(lambda: choose_backbone(f"./{name}"), "config.json")
 
 
-def test_a_folder_here_comes_before_one_of_the_pipeline(put, tmp_path):
+def test_a_folder_here_and_one_of_the_pipeline_are_asked_about(put, tmp_path):
     local = put(tmp_path / "backbones/mine")
     assert choose_backbone("mine").folder == str(local)
-    near = put("mine", seed=1)
-    assert choose_backbone("mine").folder == str(near)
+    put("mine", seed=1)
+    refuses(lambda: choose_backbone("mine"), "'./mine'", repr(str(local)))
+    put(tmp_path / "backbones/nano")
+    refuses(lambda: choose_backbone("nano"), "'builtin:nano'")
+
+
+def test_the_folder_of_the_pipeline_may_be_the_working_directory(put, tmp_path, monkeypatch):
+    folder = put(tmp_path / "backbones/mine")
+    monkeypatch.chdir(tmp_path / "backbones")
+    assert choose_backbone("mine").folder == str(folder)
 
 
 def test_a_run_never_looks_into_the_working_directory(put):

@@ -3,6 +3,7 @@
 A wheel that the test writes, with a tiny GGUF file in it, stands for a published one.
 """
 
+import json
 import pickle
 import re
 import signal
@@ -109,6 +110,13 @@ def test_a_wrong_number_of_layers_is_one_sentence(layers, put, tmp_path):
     put("llama")
     for name in (str(tmp_path / "my-llama"), backbone("my-llama").name, "lstm-nano"):
         refusal(lambda name=name: choose_backbone(f"{name}@{layers}"))
+
+
+def test_groups_of_shared_layers_are_not_cut(put, tmp_path):
+    put("albert")
+    path = tmp_path / "my-albert/config.json"
+    path.write_text(json.dumps(read_json(path) | {"num_hidden_groups": 3}))
+    refusal(lambda: backbone("my-albert@1"))
 
 
 # ------------------------------------------------------------------------- weights from a wheel

@@ -71,6 +71,7 @@ class Backbone:
     config: str = field(default="", repr=False)  # transformers' configuration, JSON
     inside: str = ""  # groups of its own parameters
     outputs: int = 0  # width of its hidden states, if it is not that of its token vectors
+    time_major: bool = False  # whether its norms see (T, N, width), as XLNet's do
     # The absolute folder of the weights; empty if they are found by their identity. It says
     # where, not which, so two backbones that differ in it alone are equal.
     folder: str = field(default="", compare=False, repr=False)

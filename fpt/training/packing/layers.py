@@ -80,14 +80,15 @@ class PackedEmbedding(Packed):
 
 
 class PackedLayerNorm(Packed):
-    """Layer norm of (K*B, ..., width) with one gain and bias per run, both (K,
-    width)."""
+    """Layer norm of (K*B, ..., width) with one gain and bias per run, both (K, width); if
+    `norm` is marked as time-major, of (T, K*B, width)."""
 
     def __init__(self, norm: nn.LayerNorm) -> None:
         shape = tuple(norm.normalized_shape)
         super().__init__(**{name: shape for name, _ in norm.named_parameters()})
         self.shape = shape
         self.eps = norm.eps
+        self.time_major = getattr(norm, "time_major", False)
         if norm.bias is None:  # ModernBERT's
             self.register_buffer("bias", torch.zeros(1, *shape, dtype=torch.float32))
 
@@ -95,6 +96,13 @@ class PackedLayerNorm(Packed):
         runs = self.weight.shape[0]
         if runs == 1:  # the kernel scales and shifts too, in one pass
             return F.layer_norm(x, self.shape, self.weight[0], self.bias[0], self.eps)
+        if self.time_major:
+            return self.of_batches(x.transpose(0, 1)).transpose(0, 1)
+        return self.of_batches(x)
+
+    def of_batches(self, x: Tensor) -> Tensor:
+        """The norm of (K*B, ..., width)."""
+        runs = self.weight.shape[0]
         # Without gain and bias, which differ between runs; then one fused multiply-add.
         normal = F.layer_norm(x, self.shape, None, None, self.eps).view(
             runs, -1, *self.shape
