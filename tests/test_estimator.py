@@ -60,6 +60,25 @@ def test_scikit_learns_checks_pass(kind):
     }
 
 
+def test_what_is_saved_is_loaded(fitted, tmp_path):
+    fitted.save(tmp_path)
+    again = FrozenTransformer.load(tmp_path)
+    assert (again.predict_proba(X) == fitted.predict_proba(X)).all()
+    assert again.get_params() == fitted.get_params()
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 300_000
+    described = tmp_path / "estimator.json"
+    described.write_text(described.read_text().replace("down", "left"))
+    with pytest.raises(FptError, match="holds no whole estimator"):
+        FrozenTransformer.load(tmp_path)
+
+
+def test_other_weights_are_noticed(tmp_path, monkeypatch):
+    FrozenTransformer(steps=2).fit(X, Y).save(tmp_path)
+    monkeypatch.setattr("fpt.estimator.fitted.digest", lambda path: "other")
+    with pytest.raises(FptError, match="are not those that"):
+        FrozenTransformer.load(tmp_path)
+
+
 def test_sequences_of_different_lengths_are_padded(fitted):
     padded = fitted.predict_proba([*X[:4], X[0][:1]])[:4]
     np.testing.assert_allclose(padded, fitted.predict_proba(X[:4]), rtol=1e-4)

@@ -11,7 +11,7 @@ import torch
 from refusals import check_said, refusal, refuses
 from transformers import LlamaConfig, LlamaModel
 
-from fpt import FrozenTransformer
+from fpt import FptError, FrozenTransformer
 from fpt.backbones import backbone
 from fpt.backbones.choice import choose, choose_backbone
 from fpt.backbones.published import PUBLISHED
@@ -42,6 +42,12 @@ def small(name, **settings):
     return FrozenTransformer(name, steps=2, **settings)
 
 
+def again(fitted, folder):
+    """The estimator itself, from a pickle, and as it was saved."""
+    fitted.save(folder)
+    return [fitted, pickle.loads(pickle.dumps(fitted)), FrozenTransformer.load(folder)]
+
+
 NAMES = ["mine", "nano", "my model (v2)", "модель", ".hidden", "x@0123456789abcdef", "a" * 200]
 
 
@@ -52,7 +58,7 @@ def test_a_folder_of_any_name_is_found_from_everywhere(name, put, tmp_path, monk
     expected = fitted.predict_proba(X)
     monkeypatch.chdir(tmp_path)
     put(name, seed=1)  # a folder of this name in the other directory is another model
-    for estimator in (fitted, pickle.loads(pickle.dumps(fitted))):
+    for estimator in again(fitted, tmp_path / "saved"):
         assert np.array_equal(estimator.predict_proba(X), expected)
         assert estimator.trainable_parameters().loc["layernorm", "trained"]
 
@@ -68,10 +74,11 @@ def test_other_content_is_refused_and_the_same_one_is_found(put, tmp_path, monke
     changed = put("changed", seed=1) / "model.safetensors"
     weights.write_bytes(changed.read_bytes())  # as a copy that keeps size and time does it
     os.utime(weights, ns=(times.st_atime_ns, times.st_mtime_ns))
-    sentence = "any more"
+    sentence = "are not those that"
     for estimator in (fitted, pickle.loads(pickle.dumps(fitted))):
         refuses(lambda estimator=estimator: estimator.predict(X), str(folder), sentence)
     shutil.rmtree(folder)
+    sentence = "any more"
     refuses(lambda: fitted.predict(X), str(folder), sentence, str(tmp_path / "backbones"))
     shutil.copytree(kept, tmp_path / "backbones/mine")
     assert np.array_equal(fitted.predict_proba(X), expected)
@@ -124,3 +131,14 @@ def test_a_run_never_looks_into_the_working_directory(put):
     put("mine")
     refusal(lambda: backbone("mine"))
     assert backbone("./mine").folder == os.path.abspath("mine")
+
+
+# A seal that leaves the parameters out would look the same.
+def test_changed_parameters_of_a_saved_estimator_are_noticed(tmp_path):
+    small("pico", init="random").fit(X, Y).save(tmp_path)
+    parameters = tmp_path / "parameters.safetensors"
+    content = bytearray(parameters.read_bytes())
+    content[-1] ^= 1
+    parameters.write_bytes(content)
+    with pytest.raises(FptError, match="holds no whole estimator"):
+        FrozenTransformer.load(tmp_path)

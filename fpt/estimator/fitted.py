@@ -1,12 +1,17 @@
 """A run on examples in memory: trained, used to predict, stored without the backbone.
 
-The frozen weights are up to a gigabyte, and the same in every run on them. So a pickle does
-not hold them: it holds their digest, their identity and the absolute folder that they came
-from, and every use compares the digest before it computes anything.
+The frozen weights are up to a gigabyte, and the same in every run on them. So neither a
+pickle nor a saved estimator holds them: it holds their digest, their identity and the
+absolute folder that they came from, and every use compares the digest before it computes
+anything.
 """
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,8 +20,10 @@ from torch import nn
 from ..backbones import Backbone
 from ..backbones.weights import digest, files
 from ..errors import FptError
+from ..files import read_json, write_atomic, write_json
 from ..project import project
-from ..spec import RunSpec
+from ..spec import RunSpec, canonical, from_dict
+from ..tasks.datasets import Dataset
 from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import ExamplesTask
 from ..tasks.sequences import Sequences, batch
@@ -25,19 +32,31 @@ from ..training.kept import with_parameters
 from ..training.loop import Loop, untested
 from ..training.model import EVAL_TOKENS
 
+DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
+# Of a task, as a fitted run needs them.
+SHAPES = ("kind", "dim", "length", "reads", "classes")
+
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained run: its spec, its backbone, its task without the examples, its trained
-    parameters as a safetensors file, the digest of the frozen weights (None: they are
-    drawn), and its learning curve."""
+    """A trained run: its spec, its backbone, the shapes of its task, its trained parameters
+    as a safetensors file, the digest of the frozen weights (None: they are drawn), and its
+    learning curve."""
 
     spec: RunSpec
     architecture: Backbone = field(repr=False)
-    task: ExamplesTask = field(repr=False)
+    shapes: Mapping[str, Any]
     parameters: bytes = field(repr=False)
     weights_digest: str | None
     curve: Sequence[Mapping[str, float]] = field(default=(), repr=False)
+
+    @property
+    def task(self) -> ExamplesTask:
+        """The task of the run without its examples."""
+        dataset = Dataset("", json.loads(self.spec.data)["data"], dict)
+        return ExamplesTask(
+            name=self.spec.task, options={}, dataset=dataset, sizes={}, **self.shapes
+        )
 
     def logits(
         self, inputs: Sequences, device: str, symbols: np.ndarray | None = None
@@ -50,10 +69,10 @@ class Fitted:
         longest = int(inputs.lengths.max())
         task = replace(
             self.task,
-            length=max(longest, self.task.length),
-            reads=longest if self.task.reads > 1 else 1,
+            length=max(longest, self.shapes["length"]),
+            reads=longest if self.shapes["reads"] > 1 else 1,
         )
-        if self.task.reads > 1 and inputs.starts is not None:
+        if self.shapes["reads"] > 1 and inputs.starts is not None:
             raise InputError(
                 "The fit had an answer per token, which needs sequences of equal length; "
                 "predict those of each length on their own."
@@ -83,23 +102,44 @@ class Fitted:
     def located(self) -> Backbone:
         """The backbone, with the folder in which its weights lie now: the one that they
         were read from, or one that has their identity, so that a folder may move. FptError
-        if neither has these weights."""
+        if they are missing, and if what lies there are other weights."""
         if self.weights_digest is None:
             return self.architecture
         name, origin = str(self.spec.weights), self.architecture.folder
+        changed: list[str] = []
         for folder in dict.fromkeys((origin, "")):
             try:
-                present = digest(files(name, folder))
+                paths = files(name, folder)
             except FptError:
                 if not origin:
                     raise
                 continue
-            if present == self.weights_digest:
+            if digest(paths) == self.weights_digest:
                 return replace(self.architecture, folder=folder)
+            changed.append(str(paths[0].parent))
+        remedy = f"put those back, copy them into {project().backbones}, or fit again"
+        if changed:
+            raise FptError(
+                f"The weights {name!r} in {changed[0]} are not those that this estimator "
+                f"was trained on: {remedy}."
+            )
         raise FptError(
-            f"The weights {name!r} that this estimator was trained on are not in "
-            f"{origin or 'their place'} any more: put those back, copy them into "
-            f"{project().backbones}, or fit again."
+            f"The weights {name!r} that this estimator was trained on are not in {origin} "
+            f"any more: {remedy}."
+        )
+
+    def save(self, folder: Path, description: Mapping[str, Any]) -> None:
+        """Write the trained parameters and, with the description, what they belong to."""
+        run = {
+            "spec": self.spec.to_dict(),
+            "architecture": asdict(self.architecture),
+            "shapes": self.shapes,
+            "weights_digest": self.weights_digest,
+        }
+        content = plain({**run, **description})
+        write_atomic(folder / PARAMETERS, self.parameters)
+        write_json(
+            folder / DESCRIPTION, {"seal": seal(self.parameters, content), **content}
         )
 
 
@@ -110,6 +150,49 @@ def add_unknown(table: nn.Module, symbols: np.ndarray) -> None:
     rows = table.get_parameter("weight").detach()  # (1, symbols, width)
     unknown = rows[:, torch.from_numpy(symbols)].mean(1, keepdim=True)
     table.weight = nn.Parameter(torch.cat([rows, unknown], 1), requires_grad=False)
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON has it; values by names that are no text, as pairs."""
+    if isinstance(value, Mapping):
+        if all(isinstance(name, str) for name in value):
+            return {name: plain(content) for name, content in value.items()}
+        return plain([*value.items()])
+    if isinstance(value, tuple | list):
+        return [plain(part) for part in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return str(value.absolute()) if isinstance(value, Path) else value
+
+
+def seal(parameters: bytes, description: Mapping[str, Any]) -> str:
+    """The SHA-256 of all that `Fitted.save` writes."""
+    return hashlib.sha256(parameters + canonical(description).encode()).hexdigest()
+
+
+def load_fitted(folder: Path) -> tuple[Fitted, dict[str, Any]]:
+    """What `Fitted.save` wrote, and its description. FptError if it is missing or damaged,
+    or if the weights of its backbone are others than those that it was trained on."""
+    description: dict[str, Any] = read_json(folder / DESCRIPTION)
+    path = folder / PARAMETERS
+    content = path.read_bytes() if path.is_file() else b""
+    if description.pop("seal", None) != seal(content, description):
+        raise FptError(f"{folder} holds no whole estimator as it was saved; save it again.")
+    try:
+        spec, architecture = (
+            from_dict(description["spec"]),
+            Backbone(**description["architecture"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise FptError(
+            f"{folder} was saved by another version of this package; fit the estimator "
+            "again."
+        ) from error
+    fitted = Fitted(
+        spec, architecture, description["shapes"], content, description["weights_digest"]
+    )
+    fitted.located()
+    return fitted, description
 
 
 def train(
@@ -132,5 +215,5 @@ def train(
     if run.status == "diverged":
         raise FptError(f"Training diverged at a learning rate of {spec.lr:g}; lower it.")
     parameters = loop.rows.stored(loop.selected[0], spec.trainable)
-    bare = replace(task, splits={}, sizes={}, weights=None)
-    return Fitted(spec, architecture, bare, parameters, weights_digest, run.curve)
+    shapes = {name: getattr(task, name) for name in SHAPES}
+    return Fitted(spec, architecture, shapes, parameters, weights_digest, run.curve)

@@ -8,6 +8,7 @@ section 2).
 import sys
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..backbones import Backbone
 from ..backbones.choice import choose
 from ..backbones.initialisations import INITS
-from ..errors import check_names
+from ..errors import FptError, check_names
 from ..isolation import usual_settings
 from ..spec import RunSpec, canonical
 from ..tasks.own import arrays, examples, inputs, limits
@@ -33,8 +34,13 @@ from ..tasks.own.examples import Data
 from ..tasks.sequences import Sequences
 from ..training.flops import parameter_counts
 from ..training.settings import SEED, SETTINGS, check_list, check_settings, check_value
-from .fitted import Fitted, train
+from .fitted import Fitted, load_fitted, train
 
+# What a fit learns from its data, beside the run: `save` writes it, `load` reads it.
+LEARNED = (
+    "classes_", "inputs_", "limits_", "moments_", "symbols_", "target_",
+    "n_features_in_", "feature_names_in_",
+)  # fmt: skip
 Validation = float | tuple[Any, Any]
 
 
@@ -109,17 +115,19 @@ class FrozenEstimator(BaseEstimator):
         """
         # A copy learns from the data, so a fit that fails leaves this estimator as it was.
         scratch = clone(self)
-        scratch.fitted_ = scratch._trained(X, y, validation)
-        scratch.learning_curve_ = pd.DataFrame(scratch.fitted_.curve)
+        run = scratch._trained(X, y, validation)
         for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)  # of an earlier fit, whose data may have had other columns
-        for name in [name for name in vars(scratch) if name.endswith("_")]:
-            setattr(self, name, getattr(scratch, name))
+        for name in LEARNED:
+            if hasattr(scratch, name):
+                setattr(self, name, getattr(scratch, name))
+        self.fitted_ = run
+        self.learning_curve_ = pd.DataFrame(run.curve)
         return self
 
     @usual_settings(gradients=True)
     def _trained(self, X: Any, y: Any, validation: Validation) -> Fitted:
-        """The trained run; what the data determine is set."""
+        """The trained run; the attributes in `LEARNED` are set."""
         training, held_out = self._split(X, y, validation)
         weights = None
         if is_classifier(self):
@@ -195,7 +203,7 @@ class FrozenEstimator(BaseEstimator):
         limits.check_length(length, architecture.name, architecture.positions)
         sequences = read.prepared(None, self.moments_)
         logits = self.fitted_.logits(sequences, self.device, self.symbols_)
-        return logits[:, 0] if self.fitted_.task.reads == 1 else logits
+        return logits[:, 0] if self.fitted_.shapes["reads"] == 1 else logits
 
     def trainable_parameters(self) -> pd.DataFrame:
         """The groups of the fitted model: how many parameters each has, and whether it is
@@ -206,6 +214,35 @@ class FrozenEstimator(BaseEstimator):
         return pd.DataFrame(
             {"parameters": counts.values(), "trained": trained}, index=list(counts)
         )
+
+    def save(self, folder: str | Path) -> None:
+        """Write the trained parameters and a description, some hundred kB; the frozen
+        parameters are named by identity and digest."""
+        check_is_fitted(self, "fitted_")
+        learned = {name: getattr(self, name, None) for name in LEARNED}
+        learned = {name: value for name, value in learned.items() if value is not None}
+        self.fitted_.save(
+            Path(folder), {"estimator": self.get_params(), "learned": learned}
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Self:
+        """What `save` wrote. FptError if it is missing or damaged, or if the weights of the
+        backbone are others than those that it was trained on."""
+        fitted, description = load_fitted(Path(folder))
+        parameters = description["estimator"]
+        estimator = cls(**{**parameters, "trainable": tuple(parameters["trainable"])})
+        if is_classifier(estimator) is (fitted.shapes["classes"] == 1):
+            raise FptError(
+                f"{folder} holds no {cls.__name__}; load it by the class that saved it."
+            )
+        if isinstance(estimator.class_weight, list):
+            estimator.class_weight = dict(estimator.class_weight)
+        estimator.moments_ = estimator.symbols_ = estimator.target_ = None
+        for name, value in description["learned"].items():
+            setattr(estimator, name, np.array(value) if isinstance(value, list) else value)
+        estimator.fitted_ = fitted
+        return estimator
 
     @abstractmethod
     def _labels(self, y: Any, fitting: bool = False) -> np.ndarray:
