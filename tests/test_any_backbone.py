@@ -57,7 +57,7 @@ def state_of(name):
     return read_weights(architecture, build(architecture), architecture.name)
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "gemma", "albert", "modernbert", "t5"])
+@pytest.mark.parametrize("kind", ["gpt2", "gemma", "albert", "modernbert", "t5", "vit"])
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 def test_a_pack_trains_as_each_alone_and_leaves_the_rest(kind, init, put):
     folder = put(kind)[1]

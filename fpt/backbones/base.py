@@ -69,7 +69,7 @@ class Backbone:
     feedforward: bool = True  # gpt2-unfused: with feedforward layers
     # Of a backbone by configuration (`fpt.backbones.generic`).
     config: str = field(default="", repr=False)  # transformers' configuration, JSON
-    inside: str = ""  # groups of its own parameters
+    inside: str = ""  # groups of its own parameters; of a ViT, none
     outputs: int = 0  # width of its hidden states, if it is not that of its token vectors
     time_major: bool = False  # whether its norms see (T, N, width), as XLNet's do
     # The absolute folder of the weights; empty if they are found by their identity. It says

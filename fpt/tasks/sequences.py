@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..errors import FptError
 from .base import Batch, Device, FiniteTask, Kind
 from .datasets import Arrays, load
 
@@ -217,9 +218,16 @@ class SequenceTask(FiniteTask):
 
 
 def end_to_end(split: str, sequences: Sequence[np.ndarray], labels: np.ndarray) -> Arrays:
-    """The arrays of one split from its sequences (tokens from 0 to 255) and labels."""
+    """The arrays of one split from its sequences (tokens from 0 to 255) and labels.
+    FptError for other tokens."""
     lengths = np.array([0, *map(len, sequences)], dtype=np.int64)
     tokens = np.concatenate(sequences)
+    if len(tokens) and not (tokens.min() >= 0 and tokens.max() <= 255):
+        raise FptError(
+            f"The tokens of split {split!r} are from {tokens.min()} to {tokens.max()}; "
+            "sequences have tokens from 0 to 255, so use a smaller vocabulary, such as "
+            "the bytes of a text."
+        )
     return {
         f"{split}_tokens": tokens.astype(np.uint8),
         f"{split}_starts": lengths.cumsum(),

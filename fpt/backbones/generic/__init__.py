@@ -4,7 +4,8 @@ The model is built from its configuration. Its token embeddings, its pooler and 
 table of positions are left out: the vectors come from the input net, and the table is the
 group `positions`, which is added to them before the backbone, as in every family here. If a
 model has no such table (its positions are rotary or relative), the group does not exist:
-order is part of its attention.
+order is part of its attention. A ViT, which takes images, is built by
+`fpt.backbones.encoders`.
 
 Norms are told by their type, those on queries and keys included; what else is inside a
 layer is `attention` by its path or `feedforward`; what is outside, such as token types, is

@@ -60,7 +60,7 @@ def judged(model_type: object) -> Iterator[None]:
             f"An architecture of type {model_type!r} is no backbone here "
             f"({first_line(error)}); what fits is a decoder or encoder of transformers "
             "that takes token vectors (inputs_embeds) and an attention mask, such as "
-            "GPT-2, Pythia, Llama, Qwen, BERT, ModernBERT or T5's encoder."
+            "GPT-2, Pythia, Llama, Qwen, BERT, ModernBERT or T5's encoder, and a ViT."
         ) from error
 
 
