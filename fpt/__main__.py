@@ -111,6 +111,7 @@ def parser() -> argparse.ArgumentParser:
     run = verb("run", "Train the runs that have no record yet, and print their results.")
     run("section", nargs="?", metavar="SECTION", help="such as transfer; see fpt status")
     run("--all", action="store_true", help="every section of the profile")
+    run("--seed", **MANY, type=int, help="only this seed; repeatable")
     run("--only", **MANY, metavar="NAME", help="only this arm or task; repeatable")
     changed = "change a setting of all these runs, such as lr=0.01; repeatable"
     run("--set", **MANY, type=setting, metavar="NAME=VALUE", help=changed)
@@ -188,8 +189,11 @@ def parser() -> argparse.ArgumentParser:
     audit("--minutes", type=float, default=30.0, help="time it may take; by default 30")
     audit("--steps", type=int, help="of each run; by default as many as the time allows")
     audit("--draws", type=int, help="of each control, 3 to 6; by default as time allows")
+    kinds = ("auto", "classification", "regression")
+    audit("--task", default="auto", choices=kinds, help="by default as y suggests")
     audit("--device", **DEVICE)
     audit("--html", metavar="PAGE", help="write a page of the results")
+    audit("--json", metavar="FILE", help="write all numbers")
 
     text = "Download books and build a corpus for pretraining."
     corpus = verb("corpus", text, profile=False)

@@ -38,16 +38,20 @@ def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[
     return [section(name, profile, **settings) for name in names]
 
 
-def chosen(runs: Sequence[Run], only: Sequence[str]) -> list[Run]:
-    """The runs whose arm or task is named in every `only`, `--only fpt --only mnist`."""
+def chosen(runs: Sequence[Run], only: Sequence[str], seeds: Sequence[int]) -> list[Run]:
+    """The runs whose arm or task is named in every `only`, `--only fpt --only mnist`, and
+    that have one of `seeds`, or any if there are none."""
     check_names(
         "--only", only, sorted({name for run in runs for name in (run.arm, run.task)})
     )
-    selected = [run for run in runs if set(only) <= {run.arm, run.task}]
+    check_names("--seed", seeds, sorted({run.spec.seed for run in runs}))
+    named = [run for run in runs if set(only) <= {run.arm, run.task}]
+    selected = [run for run in named if not seeds or run.spec.seed in seeds]
     if runs and not selected:
+        names = ", ".join([*only, *(f"seed {seed}" for seed in seeds)])
         raise FptError(
-            f"No run here is all of {', '.join(only)}: every --only narrows the choice, so "
-            "give one arm and one task at most."
+            f"No run here is all of {names}: every --only narrows the choice, so give one "
+            "arm and one task at most."
         )
     return selected
 
@@ -84,7 +88,7 @@ def run(args: argparse.Namespace) -> None:
     end = time.monotonic() + args.budget
     studies = sections_of(args.profile, args.section, **dict(args.set))
     first = studies[0]
-    runs = chosen([run for study in studies for run in study.runs], args.only)
+    runs = chosen([run for study in studies for run in study.runs], args.only, args.seed)
     # One sweep over all sections: its packs train side by side, whatever section they
     # belong to.
     together = replace(first, runs=tuple(runs))

@@ -24,11 +24,13 @@ from .spec import RunSpec, canonical, probe_of
 from .tasks import Task, get_task
 from .training.device import AUTO, PRECISIONS
 from .training.flops import as_costly
+from .training.model import check_length
 from .training.settings import (
     FLAG,
     OF_ARMS,
     SETTINGS,
     check_arm,
+    check_backbone,
     check_items,
     check_list,
     check_mapping,
@@ -56,7 +58,7 @@ def load(name: str, path: Path | None = None) -> Profile:
     check_names(f"{name}.precision", [precision], PRECISIONS)
     backbones = check_mapping(f"{name}.backbones", block["backbones"])
     depths = {role for role in backbones if re.fullmatch("depth-[0-9]+", str(role))}
-    check_roles(f"{name}.backbones", backbones, ROLES | depths, backbone)
+    check_roles(f"{name}.backbones", backbones, ROLES | depths, check_backbone)
     check_roles(f"{name}.weights", block["weights"], SOURCES, check_weights)
     defaults = OPTIONAL | check_settings(f"{name}.defaults", block["defaults"])
     check_mapping(f"{name}.defaults", defaults, needed=SETTINGS)
@@ -188,6 +190,7 @@ def make_spec(
     architecture = backbone(profile.backbones[treatment.role])
     if treatment.backbone == "lstm-flops":
         architecture = as_costly(architecture, backbone(profile.backbone), data.length)
+    check_length(architecture, data)
     trainable = architecture.groups if treatment.trainable is None else treatment.trainable
     # Rotary positions have no table to train.
     if not architecture.positions:

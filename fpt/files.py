@@ -64,10 +64,20 @@ def read_json(path: Path) -> dict[str, Any]:
 # PyYAML's C part reads the same language ten times as fast.
 SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
+# A number with a point or an exponent, as YAML 1.2 has it.
+DECIMAL = re.compile(
+    r"[-+]?(\.[0-9]+|[0-9]+\.[0-9]*)([eE][-+]?[0-9]+)?"
+    r"|[-+]?[0-9]+[eE][-+]?[0-9]+"
+    r"|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)"
+)
+
 
 class ProjectLoader(SafeLoader):
-    """Reads 1e-05 as a number, as DVC does that writes it, and rejects a key that stands
-    twice in one mapping, of which PyYAML keeps the last."""
+    """Reads YAML as DVC does, by version 1.2: 1e-05, as DVC writes it, is a number.
+
+    Rejects a key that stands twice in one mapping, of which PyYAML keeps the last, and
+    plain values that the two versions of YAML read differently.
+    """
 
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
@@ -82,12 +92,26 @@ class ProjectLoader(SafeLoader):
                 )
         return mapping
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Rejects what YAML 1.1 reads as another value: 010 is 8, 1:30 is 90, yes is
+        true."""
+        value = super().construct_object(node, deep)
+        is_plain = True
+        if isinstance(value, float):
+            is_plain = DECIMAL.fullmatch(node.value) is not None
+        elif isinstance(value, int):
+            is_plain = node.value.lower() == str(value).lower()
+        if not is_plain:
+            problem = (
+                f"{node.value} is read as {str(value).lower()}; write that, or quote it"
+            )
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+        return value
 
-# The numbers with an exponent of YAML 1.2; those of 1.1 have a point and a sign too.
+
+# Beside the rules of YAML 1.1, by which the loader knows what it has to reject.
 ProjectLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)[eE][-+]?[0-9]+$"),
-    [*"-+.0123456789"],
+    "tag:yaml.org,2002:float", re.compile(f"(?:{DECIMAL.pattern})$"), [*"-+.0123456789"]
 )
 
 

@@ -87,10 +87,18 @@ def project() -> Project:
     if chosen is not None:
         return chosen
     if "FPT_ROOT" in os.environ:
-        return Project(Path(os.environ["FPT_ROOT"]).resolve())
+        try:
+            return Project(Path(os.environ["FPT_ROOT"]).resolve())
+        except FileNotFoundError as error:
+            sentence = "The working directory is gone, so FPT_ROOT must be absolute."
+            raise FptError(sentence) from error
     if (PACKAGE.parent / "params.yaml").exists():
         return Project(PACKAGE.parent)
-    return Project(Path.cwd())
+    try:
+        return Project(Path.cwd())
+    except OSError:
+        # It is gone: an estimator needs no project, and a command finds none there.
+        return Project(PACKAGE.parent)
 
 
 def read_params(path: Path | None = None) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def test_only_and_shard_choose_runs(fpt, project):
     assert fpt("run", "transfer", "--only", "fpt", "--only", "bit-xor")[1].startswith("2 new")
     specs = [record.spec for record in read(store_of(project))]
     assert {(run.init, run.task) for run in specs} == {("pretrained", "bit-xor")}
-    assert fpt("run", "transfer", *RANDOM_ON_XOR, "--shard", "2/2")[1].startswith("1 new")
+    assert fpt("run", "transfer", *RANDOM_ON_XOR, "--seed", "1")[1].startswith("1 new")
     lines = [fpt("run", "transfer", "--shard", f"{part}/3")[1] for part in (1, 2, 3)]
     assert sum(int(line.split()[0]) for line in lines) == 9
     assert len(index_of(project)) == 12
@@ -151,7 +151,7 @@ def test_packed_and_merged_records_are_shown_and_not_trained_again(fpt, project)
     assert (fpt("status", "--json"), fpt("show", "transfer")) == before
     assert "1 of 1 reproduce" in fpt("replicate", "transfer", "--count", "1")[1]
     elsewhere = store_of(project).folder.rename(project / "elsewhere")
-    assert fpt("run", "transfer", *RANDOM_ON_XOR, "--shard", "2/2")[1].startswith("1 new")
+    assert fpt("run", "transfer", *RANDOM_ON_XOR, "--seed", "1")[1].startswith("1 new")
     assert fpt("merge", str(elsewhere))[:2] == (0, "3 files taken, 1 were here already\n")
     assert fpt("run", "transfer")[1].startswith("8 new")
     assert fpt("pack")[1] == f"12 files packed; {ARCHIVE} holds 12 records\n"
@@ -306,6 +306,7 @@ def test_who_reads_may_stop_reading(plain):
         ("PYTHONIOENCODING=ascii $fpt show transfer", 0, ""),
         ("$fpt tasks >&-", 0, ""),  # a closed output
         (f"{sys.executable} -OO -m fpt --help", 0, ""),  # without docstrings
+        ("mkdir gone; cd gone; rmdir ../gone; FPT_ROOT=here $fpt status", 2, "directory is gone"),
         ("$fpt status > /dev/full", 2, "No space left on device"),
     ],
 )

@@ -1,11 +1,13 @@
 """Which project is in force, whatever the program does after it has imported the package."""
 
 import pickle
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from made import make_study
+from refusals import refuses
 
 from fpt import project as places
 from fpt.analysis.study import section
@@ -66,3 +68,12 @@ def test_a_study_trains_in_its_project(installed, tiny, monkeypatch):
     assert study.train_anyway(device="cpu", workers=1) == 1
     assert list((installed / "first" / "data" / "prepared").glob("digits*"))
     assert not list((installed / "elsewhere").iterdir())
+
+
+def test_without_a_directory_a_relative_root_is_refused(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    shutil.rmtree(gone)
+    monkeypatch.setenv("FPT_ROOT", "here")
+    refuses(project, "working directory is gone", "absolute")

@@ -6,6 +6,7 @@ Each model has one penalty, which validation chooses. The test examples are pred
 
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -37,22 +38,30 @@ def linear(fold: Fold) -> dict[str, Any]:
 
 
 def has_convolutions(fold: Fold) -> bool:
-    """Whether random convolutions apply: to series of equal length, if aeon is there."""
+    """Whether random convolutions apply: to series of equal length, by aeon or sktime."""
     lengths = fold.inputs.lengths
     is_series = fold.task.kind == "vector" and lengths.min() == lengths.max()
-    is_long = fold.task.length >= SHORTEST_SERIES
-    return is_series and is_long and find_spec("aeon") is not None
+    return is_series and fold.task.length >= SHORTEST_SERIES and mini_rocket() is not None
+
+
+def mini_rocket() -> Any:
+    """A MiniRocket of the library that is installed, aeon or sktime; None without both."""
+    if find_spec("aeon"):
+        package = import_module("aeon.transformations.collection.convolution_based")
+        return package.MiniRocket(n_kernels=KERNELS, random_state=0)
+    if find_spec("sktime"):
+        package = import_module("sktime.transformations.panel.rocket")
+        return package.MiniRocketMultivariate(num_kernels=KERNELS, random_state=0)
+    return None
 
 
 def convolutions(fold: Fold) -> dict[str, Any]:
     """Ridge regression on the features of random convolutions (Dempster et al. 2021)."""
-    from aeon.transformations.collection.convolution_based import MiniRocket
-
-    transformer = MiniRocket(n_kernels=KERNELS, random_state=0)
+    transformer = mini_rocket()
     series = {
         split: fold.flat(split)
         .reshape(len(rows), fold.task.length, fold.task.dim)
-        .swapaxes(1, 2)  # (N, D, T), as aeon has it
+        .swapaxes(1, 2)  # (N, D, T), as both libraries have it
         for split, rows in fold.rows.items()
     }
     features = {"train": np.asarray(transformer.fit_transform(series["train"]))}

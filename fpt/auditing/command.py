@@ -8,13 +8,15 @@ from .data import read_file
 
 
 def show(args: argparse.Namespace) -> None:
-    """Audit the data in a file, print the verdict, and write the page that is asked
-    for."""
+    """Audit the data in a file, print the verdict, and write the page and the numbers that
+    are asked for."""
     X, y, groups = read_file(Path(args.file), args.target)
-    names = ("backbone", "minutes", "steps", "draws", "device")
+    names = ("backbone", "minutes", "steps", "draws", "task", "device")
     result = audit(X, y, groups=groups, **{name: getattr(args, name) for name in names})
     print(result)
     for cut in result.cuts:
         print(f"Not done in the time: {cut}")
     if args.html:
         print(result.to_html(args.html))
+    if args.json:
+        print(result.to_json(args.json))

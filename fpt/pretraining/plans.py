@@ -128,9 +128,9 @@ def shares_data(weights: str, task: Task) -> bool:
     return source.name == task.name or same_data
 
 
-def check_weights(name: str) -> None:
-    """FptError unless `name` may be an identity of weights in a profile, with {seed} for a
-    seed. Those of a folder need not be here, since records name them too; but
+def check_weights(role: str, name: str) -> None:
+    """FptError unless `name` may be an identity of the weights that play a `role`, with
+    {seed} for a seed. Those of a folder need not be here, since records name them too; but
     a name that begins with a backbone has to be a plan."""
     weights = pinned(name).replace("{seed}", "0")
     check_identity(weights)

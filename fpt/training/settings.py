@@ -150,13 +150,13 @@ def check_choices(where: str, values: Mapping[str, Any]) -> None:
 
 
 def check_roles(
-    where: str, values: Any, roles: Iterable[str], check: Callable[[str], object]
+    where: str, values: Any, roles: Iterable[str], check: Callable[[str, str], object]
 ) -> None:
-    """Names by role, each of which must pass `check`."""
+    """Names by role; each role and its name must pass `check`."""
     for role, name in check_mapping(where, values, sorted(roles)).items():
         check_name(f"{where}.{role}", name)
         with placed(f"{where}.{role}"):
-            check(name)
+            check(role, name)
 
 
 # ------------------------------------------------------------------------------ a whole run
@@ -276,3 +276,19 @@ def starts_anew(spec: RunSpec, architecture: Backbone, task: Task) -> bool:
         return task.kind == "vector" and spec.input_init != "default"
     published = spec.weights is None or spec.weights.startswith("hub:")
     return architecture.family == "vit" and published
+
+
+def check_backbone(role: str, name: str) -> None:
+    """FptError unless there is a backbone `name`, of the kind that `role` names: a GPT-2
+    for `transformer`, its sizes and depths. One from the hub or a folder may play these."""
+    architecture = backbone(name)
+    if any(built_in.startswith(role) for built_in in BACKBONES):
+        fits = name.startswith(role)
+        remedy = f"called {role}, or {role}- and a size"
+    else:
+        fits = bool(architecture.config) or (
+            architecture.family == "gpt2" and architecture.causal
+        )
+        remedy = "that is a causal GPT-2"
+    if not fits:
+        raise FptError(f"{name!r} does not fit this role; give a backbone {remedy}.")
