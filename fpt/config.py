@@ -49,7 +49,8 @@ OF_BLOCK = ("tasks", "arms", "seeds", "draws", "keep", "lrs", "search")
 
 
 def load(name: str, path: Path | None = None) -> Profile:
-    """The profile `name` of params.yaml, or of the file `path`, checked whole."""
+    """The profile `name` of params.yaml, or of the file `path`, checked but for what
+    its settings mean together, which `make_spec` checks."""
     check_names("profile", [name], PROFILES)
     names = [field.name for field in fields(Profile) if field.name != "name"]
     needed = [key for key in names if key != "precision"]
@@ -102,21 +103,7 @@ def load(name: str, path: Path | None = None) -> Profile:
             )
         checked = [_block(f"{where}.{section}", content, profile) for content in blocks]
         sections[section] = tuple(checked)
-    profile = replace(profile, sections=sections)
-    for section in sections:
-        with placed(f"{where}.{section}"):
-            _check_cells(profile, section)
-    return profile
-
-
-def _check_cells(profile: Profile, section: str) -> None:
-    """FptError if an arm of a section cannot be trained on one of its tasks: their settings
-    are right each, but do not fit. Seeds and rates change nothing of that."""
-    for block in profile.sections[section]:
-        settings = {key: value for key, value in block.items() if key in SETTINGS}
-        for task in block["tasks"]:
-            for name in block["arms"]:
-                make_spec(profile, name, task, block["seeds"][0], **settings)
+    return replace(profile, sections=sections)
 
 
 def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:

@@ -199,7 +199,7 @@ def gaps(half=1, **differences):
     points = {arm.replace("_", "-"): value / 100 for arm, value in differences.items()}
     half /= 100
     return {
-        arm: Difference(value, value - half, value + half, value + 0.8 * half, 5, 0.01)
+        arm: Difference(value, value - half, value + half, value + 0.8 * half)
         for arm, value in points.items()
     }
 

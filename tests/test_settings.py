@@ -94,7 +94,7 @@ PARAMS = {
     
     "fewer steps of a section": (
         {"smoke__sections__transfer__0__steps": 10},
-        ["smoke.sections.transfer: fpt on bit-xor: eval_every is 20, above the 10 steps"],
+        ["fpt on bit-xor: eval_every is 20, above the 10 steps"],
     ),
     "a larger test": (
         {"smoke__tasks__bit-xor__test_items": 2000},
@@ -111,7 +111,8 @@ PARAMS = {
 @pytest.mark.parametrize("how", PARAMS)
 def test_parameters_that_cannot_be_meant(tmp_path, how):
     changes, sentence = PARAMS[how]
-    refuses(lambda: load("smoke", written(tmp_path, **changes)), *sentence)
+    path = written(tmp_path, **changes)
+    refuses(lambda: expand(load("smoke", path), "transfer"), *sentence)
 
 
 def test_a_number_of_examples_in_defaults_is_a_bound(tmp_path):

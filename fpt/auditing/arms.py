@@ -52,15 +52,6 @@ def body_of(arm: str, architecture: Backbone, weights: str | None) -> Body:
     return Body(architecture, arm, weights if reads_weights else None)
 
 
-def trained_groups(architecture: Backbone) -> tuple[str, ...]:
-    """The groups of parameters that the paper trains (section 2), as far as a backbone has
-    them."""
-    paper = {"input", "output", "layernorm", "positions"}
-    if not architecture.positions:
-        paper.discard("positions")
-    return tuple(sorted(paper & set(architecture.trainable)))
-
-
 @dataclass(frozen=True)
 class Sizes:
     """How many runs an audit has: `steps` of each, `draws` of each control, `seeds` of the

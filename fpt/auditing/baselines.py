@@ -109,23 +109,14 @@ def best_penalty(fold: Fold, features: Features, models: Sequence[Any]) -> dict[
             # Validation judges a model that has not converged like any other.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(features["train"], fold.targets("train"))
-        scores.append(float(right(fold, model, features, "valid").mean()))
+        answers = model.predict(features["valid"])
+        scores.append(float(fold.correct("valid", answers).mean()))
     best = int(np.argmax(scores))
     return {
-        "correct": right(fold, models[best], features, "test").tolist(),
+        "correct": fold.correct("test", models[best].predict(features["test"])).tolist(),
         "valid_score": scores[best],
         "valid_loss": 0.0,
         "best_step": 0,
         "curve": [],
         "diverged": False,
     }
-
-
-def right(fold: Fold, model: Any, features: Features, split: str) -> np.ndarray:
-    """(N,): how right a model is on each example, as nets are scored."""
-    answers = model.predict(features[split])
-    targets = fold.targets(split)
-    if fold.task.classes == 1:
-        scores: np.ndarray = 1 - (answers - targets) ** 2
-        return scores
-    return (answers == targets).astype(float)

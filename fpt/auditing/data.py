@@ -67,13 +67,20 @@ class Fold:
         rows[example, place] = sequences.values.reshape(-1, width)
         return rows.reshape(count, -1)
 
+    def correct(self, split: str, answers: Any) -> np.ndarray:
+        """(N,): how right the answers are, as nets are scored: 1 for the right class, or 1
+        minus the squared error."""
+        targets = self.targets(split)
+        if self.task.classes == 1:
+            scores: np.ndarray = 1 - (answers - targets) ** 2
+            return scores
+        return (answers == targets).astype(float)
+
     def guesses(self, split: str) -> np.ndarray:
         """(N,): the scores of the best constant answer by the training examples."""
-        targets = self.targets(split)
-        if self.task.classes == 1:  # the mean, which standardised targets have at 0
-            squares: np.ndarray = 1 - targets**2
-            return squares
-        return (targets == np.bincount(self.targets("train")).argmax()).astype(float)
+        if self.task.classes == 1:
+            return self.correct(split, 0)  # the mean of standardised targets
+        return self.correct(split, np.bincount(self.targets("train")).argmax())
 
 
 @dataclass(frozen=True)

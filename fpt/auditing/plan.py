@@ -18,12 +18,14 @@ import torch
 
 from ..errors import check_names
 from ..isolation import usual_settings
+from ..sections.arms import FROZEN
 from ..spec import RunSpec, canonical
 from ..training import device as devices
 from ..training.loop import Loop
-from .arms import CONTROLS, NETS, PRETRAINED, Body, Sizes, trained_groups, units_of
+from .arms import CONTROLS, NETS, PRETRAINED, Body, Sizes, units_of
 from .data import Fold
 from .runs import Machine, Pack, Results
+from .verdict import MOST_DRAWS
 
 RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
 LOWER, HIGHER = (0.0001, 0.00003), (0.1, 0.3)  # tried by all arms if one is best at an edge
@@ -38,7 +40,7 @@ FEWEST_STEPS = 40
 STEPS = (2000, 1500, 1000, 700, 500, 350, 250, 175, 125, 90, 60, FEWEST_STEPS)
 # The sizes of an audit from the best, and the steps below which the next is preferred.
 SIZES = (
-    (500, Sizes(0, draws=6, seeds=3, repeats=6)),
+    (500, Sizes(0, draws=MOST_DRAWS, seeds=3, repeats=6)),
     (250, Sizes(0, draws=5, seeds=2, repeats=5)),
     (125, Sizes(0, draws=4, seeds=2, repeats=4)),
     (FEWEST_STEPS, Sizes(0, draws=3, seeds=2, repeats=4)),
@@ -83,12 +85,13 @@ class Layout:
         """One run. `steps` may be fewer than all, for a first look."""
         task = self.folds[fold].task
         body = self.bodies[arm]
+        groups = body.architecture.groups
         return RunSpec(
             data=canonical(task.identity),
             backbone=body.architecture.name,
             init=body.init,
             weights=body.weights,
-            trainable=trained_groups(body.architecture),
+            trainable=tuple(group for group in FROZEN if group in groups),
             lr=rate,
             batch=min(self.batch, task.sizes["train"]),
             steps=steps,

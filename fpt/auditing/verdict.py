@@ -18,7 +18,7 @@ from scipy import stats
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER
 
 LEVEL = 0.95
-MOST_DRAWS = 100
+MOST_DRAWS = 6  # of each control
 Part = tuple[float, int]  # a variance and its degrees of freedom
 
 NO_TRANSFORMER_NEEDED = "no transformer is needed"
@@ -51,15 +51,12 @@ ADVICE = {
 @dataclass(frozen=True)
 class Difference:
     """The pretrained arm minus another: an estimate, its 95% interval, and the bound that
-    it is below with 95%. `deviation` is that of the means of the other's draws, NaN if it
-    has none."""
+    it is below with 95%."""
 
     estimate: float
     low: float
     high: float
     most: float
-    draws: int = 0
-    deviation: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -85,7 +82,6 @@ def difference(pretrained: np.ndarray, rival: np.ndarray) -> Difference:
         pretrained, rival = pretrained[:, :seeds], rival[:, :seeds]
     by_example = pretrained.mean((0, 1)) - rival.mean((0, 1))
     by_seed = pretrained.mean((0, 2)) - rival.mean((0, 2))
-    deviation = math.nan
     if draws > 1:
         deviation = float(rival.mean((1, 2)).std(ddof=1))
         of_draws = (deviation**2 * (1 + 1 / draws), draws - 1)
@@ -93,7 +89,7 @@ def difference(pretrained: np.ndarray, rival: np.ndarray) -> Difference:
         of_draws = mean_part(by_seed)
     estimate = float(by_seed.mean())
     low, high, most = interval(estimate, [mean_part(by_example), of_draws])
-    return Difference(estimate, low, high, most, draws, deviation)
+    return Difference(estimate, low, high, most)
 
 
 def mean_part(values: np.ndarray) -> Part:
@@ -212,35 +208,9 @@ def judge(
         UNCLEAR,
         f"The pretrained backbone may be better or worse than «{LABELS[rival]}» "
         f"({told(differences[rival])}).",
-        remedy_for(rival, differences[rival]),
+        f"More test examples, folds (cv), steps or draws (at most {MOST_DRAWS}) would "
+        "narrow the interval.",
     )
-
-
-def remedy_for(rival: str, gap: Difference) -> str:
-    """What would decide an open comparison."""
-    if rival not in CONTROLS:
-        return "More test examples, or folds (cv), would narrow the interval."
-    draws = draws_to_decide(gap)
-    if draws is not None:
-        return f"If the difference stays as it is, about {draws} draws would decide it."
-    return (
-        "More draws would not decide it, since draws differ among themselves by a standard "
-        f"deviation of {100 * gap.deviation:.1f} points; more steps or examples might."
-    )
-
-
-def draws_to_decide(gap: Difference) -> int | None:
-    """The number of draws at which a difference of this size would be clear; None if at
-    none."""
-    for draws in range(gap.draws + 1, MOST_DRAWS):
-        half = (
-            stats.t.ppf((1 + LEVEL) / 2, draws - 1)
-            * gap.deviation
-            * math.sqrt(1 + 1 / draws)
-        )
-        if half < abs(gap.estimate):
-            return draws
-    return None
 
 
 def power_of_one_deviation(draws: int) -> float:

@@ -281,22 +281,17 @@ class Loop:
             return
         tensors, history = saved
         keys = [spec.key for spec in self.specs]
-        # A checkpoint that does not say so was written when each kind of device had but
-        # one.
-        before = history.get("arithmetic", arithmetic(self.device.type))
-        if history.get("keys") != keys or not self.state.keys() < tensors.keys():
-            reason = (
-                "is of other runs than those that are trained here, or of another version "
-                "of this package"
-            )
-        elif before != self.arithmetic:
-            # Rounding is no treatment: a run is trained in one arithmetic from end to end.
-            reason = f"was trained in {before}, and here it is {self.arithmetic}"
-        else:
+        # Rounding is no treatment: a run is trained in one arithmetic from end to end.
+        before = history.get("arithmetic")
+        is_same = (history.get("keys"), before) == (keys, self.arithmetic)
+        if is_same and self.state.keys() < tensors.keys():
             self.restore(tensors, history)
             return
         warnings.warn(
-            f"The checkpoint {self.path} {reason}; its pack starts again.", stacklevel=2
+            f"The checkpoint {self.path} is of other runs than these, in another precision "
+            f"({before} there, {self.arithmetic} here) or of another version of this "
+            "package; its pack starts again.",
+            stacklevel=2,
         )
 
     def restore(self, tensors: dict[str, Tensor], history: Mapping[str, Any]) -> None:
