@@ -1,6 +1,5 @@
 """A hub on this machine, as the client of the Hugging Face hub speaks to it, and an empty cache."""
 
-import json
 import re
 from collections import Counter
 from contextlib import contextmanager
@@ -28,8 +27,8 @@ class FakeHub:
 
     def answer(self, repository, revision, file):
         """Status, headers and content for one file."""
-        known = {name for name, _ in self.files}
-        if repository not in known:
+        repositories = {name for name, _ in self.files}
+        if repository not in repositories:
             return 404, {"X-Error-Code": "RepoNotFound"}, b""
         self.asked[file] += 1
         commit = self.branches.get((repository, revision), revision)
@@ -64,24 +63,7 @@ def serving(hub):
         def log_message(self, *arguments):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def llama(folder, seed=0, layers=2):
-    """The files of a tiny Llama, as a repository has them."""
-    import torch
-    from transformers import LlamaConfig, LlamaModel
-
-    torch.manual_seed(seed)
-    sizes = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
-    config = LlamaConfig(**sizes, num_hidden_layers=layers, vocab_size=9)
-    LlamaModel(config).save_pretrained(folder)
-    files = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert json.loads(files["config.json"])["model_type"] == "llama"
-    return files
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()

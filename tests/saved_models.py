@@ -26,12 +26,12 @@ def config_of(kind):
     return config_class(**{**sizes, **SETTINGS["of_type"].get(kind, {})})
 
 
-def save_model(kind, folder):
+def save_model(kind, folder, seed=0):
     """A model of a type as transformers loads it from `folder`, where it is saved."""
     config = config_of(kind)
     _, model_class = class_of({"model_type": kind, **config.to_dict()})
     model = model_class(config)
-    random_values(model)
+    random_values(model, seed)
     model.save_pretrained(folder)
     return model_class.from_pretrained(folder, dtype=torch.float32).eval()
 

@@ -4,8 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from fake_hub import FakeHub, llama, serving
+from fake_hub import FakeHub, serving
 from refusals import check_said, one_sentence, refusal, refuses
+from saved_models import save_model
 
 from fpt import FrozenTransformer
 from fpt.__main__ import main
@@ -20,7 +21,10 @@ Y = np.arange(24) % 2
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     """The files of two models that differ in their weights."""
-    return [llama(tmp_path_factory.mktemp(f"llama-{seed}"), seed) for seed in range(2)]
+    folders = [tmp_path_factory.mktemp(f"llama-{seed}") for seed in range(2)]
+    for seed, folder in enumerate(folders):
+        save_model("llama", folder, seed)
+    return [{path.name: path.read_bytes() for path in folder.iterdir()} for folder in folders]
 
 
 @pytest.fixture

@@ -53,8 +53,8 @@ def test_a_bit_needs_its_partner_and_a_patch_its_pattern():
     strings = batch.inputs[0]
     for example, read in zip(strings, tokens, strict=True):
         query = example[-memory.reads :]
-        shown = query != 0  # what of the query is not hidden
-        assert torch.equal(example[read][shown], query[shown])
+        visible = query != 0  # what of the query is not hidden
+        assert torch.equal(example[read][visible], query[visible])
     with pytest.raises(FptError, match="not for 'digits'"):
         needed(task_of(spec("digits")), batch)
 

@@ -41,11 +41,11 @@ def test_xor_of_five_bits_evaluates_on_every_input():
 def test_xor_holds_inputs_out_of_training():
     task = get_task("bit-xor", n=10)
     batches = [task.train_batch([0, 1], step, 1000, "cpu") for step in range(20)]
-    seen = {"train": batches}
+    batches_by_split = {"train": batches}
     for split in ("valid", "test"):
-        seen[split] = list(task.eval_batches(split, 1000, "cpu"))
+        batches_by_split[split] = list(task.eval_batches(split, 1000, "cpu"))
     inputs = {}
-    for split, batches in seen.items():
+    for split, batches in batches_by_split.items():
         bits = torch.cat([batch.inputs.flatten(0, 1)[..., 0] for batch in batches]).long()
         targets = torch.cat([batch.targets.flatten(0, 1) for batch in batches])
         assert torch.equal(bits[:, :10] ^ bits[:, 10:], targets)

@@ -89,7 +89,7 @@ def test_homology_tokens_and_truncation(hub):
     assert batch.inputs[0, 2, 1023] == proteins.SEP
 
 
-@pytest.mark.parametrize("content", [b"<html>404</html>", b"", None])
+@pytest.mark.parametrize("content", [b"<html>404</html>", None])
 def test_a_file_of_something_else(hub, prepared, content):
     path = hub / "train-00000-of-00001.parquet"
     write_parquet(path, {"label": [1]})

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from refusals import check_said, refusal, refuses
-from transformers import LlamaConfig, LlamaModel
+from saved_models import save_model
 
 from fpt import FptError, FrozenTransformer
 from fpt.backbones import backbone
@@ -29,10 +28,7 @@ def put(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
 
     def write(folder, seed=0):
-        sizes = {"hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 2}
-        torch.manual_seed(seed)
-        model = LlamaModel(LlamaConfig(**sizes, num_hidden_layers=1, vocab_size=9))
-        model.save_pretrained(folder)
+        save_model("llama", folder, seed)
         return Path(folder).absolute()
 
     return write
@@ -48,7 +44,7 @@ def again(fitted, folder):
     return [fitted, pickle.loads(pickle.dumps(fitted)), FrozenTransformer.load(folder)]
 
 
-NAMES = ["mine", "nano", "my model (v2)", "модель", ".hidden", "x@0123456789abcdef", "a" * 200]
+NAMES = ["nano", "my model (v2)", "модель", ".hidden", "x@0123456789abcdef", "a" * 200]
 
 
 @pytest.mark.parametrize("name", NAMES)

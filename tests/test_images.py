@@ -125,22 +125,18 @@ def test_a_run_trains_on_transformed_images_if_its_spec_says_so(few, tiny, augme
 # ---------------------------------------------------------------------------- the option `train`
 
 
-@pytest.mark.parametrize("name", ["mnist", "cifar10-lra", "digits"])
-def test_a_larger_part_contains_a_smaller_one(name):
-    whole = get_task(name)
-    available = whole.sizes["train"]
+def test_a_larger_part_contains_a_smaller_one():
+    complete = get_task("digits")
+    available = complete.sizes["train"]
     smaller = set()
-    for size in (1, 1000, available - 1, available):
-        task = get_task(name, train=size)
+    for size in (1, 1000, available):
+        task = get_task("digits", train=size)
         assert task.sizes["train"] == len(task.part) == size
         assert (task.part.diff() > 0).all()
         part = set(task.part.tolist())
         assert smaller < part
         smaller = part
-    assert part == set(range(available))
-    assert whole.identity == task.identity != get_task(name, train=10).identity
-    middle = get_task(name, train=1000).part.double().mean().item()
-    assert middle == pytest.approx(available / 2, rel=0.06)
+    assert complete.identity == task.identity != get_task("digits", train=10).identity
 
 
 def test_a_part_is_trained_on_and_evaluated_in_its_order(few):

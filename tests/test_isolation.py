@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from transformers import BertConfig, BertModel, LlamaConfig, LlamaModel
+from saved_models import save_model
 
 import fpt
 from fpt import FrozenTransformer, FrozenTransformerRegressor
@@ -23,8 +23,6 @@ from fpt import FrozenTransformer, FrozenTransformerRegressor
 X = np.random.default_rng(0).normal(size=(24, 5, 2))
 X[0, 0, 0] = 1e-60  # too small for float32, which NumPy may take for an error
 Y = np.arange(24) % 2
-SIZES = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "vocab_size": 9}
-CAN_DROP = {"hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.5}
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +30,8 @@ def folders(tmp_path_factory):
     """A Llama and a BERT, whose code draws its parameters and its dropout from the global
     generator."""
     folder = tmp_path_factory.mktemp("models")
-    torch.manual_seed(0)
-    LlamaModel(LlamaConfig(**SIZES, num_attention_heads=2)).save_pretrained(folder / "llama")
-    bert = BertConfig(**SIZES, num_attention_heads=2, **CAN_DROP)
-    BertModel(bert).save_pretrained(folder / "bert")
+    for kind in ("llama", "bert"):
+        save_model(kind, folder / kind)
     return folder
 
 

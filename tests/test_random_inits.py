@@ -71,10 +71,10 @@ def test_every_initialisation_says_which_gains_it_has(init, llama, learned):
     if init == "random-scaled":  # of GPT-2 alone
         return
     gains, before = gains_of(drawn(llama, init, learned)), gains_of(learned)
-    said = INITS[init].gains
-    if said == "1":
+    stated = INITS[init].gains
+    if stated == "1":
         assert torch.equal(gains, torch.ones_like(gains))
-    elif said == "pretrained":
+    elif stated == "pretrained":
         assert torch.equal(gains, before)
     else:
         assert not torch.equal(gains, before)

@@ -97,6 +97,6 @@ def test_another_archive_is_refused_and_no_backbone_is_written(lab):
 
 def test_a_report_is_rendered_if_the_archive_cannot_be_had(lab):
     release(lab, (lab.root / "gone.zip").as_uri())
-    first, *others = ensure_weights(NAMES, train_here=False)
+    first, *rest = ensure_weights(NAMES, train_here=False)
     assert "gone.zip cannot be downloaded" in first
-    assert ["not here" in sentence for sentence in others] == [True, True]
+    assert ["not here" in sentence for sentence in rest] == [True, True]

@@ -68,13 +68,10 @@ def report(project):
     return project / "reports" / "smoke"
 
 
-def test_a_page_has_its_result_on_top_and_code_folded(project):
+def test_a_page_has_its_result_on_top_and_is_the_same_again(project):
     page = render("transfer", "smoke").read_text()
     body = page[page.index("<body>") :]
     assert body.index("smoke!") < body.index('<h2 id="Results">')
-    assert "injected" not in body
-    assert body.count("<details>") == 4
-    assert '<a href="#Results">Results</a>' in body
     assert '<a href="02_modality.html">next: modality</a>' in body
     assert "http" not in body
     before = tree(project / "reports")

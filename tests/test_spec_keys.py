@@ -21,5 +21,5 @@ def planned(name):
 @pytest.mark.parametrize("name", PLANNED)
 def test_the_runs_of_a_profile_keep_their_keys(name):
     keys = {run.key for run in planned(name)}
-    found = hashlib.sha256("\n".join(sorted(keys)).encode()).hexdigest()
-    assert (len(keys), found) == PLANNED[name]
+    digest = hashlib.sha256("\n".join(sorted(keys)).encode()).hexdigest()
+    assert (len(keys), digest) == PLANNED[name]

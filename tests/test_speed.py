@@ -59,8 +59,8 @@ def both_losses(spec, steps):
 ALIKE = (("bit-xor", {"n": 2}, 0.015), ("digits", {}, 0.02))
 
 
-@pytest.mark.parametrize(("task", "options", "apart"), ALIKE)
-def test_the_plain_loop_is_the_same_training(task, options, apart):
+@pytest.mark.parametrize(("task", "options", "tolerance"), ALIKE)
+def test_the_plain_loop_is_the_same_training(task, options, tolerance):
     """Loss by loss without dropout; with it on average. One place of dropout left out, or 0.2 in
     place of 0.3, moves the mean on one of the tasks by about twice what is allowed; other masks
     alone by at most 0.6 of it."""
@@ -69,4 +69,4 @@ def test_the_plain_loop_is_the_same_training(task, options, apart):
     assert plain == pytest.approx(packed, abs=1e-5)
     assert len(set(plain)) == 20
     plain, packed = both_losses(replace(spec, dropout=0.3), 300)
-    assert np.mean(plain) == pytest.approx(np.mean(packed), abs=apart)
+    assert np.mean(plain) == pytest.approx(np.mean(packed), abs=tolerance)

@@ -103,9 +103,9 @@ def gradients(*specs, masked=False):
     return loss.detach(), [{name: row[where] for name, where in columns} for row in rows.grads]
 
 
-def random_values(model):
+def random_values(model, seed=0):
     """Far from the initial ones, so that every parameter matters; they fit in bfloat16."""
-    draw = torch.Generator().manual_seed(0)
+    draw = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for module in model.modules():
             gain = float("Norm" in type(module).__name__)
