@@ -274,11 +274,7 @@ def initial_state(
     check_names("initialisation", [init], INITS)
     read: State = {}
     if INITS[init].reads_weights:
-        if weights is None:
-            raise FptError(
-                f"Initialisation {init!r} of backbone {architecture.name!r} needs "
-                "`weights`, a local name or hub:OWNER/REPO@REVISION; or use 'random'."
-            )
+        assert weights is not None  # as `fpt.training.settings` checks
         read = read_weights(architecture, module, weights)
     state = INITS[init].make(Start(architecture, module, read, seed))
     return {name: tensor.bfloat16().float() for name, tensor in state.items()}

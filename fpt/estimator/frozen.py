@@ -7,7 +7,7 @@ section 2).
 
 import sys
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -68,7 +68,6 @@ class FrozenEstimator(BaseEstimator):
     lr, batch, steps, dropout : Adam's learning rate, sequences per step, steps, dropout
     eval_every, patience : steps between evaluations on held-out examples, which choose the
         parameters; evaluations without a better one before training ends (0: never)
-    class_weight : as in scikit-learn, of a classifier
     random_state : the seed of everything that is drawn
     device, progress : `auto`, `cpu` or `cuda`; whether to show a progress bar
     """
@@ -85,7 +84,6 @@ class FrozenEstimator(BaseEstimator):
         eval_every: int = 25,
         patience: int = 0,
         dropout: float = 0.1,
-        class_weight: Mapping[Any, float] | str | None = None,
         random_state: int = 0,
         device: str = "auto",
         progress: bool = False,
@@ -100,7 +98,6 @@ class FrozenEstimator(BaseEstimator):
         self.eval_every = eval_every
         self.patience = patience
         self.dropout = dropout
-        self.class_weight = class_weight
         self.random_state = random_state
         self.device = device
         self.progress = progress
@@ -129,14 +126,10 @@ class FrozenEstimator(BaseEstimator):
     def _trained(self, X: Any, y: Any, validation: Validation) -> Fitted:
         """The trained run; the attributes in `LEARNED` are set."""
         training, held_out = self._split(X, y, validation)
-        weights = None
-        if is_classifier(self):
-            weights = examples.class_weights(self.class_weight, self.classes_, training[1])
         task = examples.examples_task(
             {"train": training, "valid": held_out, "test": held_out},
             classes=len(self.classes_) if is_classifier(self) else 1,
             dim=self.limits_["dim"],
-            weights=weights,
         )
         if self.progress:
             # Numbers that were taken for symbols are noticed before a long training.
@@ -236,8 +229,6 @@ class FrozenEstimator(BaseEstimator):
             raise FptError(
                 f"{folder} holds no {cls.__name__}; load it by the class that saved it."
             )
-        if isinstance(estimator.class_weight, list):
-            estimator.class_weight = dict(estimator.class_weight)
         estimator.moments_ = estimator.symbols_ = estimator.target_ = None
         for name, value in description["learned"].items():
             setattr(estimator, name, np.array(value) if isinstance(value, list) else value)

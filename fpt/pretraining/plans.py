@@ -17,6 +17,7 @@ from ..backbones.published import pinned
 from ..backbones.weights import check_identity, folder_of
 from ..errors import FptError
 from ..tasks import Task, get_task
+from ..training.settings import SEED, check_value
 from .corpora import NAMES, parse
 
 # As many as for the language models that ship with the package.
@@ -89,8 +90,7 @@ def make_plan(objective: str, name: str, seed: int = 0) -> Plan:
     package. FptError if nothing can be pretrained so."""
     # First, because it is an FptError if there is no such backbone.
     backbone(name)
-    if not 0 <= seed < 2**63:
-        raise FptError(f"The seed must be from 0 to below 2^63, not {seed}.")
+    check_value("seed", seed, SEED)
     if objective in SETTINGS:
         return TaskPretraining(objective, name, seed=seed, **SETTINGS[objective])
     plan = Pretraining(objective, name, parse(objective).most or DEFAULT_TOKENS, seed)

@@ -1,7 +1,7 @@
 """Examples in memory as a task: what `fpt.FrozenTransformer` fits, and a reader's own
 arrays."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,36 +107,14 @@ def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.
     return rows, held_rows
 
 
-def class_weights(
-    setting: Any, classes: np.ndarray, labels: np.ndarray
-) -> list[float] | None:
-    """Weights of `classes` in the loss, by scikit-learn's `class_weight`, from labels (N,
-    R), which are indices of classes; 1 for a class that no example has."""
-    from sklearn.utils import compute_class_weight
-
-    if setting is None:
-        return None
-    present = np.unique(labels)
-    weights = np.ones(len(classes))
-    weights[present] = compute_class_weight(
-        setting,
-        classes=classes[present],
-        y=classes[labels.ravel()],
-    )
-    return [float(weight) for weight in weights]
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ExamplesTask(FiniteTask):
     """Per split, sequences and their labels: (N, R) classes, or (N, R) float32 numbers if
     `classes` is 1, as a regression has. If lengths differ, the last token of each sequence
     is read.
-
-    `weights` (classes,) multiply the loss of each class.
     """
 
     splits: Mapping[str, Data] = field(default_factory=dict)
-    weights: Tensor | None = None
     _placed: dict[tuple[str, str], tuple[Tensor, Tensor | None, Tensor]] = field(
         default_factory=dict, init=False
     )
@@ -173,14 +151,10 @@ class ExamplesTask(FiniteTask):
         )
 
     def losses(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """The squared error of a regression; else the cross-entropy times the class's
-        weight."""
+        """The squared error of a regression; else the cross-entropy."""
         if self.classes == 1:
             return (logits[..., 0].float() - targets).square()
-        losses = super().losses(logits, targets)
-        if self.weights is None:
-            return losses
-        return losses * self.weights.to(losses.device)[targets]
+        return super().losses(logits, targets)
 
     def correct(self, logits: Tensor, targets: Tensor) -> Tensor:
         """1 minus the squared error of a regression: on average R², if the targets have
@@ -203,11 +177,10 @@ def examples_task(
     classes: int,
     dim: int,
     name: str = "examples",
-    weights: Sequence[float] | None = None,
 ) -> ExamplesTask:
     """The task of `splits`: of train, valid and test the sequences and their labels (N, R).
-    `dim` is the width of a token or the number of symbols. The digest of these arrays and
-    of the weights identifies it, whatever they are stored as."""
+    `dim` is the width of a token or the number of symbols. The digest of these arrays
+    identifies it, whatever they are stored as."""
     lengths = {split: sequences.lengths for split, (sequences, _) in splits.items()}
     longest = max(int(of_split.max()) for of_split in lengths.values())
     content: dict[str, np.ndarray | Padded] = {}
@@ -216,8 +189,6 @@ def examples_task(
         content[f"{split}_labels"] = labels
     if any((of_split != longest).any() for of_split in lengths.values()):
         content |= {f"{split}_lengths": of_split for split, of_split in lengths.items()}
-    if weights is not None:
-        content["weights"] = np.asarray(weights, np.float32)
     digest = arrays_digest(content)
 
     return ExamplesTask(
@@ -236,5 +207,4 @@ def examples_task(
         sizes={split: len(labels) for split, (_, labels) in splits.items()},
         random_order=("valid", "test"),
         splits=splits,
-        weights=None if weights is None else torch.tensor(weights, dtype=torch.float32),
     )

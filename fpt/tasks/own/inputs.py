@@ -91,27 +91,14 @@ def _equal(values: np.ndarray) -> Sequences:
 
 def check_columns(estimator: Any, X: Any, read: Sequences, fitting: bool) -> None:
     """Set the names and the number of the columns of a table on `estimator` if `fitting`;
-    else InputError for others. A sequence of symbols that is no table may be of any
-    length."""
+    else scikit-learn's ValueError for others. A sequence of symbols that is no table may be
+    of any length."""
     from sklearn.utils.validation import validate_data
 
-    table_as_list = (
-        read.limits["dim"] == 1 and read.limits["shortest"] == read.limits["length"]
-    )
-    if fitting and isinstance(X, list | tuple) and table_as_list:
-        # Rows of a table too, so a table with other columns is refused later. Other lists
-        # are not.
+    equal = read.limits["shortest"] == read.limits["length"]
+    if fitting and isinstance(X, list | tuple) and equal and read.limits["dim"] == 1:
+        # Rows of a table too, so a table with other columns is refused later.
         estimator.n_features_in_ = read.limits["length"]
-    if getattr(X, "ndim", 0) != 2:
-        return
-    if not (fitting or read.kind == "vector" or hasattr(X, "columns")):
-        return
-    try:
+    is_table = getattr(X, "ndim", 0) == 2
+    if is_table and (fitting or read.kind == "vector" or hasattr(X, "columns")):
         validate_data(estimator, X, reset=fitting, skip_check_array=True)
-    except ValueError as error:
-        reason = str(error)
-        if "\n" not in reason:
-            # scikit-learn lists names of columns on lines of their own.
-            hint = "(give series that differ in length as a list, or as (N, T, 1))"
-            reason = f"{reason.rstrip('.')} {hint}."
-        raise InputError(reason) from error
