@@ -41,7 +41,7 @@ def progress_table(study: Study) -> Table:
             "runs": [f"{count} of {planned[place]}" for place, count in recorded.items()],
             "accuracy": numbers["accuracy"].map("{:.1f}%".format),
             **{
-                name: [
+                name.removeprefix("steps "): [
                     NONE if not reached else f"{steps:.0f} ({reached} of {count})"
                     for steps, reached, count in zip(
                         numbers[name], counts[name], recorded, strict=True
@@ -50,7 +50,7 @@ def progress_table(study: Study) -> Table:
                 for name in STEPS_TO
             },
             "falls again": numbers["falls again"].map("{:.0%}".format),
-            "processor seconds": numbers["processor seconds"].map("{:.0f}".format),
+            "seconds": numbers["processor seconds"].map("{:.0f}".format),
         }
     )
     caption = (
