@@ -38,10 +38,11 @@ class Contrast:
 
     `seeds` counts those that both arms have; the effect is that of these alone. It is 0 if
     they share none: then all runs of both are compared. `partial`: an arm has runs on other
-    seeds too. `refused` says why the arms are not compared, and the effect is NaN. `below`
-    is the baseline that a compared arm or the threshold does not exceed. `bound` is `≤` or
-    `≥` if runs of one arm end before the threshold, so that the ratio is at most or at
-    least this, and `?` if runs of both do.
+    seeds too. `waiting` says how many runs are recorded until all are. `refused` says why
+    the arms are not compared, and the effect is NaN. `below` is the baseline that a
+    compared arm or the threshold does not exceed. `bound` is `≤` or `≥` if runs of one arm
+    end before the threshold, so that the ratio is at most or at least this, and `?` if runs
+    of both do.
     """
 
     first: str
@@ -50,6 +51,7 @@ class Contrast:
     effect: Effect
     seeds: int
     partial: bool = False
+    waiting: str = ""
     refused: str = ""
     below: str = ""
     bound: str = ""
@@ -106,7 +108,12 @@ def contrast(
     shared = first.index.intersection(second.index)
     contrast = Contrast(*arms, task, UNKNOWN, len(shared))
     # A difference of some of the runs would change as others are recorded.
-    if first["value"].isna().any() or second["value"].isna().any():
+    both = pd.concat([first, second])
+    present = (both["status"] != "not run").sum()
+    if present < len(both):
+        return replace(contrast, waiting=f"{present} of {len(both)} runs so far")
+    # A run that diverged has no accuracy.
+    if both["value"].isna().any():
         return contrast
     refused = refusal(study, task, first, second)
     if refused:

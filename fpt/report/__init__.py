@@ -7,7 +7,7 @@ MADE_IN = {
     **dict.fromkeys(("dot_plot", "learning_curves", "samples"), "figures.plots"),
     **dict.fromkeys(("line_plot", "with_panels"), "figures.lines"),
     **dict.fromkeys(("conclude", "effects", "show_figure", "show_table"), "show"),
-    **dict.fromkeys(("progress_table", "rungs"), "beside"),
+    "progress_table": "progress",
     "head_maps": "figures.heads",
     "paper_table": "table",
     "results_table": "results",

@@ -215,35 +215,33 @@ def differences_in_words(study: Study) -> list[str]:
     task by task, since effects of opposite sign have no mean that says anything; and what
     the intervals reflect."""
     compared = contrasts(study, study.main_pairs, study.results())
-    lines = in_words(study, compared)[:MOST_SENTENCES]
-    if not lines:
+    if all(contrast.waiting for contrast in compared):
         return []
+    lines = in_words(study, compared)[:MOST_SENTENCES]
     has_interval = any(not math.isnan(contrast.effect.low) for contrast in compared)
     few = f"There is no interval of fewer than {FEWEST_RUNS} runs."
     return [*lines, "", INTERVALS_OF_A_PAGE if has_interval else few]
 
 
 def effects(study: Study, *pairs: Pair, results: pd.DataFrame | None = None) -> Text:
-    """What the recorded runs say of some pairs of arms, task by task. `results`: a part of
-    those of the study."""
+    """What the runs say of some pairs of arms, task by task, or how many are recorded.
+    `results`: a part of those of the study."""
     results = study.results() if results is None else results
     lines = in_words(study, contrasts(study, pairs, results))
-    return Text(
-        "\n".join(lines or ["These arms are compared once all of their runs are recorded."])
-    )
+    return Text("\n".join(lines or ["No two of these arms are planned on one task."]))
 
 
 def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
-    """Markdown: a sentence for each pair of arms whose runs are all recorded. A task on
-    which no two arms can be compared has one for all of them."""
-    complete = [
+    """Markdown: a sentence for each pair of arms. A task on which no two arms can be
+    compared has one for all of them."""
+    compared = [
         contrast
         for contrast in compared
-        if contrast.refused or not math.isnan(contrast.effect.estimate)
+        if contrast.waiting or contrast.refused or not math.isnan(contrast.effect.estimate)
     ]
     # Where nobody exceeds the baseline, every pair has the same reason: it is said once.
     refusals: dict[str, set[str]] = {}
-    for contrast in complete:
+    for contrast in compared:
         refusals.setdefault(contrast.task, set()).add(contrast.refused)
     lines = []
     phrases: dict[Pair, list[str]] = {}
@@ -254,8 +252,8 @@ def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
             lines.append(
                 f"- On {title}, these arms are not compared, since all are {reason}."
             )
-            complete = [contrast for contrast in complete if contrast.task != task]
-    for contrast in complete:
+            compared = [contrast for contrast in compared if contrast.task != task]
+    for contrast in compared:
         title = in_markdown(study.title(contrast.task))
         phrase = f"on {title}, {contrast_in_words(study, contrast)}"
         phrases.setdefault((contrast.first, contrast.second), []).append(phrase)
@@ -266,8 +264,10 @@ def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:
 
 
 def contrast_in_words(study: Study, contrast: Contrast) -> str:
-    """`×0.60 the steps [0.46, 0.79]`, or why there is no comparison."""
+    """`×0.60 the steps [0.46, 0.79]`, or why there is no comparison yet, or at all."""
     measure = study.measures(contrast.task)
+    if contrast.waiting:
+        return contrast.waiting
     if contrast.refused == NEITHER_LEARNED:
         return NEITHER_LEARNED + " (no run reaches the threshold)" * (measure == "steps")
     if contrast.refused:

@@ -1,21 +1,16 @@
-"""What stands beside the tables of results and decides nothing: what each rung of a ladder
-adds, and the accuracy, the steps to three thresholds and the time of each arm."""
+"""What stands beside the areas of `language` and decides nothing: accuracy, steps to three
+thresholds, and time."""
 
 import math
 from collections import Counter
-from itertools import pairwise
 from typing import Any
 
 import pandas as pd
 
-from ..analysis.compare import contrasts
 from ..analysis.steps import steps_to
 from ..analysis.study import Study
 from ..records import Record
 from ..sections.arms import label
-from ..sections.comparison import Comparison
-from .escape import in_markdown
-from .show import Text, contrast_in_words
 from .table import NONE, Table
 
 LEVELS = (0.8, 0.95, 0.99)  # of validation accuracy
@@ -61,33 +56,6 @@ def progress_table(study: Study) -> Table:
     texts.index = [f"{arm}: {task}" for task, arm in texts.index]
     numbers = numbers.assign(runs=recorded).reset_index()
     return Table("progress", "Beside the areas: steps and time", texts, numbers, caption)
-
-
-def rungs(study: Study, ladder: Comparison) -> Text:
-    """What each rung of a ladder adds to the next lower one that is planned, task by task,
-    or how many of the runs that this takes are recorded; nothing of a ladder without
-    runs."""
-    results = study.results()
-    results = results[results["arm"].isin(ladder.arms)]
-    is_recorded = results["status"] != "not run"
-    if not is_recorded.any():
-        return Text("")
-    lines = [f"What each rung adds. {in_markdown(ladder.title)}:", ""]
-    planned = [arm for arm in reversed(ladder.arms) if arm in study.arms]
-    for lower, upper in pairwise(planned):
-        phrases = []
-        for contrast in contrasts(study, [(upper, lower)], results):
-            words = contrast_in_words(study, contrast)
-            if math.isnan(contrast.effect.estimate) and not contrast.refused:
-                of_both = results["arm"].isin([lower, upper])
-                of_both &= results["task"] == contrast.task
-                count = (of_both & is_recorded).sum()
-                words = f"{count} of {of_both.sum()} runs so far"
-            phrases.append(f"on {in_markdown(study.title(contrast.task))}, {words}")
-        if phrases:
-            step = f"{in_markdown(label(upper))} against {in_markdown(label(lower))}"
-            lines.append(f"- {step}: {'; '.join(phrases)}.")
-    return Text("\n".join(lines))
 
 
 def _progress(record: Record) -> dict[str, Any]:
