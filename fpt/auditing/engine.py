@@ -12,7 +12,7 @@ import numpy as np
 
 from ..files import read_json, write_json
 from ..spec import canonical
-from ..training.workers import side_by_side
+from ..training.sweep import side_by_side
 from . import baselines, plan
 from .arms import CONTROLS, CONVOLUTIONS, LABELS, LINEAR, PRETRAINED, PROBE, Sizes
 from .plan import Layout

@@ -29,7 +29,7 @@ from ..tasks.own.examples import ExamplesTask
 from ..tasks.sequences import Sequences, batch
 from ..training import device as devices
 from ..training.kept import with_parameters
-from ..training.loop import Loop, untested
+from ..training.loop import Loop
 from ..training.model import EVAL_TOKENS
 
 DESCRIPTION, PARAMETERS = "estimator.json", "parameters.safetensors"
@@ -208,7 +208,7 @@ def train(
         devices.choose(device),
         quiet=not progress,
         architecture=architecture,
-        metrics=untested,
+        metrics=None,
     )
     loop.run()
     (run,) = loop.progress

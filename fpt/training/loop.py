@@ -50,11 +50,6 @@ def tested(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
     return metrics
 
 
-def untested(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
-    """No metrics, of runs of which only the parameters or the validation count."""
-    return [{} for _ in model.seeds]
-
-
 class Loop:
     """One pack in training. `alive` are the indices of the runs still in it."""
 
@@ -69,7 +64,7 @@ class Loop:
         quiet: bool = False,  # without a bar
         architecture: Backbone | None = None,  # of all runs; None: that of their name
         precision: str = AUTO,  # one of `fpt.training.device.PRECISIONS`
-        metrics: Metrics = tested,  # of the runs that end
+        metrics: Metrics | None = tested,  # of the runs that end; None: no test
     ) -> None:
         self.specs = list(specs)
         self.task = task
@@ -112,8 +107,7 @@ class Loop:
         self.adam = Adam(self.rows, lr, clip, mask, state["first"], state["second"])
 
     def bind(self, indices: Sequence[int], values: Tensor, frozen: Tensor) -> None:
-        """Let the model be that of the runs `indices`, with these trained and frozen
-        values."""
+        """Let the model be that of the runs `indices`, with these values."""
         self.model.seeds = [self.specs[index].seed for index in indices]
         self.rows.bind(values)
         self.frozen.bind(frozen)
@@ -131,8 +125,7 @@ class Loop:
     # ----------------------------------------------------------------------------- training
 
     def run(self, deadline: float = math.inf) -> bool:
-        """Train until all runs have ended (True) or `time.monotonic()` passes
-        `deadline`."""
+        """Train until all runs end (True) or `time.monotonic()` passes `deadline`."""
         self.resume()
         ending = f", last of {len(self.specs)}" if len(self.specs) > 1 else ""
         steps = self.shared.steps
@@ -156,9 +149,8 @@ class Loop:
                 for index in members:
                     progress = self.progress[index]
                     progress.seconds += (now - before) / len(members)
-                    progress.process_seconds += (process_now - process_before) / len(
-                        members
-                    )
+                    process_seconds = (process_now - process_before) / len(members)
+                    progress.process_seconds += process_seconds
                 late = now > deadline
                 if not self.alive or late or now - saved > CHECKPOINT_SECONDS:
                     self.save()
@@ -226,7 +218,9 @@ class Loop:
         last = self.state["values"][leave]
         best = self.state["best"][leave]
         self.bind(ending, best, self.state["frozen"][leave])
-        measured = self.metrics(self.model, self.shared)
+        measured: Sequence[dict[str, Any]] = [{} for _ in ending]
+        if self.metrics:
+            measured = self.metrics(self.model, self.shared)
         for row, (index, metrics) in enumerate(zip(ending, measured, strict=True)):
             progress = self.progress[index]
             if "test_accuracy" in metrics and torch.equal(last[row], best[row]):
@@ -243,8 +237,7 @@ class Loop:
         self.reset_sums()
 
     def report(self, indices: Sequence[int], bar: Any) -> None:
-        """Show the last evaluation of some runs: to the tracker, and the last run's in the
-        bar."""
+        """Show the last evaluation of some runs to the tracker, and one in the bar."""
         for index in indices:
             progress = self.progress[index]
             point = {**(progress.curve or [{}])[-1], "step": self.step}
@@ -263,8 +256,7 @@ class Loop:
         if self.path is None:
             return
         left = {f"selected.{index}": row for index, row in self.selected.items()}
-        # With the keys of its runs and its arithmetic, so that no other pack goes on from
-        # it.
+        # With the keys of its runs and its arithmetic, so that no other pack goes on.
         history: dict[str, Any] = {
             "keys": [spec.key for spec in self.specs],
             "arithmetic": self.arithmetic,
@@ -274,8 +266,7 @@ class Loop:
         write_checkpoint(self.path, {**self.state, "sums": self.sums, **left}, history)
 
     def resume(self) -> None:
-        """Go on from the checkpoint of this very pack, if there is one; warns of
-        another's."""
+        """Go on from the checkpoint of this very pack; warns of another's."""
         saved = read_checkpoint(self.path) if self.path else None
         if saved is None:
             return

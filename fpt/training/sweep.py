@@ -8,12 +8,17 @@ the whole card.
 """
 
 import math
+import os
 import re
+import signal
+import threading
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
+
+import torch
 
 from ..backbones.initialisations import INITS
 from ..errors import FptError
@@ -24,11 +29,12 @@ from .cluster import train_on_cluster
 from .flops import packable
 from .progress import in_jupyter, progress_bar
 from .train import Job, Pack, task_of, train_pack
-from .workers import cores, side_by_side
 
 MAX_RUNS_PER_PACK = 8
 MAX_TOKENS_PER_STEP = 1 << 16  # of a pack; bounds the activations that are kept
 Sections = Mapping[str, object] | None  # by the keys of runs
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def packs(
@@ -161,3 +167,56 @@ def check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
                 "one. Choose the precision of its records, or move these away to train "
                 "all of it again."
             )
+
+
+def side_by_side(
+    function: Callable[[Item], Result], items: Sequence[Item], workers: int
+) -> Iterator[tuple[Item, Result]]:
+    """Yield each item with its result as the calls end: in this process for one worker,
+    else in `workers` others, which share its threads. FptError if one of them dies."""
+    workers = min(workers, len(items))
+    if workers <= 1:
+        yield from ((item, function(item)) for item in items)
+        return
+    # Needed only here, so that training on a GPU needs no joblib.
+    from joblib.externals.loky import as_completed, get_reusable_executor
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
+
+    # Small steps gain nothing from threads, so packs side by side come first.
+    threads = max(1, min(torch.get_num_threads(), cores() // workers))
+    pool = get_reusable_executor(
+        workers, initializer=begin_worker, initargs=(os.getpid(), threads)
+    )
+    running = {pool.submit(function, item): item for item in items}
+    try:
+        for ended in as_completed(list(running)):
+            yield running.pop(ended), ended.result()
+    except TerminatedWorkerError as error:
+        raise FptError(
+            "A worker died, killed or out of memory (fewer --workers need less); what is "
+            "recorded stays, so run again."
+        ) from error
+    finally:
+        if running:
+            pool.shutdown(kill_workers=True)
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def begin_worker(parent: int, threads: int) -> None:
+    """Prepare a worker: it exits when its parent dies, and leaves Ctrl-C to it."""
+    torch.set_num_threads(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def watch() -> None:
+        # The operating system gives an orphan another parent.
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
