@@ -63,6 +63,8 @@ def claims_table(kind: Kind, profile: str = LAB) -> Table:
     texts = pd.DataFrame(
         {"verdict": numbers["verdict"], "effect": effects, "n": numbers["n"]}
     )
+    withdrawn = [bool(finding.claim.withdrawn) for finding in rows]
+    texts.loc[withdrawn, ["verdict", "n"]] = ["withdrawn", NONE]
     for name, digits in (("p", ".2g"), ("adjusted", ".2g"), ("power", ".2f")):
         if numbers[name].notna().any():
             texts[name] = [
@@ -99,8 +101,6 @@ def _numbers(finding: Finding) -> dict[str, Any]:
             if waits
             else f"{len(finding.n)} corpora"
         )
-    elif claim.withdrawn:
-        n = NONE
     elif waits:
         n = " and ".join(
             f"{count} of {claim.backbones[arm]}" for arm, count in finding.n.items()
@@ -109,7 +109,7 @@ def _numbers(finding: Finding) -> dict[str, Any]:
         n = " and ".join(str(count) for count in finding.n.values())
     return {
         "claim": claim.name,
-        "verdict": "withdrawn" if claim.withdrawn else finding.label,
+        "verdict": finding.label,
         "effect": effect,
         "low": low,
         "high": high,
