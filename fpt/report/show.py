@@ -143,7 +143,8 @@ def conclude(study: Study) -> Text:
     lines += _without_verdict(registered)
     if not study.profile.sections.get(study.name) and study.runs:
         lenders = " and ".join(study.declared.lenders)
-        lines += ["", f"> These are runs of other sections: {lenders}."]
+        where = f"runs of other sections, whose pages have the verdicts: {lenders}"
+        lines += ["", f"> These are {where}."]
     return Text("\n".join([*lines, *_left_out(study)]))
 
 
@@ -168,8 +169,10 @@ def _left_out(study: Study) -> list[str]:
 
 
 def _findings_of(study: Study) -> list[Finding]:
-    """The findings of the registered claims that a section reports."""
-    if study.profile.name not in REGISTERED and study.name != "verdict":
+    """The findings of the registered claims that a section reports; none of one whose runs
+    are lent, since they stand on the pages of the lenders."""
+    is_own = study.declared.is_summary or study.profile.sections.get(study.name)
+    if not is_own or (study.profile.name not in REGISTERED and study.name != "verdict"):
         return []
     profile = LANGUAGE if study.profile.name == LANGUAGE else LAB
     every = [finding for kind in KINDS for finding in findings(kind, profile)]
