@@ -132,7 +132,7 @@ def _row(
     cells = {
         "claim": claim,
         "verdict": verdict(row, of_language, of_nano),
-        "printed": row["printed"].format_map(printed()),
+        "the paper prints": row["printed"].format_map(printed()),
         "real language models": _of_models(of_language, row.get("ratio", ""), compact),
         "nano backbones": "; ".join(nano),
     }
