@@ -16,9 +16,10 @@ from fpt.__main__ import main
 from fpt.claims.claim import KINDS
 from fpt.claims.model_claims import model_findings, planned_runs
 from fpt.report import answers
-from fpt.report.findings import claims_table
+from fpt.report.findings import claims_table, in_readme
 from fpt.sections.registration import LANGUAGE
 
+README = Path(__file__).parents[1] / "README.md"
 LEVELS = {"fpt": 0.4, "random": 0.6, "random-own": 0.3, "random-at-scale": 0.5, "full": 0.3}
 COLUMNS = ["key", "arm", "task", "seed", "draw", "area", "accuracy", "test_accuracy", "status"]
 
@@ -177,3 +178,9 @@ def test_a_claim_is_decided_on_the_command_line(reports, capsys):
     assert main(["show", "verdict", "--profile", LANGUAGE]) == 0
     assert main(["decide", "fpt/random/bit-xo"]) == 2
     assert "fpt/random/bit-xor" in capsys.readouterr().err
+
+
+def test_the_readme_has_at_most_700_words_with_all_verdicts():
+    by_name = answers.every_finding() | by_name_of(made_up(usual))
+    block = "\n\n".join(answers.block(by_name, "reports/", ".md", compact=True))
+    assert len(in_readme(README.read_text(), block).split()) <= 700
