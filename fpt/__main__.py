@@ -220,6 +220,9 @@ def dispatch(args: argparse.Namespace) -> int:
     # Modules are imported by the verb that needs them: torch takes seconds.
     match args.verb:
         case "render":
+            # jsonschema would compile a grammar of addresses, which no notebook has, for a
+            # second.
+            sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
             import_module("fpt.report.render").render(args.section, args.profile)
         case "attention":
             print(import_module("fpt.report.figures.attention_page").write(args.profile))

@@ -366,9 +366,10 @@ where it stopped; `python -m lab.language` writes this page again.
 |---|---|---|---|---|
 {table}
 
-Together {planned} core-hours, of which {left} are left, by what a step and an evaluation takes on
-one core of {processor}. The recorded
-runs took {spent} core-hours, and {spent_planned} by this table.
+Together {planned} core-hours, of which {left} are left, by what a step and an evaluation take on
+one core of {processor}.
+The recorded runs took {spent} core-hours, and {spent_planned} by this table.
+
 A run counts in the first block that needs it. Blocks stand in the order of their value, and so
 they are trained; inside a block, all arms of a seed come before the next seed.
 

@@ -52,6 +52,14 @@ def test_all_arms_are_treated_alike(audit):
     assert not search & {*audit.runs["seed"], *audit.runs["draw"].dropna()}
 
 
+def test_the_same_audit_again_only_reads(audit, folder, monkeypatch):
+    monkeypatch.setattr(engine, "train_pack", lambda *_, **__: pytest.fail("a pack was trained"))
+    again = fpt.audit(X, Y, folder=folder, **SMALL)
+    pd.testing.assert_frame_equal(again.table, audit.table)
+    # The time of the runs, not of the call that reads them.
+    assert again.facts["minutes_taken"] == audit.facts["minutes_taken"] > 0
+
+
 def test_an_audit_that_was_stopped_goes_on(audit, folder, monkeypatch):
     (results,) = folder.iterdir()
     lost = sorted(path for path in results.iterdir() if len(path.stem) == 16)[0]

@@ -198,7 +198,7 @@ def audit(
         "draws": sizes.draws,
         "seeds": sizes.seeds,
         "power": power_of_one_deviation(sizes.draws),
-        "minutes_taken": (time.monotonic() - start) / 60,
+        "minutes_taken": results.minutes(),
     }
     return concluded(outcome, facts)
 

@@ -137,5 +137,5 @@ def fixed(audit: "Audit") -> str:
         "the pretrained backbone were one standard deviation of the draws better, "
         f"{facts['draws']} draws would show it in {facts['power']:.0%} of audits. A "
         f"constant answer scores {facts['guess']:.3f}. Random state "
-        f"{facts['random_state']}; the audit took {facts['minutes_taken']:.1f} minutes."
+        f"{facts['random_state']}; the runs took {facts['minutes_taken']:.1f} minutes."
     )

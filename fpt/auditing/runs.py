@@ -5,6 +5,7 @@ Each run is one JSON file that its key names, as the records of the pipeline are
 audit that was stopped goes on, and the same audit again only reads.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -120,22 +121,34 @@ def correct_answers(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
     return [{"correct": of_run.tolist()} for of_run in correct]
 
 
-@dataclass(frozen=True)
 class Results:
-    """The results of an audit in a folder, one file for each run."""
+    """The results of an audit in a folder, one file for each run. Each has the seconds
+    since the one before, so that an audit that goes on, or is read again, knows how long
+    its runs took."""
 
-    folder: Path
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._last = time.monotonic()
 
     def __contains__(self, key: str) -> bool:
         return self._path(key).exists()
 
     def read(self, key: str) -> Result:
         content = read_json(self._path(key))
+        content.pop("seconds", None)
         correct = np.array(content.pop("correct"), float)
         return Result(correct, curve=tuple(content.pop("curve")), **content)
 
     def write(self, key: str, content: Mapping[str, Any]) -> None:
-        write_json(self._path(key), content)
+        now = time.monotonic()
+        write_json(self._path(key), {**content, "seconds": now - self._last})
+        self._last = now
+
+    def minutes(self) -> float:
+        """The time that all results took together, by the clock."""
+        contents = map(read_json, self.folder.glob("*.json"))
+        # The plan beside them has no time.
+        return sum(content.get("seconds", 0.0) for content in contents) / 60
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"

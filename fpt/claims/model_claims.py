@@ -154,8 +154,9 @@ def _tested(claim: Claim, runs: pd.DataFrame, profile: Profile) -> Finding:
 def effect_of(claim: Claim, runs: pd.DataFrame) -> Effect:
     """The effect of a claim, the logarithm of a ratio, first over second, and its p-value;
     `runs` have their logarithms in column `value`."""
-    first, second = (runs[runs["arm"] == arm] for arm in claim.backbones)
-    first, second = map(crossed.by_draw_and_seed, (first, second))
+    first, second = (
+        crossed.by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones
+    )
     effect = crossed.difference(first, second, math.log(claim.margin))
     if claim.test == "suffices":
         return effect
@@ -168,7 +169,7 @@ def effect_of(claim: Claim, runs: pd.DataFrame) -> Effect:
 
 def _notes(claim: Claim, runs: pd.DataFrame) -> Iterable[str]:
     """What stands beside a verdict and decides nothing."""
-    if claim.measure != "area" or claim.test != "difference":
+    if claim.test != "difference":
         return
     first, second = (
         crossed.by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones
