@@ -20,7 +20,7 @@ export OMP_NUM_THREADS ?= 1
 export PYTHONUNBUFFERED := 1
 
 # Tests side by side: as many as there are cores, each file in one process.
-PARALLEL := -n auto --dist loadfile
+PARALLEL := -n auto --dist loadfile --max-worker-restart 0
 
 .PHONY: help setup reproduce test docs faults notebooks data lock clean distclean
 .DEFAULT_GOAL := help

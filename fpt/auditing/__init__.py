@@ -23,6 +23,7 @@ from ..files import write_atomic, write_json
 from ..project import project
 from ..tasks.own.limits import check_length, described
 from ..training.progress import progress_bar
+from ..training.sweep import worker_pool
 from . import engine, plan
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, body_of
 from .data import VALIDATION_SHARE, folds_of, read_examples, read_file
@@ -180,8 +181,11 @@ def audit(
     sizes = engine.planned_sizes(layout, machine, results, minutes, steps, draws)
     layout = replace(layout, sizes=sizes)
     deadline = start + 60 * minutes
-    with progress_bar(plan.planned_steps(layout), "audit, steps", not progress) as bar:
-        outcome = Engine(layout, machine, results, deadline, bar.update).run()
+    with (
+        worker_pool(machine.workers) as pool,
+        progress_bar(plan.planned_steps(layout), "audit, steps", not progress) as bar,
+    ):
+        outcome = Engine(layout, machine, results, deadline, pool, bar.update).run()
     facts |= {
         "task": "regression" if examples.classes is None else "classification",
         "inputs": described(examples.inputs.limits),

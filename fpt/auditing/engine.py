@@ -80,6 +80,7 @@ class Engine:
     machine: Machine
     results: Results
     deadline: float  # of time.monotonic()
+    pool: Any  # of `worker_pool`
     advance: Callable[[int], None]  # told of each pack's steps as it ends
 
     @property
@@ -225,7 +226,7 @@ class Engine:
         train = partial(train_pack, machine=self.machine, deadline=self.deadline)
         # Written as they end, so that an audit that is killed loses only the packs under
         # way.
-        for pack, contents in side_by_side(train, missing, self.machine.workers):
+        for pack, contents in side_by_side(train, missing, self.pool):
             if contents is None:
                 continue
             for spec, content in zip(pack.specs, contents, strict=True):

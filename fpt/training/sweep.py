@@ -15,6 +15,8 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import as_completed
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -127,13 +129,17 @@ def run(
     if cluster is None:
         on_gpu = devices.choose(job.device).type == "cuda"
         workers = workers or (1 if on_gpu or in_jupyter() else cores())
-        results = side_by_side(partial(train_pack, job=job), todo, workers)
+        here = min(workers, len(todo))
     else:
-        results = train_on_cluster(todo, job, cluster, workers, gpus)
+        here = 1
     # One weights file that is missing must not cost the night of a sweep.
     count = 0
     errors: list[FptError] = []
-    with progress_bar(sum(map(len, todo)), "runs") as bar:
+    with worker_pool(here) as pool, progress_bar(sum(map(len, todo)), "runs") as bar:
+        if cluster is None:
+            results = side_by_side(partial(train_pack, job=job), todo, pool)
+        else:
+            results = train_on_cluster(todo, job, cluster, workers, gpus)
         for pack, result in results:
             if isinstance(result, FptError):
                 errors.append(result)
@@ -170,23 +176,15 @@ def check_one_arithmetic(recorded: Iterable[Record], precision: str) -> None:
 
 
 def side_by_side(
-    function: Callable[[Item], Result], items: Sequence[Item], workers: int
+    function: Callable[[Item], Result], items: Sequence[Item], pool: Any
 ) -> Iterator[tuple[Item, Result]]:
-    """Yield each item with its result as the calls end: in this process for one worker,
-    else in `workers` others, which share its threads. FptError if one of them dies."""
-    workers = min(workers, len(items))
-    if workers <= 1:
+    """Yield each item with its result as the calls end: in the processes of `pool`, or in
+    this one for a single item and where there is no pool. FptError if a worker dies."""
+    if pool is None or len(items) <= 1:
         yield from ((item, function(item)) for item in items)
         return
-    # Needed only here, so that training on a GPU needs no joblib.
-    from joblib.externals.loky import as_completed, get_reusable_executor
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    # Small steps gain nothing from threads, so packs side by side come first.
-    threads = max(1, min(torch.get_num_threads(), cores() // workers))
-    pool = get_reusable_executor(
-        workers, initializer=begin_worker, initargs=(os.getpid(), threads)
-    )
     running = {pool.submit(function, item): item for item in items}
     try:
         for ended in as_completed(list(running)):
@@ -196,9 +194,32 @@ def side_by_side(
             "A worker died, killed or out of memory (fewer --workers need less); what is "
             "recorded stays, so run again."
         ) from error
-    finally:
-        if running:
-            pool.shutdown(kill_workers=True)
+
+
+@contextmanager
+def worker_pool(workers: int) -> Iterator[Any]:
+    """That many processes, which share the threads of this one and end with the block; None
+    for one worker, which is this process."""
+    if workers <= 1:
+        yield None
+        return
+    # Needed only here, so that training on a GPU needs no joblib.
+    from joblib.externals.loky import ProcessPoolExecutor
+
+    # Small steps gain nothing from threads, so packs side by side come first.
+    threads = max(1, min(torch.get_num_threads(), cores() // workers))
+    # Not the reusable pool, which lets workers go that wait for ten seconds.
+    # Work that comes at that moment is a warning in the thread that manages the pool, and
+    # where warnings are errors the thread dies and nothing ever ends.
+    pool = ProcessPoolExecutor(
+        workers, initializer=begin_worker, initargs=(os.getpid(), threads)
+    )
+    try:
+        yield pool
+    except BaseException:
+        pool.shutdown(kill_workers=True)
+        raise
+    pool.shutdown()
 
 
 def cores() -> int:
