@@ -13,9 +13,12 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from fpt.__main__ import main
+from fpt.analysis.effects import UNKNOWN
 from fpt.claims.claim import KINDS
 from fpt.claims.model_claims import model_findings, planned_runs
+from fpt.claims.second_tests import second_tests
 from fpt.report import answers
+from fpt.report.figures.forest import forest
 from fpt.report.findings import claims_table, in_readme
 from fpt.sections.registration import LANGUAGE
 
@@ -184,3 +187,21 @@ def test_the_readme_has_at_most_700_words_with_all_verdicts():
     by_name = answers.every_finding() | by_name_of(made_up(usual))
     block = "\n\n".join(answers.block(by_name, "reports/", ".md", compact=True))
     assert len(in_readme(README.read_text(), block).split()) <= 700
+
+
+def test_a_second_test_of_each_judged_claim_agrees_where_the_effect_is_large():
+    results = made_up(usual)
+    findings = model_findings("primary", results)
+    tests = second_tests(findings, results)
+    judged = [finding for finding in findings if finding.is_judged]
+    assert list(tests.index) == [finding.claim.name for finding in judged]
+    for finding in judged:
+        if abs(finding.effect.estimate) > 0.2 and finding.label in ("helps", "hurts"):
+            assert tests.loc[finding.claim.name, "second, adjusted"] < 0.05
+    # A claim that waits counts in the correction.
+    fewer = second_tests([judged[0]], results)["registered, adjusted"].iloc[0]
+    assert fewer == pytest.approx(judged[0].effect.p)
+    assert forest(findings) is not None
+    assert (
+        forest([replace(finding, effect=UNKNOWN, label="undecided") for finding in judged]) is None
+    )

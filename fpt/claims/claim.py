@@ -105,8 +105,9 @@ def effects_of(claim: Claim, runs: pd.DataFrame) -> Pooled:
     """The test of a claim on its own runs: the natural logarithm of a ratio of steps, a
     difference of shares or of negative accuracies, or a correlation. `predicts` reads the
     columns `learned` and `scale`."""
+    values = runs.assign(value=compared_values(claim, runs))
     if claim.measure == "predicts":
-        steps = backbone_means(runs.assign(value=tested_values(runs)), claim.tasks)
+        steps = backbone_means(values, claim.tasks)
         means = steps.groupby("arm").mean()
         # The unit is the corpus: its backbones are averaged first.
         corpora = runs.groupby("arm")[["learned", "scale"]].mean().loc[means.index].dropna()
@@ -121,13 +122,14 @@ def effects_of(claim: Claim, runs: pd.DataFrame) -> Pooled:
                 list(solved[runs["arm"] == first]), list(solved[runs["arm"] == second])
             )
         )
-    # Less is better for an arm, whatever is measured.
-    margin = claim.margin
-    if claim.measure == "steps":
-        values = tested_values(runs)
-        margin = math.log(claim.margin or 1.0)
-    elif claim.measure == "gap":
-        values = runs["train_accuracy"] - runs["test_accuracy"]
-    else:
-        values = -runs["test_accuracy"]
-    return pooled(runs.assign(value=values), (first, second), claim.tasks, margin)
+    margin = math.log(claim.margin or 1.0) if claim.measure == "steps" else claim.margin
+    return pooled(values, (first, second), claim.tasks, margin)
+
+
+def compared_values(claim: Claim, runs: pd.DataFrame) -> "pd.Series[float]":
+    """What a claim compares, of each run; less is better for an arm."""
+    if claim.measure == "accuracy":
+        return -runs["test_accuracy"]
+    if claim.measure == "gap":
+        return runs["train_accuracy"] - runs["test_accuracy"]
+    return tested_values(runs)

@@ -8,6 +8,7 @@ MADE_IN = {
     **dict.fromkeys(("line_plot", "with_panels"), "figures.lines"),
     **dict.fromkeys(("conclude", "effects", "show_figure", "show_table"), "show"),
     "progress_table": "progress",
+    "forest": "figures.forest",
     "head_maps": "figures.heads",
     "paper_table": "table",
     "results_table": "results",

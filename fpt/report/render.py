@@ -22,30 +22,9 @@ from .page import STAGED, markdown_of, page_of
 
 PROFILE_IS_SET = re.compile(r"^\s*(for\s+)?profile\b[^=(]*(=[^=]|\bin\b)", re.MULTILINE)
 TRAINING = re.compile("## Training$", re.MULTILINE)  # the heading above the first results
-# Cells of a page whose profile plans no runs of its section: what other sections lend.
-LENT: tuple[tuple[str, str, list[str]], ...] = (
-    (
-        "conclusion",
-        """import fpt
-from fpt import report
-
-study = fpt.section("{section}", profile).with_lent_runs()
-if study.runs:
-    display(report.conclude(study))""",
-        ["result"],
-    ),
-    (
-        "tables",
-        """for compared in study.compared:
-    display(report.show_table(study, report.results_table(study, compared)))
-    figure = report.dot_plot(study, compared)
-    alt = "Mean, interval and every run of each arm on each task"
-    display(report.show_figure(study, compared.name, figure, alt))
-if study.runs:
-    display(report.show_table(study, report.progress_table(study)))""",
-        [],
-    ),
-)
+# Cells of a page whose profile plans no runs of its section (`fpt.report.lent`), and their
+# tags: the index reads the conclusion from the cell that is tagged so.
+LENT = {"conclusion": ["result"], "results": []}
 # papermill puts the profile of a page right after the one, into the other.
 OF_PARAMETERS = {"parameters", "injected-parameters"}
 
@@ -122,9 +101,11 @@ def without_results(
     before = cells[: starts[0]] if starts else cells
     lent = [
         nbformat.v4.new_code_cell(
-            code.format(section=section), id=f"lent-{name}", metadata={"tags": tags}
+            f'from fpt.report import lent\n\nlent.{name}("{section}", profile)',
+            id=f"lent-{name}",
+            metadata={"tags": tags},
         )
-        for name, code, tags in LENT
+        for name, tags in LENT.items()
     ]
     return [*before, nbformat.v4.new_markdown_cell(line, id="no-runs"), *lent]
 

@@ -129,13 +129,13 @@ def run(
     if cluster is None:
         on_gpu = devices.choose(job.device).type == "cuda"
         workers = workers or (1 if on_gpu or in_jupyter() else cores())
-        here = min(workers, len(todo))
+        processes = min(workers, len(todo))
     else:
-        here = 1
+        processes = 1
     # One weights file that is missing must not cost the night of a sweep.
     count = 0
     errors: list[FptError] = []
-    with worker_pool(here) as pool, progress_bar(sum(map(len, todo)), "runs") as bar:
+    with worker_pool(processes) as pool, progress_bar(sum(map(len, todo)), "runs") as bar:
         if cluster is None:
             results = side_by_side(partial(train_pack, job=job), todo, pool)
         else:

@@ -1,0 +1,111 @@
+"""The primary claims by a second test each: is a verdict owed to its test?
+
+Welch's test becomes a permutation of backbones between the arms, Boschloo's test becomes
+Fisher's, and the permuted rank correlation becomes a regression of log steps on nats
+learned and log weight scale. Areas are resampled: draws and seeds, each with replacement,
+which is the bootstrap of crossed factors. Holm's correction stays.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.crossed import by_draw_and_seed
+from ..analysis.effects import corrected
+from .claim import Claim, compared_values, own_runs
+from .finding import Finding
+from .pooled import backbone_means
+from .verdicts import corpora
+
+RESAMPLES = 9_999
+
+
+def second_tests(findings: Sequence[Finding], results: pd.DataFrame) -> pd.DataFrame:
+    """The p-values of both tests of each judged claim, by its name, as they are and
+    adjusted.
+
+    `findings` are those of all claims of one kind, because one that waits for runs counts
+    in the correction; `results` has the runs of the claims.
+    """
+    judged = [finding for finding in findings if finding.is_judged]
+    tests = [second_test(finding.claim, results) for finding in judged]
+    registered = [finding.effect.p for finding in judged]
+    second = [p for _, p in tests]
+    waiting = [math.nan] * (len(findings) - len(judged))
+    return pd.DataFrame(
+        {
+            "test": [name for name, _ in tests],
+            "registered": registered,
+            "second": second,
+            "registered, adjusted": corrected([*registered, *waiting])[: len(judged)],
+            "second, adjusted": corrected([*second, *waiting])[: len(judged)],
+        },
+        index=pd.Index([finding.claim.name for finding in judged], name="claim"),
+    )
+
+
+def second_test(claim: Claim, results: pd.DataFrame) -> tuple[str, float]:
+    """The name of the second test of a claim, and its p-value."""
+    if claim.measure == "area":
+        return "bootstrap", bootstrap(claim, results)
+    runs = own_runs(claim, results)
+    if claim.measure == "solved":
+        return "Fisher", fisher(claim, runs)
+    values = runs.assign(value=compared_values(claim, runs))
+    backbones = backbone_means(values, claim.tasks)
+    if claim.measure == "predicts":
+        return "regression", regression(backbones, corpora(runs))
+    return "permutation", permutation(claim, backbones)
+
+
+def bootstrap(claim: Claim, results: pd.DataFrame) -> float:
+    """Twice the share of resampled differences of log areas beyond zero."""
+    generator = np.random.default_rng(0)
+    runs = results[results["task"].isin(claim.tasks)]
+    runs = runs.assign(value=np.log(runs["area"]))
+    first, second = (by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones)
+    seeds = first.columns.intersection(second.columns)
+    # Both arms have the same net seeds, so they are resampled alike.
+    chosen = generator.integers(len(seeds), size=(RESAMPLES, len(seeds)))
+    means = []
+    for areas in (first[seeds].to_numpy(), second[seeds].to_numpy()):
+        draws = generator.integers(len(areas), size=(RESAMPLES, len(areas)))
+        means.append(areas[draws[:, :, None], chosen[:, None, :]].mean((1, 2)))
+    difference = means[0] - means[1]
+    beyond = min((difference >= 0).sum(), (difference <= 0).sum())
+    return float(min(1.0, 2 * (1 + beyond) / (1 + RESAMPLES)))
+
+
+def fisher(claim: Claim, runs: pd.DataFrame) -> float:
+    """The p-value of a larger share of solved runs of the first arm."""
+    from scipy.stats import fisher_exact
+
+    counts = pd.crosstab(runs["arm"], runs["censored"].astype(bool))
+    counts = counts.reindex(
+        index=list(claim.backbones), columns=[False, True], fill_value=0
+    )
+    return float(fisher_exact(counts, alternative="greater").pvalue)
+
+
+def regression(backbones: pd.Series, learned_and_scale: pd.DataFrame) -> float:
+    """The one-sided p-value of fewer log steps with more nats learned, over corpora, at the
+    same log weight scale."""
+    import statsmodels.api as sm
+
+    steps = backbones.groupby("arm").mean()[learned_and_scale.index]
+    fit = sm.OLS(steps, sm.add_constant(learned_and_scale)).fit()
+    half = fit.pvalues["learned"] / 2
+    return float(half if fit.params["learned"] < 0 else 1 - half)
+
+
+def permutation(claim: Claim, backbones: pd.Series) -> float:
+    """The p-value of a lower mean of the first arm than of the second."""
+    from scipy.stats import permutation_test
+
+    first, second = (backbones[arm].to_numpy() for arm in claim.backbones)
+    test = permutation_test(
+        (first, second), lambda a, b: a.mean() - b.mean(), alternative="less", rng=0
+    )
+    return float(test.pvalue)
