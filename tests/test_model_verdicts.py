@@ -15,6 +15,7 @@ from statsmodels.stats.multitest import multipletests
 from fpt.__main__ import main
 from fpt.analysis.effects import UNKNOWN
 from fpt.claims.claim import KINDS
+from fpt.claims.finding import Finding
 from fpt.claims.model_claims import model_findings, planned_runs
 from fpt.claims.second_tests import second_tests
 from fpt.report import answers
@@ -187,6 +188,28 @@ def test_the_readme_has_at_most_700_words_with_all_verdicts():
     by_name = answers.every_finding() | by_name_of(made_up(usual))
     block = "\n\n".join(answers.block(by_name, "reports/", ".md", compact=True))
     assert len(in_readme(README.read_text(), block).split()) <= 700
+
+
+@pytest.mark.parametrize("label", ["helps", "hurts", "no clear difference"])
+def test_the_answer_has_at_most_40_words_and_says_what_waits(label):
+    findings = by_name_of(made_up(usual))
+    by_name = {name: replace(finding, label=label) for name, finding in findings.items()}
+    by_name["english-sooner"] = replace(findings["fpt/random/bit-xor"], label="depends on the task")
+    complete = answers.answer(by_name)
+    by_name["fpt/random/bit-xor"] = Finding(by_name["fpt/random/bit-xor"].claim, UNKNOWN, {})
+    partial = answers.answer(by_name)
+    assert partial.startswith(complete)
+    assert "1 of 8" in partial.removeprefix(complete)
+    assert len(partial.split()) <= 40
+
+
+def test_a_verdict_on_part_of_a_row_names_its_tasks():
+    row = max(answers.prose()["rows"], key=lambda row: len(row.get("language", ())))
+    findings = by_name_of(made_up(usual))
+    first, *rest = (findings[name] for name in row["language"])
+    waiting = [Finding(finding.claim, UNKNOWN, {}) for finding in rest]
+    verdict = answers.verdict(row, [replace(first, label="helps"), *waiting], [])
+    assert verdict.startswith(f"helps on {first.claim.tasks[0]}; ")
 
 
 def test_a_second_test_of_each_judged_claim_agrees_where_the_effect_is_large():

@@ -91,9 +91,12 @@ def answer(by_name: Mapping[str, Finding]) -> str:
     primary = [by_name[claim.name] for claim in model_claims("primary")]
     waiting = [finding for finding in primary if not finding.is_judged]
     parts = sentences("answer", by_name)
-    if waiting:
+    if len(waiting) == len(primary):
         count = progress(waiting)
         parts = [f"For real language models: not yet measured ({count}).", *parts]
+    elif waiting:
+        counts = f"{len(waiting)} of {len(primary)}"
+        parts.append(f"{counts} registered comparisons still wait.")
     return " ".join(parts)
 
 
@@ -199,8 +202,10 @@ def verdict(
     row: Mapping[str, Any], of_language: Sequence[Finding], of_nano: Sequence[Finding]
 ) -> str:
     """In the words of a row of front.yaml: on which tasks, and in how many models, if these
-    disagree; until language models are measured, what the lab's claims say."""
-    if not of_language or not all(finding.is_judged for finding in of_language):
+    disagree or some wait; until a language model is measured, what the lab's claims
+    say."""
+    judged = [finding for finding in of_language if finding.is_judged]
+    if not judged:
         # A registered claim may be another one than the row's, or its opposite.
         words = row.get("supported", {})
         labels = [
@@ -214,7 +219,7 @@ def verdict(
     words = row.get("words", {})
     verdicts = [
         (words.get(finding.label, finding.label), finding.claim.tasks[0])
-        for finding in of_language
+        for finding in judged
     ]
     pairs = pd.DataFrame(verdicts, columns=["word", "task"])
     counts = pairs.groupby(["word", "task"], sort=False).size()
@@ -223,9 +228,12 @@ def verdict(
     for (word, task), count in counts.items():
         several = f" ({count} of {models[task]} models)" if count < models[task] else ""
         sides.setdefault(word, []).append(f"{task}{several}")
-    if len(sides) == 1:
+    if len(judged) == len(of_language) and len(sides) == 1:
         return next(iter(sides))
-    return "; ".join(f"{word} on {listed(places)}" for word, places in sides.items())
+    parts = [f"{word} on {listed(places)}" for word, places in sides.items()]
+    if len(judged) < len(of_language):
+        parts.append("runs missing for the rest")
+    return "; ".join(parts)
 
 
 def ratios() -> pd.DataFrame:
