@@ -3,45 +3,32 @@ between."""
 
 import multiprocessing
 import os
+import threading
 
+import pytest
 from made import tree
 from tiny import spec
 
-from fpt.errors import FptError
 from fpt.files import write_atomic
 from fpt.records import Store
 from fpt.training.train import Job, pack_id, train
 
 
-def _write_slowly(path, pipe):
-    """Write, and wait in the midst of it."""
-    sync = os.fsync
+# Two workers of one machine, or two threads, must not share the name of their partial files.
+@pytest.mark.parametrize("kind", [multiprocessing.get_context("fork").Process, threading.Thread])
+def test_two_that_write_one_file_do_not_meet(kind, tmp_path, monkeypatch):
+    """The second writes in the midst of the first one's write."""
+    path, sync = tmp_path / "file", os.fsync
 
-    def wait(descriptor):
-        pipe.send(True)
-        pipe.recv()
-        sync(descriptor)
+    def write_meanwhile(descriptor):
+        monkeypatch.setattr(os, "fsync", sync)
+        second = kind(target=write_atomic, args=(path, b"quick"))
+        second.start()
+        second.join()
+        assert path.read_bytes() == b"quick"
 
-    os.fsync = wait
-    try:
-        write_atomic(path, b"slow" * 1000)
-        pipe.send(True)
-    except FptError:
-        pipe.send(False)
-
-
-# Two workers of one machine must not share the name of their partial files.
-def test_two_processes_that_write_one_file_do_not_meet(tmp_path):
-    path, context = tmp_path / "file", multiprocessing.get_context("fork")
-    parent, child = context.Pipe()
-    slow = context.Process(target=_write_slowly, args=(path, child))
-    slow.start()
-    assert parent.recv()
-    write_atomic(path, b"quick")
-    assert path.read_bytes() == b"quick"
-    parent.send(True)
-    assert parent.recv()
-    slow.join()
+    monkeypatch.setattr(os, "fsync", write_meanwhile)
+    write_atomic(path, b"slow" * 1000)
     assert tree(tmp_path) == {"file": b"slow" * 1000}
 
 

@@ -112,13 +112,17 @@ def test_the_time_is_kept(folder):
 def test_what_the_time_allows_is_planned():
     layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)
     costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
+    fewest = {sizes.draws: count for count, sizes in plan.SIZES}
     steps = []
     for minutes in (10, 60):
         sizes = plan.affordable_sizes(layout, costs, 60 * minutes, None, None)
         planned = plan.Layout([None], layout.bodies, 16, sizes, 0)
         assert plan.total_cost(planned, costs) <= 60 * minutes
+        assert sizes.steps >= fewest[sizes.draws]
         steps.append(sizes.steps)
     assert steps[0] < steps[1]
+    # Steps that are asked for may be fewer.
+    assert plan.affordable_sizes(layout, costs, 1e9, 8, None).draws == max(fewest)
 
 
 def test_a_best_rate_at_the_edge_extends_the_grid():
@@ -165,9 +169,20 @@ def test_groups_and_given_folds_are_kept():
         members = [set(groups[rows]) for rows in fold.rows.values()]
         assert len(set().union(*members)) == sum(map(len, members))
     training, test = np.arange(120), np.arange(120, 160)
-    (fold,) = data.folds_of(data.read_examples(X, Y, None, "auto"), [(training, test)], 0.2, 0)
+    rare = np.where(np.arange(160) == 3, "once", Y)  # which cannot be in every part
+    (fold,) = data.folds_of(data.read_examples(X, rare, None, "auto"), [(training, test)], 0.2, 0)
     assert (fold.rows["test"] == test).all()
     assert set(fold.rows["train"]) | set(fold.rows["valid"]) == set(training)
+
+
+def test_a_wide_backbone_computes_in_bf16_where_the_processor_has_it(monkeypatch):
+    for instructions, wide, precision in (
+        ("amx", True, "bf16"),
+        ("amx", False, "auto"),
+        ("none", True, "auto"),
+    ):
+        monkeypatch.setattr(runs.devices, "bf16_instructions", lambda has=instructions: has)
+        assert runs.machine_for("cpu", 1, wide).precision == precision
 
 
 def test_flat_tokens_are_those_of_the_sequences():

@@ -150,12 +150,7 @@ def test_where_neither_arm_learned_nothing_is_compared():
     assert finding.is_judged
     runs = made_up({"a": {**SLOW, "bit-xor": 4.0}, "b": {**SLOW, "bit-xor": 5.0}})
     runs["censored"] = runs["task"] != "bit-xor"
-    assert (
-        judged(
-            runs,
-        ).label
-        != "neither learned"
-    )
+    assert judged(runs).label != "neither learned"
 
 
 def test_below_the_trivial_baselines_nothing_is_compared():

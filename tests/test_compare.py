@@ -83,8 +83,10 @@ def test_fewer_than_five_runs_have_no_interval(make, count):
     values = pd.Series(np.linspace(1, 2, count))
     effect = on_shared_seeds(values, 0.5 * values)
     assert math.isnan(effect.low) == math.isnan(effect.p) == (count < FEWEST_RUNS)
-    low = summary(make(uneven, seeds=count).results()).set_index("arm")["low"]
+    study = make(uneven, seeds=count)
+    low = summary(study.results()).set_index("arm")["low"]
     assert math.isnan(low["fpt"]) == (count < FEWEST_RUNS)
+    assert only(study).seeds == min(3, count)
 
 
 def test_where_neither_arm_learned_there_is_no_ratio_and_no_difference(make):

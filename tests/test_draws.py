@@ -54,6 +54,7 @@ def test_the_same_examples_are_used_and_evaluated():
 @pytest.mark.parametrize(
     ("name", "options", "digest"),
     [
+        ("bit-xor", {}, "327f3dec97d180fc"),
         ("bit-xor", {"n": 12}, "280ebfc3cc0a85e4"),
         ("bit-memory", {"n": 20, "patch": 5}, "fe62f2121aed1cf3"),
         ("listops", {"max_length": 30, "train": 60, "valid": 20, "test": 30}, "276ce2c9d3bb94c5"),

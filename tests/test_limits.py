@@ -12,17 +12,11 @@ from tiny import pretrained
 from fpt import files
 from fpt.errors import FptError
 from fpt.files import write_json
-from fpt.records import Store
 from fpt.training import sweep
 from fpt.training.device import NO_MEMORY
 from fpt.training.loop import Loop
 
 pytestmark = pytest.mark.usefixtures("tiny")
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store(tmp_path / "reports" / "smoke" / "records")
 
 
 def trained(specs, store, **options):

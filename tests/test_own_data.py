@@ -58,11 +58,10 @@ def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder):
     assert not {run.key for run in changed_runs} & set(study.keys)
 
 
-@pytest.mark.parametrize(("module", "parts"), [("missing", "No module named")])
-def test_a_module_that_cannot_be_imported(folder, module, parts):
-    params = yaml.safe_load((folder / "params.yaml").read_text()) | {"modules": [module]}
+def test_a_module_that_cannot_be_imported(folder):
+    params = yaml.safe_load((folder / "params.yaml").read_text()) | {"modules": ["missing"]}
     (folder / "params.yaml").write_text(yaml.safe_dump(params))
-    refuses(lambda: config.load("smoke"), "cannot be imported", parts)
+    refuses(lambda: config.load("smoke"), "cannot be imported", "No module named")
 
 
 FRAME = pd.DataFrame(np.arange(60.0).reshape(20, 3)).assign(label=["x", "y"] * 10)
