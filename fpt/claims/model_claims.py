@@ -115,9 +115,9 @@ def model_findings(kind: Kind, results: pd.DataFrame | None = None) -> list[Find
         _tested(claim, cells(claim, results), profile) for claim in model_claims(kind)
     ]
     adjusted = corrected([finding.effect.p for finding in tested])
+    waiting = sum(not (finding.is_judged or finding.claim.withdrawn) for finding in tested)
     return [
-        replace(finding, adjusted=p, label=_label(finding, p))
-        for finding, p in zip(tested, adjusted, strict=True)
+        _judged(finding, p, waiting) for finding, p in zip(tested, adjusted, strict=True)
     ]
 
 
@@ -179,12 +179,20 @@ def _notes(claim: Claim, runs: pd.DataFrame) -> Iterable[str]:
         yield f"{place} the interval of one more draw"
 
 
-def _label(finding: Finding, adjusted: float) -> Label:
-    """The word for a claim whose runs are all here and learned something."""
+def _judged(finding: Finding, adjusted: float, waiting: int) -> Finding:
+    """A finding with its adjusted p and its verdict; `waiting`: the claims of its kind that
+    wait for runs."""
+    finding = replace(finding, adjusted=adjusted)
     if not finding.is_judged or finding.label == "neither learned":
-        return finding.label
-    if adjusted >= ALPHA:
-        return "no clear difference"
-    if finding.claim.test == "suffices":
-        return "suffices"
-    return "helps" if finding.effect.estimate < 0 else "hurts"
+        return finding
+    if adjusted < ALPHA:
+        label: Label = "helps" if finding.effect.estimate < 0 else "hurts"
+        # One-sided: the first arm may have a larger area, within the margin.
+        if finding.claim.test == "suffices":
+            label = "suffices"
+        return replace(finding, label=label)
+    # A claim that waits has a p-value of 1 in the correction; judged, it may have a lower
+    # one, and then this claim may pass.
+    if waiting and finding.effect.p < ALPHA:
+        return replace(finding, reason=f"{waiting} claims of its correction wait for runs")
+    return replace(finding, label="no clear difference")

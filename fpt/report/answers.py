@@ -96,7 +96,7 @@ def answer(by_name: Mapping[str, Finding]) -> str:
         parts = [f"For real language models: not yet measured ({count}).", *parts]
     elif waiting:
         counts = f"{len(waiting)} of {len(primary)}"
-        parts.append(f"{counts} registered comparisons still wait.")
+        parts = [f"Real language models: {counts} comparisons wait.", *parts]
     return " ".join(parts)
 
 
