@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from refusals import check_said, refusal
 from fpt.analysis.attention import maps, mass, needed
 from fpt.analysis.study import section
 from fpt.report.figures import attention_page
+from fpt.sections.arms import ARMS
 from fpt.training.kept import trained_model
 
 PROJECT = Path(__file__).parent / "project"
@@ -27,6 +29,7 @@ def page(tmp_path_factory):
         root = tmp_path_factory.mktemp("checkout")
         shutil.copytree(PROJECT, root, dirs_exist_ok=True)
         patch.setenv("FPT_ROOT", str(root))
+        patch.setitem(ARMS, "fpt", replace(ARMS["fpt"], label="</script>"))
         yield attention_page.write("smoke")
 
 
@@ -97,8 +100,10 @@ def test_pointer_keys_and_choices_read_the_weights_of_the_model(reader):
     assert reader["emptied"] == ""
 
 
-def test_the_page_fetches_nothing(page):
-    assert not re.search(r"https?:|src=|@import", page.read_text())
+def test_the_page_fetches_nothing_and_no_name_ends_its_script(page):
+    text = page.read_text()
+    assert not re.search(r"https?:|src=|@import", text)
+    assert text.count("<script") == text.count("</script>")
 
 
 def test_without_trained_models_there_is_no_page(project):

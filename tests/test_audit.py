@@ -1,6 +1,7 @@
 """`fpt.audit`: fair arms, verdicts that are calibrated, results that are kept."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -82,8 +83,10 @@ def test_the_search_of_rates_never_reads_the_test_examples(audit, folder):
     assert sum(len(content["correct"]) > 0 for content in contents) == len(reported) < len(contents)
 
 
-def test_the_page_needs_no_other_file(audit, tmp_path):
-    page = audit.to_html(tmp_path / "audit.html").read_text()
+def test_the_page_needs_no_other_file_and_has_no_foreign_markup(audit, tmp_path):
+    named = replace(audit, facts={**audit.facts, "backbone": "<i>", "inputs": "<i>"})
+    page = named.to_html(tmp_path / "audit.html").read_text()
+    assert "<i>" not in page
     assert audit.verdict.capitalize() in page
     assert 'src="http' not in page
     assert "<link" not in page

@@ -17,7 +17,6 @@ import nbformat
 import pytest
 import yaml
 from dvc.utils.hydra import apply_overrides
-from ruamel.yaml import YAML
 
 from fpt.files import read_yaml
 from fpt.project import PACKAGE, project
@@ -232,11 +231,6 @@ def test_switching_profiles_trains_nothing(checkout):
     assert "reports/lab/tables/" in untracked
     assert "reports/smoke" not in untracked
     assert "data/" not in untracked
-
-
-def test_dvc_reads_the_same_parameters():
-    # DVC reads YAML 1.2, where 1e-3 is a number and `no` a word; in PyYAML's 1.1 they are not.
-    assert json.dumps(YAML(typ="safe").load(PARAMS.read_text())) == json.dumps(read_yaml(PARAMS))
 
 
 @pytest.mark.parametrize(
