@@ -3,8 +3,8 @@ it.
 
 A program may have changed PyTorch's default type or device, its random state or gradient
 mode, or let NumPy raise. None of that may change a result, and other threads compute under
-the same settings. So whatever is set here holds in the thread that sets it alone, but for
-the global generator while a model is built, and ends with its block, however that ends.
+the same settings. So whatever is set here holds in the thread that sets it alone, and ends
+with its block, however that ends.
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 # The first import of transformers fails if a second thread begins another. While one of its
 # models is built, functions of `torch.nn.init` are changed, and a default device changes a
@@ -39,6 +40,23 @@ class Float32(TorchFunctionMode):
             if result.dtype == torch.get_default_dtype() and not typed:
                 return func(*args, **{**options, "dtype": torch.float32})
         return result
+
+
+class DrawnFrom(TorchDispatchMode):
+    """Draws from `generator` what would be drawn from PyTorch's global one, which other
+    threads draw from too."""
+
+    generator: torch.Generator
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        options = dict(kwargs or {})
+        overload = f"{func._overloadname}_generator".removeprefix("default_")
+        func = getattr(func.overloadpacket, overload, func)
+        if any(argument.name == "generator" for argument in func._schema.arguments):
+            options.setdefault("generator", self.generator)
+        return func(*args, **options)
 
 
 @contextmanager
@@ -69,16 +87,17 @@ def on_meta() -> Iterator[None]:
 
 @contextmanager
 def drawn_from(seed: int) -> Iterator[None]:
-    """PyTorch's global generator of the CPU, from which transformers' models draw, has this
-    seed, and afterwards the state that it had."""
+    """What would be drawn from PyTorch's global generator of the CPU, as transformers'
+    models are, is drawn from one with this seed."""
+    mode = DrawnFrom()
+    mode.generator = torch.Generator().manual_seed(seed)
     with (
         BUILDING,
         torch.inference_mode(False),  # such tensors could never be trained
         float32(),
         torch.device("cpu"),
-        torch.random.fork_rng(devices=()),
+        mode,
     ):
-        torch.default_generator.manual_seed(seed)
         yield
 
 

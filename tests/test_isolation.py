@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from saved_models import save_model
+from transformers import LlamaModel
 
 import fpt
 from fpt import FrozenTransformer, FrozenTransformerRegressor
@@ -138,6 +139,21 @@ def test_a_failure_leaves_the_settings_too(folders, monkeypatch):
         with pytest.raises(MemoryError):
             estimator.fit(X, Y)
         assert state_of_the_program() == before
+
+
+# A thread that draws meanwhile would change the parameters, and its own draws would come again.
+def test_the_global_generator_does_not_move_while_parameters_are_drawn(folders, monkeypatch):
+    draw, states = LlamaModel._init_weights, []
+
+    def watched(model, part):
+        draw(model, part)
+        states.append(torch.get_rng_state())
+
+    monkeypatch.setattr(LlamaModel, "_init_weights", watched)
+    before = torch.get_rng_state()
+    estimators(folders)["drawn by transformers"].fit(X, Y)
+    assert states
+    assert all(torch.equal(state, before) for state in states)
 
 
 # Settings of torch belong to the process or to a thread, and transformers draws from the global
