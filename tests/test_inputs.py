@@ -55,6 +55,7 @@ LENGTHS_DIFFER = [
     pd.Series(RAGGED),
     [torch.tensor(row, requires_grad=True) for row in RAGGED],
     [row.tolist() for row in RAGGED],
+    [list(torch.tensor(row, requires_grad=True)) for row in RAGGED],
 ]
 
 
@@ -74,6 +75,7 @@ UNFIT = [
     ("NaN", GAPS),
     ("NaN", np.ma.masked_greater(V, 1)),
     ("NaN", [[1, 2], [3, pd.NA]]),
+    ("NaN", [[np.ma.masked_equal([1, 2], 2)] * 3] * 4),
     ("example 17", FAR_GAP),
     ("fpt.Patches", np.zeros((4, 8, 8, 3))),
     ("bytes", ["ab", "c"]),
@@ -96,6 +98,8 @@ def test_unfit_data_are_one_sentence(word, data):
 LABELS = [
     (pd.Series(["a", "b"], dtype="category"), ["a", "b"]),
     ([0.0, 1.0], [0, 1]),
+    (np.array(["a", "b"], np.dtypes.StringDType()), ["a", "b"]),
+    (list(torch.ones(2, requires_grad=True)), [1, 1]),
 ]
 
 
@@ -113,6 +117,7 @@ UNFIT_NUMBERS = [
     ("missing", [0.0, np.nan]),
     ("missing", pd.Series([1, pd.NA], dtype="Int64")),
     ("missing", np.ma.masked_equal([1, 2], 2)),
+    ("missing", [np.ma.masked_equal([1, 2], 2)] * 2),  # NumPy drops these masks
     ("infinity", [0.0, np.inf]),
 ]
 UNFIT_LABELS = [

@@ -79,7 +79,8 @@ def columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
         labels = frame[label]
         frame = frame.drop(columns=label)
     except (OSError, ValueError, KeyError) as error:
-        raise FptError(f"The data of task {name!r} cannot be read ({error}).") from error
+        reason = str(error).strip()  # pandas ends some with a new line
+        raise FptError(f"The data of task {name!r} cannot be read ({reason}).") from error
     if frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O":
         # A single column of objects holds sequences.
         return list(frame.iloc[:, 0]), labels

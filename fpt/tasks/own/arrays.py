@@ -32,22 +32,29 @@ def array(name: str, data: Any) -> np.ndarray:
     """
     if sparse.issparse(data):
         raise InputError(f"Sparse {name} is not supported; give {name}.toarray().")
-    if isinstance(data, torch.Tensor):
-        # NumPy has no bfloat16.
-        data = data.detach().cpu()
-        data = data.float() if data.dtype == torch.bfloat16 else data
-    check_present(name, np.ma.getmaskarray(data) if np.ma.isMA(data) else np.array(False))
+    if isinstance(data, list | tuple):
+        data = [readable(part) for part in data]
     try:
-        values = np.asarray(data)
+        values = np.asarray(readable(data))
     except (ValueError, TypeError) as error:
         raise InputError(
             f"{name} has rows of different lengths; only the sequences in a list X may "
             "differ."
         ) from error
-    if values.dtype.kind in "US" and isinstance(data, list | tuple):
+    if values.dtype.kind == "T" or (values.dtype.kind in "US" and isinstance(data, list)):
         # A list may hold NaN or numbers too.
         values = np.asarray(data, object)
     return _natural(name, values) if values.dtype == object else values
+
+
+def readable(data: Any) -> Any:
+    """What NumPy can read: a tensor detached, in a type that NumPy has; NaN where an array
+    is masked; all else as it is."""
+    if isinstance(data, torch.Tensor):
+        data = data.detach().cpu()
+        return data.float() if data.dtype == torch.bfloat16 else data
+    # NumPy drops masks.
+    return data.astype(object).filled(np.nan) if np.ma.isMA(data) else data
 
 
 def check_present(name: str, missing: np.ndarray) -> None:
