@@ -185,8 +185,8 @@ def side_by_side(
         return
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    running = {pool.submit(function, item): item for item in items}
     try:
+        running = {pool.submit(function, item): item for item in items}
         for ended in as_completed(list(running)):
             yield running.pop(ended), ended.result()
     except TerminatedWorkerError as error:
