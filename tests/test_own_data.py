@@ -114,5 +114,7 @@ def test_gaps_of_a_table_are_no_class(tmp_path, column, form):
 
 def test_data_that_cannot_be_read(tmp_path):
     refuses(lambda: own_task("own", tmp_path / "no.csv", "label"), "'own' cannot be")
+    (tmp_path / "own.csv").write_text("label,x\na,1\nb,1,2\n")
+    refuses(lambda: own_task("own", tmp_path / "own.csv", "label"), "line 3")
     refuses(lambda: own_task("own", np.zeros((4, 2)), [0, 1, 0, 1]), "ten examples")
     refuses(lambda: own_task("own", np.zeros((60, 3)), np.arange(60)), "60 different labels")

@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from joblib.externals.loky.process_executor import TerminatedWorkerError
 from processes import lives, until, workers_of
-from refusals import check_said, refusal
+from refusals import check_said, refusal, refuses
 from tiny import FULL, clock_of_steps, measured_of, pretrained, spec
 
 from fpt import config
@@ -283,6 +284,14 @@ def test_the_longest_packs_are_trained_first(store):
     trained = []
     train(runs, store, tracker=lambda run, title, point: trained.append(run.steps))
     assert list(dict.fromkeys(trained)) == [6, 5, 3]
+
+
+def test_a_worker_that_died_between_two_sets_of_packs_is_one_sentence():
+    class Pool:
+        def submit(self, function, item):
+            raise TerminatedWorkerError
+
+    refuses(lambda: list(sweep.side_by_side(abs, [1, 2], Pool())), "A worker died")
 
 
 def test_a_pack_that_cannot_be_trained_does_not_stop_the_others(store):

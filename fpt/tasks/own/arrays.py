@@ -54,7 +54,7 @@ def readable(data: Any) -> Any:
         data = data.detach().cpu()
         return data.float() if data.dtype == torch.bfloat16 else data
     # NumPy drops masks.
-    return data.astype(object).filled(np.nan) if np.ma.isMA(data) else data
+    return np.ma.filled(data.astype(object), np.nan) if np.ma.isMA(data) else data
 
 
 def check_present(name: str, missing: np.ndarray) -> None:
