@@ -290,6 +290,9 @@ def test_power_for_one_deviation_is_that_of_a_simulation():
         ({"groups": [1, 2]}, r"groups should be \(160,\)"),
         ({"cv": "many"}, "folds cannot be made"),
         ({"draws": 2}, "draws: 2 is not known"),
+        ({"steps": 0}, "audit.steps: expected a whole number"),
+        ({"minutes": "ten"}, "audit.minutes: expected a number"),
+        ({"task": "ranking"}, "task: 'ranking' is not known"),
         ({"X": X[:10], "y": Y[:10]}, "at least 20 examples"),
     ],
 )

@@ -201,6 +201,7 @@ WRONG = {
     "has one class": (X, np.zeros(60, int), {}),
     "X has 60 examples and y has 59": (X, Y[:59], {}),
     "cannot be held out": (X[:2], Y[[0, 1]], {"validation": 0.9}),
+    "a pair": (X, Y, {"validation": (X, Y, Y)}),
     "label 'left'": (X, Y, {"validation": (X[:2], np.array(["up", "left"]))}),
     "the fit had sequences of 5 symbols": (IDS, Y, {"validation": (X, Y)}),
     "5 answers each, but 1": (IDS, IDS % 2, {"validation": (IDS, IDS[:, 0] % 2)}),

@@ -18,11 +18,12 @@ import pandas as pd
 
 from ..backbones.choice import choose
 from ..backbones.weights import digest, files
-from ..errors import FptError
+from ..errors import FptError, check_names
 from ..files import write_atomic, write_json
 from ..project import project
 from ..tasks.own.limits import check_length, described
 from ..training.progress import progress_bar
+from ..training.settings import SEED, SETTINGS, Allowed, check_value
 from ..training.sweep import worker_pool
 from . import engine, plan
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, body_of
@@ -41,6 +42,15 @@ from .verdict import (
 
 WIDE = 256  # numbers a token, from which bf16 pays on a CPU
 BATCH = 16
+TASKS = ("auto", "classification", "regression")
+ALLOWED: Mapping[str, Allowed] = {
+    "minutes": (float, 0, 10**6),
+    "validation": (float, 0.01, 0.99),
+    "margin": (float, 0, 10**6),
+    "steps": SETTINGS["steps"],
+    "batch": SETTINGS["batch"],
+    "random_state": SEED,
+}
 
 
 @dataclass(frozen=True)
@@ -153,6 +163,19 @@ def audit(
     that is not known or has no pretrained weights.
     """
     start = time.monotonic()
+    check_names("task", [task], TASKS)
+    numbers = {
+        "minutes": minutes,
+        "validation": validation,
+        "margin": margin,
+        "batch": batch,
+        "random_state": random_state,
+    }
+    # Else the time chooses the steps.
+    if steps is not None:
+        numbers["steps"] = steps
+    for name, number in numbers.items():
+        check_value(f"audit.{name}", number, ALLOWED[name])
     examples = read_examples(X, y, groups, task)
     architecture, weights = choose(backbone, weights)
     check_length(

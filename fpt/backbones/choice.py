@@ -47,7 +47,8 @@ def choose(
     """
     architecture = choose_backbone(name if isinstance(name, os.PathLike) else str(name))
     base, _ = split_layers(architecture.name)  # the first layers have the weights of all
-    identity = pinned(weights or OWN_WEIGHTS.get(base) or architecture.hub or base)
+    own = OWN_WEIGHTS.get(base) or architecture.hub or base
+    identity = pinned(str(weights or own))
     if weights or reads_weights:
         identity = at_commit(identity)
     if identity == base:

@@ -37,7 +37,7 @@ def divided(labelled: Data, validation: Data | float, seed: int) -> Division:
     check_paired(inputs, labels)
     if len(inputs) < 2:
         raise InputError("X has 1 sample, and a fit needs at least 2.")
-    if isinstance(validation, tuple):
+    if isinstance(validation, tuple) and len(validation) == 2:
         held_inputs, held_labels = validation
         check_paired(held_inputs, held_labels)
         if held_labels.shape[1] != labels.shape[1]:
