@@ -23,7 +23,7 @@ from matplotlib.figure import Figure
 from plain import PlainRun
 
 from fpt.backbones import backbone
-from fpt.report.style import INK, styled
+from fpt.report.figures.style import INK, styled
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task

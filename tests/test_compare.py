@@ -16,7 +16,7 @@ from fpt.analysis.effects import difference
 from fpt.analysis.study import section
 from fpt.analysis.summary import FEWEST_RUNS
 from fpt.report import effects, line_plot, results_table
-from fpt.report.style import STEPS
+from fpt.report.figures.style import STEPS
 from fpt.sections.comparison import Comparison
 
 PAIR = ("fpt", "random")

@@ -278,6 +278,18 @@ def test_a_killed_worker_is_one_sentence(store, tmp_path):
     assert store.keys() == set()
 
 
+def test_ctrl_c_while_workers_start_is_ctrl_c(store, monkeypatch):
+    def interrupt(thread):
+        raise KeyboardInterrupt
+
+    manager = "joblib.externals.loky.process_executor._ExecutorManagerThread"
+    monkeypatch.setattr(f"{manager}.start", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        train(ENDLESS, store, workers=2)
+    for worker in workers_of(os.getpid()):
+        os.kill(worker, signal.SIGKILL)
+
+
 def test_the_longest_packs_are_trained_first(store):
     """So that none of them is left over for one worker at the end."""
     runs = [spec(steps=steps) for steps in (3, 6, 5)]

@@ -12,8 +12,8 @@ import seaborn
 from matplotlib.figure import Figure
 
 from ..report.escape import in_html
+from ..report.figures.style import COLOURS, INK, LEVEL, LINES, MUTED, styled
 from ..report.page import STYLESHEET
-from ..report.style import COLOURS, INK, LEVEL, LINES, MUTED, styled
 from ..report.table import NONE, effect_text
 from .arms import LABELS
 

@@ -122,3 +122,13 @@ def _table(name: str, block: dict[str, Any]) -> PaperTable:
         note=block.get("note", ""),
         error_is=block.get("error_is", ""),
     )
+
+
+@cache
+def printed() -> Mapping[str, str]:
+    """Every number of the tables by table/row/column, a dash for one that is not there."""
+    return {
+        f"{name}/{row}/{column}": "–" if cell.value is None else f"{cell.value:g}"
+        for name, table in tables().items()
+        for (row, column), cell in table.cells.items()
+    }

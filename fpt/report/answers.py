@@ -28,8 +28,8 @@ from ..sections.arms import label
 from ..sections.comparison import Pair
 from ..sections.initialization import LADDER
 from ..sections.registration import LANGUAGE
-from .style import COLOURS, INK, MARKERS, legend, log_ticks, panels_of, png, styled
-from .table import NONE, markdown_table
+from .figures.style import COLOURS, INK, MARKERS, legend, log_ticks, panels_of, png, styled
+from .table import markdown_table
 
 FIGURE = f"{LANGUAGE}/answers.png"  # below reports/
 ROWS = ("fpt", *LADDER, "full")  # of the figure, and what follows their names in each model
@@ -135,23 +135,13 @@ def _row(
     cells = {
         "claim": claim,
         "verdict": verdict(row, of_language, of_nano),
-        "the paper prints": row["printed"].format_map(printed()),
+        "the paper prints": row["printed"].format_map(paper.printed()),
         "real language models": _of_models(of_language, row.get("ratio", ""), compact),
         "nano backbones": "; ".join(nano),
     }
     if not compact:
         cells["check"] = f"`fpt decide {first.claim.name}`"
     return cells
-
-
-@cache
-def printed() -> Mapping[str, str]:
-    """Every number of the paper's tables by table/row/column."""
-    return {
-        f"{name}/{row}/{column}": NONE if cell.value is None else f"{cell.value:g}"
-        for name, table in paper.tables().items()
-        for (row, column), cell in table.cells.items()
-    }
 
 
 def progress(waiting: Sequence[Finding]) -> str:

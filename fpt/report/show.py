@@ -26,8 +26,8 @@ from ..sections.arms import label
 from ..sections.comparison import Pair
 from ..sections.registration import LANGUAGE
 from .escape import in_html, in_markdown
+from .figures.style import png
 from .page import STAGED
-from .style import png
 from .table import Table, effect_text
 
 MOST_SENTENCES = 6  # of a conclusion

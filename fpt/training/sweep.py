@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -217,7 +217,10 @@ def worker_pool(workers: int) -> Iterator[Any]:
     try:
         yield pool
     except BaseException:
-        pool.shutdown(kill_workers=True)
+        # A pool that is interrupted while it starts has a thread that cannot be joined; its
+        # workers exit with this process.
+        with suppress(RuntimeError):
+            pool.shutdown(kill_workers=True)
         raise
     pool.shutdown()
 

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ...claims.finding import Finding
-from ..style import COLOURS, INK, MUTED, log_ticks, styled
+from .style import COLOURS, INK, MUTED, log_ticks, styled
 
 BLUE, PURPLE, RED = COLOURS[0], COLOURS[3], COLOURS[4]
 # By verdict; all others are grey squares.

@@ -14,7 +14,7 @@ from matplotlib.transforms import Bbox
 from ...analysis.study import Study
 from ...analysis.summary import FEWEST_RUNS, mean_interval, shown_values
 from ...sections.arms import label
-from ..style import (
+from .style import (
     AREA,
     AT_BUDGET,
     INK,

@@ -23,7 +23,7 @@ from ...sections.comparison import Comparison
 from ...tasks import Task
 from ...tasks.bits import BitTask
 from ...tasks.images import ImageTask
-from ..style import (
+from .style import (
     AT_BUDGET,
     INK,
     LEVEL,
