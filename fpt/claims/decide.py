@@ -37,6 +37,6 @@ def in_lines(finding: Finding) -> str:
         adjusted = f"adjusted for all claims of its kind {finding.adjusted:.3g}"
         lines.append(f"effect: {finding.effect_text}; {finding.n_text}")
         lines.append(f"p: {finding.effect.p:.3g}, {adjusted}")
-    reasons = (finding.reason, *finding.notes)
+    reasons = dict.fromkeys((finding.reason, *finding.notes))
     lines += [text for text in reasons if text and text != finding.instead]
     return "\n".join(lines)

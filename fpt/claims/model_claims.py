@@ -194,5 +194,6 @@ def _judged(finding: Finding, adjusted: float, waiting: int) -> Finding:
     # A claim that waits has a p-value of 1 in the correction; judged, it may have a lower
     # one, and then this claim may pass.
     if waiting and finding.effect.p < ALPHA:
-        return replace(finding, reason=f"{waiting} claims of its correction wait for runs")
+        reason = f"{waiting} claims of its correction wait for runs"
+        return replace(finding, reason=reason, notes=(*finding.notes, reason))
     return replace(finding, label="no clear difference")

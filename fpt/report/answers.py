@@ -220,10 +220,8 @@ def verdict(
         sides.setdefault(word, []).append(f"{task}{several}")
     if len(judged) == len(of_language) and len(sides) == 1:
         return next(iter(sides))
-    parts = [f"{word} on {listed(places)}" for word, places in sides.items()]
-    if len(judged) < len(of_language):
-        parts.append("runs missing for the rest")
-    return "; ".join(parts)
+    text = "; ".join(f"{word} on {listed(places)}" for word, places in sides.items())
+    return text if len(judged) == len(of_language) else f"{text}, so far"
 
 
 def ratios() -> pd.DataFrame:
