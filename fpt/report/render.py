@@ -23,7 +23,7 @@ from .page import STAGED, markdown_of, page_of
 PROFILE_IS_SET = re.compile(r"^\s*(for\s+)?profile\b[^=(]*(=[^=]|\bin\b)", re.MULTILINE)
 TRAINING = re.compile("## Training$", re.MULTILINE)  # the heading above the first results
 # Cells of a page whose profile plans no runs of its section (`fpt.report.lent`), and their
-# tags: the index reads the conclusion from the cell that is tagged so.
+# tags: a page shows what cells tagged `result` say at its top.
 LENT = {"conclusion": ["result"], "results": []}
 # papermill puts the profile of a page right after the one, into the other.
 OF_PARAMETERS = {"parameters", "injected-parameters"}
