@@ -1,6 +1,6 @@
 """How many runs an hour: packs against the plain loop.
 
-    python benchmarks/throughput.py      # every case that fits this machine, some minutes
+    python benchmarks/throughput.py [ROUNDS]      # every case that fits this machine, some minutes
 
 Everything is timed in short rounds, each of all parts, and compared within its round, so that what
 else the machine does falls on all of them alike. Ratios are medians over the rounds. On a CPU packs
@@ -10,6 +10,7 @@ Writes results/<device kind>.json and .svg beside this file.
 
 import gc
 import json
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -276,7 +277,7 @@ def lines(case: str, summary: dict[str, float]) -> list[str]:
     return [case, *(f"  {value:10,.2f}  {name}" for name, value in summary.items())]
 
 
-def main() -> None:
+def main(rounds: int = 25) -> None:
     from cores import side_by_side
 
     device = devices.choose()
@@ -284,7 +285,7 @@ def main() -> None:
     mine = [case for case in CASES if case.kind == device.type]
     found = []
     for case in mine:
-        found.append(measure(case, 25, 0.3))
+        found.append(measure(case, rounds, 0.3))
         print(*lines(case.name, found[-1].summary), sep="\n", flush=True)
     content = {
         "environment": devices.environment(device),
@@ -301,4 +302,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(int, sys.argv[1:]))

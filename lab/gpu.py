@@ -1,13 +1,14 @@
 """What the profile `paper` downloads and costs on one GPU.
 
 `python -m lab.gpu` writes docs/gpu.md from params.yaml and the count of matrix products that every
-record has (`fpt.training.flops`). Nothing was measured on a GPU, so the hours rest on the
-assumptions below.
+record has (`fpt.training.flops`), and from the two speeds below, which benchmarks/results/cuda.json
+has.
 """
 
 import pandas as pd
 
 from fpt import config
+from fpt.backbones.published import comes_in_wheel
 from fpt.files import write_atomic
 from fpt.project import project
 from fpt.report.table import markdown_table
@@ -15,9 +16,8 @@ from fpt.training.flops import planned_flops
 from fpt.training.sweep import packs
 from fpt.training.train import task_of
 
-PEAK = 989e12  # dense bf16 products of an NVIDIA H100, FLOPs per second
-SHARE = 0.25  # of the peak that a large step reaches, with the evaluations
-STEP = 0.01  # seconds that a step of a pack takes at least
+RATE = 168e12  # FLOPs per second of a pack of 15 runs on CIFAR-10, GPT-2 small, on one NVIDIA H200
+STEP = 0.03  # seconds that a step of any pack of GPT-2 small took there
 PRICE = 3  # USD per hour of the card
 
 PAGE_TEXT = """\
@@ -26,20 +26,24 @@ PAGE_TEXT = """\
 The profile `paper` of `params.yaml` is the paper's own set-up: published weights, its learning
 rates, five seeds. `python -m lab.gpu` writes this page from it.
 
-## What is assumed
+## What it rests on
 
-Nothing has been timed on a GPU yet. This page assumes that a step of a pack (runs that are trained
-together) lasts as long as its matrix products at {share:.0%} of {peak:.0f} TFLOPs per second, the
-bfloat16 peak of one NVIDIA H100, and at least {step:.0f} milliseconds, and that an hour costs
-{price} USD.
+On one NVIDIA H200 a pack of 15 runs on CIFAR-10 with GPT-2 small computed {rate:.0f} TFLOPs per
+second, a quarter of what its quickest matrix product does (`benchmarks/README.md`). Its steps took
+{step:.0f} milliseconds, and those of smaller packs no less, since the processor needs that long to
+start the kernels. This page assumes that a step takes the longer of the two times, one pack after
+the other, and that an hour costs {price} USD.
 
-Only the products of the backbone's matrices are counted, as in every record; {share:.0%} leaves
-time for attention between tokens and for evaluations. LSTMs go token by token and take longer. Once
-your GPU has recorded some runs, `fpt status --profile paper` estimates the others from their speed.
+Small steps leave the GPU idle most of the time, and several processes can share it: `--workers 11`
+trained the 20 runs of six layers of SmolLM2 on MNIST, 5,000 steps each, in less than 7 minutes.
+
+Only the products of the backbone's matrices are counted, as in every record. LSTMs go token by
+token and take longer. Once your GPU has recorded some runs, `fpt status --profile paper` estimates
+the others from their speed; runs that shared a GPU were slow, and so is its estimate.
 
 ## What it downloads
 
-The weights of these models of the Hugging Face hub ([sizes](published.md)):
+The weights of these models of the Hugging Face hub, and of a wheel ([sizes](published.md)):
 
 {weights}
 
@@ -101,7 +105,7 @@ def planned() -> pd.DataFrame:
         flops = sum(planned_flops(spec, task_of(spec)) for spec in pack)
         # A probe is fitted at once.
         steps = 0 if run.spec.procedure == "probe" else run.spec.steps
-        seconds = max(flops / (PEAK * SHARE), steps * STEP)
+        seconds = max(flops / RATE, steps * STEP)
         rows.append(
             {
                 "section": section,
@@ -131,10 +135,9 @@ def page() -> str:
     """docs/gpu.md."""
     rows = planned()
     weights = sorted(rows["weights"].dropna().unique())
-    published = [name for name in weights if name.startswith("hub:")]
+    published = [name for name in weights if name.startswith("hub:") or comes_in_wheel(name)]
     return PAGE_TEXT.format(
-        share=SHARE,
-        peak=PEAK / 1e12,
+        rate=RATE / 1e12,
         step=STEP * 1000,
         price=PRICE,
         weights="\n".join(f"* `{name}`" for name in published),

@@ -1,5 +1,6 @@
 """Fixtures that many tests share."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -7,6 +8,10 @@ import pytest
 
 from fpt.project import Project
 from fpt.records import Store
+
+# Expected numbers are those of a CPU, on a machine with a GPU too; test_cuda.py alone is of a GPU.
+if "FPT_TEST_CUDA" not in os.environ:
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 PROJECT = Path(__file__).parent / "project"
 

@@ -25,6 +25,10 @@ LADDER = (
 SIX_LAYERS = tuple(f"{arm}@6" for arm in LADDER)
 ENCODER = tuple(f"{arm}-minilm" for arm in LADDER if arm != "random-own")
 
+ON_IMAGES = tuple(
+    f"{arm}-smollm2-6" for arm in ("statistics-tensor", "random-at-scale", "random")
+)
+
 
 def _rungs(first: str, *ladder: str) -> tuple[Pair, ...]:
     """The pretrained weights against each rung, and each rung against the next lower
@@ -62,6 +66,13 @@ SECTION = Section(
             "What is left of the pretrained weights, MiniLM",
             ("fpt-minilm", *ENCODER),
             _rungs("fpt-minilm", *ENCODER),
+        ),
+        Comparison(
+            "ladder_on_images",
+            "What is left of the pretrained weights, first six layers, on images",
+            ("fpt-smollm2-6", *ON_IMAGES),
+            _rungs("fpt-smollm2-6", *ON_IMAGES),
+            note="Two cores cannot pay for these runs; one GPU can.",
         ),
     ),
     claims=(
