@@ -63,16 +63,17 @@ def paragraphs(
     else:
         if profile in answers.prose():
             yield answers.prose()[profile]
-        yield "\n".join(differences_in_words(sections["transfer"]))
-        picture = "figures/transfer/results.png"
-        if (project().reports / profile / picture).exists():
-            yield f"![Scores of each arm]({picture})"
+        yield from first_findings(studies)
     links = []
     for path in project().notebooks:
         study = sections[path.stem[3:]]
         count = len(study.missing())
         lacking = f" ({count} of {len(study.keys)} runs are missing)" if count else ""
-        links.append(f"[{opening(path)}](notebooks/{path.stem}{ending}){lacking}")
+        title, page = opening(path), f"notebooks/{path.stem}{ending}"
+        # A profile whose runs are few has few pages.
+        if (project().reports / profile / page).exists():
+            title = f"[{title}]({page})"
+        links.append(title + lacking)
     yield f"**Pages.** {' · '.join(links)} · [Settings and costs](appendix.html)"
     if by_name:
         yield "## The primary claims"
@@ -80,6 +81,19 @@ def paragraphs(
         yield findings.table([by_name[claim.name] for claim in primary])
     if profile == LAB:
         yield from unregistered()
+
+
+def first_findings(studies: list[Study]) -> Iterator[str]:
+    """Markdown: what the first section with runs says, and its figures."""
+    for study in studies:
+        lines = differences_in_words(study)
+        if lines:
+            yield "\n".join(lines)
+            for comparison in study.compared:
+                picture = f"figures/{study.name}/{comparison.name}.png"
+                if (study.store.folder.parent / picture).exists():
+                    yield f"![{comparison.title}]({picture})"
+            return
 
 
 def opening(path: Path) -> str:

@@ -214,11 +214,16 @@ def _belongs(claim: Claim, study: Study) -> bool:
 
 
 def differences_in_words(study: Study) -> list[str]:
-    """Markdown: a sentence for each of the first pairs of arms that the section declares,
-    task by task, since effects of opposite sign have no mean that says anything; and what
-    the intervals reflect."""
-    compared = contrasts(study, study.main_pairs, study.results())
-    if all(contrast.waiting for contrast in compared):
+    """Markdown: a sentence for each of the first pairs of arms that the section declares
+    and that have runs, task by task, since effects of opposite sign have no mean that says
+    anything; and what the intervals reflect."""
+    results = study.results()
+    compared: list[Contrast] = []
+    for pairs in (study.main_pairs, *(other.pairs for other in study.compared)):
+        compared = list(contrasts(study, pairs, results))
+        if not all(contrast.waiting for contrast in compared):
+            break
+    else:
         return []
     lines = in_words(study, compared)[:MOST_SENTENCES]
     has_interval = any(not math.isnan(contrast.effect.low) for contrast in compared)

@@ -71,7 +71,10 @@ SECTION = Section(
             "ladder_on_images",
             "What is left of the pretrained weights, first six layers, on images",
             ("fpt-smollm2-6", *ON_IMAGES),
-            _rungs("fpt-smollm2-6", *ON_IMAGES),
+            (
+                *_rungs("fpt-smollm2-6", *ON_IMAGES),
+                ("statistics-tensor-smollm2-6", "random-smollm2-6"),
+            ),
             note="Two cores cannot pay for these runs; one GPU can.",
         ),
     ),
