@@ -1,16 +1,20 @@
 """Sections that a profile leaves empty, whose question runs of other sections answer."""
 
 import math
+import re
 import shutil
+from pathlib import Path
 
 import pytest
-from made import PARAMS
+from made import PARAMS, fill
 
 import fpt
 from fpt.records import Record
 from fpt.report import conclude, effects, progress_table
+from fpt.report.index import index
 from fpt.sections import NAMES, declared
 
+NOTEBOOKS = Path(__file__).parents[1] / "notebooks"
 LENT = [name for name in NAMES if declared(name).lenders]
 
 
@@ -84,3 +88,20 @@ def test_steps_and_time_are_those_of_the_runs_that_are_recorded(study):
     assert math.isclose(numbers["accuracy"].iloc[0], 90.0)
     texts = progress_table(study).texts["runs"]
     assert sorted(texts) == ["23 of 24", "24 of 24", "4 of 4"]
+
+
+def test_a_report_with_few_runs_says_what_they_say_and_links_to_pages_that_are_there(project):
+    """The first section has no run, and the one that has some none of its first comparison."""
+    shutil.copytree(PARAMS.parent, project.root, dirs_exist_ok=True)
+    shutil.copytree(NOTEBOOKS, project.root / "notebooks")
+    study = fpt.section("initialization", "paper")
+    arms = ("fpt-smollm2-6", "random-smollm2-6")
+    fill(study.part(("mnist",), arms), lambda run: 0.93 + 0.02 * (run.arm == arms[0]))
+    page = project.reports / "paper" / "notebooks" / "07_initialization.md"
+    page.parent.mkdir()
+    page.write_text("# Initialisation")
+    index("paper")
+    front = (project.reports / "paper" / "README.md").read_text()
+    assert "on mnist, +2.0 points" in front
+    assert re.findall(r"\]\((notebooks/.*?)\)", front) == ["notebooks/07_initialization.md"]
+    assert "+2.0 points" in conclude(study).text
