@@ -158,6 +158,15 @@ def test_a_summary_has_no_interval_until_every_run_is_there(tmp_path):
     assert math.isnan(cell["low"])
 
 
+@pytest.mark.parametrize(("seeds", "has_interval"), [(4, False), (5, True)])
+def test_an_area_of_few_runs_has_no_interval(seeds, has_interval, tmp_path):
+    study = make_study(tmp_path, arms=("fpt",), tasks=("digits",), seeds=seeds)
+    fill(study, spread)
+    results = study.results().assign(area=np.linspace(0.2, 0.4, seeds))
+    (cell,) = summary(results).to_dict("records")
+    assert math.isfinite(cell["low"]) is has_interval
+
+
 def test_effects_are_pooled_over_tasks_unless_they_are_opposite(tmp_path):
     gains = {"bit-xor": 0.2, "digits": 0.1, "mnist": -0.1}
 

@@ -85,14 +85,14 @@ def _interval(runs: pd.DataFrame) -> tuple[float, float, float]:
 def summary(results: pd.DataFrame) -> pd.DataFrame:
     """One row per task and arm: the mean of `tested_values` with its interval and standard
     deviation, and how many `runs` of those `expected` gave one, diverged, or are
-    `censored`. There is no interval until every expected run is recorded, and none beside
-    runs that diverged."""
+    `censored`. There is no interval until every expected run is recorded, none beside runs
+    that diverged, and none of fewer than FEWEST_RUNS."""
     rows = []
     for (task, arm), runs in results.groupby(["task", "arm"], sort=False):
         values = tested_values(runs).dropna()
         mean, low, high = _interval(runs.assign(value=values))
         # Those that are missing or diverged may be the worst ones.
-        if len(values) < len(runs):
+        if len(values) < max(len(runs), FEWEST_RUNS):
             low = high = math.nan
         diverged = (runs["status"] == "diverged").sum()
         counts = (len(values), len(runs), diverged, runs["censored"].sum())
