@@ -53,14 +53,14 @@ def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
     timed by the clock, so nothing else may run."""
     cores, before = len(os.sched_getaffinity(0)), torch.get_num_threads()
     specs = tuple(specs_of(case))
-    found = packs(specs)
-    if len(found) < cores:
-        found = [specs] * cores
+    all_packs = packs(specs)
+    if len(all_packs) < cores:
+        all_packs = [specs] * cores
     plain = PlainRun(specs[0], task_of(case), torch.device("cpu"))
     processes = get_context("spawn")
     with ExitStack() as ended:
         pipes = []
-        for pack in found:
+        for pack in all_packs:
             here, there = processes.Pipe()
             process = processes.Process(
                 target=train_on_demand, args=(case, pack, there), daemon=True
@@ -90,5 +90,5 @@ def side_by_side(case: Case, rounds: int, seconds: float) -> SideBySide:
             for _ in range(rounds)
         ]
     return SideBySide(
-        case.name, [len(pack) for pack in found], *map(list, zip(*times, strict=True))
+        case.name, [len(pack) for pack in all_packs], *map(list, zip(*times, strict=True))
     )

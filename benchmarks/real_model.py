@@ -172,16 +172,19 @@ def products(shapes: list[torch.Size], tokens: int, dtype: torch.dtype) -> Itera
     """FLOP/s of the quickest product of a step; and of the products with all matrices, forward and
     backward, one after another. The first layers stand for all: they are larger than a cache."""
     weights = [torch.randn(shape).to(dtype) for shape in shapes[:MOST_MATRICES]]
-    given = {size: torch.randn(tokens, size).to(dtype) for shape in shapes for size in shape}
+    inputs = {size: torch.randn(tokens, size).to(dtype) for shape in shapes for size in shape}
 
     def every() -> None:
         for weight in weights:
-            F.linear(given[weight.shape[1]], weight)
+            F.linear(inputs[weight.shape[1]], weight)
         for weight in reversed(weights):
-            given[weight.shape[0]] @ weight
+            inputs[weight.shape[0]] @ weight
 
     yield max(
-        2 * tokens * weight.numel() / quickest(lambda w=weight: F.linear(given[w.shape[1]], w), 0.2)  # type: ignore[misc]
+        2
+        * tokens
+        * weight.numel()
+        / quickest(lambda w=weight: F.linear(inputs[w.shape[1]], w), 0.2)  # type: ignore[misc]
         for weight in {weight.shape: weight for weight in weights}.values()
     )
     yield 4 * tokens * sum(weight.numel() for weight in weights) / quickest(every, 1.0)
@@ -209,9 +212,9 @@ def measure(folder: Path, name: str, seconds: float) -> Costs:
     shapes = [weight.shape for path, weight, _ in matrices(model.backbone)]
     ceilings, in_order = dict[str, float](), dict[str, float]()
     for precision, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        found = {runs: tuple(products(shapes, runs * tokens, dtype)) for runs in (1, PACK)}
-        ceilings[precision] = max(best for best, _ in found.values())
-        in_order |= {f"{precision}, {runs}": every for runs, (_, every) in found.items()}
+        by_runs = {runs: tuple(products(shapes, runs * tokens, dtype)) for runs in (1, PACK)}
+        ceilings[precision] = max(best for best, _ in by_runs.values())
+        in_order |= {f"{precision}, {runs}": every for runs, (_, every) in by_runs.items()}
     times = {PLAIN: quickest(plain_step(model, first), seconds)}
     for precision in ("fp32", "bf16"):
         steps = max(LEAST_STEPS, round(seconds / times[PLAIN]))
@@ -267,15 +270,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
     parser.add_argument("--seconds", type=float, default=3.0, help="for each loop, at least")
-    given = parser.parse_args()
+    options = parser.parse_args()
     torch.set_num_threads(1)
     devices.keep_memory()
-    found = []
-    for folder in given.folders:
+    measured = []
+    for folder in options.folders:
         for task in TASKS:
-            found.append(measure(folder, task, given.seconds))
-            print(*lines(found[-1]), "", sep="\n", flush=True)
-            write(found)
+            measured.append(measure(folder, task, options.seconds))
+            print(*lines(measured[-1]), "", sep="\n", flush=True)
+            write(measured)
 
 
 if __name__ == "__main__":

@@ -175,12 +175,12 @@ def step_products(loop: Loop, tokens: int) -> Callable[[], Any]:
     dtype = torch.bfloat16 if loop.device.type == "cuda" else torch.float32
     matrices = [p.detach().to(dtype) for p in loop.model.backbone.parameters() if p.dim() == 2]
     sizes = {size for matrix in matrices for size in matrix.shape}
-    given = {size: torch.randn(tokens, size, device=loop.device, dtype=dtype) for size in sizes}
+    inputs = {size: torch.randn(tokens, size, device=loop.device, dtype=dtype) for size in sizes}
 
     def products() -> None:
         for matrix in matrices:
-            given[len(matrix)] @ matrix
-            given[len(matrix.T)] @ matrix.T
+            inputs[len(matrix)] @ matrix
+            inputs[len(matrix.T)] @ matrix.T
 
     return products
 
@@ -202,9 +202,9 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     plain = PlainRun(specs[0], task, device)
     tokens = case.batch * task.length
     large, large_flops = large_product(device)
-    seen: list[float] = []
+    losses_seen: list[float] = []
     parts: dict[str, Callable[[], Any]] = {
-        "plain": lambda: seen.append(plain.step()),
+        "plain": lambda: losses_seen.append(plain.step()),
         "single": single.train_step,
         "packed": packed.train_step,
         "products": step_products(packed, case.runs * tokens),
@@ -224,11 +224,11 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     times: dict[str, list[float]] = {name: [] for name in parts}
     losses: dict[str, list[float]] = {"plain": [], "packed": []}
     for _ in range(rounds):
-        seen.clear()
+        losses_seen.clear()
         packed.reset_sums()
         for name, part in parts.items():
             times[name].append(seconds_per_step(part, counts[name], device))
-        losses["plain"].append(sum(seen) / len(seen))
+        losses["plain"].append(sum(losses_seen) / len(losses_seen))
         losses["packed"].append(float(packed.sums[0, 0]) / packed.summed)
     return Measured(
         case=case.name,
@@ -244,13 +244,13 @@ def measure(case: Case, rounds: int, seconds: float) -> Measured:
     )
 
 
-def plot(found: list[Measured], path: Path) -> None:
+def plot(measured: list[Measured], path: Path) -> None:
     """Time per step and run of every round, beside the matrix products alone; and below it what the
     same run learned in the plain loop and in the pack."""
     with styled():
-        figure = Figure(figsize=(3.4 * len(found), 5.4))
-        panels = figure.subplots(2, len(found), squeeze=False, height_ratios=(3, 2))
-        for axes, below, one in zip(*panels, found, strict=True):
+        figure = Figure(figsize=(3.4 * len(measured), 5.4))
+        panels = figure.subplots(2, len(measured), squeeze=False, height_ratios=(3, 2))
+        for axes, below, one in zip(*panels, measured, strict=True):
             rows = {
                 "plain loop": one.steps["plain"],
                 "single run": one.steps["single"],
@@ -283,13 +283,13 @@ def main(rounds: int = 25) -> None:
     device = devices.choose()
     torch.set_num_threads(1)
     mine = [case for case in CASES if case.kind == device.type]
-    found = []
+    measured = []
     for case in mine:
-        found.append(measure(case, rounds, 0.3))
-        print(*lines(case.name, found[-1].summary), sep="\n", flush=True)
+        measured.append(measure(case, rounds, 0.3))
+        print(*lines(case.name, measured[-1].summary), sep="\n", flush=True)
     content = {
         "environment": devices.environment(device),
-        "cases": [{"summary": one.summary} | asdict(one) for one in found],
+        "cases": [{"summary": one.summary} | asdict(one) for one in measured],
     }
     if device.type == "cpu":
         cores = [side_by_side(case, 10, 0.5) for case in mine]
@@ -298,7 +298,7 @@ def main(rounds: int = 25) -> None:
         content["cores"] = [{"summary": one.summary} | asdict(one) for one in cores]
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{device.type}.json").write_text(json.dumps(content, indent=1) + "\n")
-    plot(found, RESULTS / f"{device.type}.svg")
+    plot(measured, RESULTS / f"{device.type}.svg")
 
 
 if __name__ == "__main__":
