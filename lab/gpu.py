@@ -1,23 +1,25 @@
 """What the profile `paper` downloads and costs on one GPU.
 
 `python -m lab.gpu` writes docs/gpu.md from params.yaml and the count of matrix products that every
-record has (`fpt.training.flops`), and from the two speeds below, which benchmarks/results/cuda.json
-has.
+record has (`fpt.training.flops`), and from the speeds that benchmarks/throughput.py measured.
 """
+
+from pathlib import Path
+from statistics import median
+from typing import Any
 
 import pandas as pd
 
 from fpt import config
 from fpt.backbones.published import comes_in_wheel
-from fpt.files import write_atomic
+from fpt.files import read_json, write_atomic
 from fpt.project import project
 from fpt.report.table import markdown_table
 from fpt.training.flops import planned_flops
 from fpt.training.sweep import packs
 from fpt.training.train import task_of
 
-RATE = 168e12  # FLOPs per second of a pack of 15 runs on CIFAR-10, GPT-2 small, on one NVIDIA H200
-STEP = 0.03  # seconds that a step of any pack of GPT-2 small took there
+BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "results" / "cuda.json"
 PRICE = 3  # USD per hour of the card
 
 PAGE_TEXT = """\
@@ -28,11 +30,11 @@ rates, five seeds. `python -m lab.gpu` writes this page from it.
 
 ## What it rests on
 
-On one NVIDIA H200 a pack of 15 runs on CIFAR-10 with GPT-2 small computed {rate:.0f} TFLOPs per
-second, a quarter of what its quickest matrix product does (`benchmarks/README.md`). Its steps took
-{step:.0f} milliseconds, and those of smaller packs no less, since the processor needs that long to
-start the kernels. This page assumes that a step takes the longer of the two times, one pack after
-the other, and that an hour costs {price} USD.
+On one {device} the quickest of the packs that were timed ({case}) computed {rate:.0f}
+TFLOPs per second, {share:.0%} of what a large matrix product does there (`benchmarks/README.md`).
+No step of a pack of GPT-2 small took less than {step:.0f} milliseconds, however small the pack: the
+processor needs that long to start the kernels. This page assumes that a step takes the longer of
+the two times, one pack after the other, and that an hour costs {price} USD.
 
 Small steps leave the GPU idle most of the time, and several processes can share it: `--workers 11`
 trained the 20 runs of six layers of SmolLM2 on MNIST, 5,000 steps each, in less than 7 minutes.
@@ -90,9 +92,27 @@ to divide the work.
 """
 
 
-def planned() -> pd.DataFrame:
-    """A row for each pack of the profile: the first section that needs it, task, weights, runs,
-    hours of the card, and EFLOPs."""
+def speeds() -> dict[str, Any]:
+    """What was timed on packs of GPT-2 small: `rate`, the most FLOPs per second, its `case` and its
+    `share` of the rate of a large product; `step`, the shortest step in seconds; the `device`."""
+    benchmark = read_json(BENCHMARK)
+    cases = [case for case in benchmark["cases"] if "GPT-2 small" in case["case"]]
+    steps = [median(case["steps"]["packed"]) for case in cases]
+    rates = [case["runs"] * case["flops"] / step for case, step in zip(cases, steps, strict=True)]
+    rate, quickest = max(zip(rates, cases, strict=True), key=lambda pair: pair[0])
+    return {
+        "rate": rate,
+        "case": quickest["case"],
+        "share": quickest["summary"]["share of the matrix ceiling"],
+        "step": min(steps),
+        "device": benchmark["environment"]["device"],
+    }
+
+
+def planned(rate: float, step: float) -> pd.DataFrame:
+    """A row for each pack of the profile, at `rate` FLOPs per second and no less than `step`
+    seconds a step: the first section that needs it, task, weights, runs, hours of the card, and
+    EFLOPs."""
     profile = config.load("paper")
     runs = {}
     for section in profile.sections:
@@ -105,7 +125,7 @@ def planned() -> pd.DataFrame:
         flops = sum(planned_flops(spec, task_of(spec)) for spec in pack)
         # A probe is fitted at once.
         steps = 0 if run.spec.procedure == "probe" else run.spec.steps
-        seconds = max(flops / RATE, steps * STEP)
+        seconds = max(flops / rate, steps * step)
         rows.append(
             {
                 "section": section,
@@ -133,12 +153,12 @@ def table(rows: pd.DataFrame, by: str) -> str:
 
 def page() -> str:
     """docs/gpu.md."""
-    rows = planned()
+    speed = speeds()
+    rows = planned(speed["rate"], speed["step"])
     weights = sorted(rows["weights"].dropna().unique())
     published = [name for name in weights if name.startswith("hub:") or comes_in_wheel(name)]
     return PAGE_TEXT.format(
-        rate=RATE / 1e12,
-        step=STEP * 1000,
+        **{**speed, "rate": speed["rate"] / 1e12, "step": speed["step"] * 1000},
         price=PRICE,
         weights="\n".join(f"* `{name}`" for name in published),
         own=len(weights) - len(published),

@@ -39,14 +39,19 @@ CUDA = torch.device("cuda")
 GENERIC = ("llama", "gemma", "gpt_neox", "bert", "albert", "modernbert", "t5", "vit")
 
 
+def sequences(count):
+    """(count, 6, 3) numbers, and whether the first of each is positive."""
+    numbers = np.random.default_rng(0).normal(size=(count, 6, 3)).astype(np.float32)
+    return numbers, (numbers[:, 0, 0] > 0).astype(int)
+
+
 def first_step(run, device, precision, architecture=None):
     """Loss and gradients of a run, on one batch whatever the device."""
-    runs = [run]
     task = task_of(run)
-    model, rows, _ = assemble(runs, task, device, architecture)
+    model, rows, _ = assemble([run], task, device, architecture)
     model.compute_in(precision, device.type)
     model.train()
-    batch = task.train_batch([run.seed for run in runs], 0, 8, CPU)
+    batch = task.train_batch([run.seed], 0, 8, CPU)
     batch = replace(batch, inputs=batch.inputs.to(device), targets=batch.targets.to(device))
     with devices.autocast(device, precision):
         logits = model(batch, step=0)
@@ -66,9 +71,9 @@ def check_step(run, architecture=None):
 
 
 @pytest.mark.parametrize("family", SAME_ON_EVERY_DEVICE)
-def test_a_step_is_that_of_a_cpu_but_for_rounding(family):
+def test_a_step_is_that_of_a_cpu_but_for_rounding(family, monkeypatch):
     architecture = one_of(family)
-    BACKBONES[architecture.name] = architecture
+    monkeypatch.setitem(BACKBONES, architecture.name, architecture)
     groups = {"input", "output", *(group for _, group in FAMILIES[family].groups)}
     for trainable in (groups, groups & {*FROZEN}):
         trained = tuple(sorted(trainable))
@@ -101,24 +106,19 @@ def test_records_say_which_gpu_and_a_stopped_pack_goes_on(tmp_path):
 
 
 def test_an_estimator_fits_on_a_gpu_and_predicts_on_a_cpu(tmp_path):
-    draw = np.random.default_rng(0)
-    sequences = draw.normal(size=(60, 6, 3)).astype(np.float32)
-    labels = (sequences[:, 0, 0] > 0).astype(int)
+    inputs, labels = sequences(60)
     model = fpt.FrozenTransformer("tiny", weights=WEIGHTS, steps=60, device="cuda", progress=False)
-    model.fit(sequences, labels)
-    on_gpu = model.predict_proba(sequences)
+    on_gpu = model.fit(inputs, labels).predict_proba(inputs)
     model.save(tmp_path / "saved")
     loaded = fpt.FrozenTransformer.load(tmp_path / "saved")
-    on_cpu = loaded.set_params(device="cpu").predict_proba(sequences)
+    on_cpu = loaded.set_params(device="cpu").predict_proba(inputs)
     assert np.abs(on_gpu - on_cpu).max() < 0.05
 
 
 def test_an_audit_runs_on_a_gpu(tmp_path):
-    draw = np.random.default_rng(0)
-    sequences = draw.normal(size=(80, 6, 3)).astype(np.float32)
-    labels = (sequences[:, 0, 0] > 0).astype(int)
+    inputs, labels = sequences(80)
     audit = fpt.audit(
-        sequences, labels, "tiny", weights=WEIGHTS, minutes=1, steps=20, draws=3,
+        inputs, labels, "tiny", weights=WEIGHTS, minutes=1, steps=20, draws=3,
         folder=tmp_path, progress=False,
     )  # fmt: skip
     assert audit.verdict

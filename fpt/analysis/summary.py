@@ -74,9 +74,12 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _interval(runs: pd.DataFrame) -> tuple[float, float, float]:
     """The mean of column `value` with its interval: over draws and seeds if the measure is
-    the area, for which draws are crossed with seeds, else over runs."""
-    if "area" not in runs or runs["area"].isna().all():
-        return mean_interval(list(runs["value"].dropna()))
+    the area, for which draws are crossed with seeds, else over runs; NaN for the interval
+    of fewer than FEWEST_RUNS."""
+    values = list(runs["value"].dropna())
+    is_area = "area" in runs and runs["area"].notna().any()
+    if not is_area or len(values) < FEWEST_RUNS:
+        return mean_interval(values)
     table = crossed.by_draw_and_seed(runs)
     effect = crossed.difference(table, 0.0 * table.iloc[:1])
     return effect.estimate, effect.low, effect.high
@@ -86,13 +89,13 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     """One row per task and arm: the mean of `tested_values` with its interval and standard
     deviation, and how many `runs` of those `expected` gave one, diverged, or are
     `censored`. There is no interval until every expected run is recorded, none beside runs
-    that diverged, and none of fewer than FEWEST_RUNS."""
+    that diverged, and none of few runs (`_interval`)."""
     rows = []
     for (task, arm), runs in results.groupby(["task", "arm"], sort=False):
         values = tested_values(runs).dropna()
         mean, low, high = _interval(runs.assign(value=values))
         # Those that are missing or diverged may be the worst ones.
-        if len(values) < max(len(runs), FEWEST_RUNS):
+        if len(values) < len(runs):
             low = high = math.nan
         diverged = (runs["status"] == "diverged").sum()
         counts = (len(values), len(runs), diverged, runs["censored"].sum())

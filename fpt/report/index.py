@@ -87,13 +87,14 @@ def first_findings(studies: list[Study]) -> Iterator[str]:
     """Markdown: what the first section with runs says, and its figures."""
     for study in studies:
         lines = differences_in_words(study)
-        if lines:
-            yield "\n".join(lines)
-            for comparison in study.compared:
-                picture = f"figures/{study.name}/{comparison.name}.png"
-                if (study.store.folder.parent / picture).exists():
-                    yield f"![{comparison.title}]({picture})"
-            return
+        if not lines:
+            continue
+        yield "\n".join(lines)
+        for comparison in study.compared:
+            picture = f"figures/{study.name}/{comparison.name}.png"
+            if (study.store.folder.parent / picture).exists():
+                yield f"![{comparison.title}]({picture})"
+        return
 
 
 def opening(path: Path) -> str:
@@ -107,7 +108,8 @@ def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:
     yield "# Appendix: how everything was made"
     yield answers.prose()["appendix"]
     for study in studies:
-        if study.runs:
+        # A plan without a record is in params.yaml, and would be most of the page.
+        if study.records():
             yield f"## {study.name}"
             yield coverage(study)
             yield protocol(study)

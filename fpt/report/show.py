@@ -218,12 +218,16 @@ def differences_in_words(study: Study) -> list[str]:
     and that have runs, task by task, since effects of opposite sign have no mean that says
     anything; and what the intervals reflect."""
     results = study.results()
-    compared: list[Contrast] = []
-    for pairs in (study.main_pairs, *(other.pairs for other in study.compared)):
-        compared = list(contrasts(study, pairs, results))
-        if not all(contrast.waiting for contrast in compared):
-            break
-    else:
+    # The main pairs may be of a comparison that the profile plans a small part of.
+    candidates = [study.main_pairs, *(comparison.pairs for comparison in study.compared)]
+    by_pairs = (list(contrasts(study, pairs, results)) for pairs in candidates)
+    with_runs = (
+        differences
+        for differences in by_pairs
+        if not all(difference.waiting for difference in differences)
+    )
+    compared = next(with_runs, [])
+    if not compared:
         return []
     lines = in_words(study, compared)[:MOST_SENTENCES]
     has_interval = any(not math.isnan(contrast.effect.low) for contrast in compared)
