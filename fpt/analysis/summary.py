@@ -74,14 +74,13 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _interval(runs: pd.DataFrame) -> tuple[float, float, float]:
     """The mean of column `value` with its interval: over draws and seeds if the measure is
-    the area, for which draws are crossed with seeds, else over runs; NaN for the interval
-    of fewer than FEWEST_RUNS."""
-    values = list(runs["value"].dropna())
-    is_area = "area" in runs and runs["area"].notna().any()
-    if not is_area or len(values) < FEWEST_RUNS:
-        return mean_interval(values)
+    the area, for which draws are crossed with seeds, else over runs."""
+    if "area" not in runs or runs["area"].isna().all():
+        return mean_interval(list(runs["value"].dropna()))
     table = crossed.by_draw_and_seed(runs)
     effect = crossed.difference(table, 0.0 * table.iloc[:1])
+    if len(runs) < FEWEST_RUNS:
+        return effect.estimate, math.nan, math.nan
     return effect.estimate, effect.low, effect.high
 
 
@@ -89,7 +88,7 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     """One row per task and arm: the mean of `tested_values` with its interval and standard
     deviation, and how many `runs` of those `expected` gave one, diverged, or are
     `censored`. There is no interval until every expected run is recorded, none beside runs
-    that diverged, and none of few runs (`_interval`)."""
+    that diverged, and none of fewer than FEWEST_RUNS."""
     rows = []
     for (task, arm), runs in results.groupby(["task", "arm"], sort=False):
         values = tested_values(runs).dropna()
