@@ -157,12 +157,6 @@ def show(args: argparse.Namespace) -> None:
     print(main_table(study))
 
 
-def registered(profile: str) -> str:
-    """The profile; FptError if it has no registered claims."""
-    check_names("--profile", [profile], REGISTERED)
-    return profile
-
-
 def tasks(args: argparse.Namespace) -> None:
     for name in TASKS:
         task = get_task(name)

@@ -310,11 +310,9 @@ def test_what_corpora_taught_comes_from_their_pretraining_metadata(records, monk
     assert table.to_dict("index") == {"fpt-bigram": {"learned": 1.5, "scale": 0.0}}
 
 
-# The rate of the draws was registered; at a better one the opposite may hold.
-@pytest.mark.parametrize(("factor", "label"), [(0.3, "undecided"), (0.9, "contradicted")])
-def test_nothing_rests_on_the_worse_rate(records, monkeypatch, factor, label):
-    """Another rate gives draws of English's statistics steps of `factor` times those of the
-    registered rate."""
+def judged_beside_another_rate(records, monkeypatch, factor):
+    """The finding of draws of English's statistics against random weights, where another rate
+    gives the draws steps of `factor` times those of the registered rate."""
     monkeypatch.setattr("fpt.claims.gates.ALPHA", 0.06)  # three against three: p is 1/20
     block = {"arm": "statistics-english", "task": "bit-xor", "settings": {"lr": 0.05}, "count": 3}
     monkeypatch.setattr(sensitivity, "declared", lambda: {"runs": [block], "thresholds": {}})
@@ -332,6 +330,20 @@ def test_nothing_rests_on_the_worse_rate(records, monkeypatch, factor, label):
             ]
             records.write(replace(record, curve=curve))
     (finding,) = findings("primary")
+    return finding
+
+
+# The rate of the draws was registered; at a better one the opposite may hold.
+@pytest.mark.parametrize(("factor", "label"), [(0.3, "undecided"), (0.9, "contradicted")])
+def test_nothing_rests_on_the_worse_rate(records, monkeypatch, factor, label):
+    finding = judged_beside_another_rate(records, monkeypatch, factor)
     assert finding.label == label
     assert finding.elsewhere is not None
     assert "at 0.05" in finding.effect_text
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.1])
+def test_another_rate_counts_only_if_it_is_better(records, monkeypatch, factor):
+    finding = judged_beside_another_rate(records, monkeypatch, factor)
+    assert finding.label == "contradicted"
+    assert finding.elsewhere is None

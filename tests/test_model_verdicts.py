@@ -13,7 +13,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from fpt.__main__ import main
-from fpt.analysis.effects import UNKNOWN
+from fpt.analysis.effects import UNKNOWN, Effect
 from fpt.claims.claim import KINDS
 from fpt.claims.finding import Finding
 from fpt.claims.model_claims import model_findings, planned_runs
@@ -216,6 +216,15 @@ def test_the_answer_has_at_most_40_words_and_says_what_waits(label):
     assert partial.endswith(complete)
     assert "1 of 8" in partial.removesuffix(complete)
     assert len(partial.split()) <= 40
+
+
+def test_a_short_effect_has_its_interval_unless_it_is_left_out():
+    finding = by_name_of(made_up(usual))["fpt/random/bit-xor"]
+    short = finding.brief(interval=False)
+    assert "[" not in short
+    assert finding.brief().startswith(f"{short} [")
+    without = replace(finding, effect=Effect(finding.effect.estimate))
+    assert without.brief() == short
 
 
 def test_a_verdict_on_part_of_a_row_names_its_tasks():

@@ -17,20 +17,9 @@ from .steps import area, steps_to
 ENVIRONMENT = ("device", "data_digest", "weights_digest")
 # The columns of every frame, with or without a record.
 COLUMNS = [
-    *(
-        "arm",
-        "task",
-        "seed",
-        "draw",
-        "lr",
-        "key",
-        "search",
-        "threshold",
-        "status",
-        "weights",
-    ),
-    *("source", "init", "trained", "layers", "accuracy", "steps", "area", "censored"),
-]
+    "arm", "task", "seed", "draw", "lr", "key", "search", "threshold", "status", "weights",
+    "source", "init", "trained", "layers", "accuracy", "steps", "area", "censored",
+]  # fmt: skip
 
 
 def frame_of(

@@ -25,17 +25,8 @@ FEWEST_RUNS = 5
 MEASURES = ["steps", "area", "accuracy"]
 RATIOS = MEASURES[:2]  # compared as ratios
 SUMMARY = [
-    "task",
-    "arm",
-    "mean",
-    "low",
-    "high",
-    "sd",
-    "runs",
-    "expected",
-    "diverged",
-    "censored",
-]
+    "task", "arm", "mean", "low", "high", "sd", "runs", "expected", "diverged", "censored",
+]  # fmt: skip
 INTERVALS = "Intervals reflect variation over seeds and backbones; the test set is fixed."
 
 

@@ -22,27 +22,25 @@ MOST_DRAWS = 6  # of each control
 Part = tuple[float, int]  # a variance and its degrees of freedom
 
 NO_TRANSFORMER_NEEDED = "no transformer is needed"
+ANY_BODY_SUFFICES = "any frozen body suffices"
+SCALE_SUFFICES = "its scale suffices"
+STATISTICS_SUFFICE = "its statistics suffice"
+# What it means that an arm suffices.
 SUFFICES = {
-    "random": "any frozen body suffices",
-    "random-at-scale": "its scale suffices",
-    "statistics-tensor": "its statistics suffice",
-    "shuffled": "its statistics suffice",
+    "random": ANY_BODY_SUFFICES,
+    "random-at-scale": SCALE_SUFFICES,
+    "statistics-tensor": STATISTICS_SUFFICE,
+    "shuffled": STATISTICS_SUFFICE,
 }
 CONTENT_HELPS = "its content helps"
 HURTS = "it hurts"
 UNCLEAR = "no clear difference"
 # What to do after a verdict; what to do about an open one depends on the case.
 ADVICE = {
-    NO_TRANSFORMER_NEEDED: (
-        "Use the simplest arm without a transformer; it costs less to run."
-    ),
-    SUFFICES[
-        "random"
-    ]: "Use a random backbone, which needs no download, or try a smaller one.",
-    SUFFICES["random-at-scale"]: "Use a random backbone with weights as large as these.",
-    SUFFICES[
-        "shuffled"
-    ]: "Use a backbone that is drawn from the statistics of these weights.",
+    NO_TRANSFORMER_NEEDED: "Use the simplest arm without a transformer; it costs less.",
+    ANY_BODY_SUFFICES: "Use a random backbone, which needs no download, or a smaller one.",
+    SCALE_SUFFICES: "Use a random backbone with weights as large as these.",
+    STATISTICS_SUFFICE: "Use a backbone drawn from the statistics of these weights.",
     CONTENT_HELPS: "Use the pretrained backbone, and audit others against it.",
     HURTS: "Do not use these weights on these data; take the arm that does better.",
 }

@@ -28,9 +28,9 @@ from .model_claims import cells, model_claims, model_findings, model_results
 from .pooled import Pooled
 
 READ = [  # the columns of results that verdicts rest on
-    *("arm", "task", "seed", "weights", "threshold", "steps", "accuracy", "censored"),
-    *("test_accuracy", "train_accuracy", "learned", "scale"),
-]
+    "arm", "task", "seed", "weights", "threshold", "steps", "accuracy", "censored",
+    "test_accuracy", "train_accuracy", "learned", "scale",
+]  # fmt: skip
 
 
 def runs_of(claims: Iterable[Claim]) -> Study:

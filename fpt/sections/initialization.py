@@ -19,9 +19,9 @@ OTHERS = (*STATISTICS, *ORDER, *PARTS, "random-at-scale", "random-scaled")
 # What is left of the pretrained weights, less and less of it: their singular values, their
 # histograms, mean and sd of each tensor, one scale with the norms, one scale, nothing.
 LADDER = (
-    *("spectrum", "shuffled", "statistics-tensor"),
-    *("random-at-scale-norms", "random-at-scale", "random-own", "random"),
-)
+    "spectrum", "shuffled", "statistics-tensor", "random-at-scale-norms", "random-at-scale",
+    "random-own", "random",
+)  # fmt: skip
 SIX_LAYERS = tuple(f"{arm}@6" for arm in LADDER)
 ENCODER = tuple(f"{arm}-minilm" for arm in LADDER if arm != "random-own")
 

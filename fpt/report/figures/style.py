@@ -22,27 +22,9 @@ CENSORED = "#D55E00"  # a run that ends before it is where it should be
 
 # Okabe and Ito's colours and Paul Tol's muted ones, made for people with any colour vision.
 COLOURS = (
-    *(
-        "#0072B2",
-        "#E69F00",
-        "#009E73",
-        "#CC79A7",
-        "#D55E00",
-        "#56B4E9",
-        "#332288",
-        "#117733",
-    ),
-    *(
-        "#882255",
-        "#999933",
-        "#44AA99",
-        "#AA4499",
-        "#661100",
-        "#6699CC",
-        "#888888",
-        "#000000",
-    ),
-)
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#332288", "#117733",
+    "#882255", "#999933", "#44AA99", "#AA4499", "#661100", "#6699CC", "#888888", "#000000",
+)  # fmt: skip
 # A figure may be printed in grey: arms differ in markers and lines too.
 MARKERS = "os^DvPdX<>ph8*H"
 LINES = ("-", "--", "-.", ":")
