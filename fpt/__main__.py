@@ -217,12 +217,13 @@ def dispatch(args: argparse.Namespace) -> int:
     if "profile" in args:
         args.profile = current_profile() if args.profile is None else args.profile
         check_names("profile", [args.profile], PROFILES)
+    if args.verb in ("render", "index"):
+        # jsonschema would compile a grammar of addresses, which no notebook has, for a
+        # second.
+        sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
     # Modules are imported by the verb that needs them: torch takes seconds.
     match args.verb:
         case "render":
-            # jsonschema would compile a grammar of addresses, which no notebook has, for a
-            # second.
-            sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
             import_module("fpt.report.render").render(args.section, args.profile)
         case "attention":
             print(import_module("fpt.report.figures.attention_page").write(args.profile))

@@ -244,3 +244,18 @@ def test_one_long_sequence_does_not_pad_all_others():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10 * sum(part.nbytes for part in X)
+
+
+@pytest.mark.parametrize("lengths", [(20, 20), (4, 20)], ids=["equal", "different"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_standardising_all_sequences_needs_one_copy_of_them(lengths, dtype):
+    data = [np.ones((lengths[index % 2], 50), dtype) for index in range(2000)]
+    sequences = read_inputs(data)
+    moments = sequences.moments(np.arange(10))
+    tracemalloc.start()
+    prepared = sequences.prepared(None, moments)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(prepared.values, sequences.prepared(np.arange(2000), moments).values)
+    in_float64 = 8 * sequences.values.size
+    assert peak < 1.7 * in_float64  # one copy in float64, and the result in float32

@@ -67,10 +67,13 @@ class Sequences:
             "length": int(self.lengths.max()),
         }
 
-    def tokens(self, rows: np.ndarray) -> np.ndarray:
-        """The tokens of the sequences `rows`, end to end."""
+    def tokens(self, rows: np.ndarray | None = None) -> np.ndarray:
+        """The tokens of the sequences `rows`, end to end; of all in the same memory."""
         if self.starts is None:
-            return self.values[rows].reshape(-1, *self.values.shape[2:])
+            values = self.values if rows is None else self.values[rows]
+            return values.reshape(-1, *values.shape[2:])
+        if rows is None:
+            return self.values
         sequences = list(self)
         return np.concatenate([sequences[row] for row in rows])
 
@@ -87,17 +90,18 @@ class Sequences:
     ) -> "Sequences":
         """The sequences `rows` (all if None) as they are trained on: vectors minus the
         mean, divided by the deviation, in float32; symbols in the smallest type."""
-        rows = np.arange(len(self)) if rows is None else rows
         tokens = self.tokens(rows)
         if moments is not None:
-            tokens = (tokens - moments[0]) / moments[1]
+            # One array as large as the examples, not one for each operation.
+            tokens = tokens - moments[0]
+            tokens /= moments[1]
         dtype: type = np.uint8 if self.limits["dim"] <= 256 else np.int32
         # Infinity is noticed in the answers of the network.
         with np.errstate(over="ignore"):
             tokens = tokens.astype(np.float32 if self.kind == "vector" else dtype)
-        lengths = self.lengths[rows]
+        lengths = self.lengths if rows is None else self.lengths[rows]
         if (lengths == lengths[0]).all():
-            return Sequences(tokens.reshape(len(rows), lengths[0], *tokens.shape[1:]))
+            return Sequences(tokens.reshape(len(lengths), lengths[0], *tokens.shape[1:]))
         return Sequences(tokens, np.concatenate([[0], lengths.cumsum()]))
 
     def with_unknown(self, symbols: np.ndarray, unknown: int) -> "Sequences":
