@@ -196,6 +196,13 @@ def test_a_regression_learns_a_sum_in_any_unit():
     assert model.fit(X, y).score(X, y) > 0.5
 
 
+def test_held_out_targets_do_not_set_the_unit_of_a_regression():
+    y = X[:, :, 0].sum(1)
+    model = FrozenTransformerRegressor(backbone="pico", init="random", steps=1)
+    model.fit(X[:50], y[:50], validation=(X[50:], 1e3 * y[50:]))
+    assert model.target_ == pytest.approx((y[:50].mean(), y[:50].std()))
+
+
 WRONG = {
     "NaN": (np.where(X > 2, np.nan, X), Y, {}),
     "has one class": (X, np.zeros(60, int), {}),

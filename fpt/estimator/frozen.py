@@ -280,10 +280,19 @@ class FrozenTransformerRegressor(RegressorMixin, FrozenEstimator):
 
     def _labels(self, y: Any, fitting: bool = False) -> np.ndarray:
         y = arrays.targets(y)
-        if fitting:
-            self.target_ = float(y.mean()), float(y.std()) or 1.0
-        mean, scale = self.target_
-        return ((y - mean) / scale).astype(np.float32).reshape(len(y), -1)
+        return y.reshape(len(y), -1)
+
+    def _split(self, X: Any, y: Any, validation: Validation) -> tuple[Data, Data]:
+        training, held_out = super()._split(X, y, validation)
+        # Of the training examples alone, as the moments of X.
+        mean, scale = float(training[1].mean()), float(training[1].std()) or 1.0
+        self.target_ = mean, scale
+
+        def standardised(data: Data) -> Data:
+            sequences, numbers = data
+            return sequences, ((numbers - mean) / scale).astype(np.float32)
+
+        return standardised(training), standardised(held_out)
 
     def predict(self, X: Any) -> np.ndarray:
         """The expected number: (N,), or (N, T)."""
