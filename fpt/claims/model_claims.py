@@ -196,4 +196,8 @@ def _judged(finding: Finding, adjusted: float, waiting: int) -> Finding:
     if waiting and finding.effect.p < ALPHA:
         reason = f"{waiting} claims of its correction wait for runs"
         return replace(finding, reason=reason, notes=(*finding.notes, reason))
-    return replace(finding, label="no clear difference")
+    notes = finding.notes
+    # The registered words are these also where the two arms differ clearly.
+    if finding.claim.test == "suffices":
+        notes = (*notes, "not shown to suffice")
+    return replace(finding, label="no clear difference", notes=notes)

@@ -159,7 +159,7 @@ def _left_out(study: Study) -> list[str]:
     more = f" and {len(arms) - MOST_NAMES} more" if len(arms) > MOST_NAMES else ""
     text = (
         f'Of the main comparison, "{in_markdown(main.title)}", the profile '
-        f"`{study.profile.name}` plans {present} of {declared} pairs. It has no runs of "
+        f"`{study.profile.name}` plans {present} of {declared} pairs here, and no runs of "
         f"{names}{more}."
     )
     titles = [in_markdown(other.title) for other in study.compared if other != main]
