@@ -284,15 +284,15 @@ class FrozenTransformerRegressor(RegressorMixin, FrozenEstimator):
 
     def _split(self, X: Any, y: Any, validation: Validation) -> tuple[Data, Data]:
         training, held_out = super()._split(X, y, validation)
+        numbers = training[1]
         # Of the training examples alone, as the moments of X.
-        mean, scale = float(training[1].mean()), float(training[1].std()) or 1.0
-        self.target_ = mean, scale
+        self.target_ = float(numbers.mean()), float(numbers.std()) or 1.0
+        return self._standardised(training), self._standardised(held_out)
 
-        def standardised(data: Data) -> Data:
-            sequences, numbers = data
-            return sequences, ((numbers - mean) / scale).astype(np.float32)
-
-        return standardised(training), standardised(held_out)
+    def _standardised(self, data: Data) -> Data:
+        sequences, numbers = data
+        mean, scale = self.target_
+        return sequences, ((numbers - mean) / scale).astype(np.float32)
 
     def predict(self, X: Any) -> np.ndarray:
         """The expected number: (N,), or (N, T)."""
