@@ -3,8 +3,8 @@
     python benchmarks/audit_calibration.py            # about 5 core-minutes
 
 The scores of a simulated audit are made up of a part per draw, a part per seed and chance per test
-example, and judged as `fpt.audit` does. In a null, the model is one more draw of a control: «its
-content helps» must come out in at most 5%. Writes results/audit_calibration.json and docs/audit.md.
+example, and judged as `fpt.audit` does. In a null, the model is one more draw of a control: “its
+content helps” must come out in at most 5%. Writes results/audit_calibration.json and docs/audit.md.
 """
 
 import argparse
@@ -101,12 +101,12 @@ def table(results: Mapping[str, Sequence[Shares]]) -> list[str]:
     return [
         *lines,
         "",
-        f"«{CONTENT_HELPS.capitalize()}» comes out in at most {max(errors):.1%} of the audits of a "
+        f"“{CONTENT_HELPS.capitalize()}” comes out in at most {max(errors):.1%} of the audits of a "
         "null, also with fewer draws, more examples, or a deviation of one point.",
         "",
         "If a model were one standard deviation of the draws better than their mean, an audit "
-        f"would show it rarely: {', '.join(powers)}. One model among draws is a weak sample, and "
-        "an audit can see large effects alone.",
+        f"would show it rarely: {', '.join(powers)}. One model is a small sample, so an audit "
+        "can detect only large effects.",
     ]
 
 

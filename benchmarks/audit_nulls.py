@@ -112,7 +112,7 @@ def table(results: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
     compared = sum(entry["controls"] for entry in entries)
     lines += [
         "",
-        f"«{CONTENT_HELPS.capitalize()}» came out in {errors} of {len(entries)} audits (at most "
+        f"“{CONTENT_HELPS.capitalize()}” came out in {errors} of {len(entries)} audits (at most "
         f"{most:.1%}, with 95% confidence), and {better} found the backbone better "
         f"than all its controls. Of {compared} single comparisons with a control, {single} had an "
         "interval above zero.",

@@ -83,7 +83,7 @@ BUDGET: dict[str, Any] = {
     "type": seconds,
     "default": math.inf,
     "metavar": "TIME",
-    "help": "stop after this time, such as 9m; the same command goes on later",
+    "help": "stop after this time, such as 9m; the same command resumes later",
 }
 
 
@@ -179,8 +179,8 @@ def parser() -> argparse.ArgumentParser:
 
     audit = verb(
         "audit",
-        "Find out whether pretraining helps on your data, and what of it.",
-        "If it was stopped, the same call goes on; if not, it reads its results.",
+        "Find out whether pretraining helps on your data, and which part of it.",
+        "If it was stopped, the same call resumes it; if not, it reads its results.",
         profile=False,
     )
     audit("file", metavar="FILE", help="an .npz with X, y and maybe groups, or a CSV")

@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
         together.store.folder.mkdir(parents=True, exist_ok=True)
     if args.pipeline and not first.may_train(args.device):
         allowed = " or ".join(first.profile.train_on)
-        rule = f"trains on {allowed} only" if allowed else "is trained by `fpt run` alone"
+        rule = f"trains on {allowed} only" if allowed else "is not trained by the pipeline"
         print(f"Profile {args.profile!r} {rule}; nothing is trained here.")
     else:
         count = together.train_anyway(
@@ -118,7 +118,7 @@ def run(args: argparse.Namespace) -> None:
             show_trained(studies, runs)
         missing = left(together)
         if missing:
-            print(f"{missing}\nThe same command goes on from the last checkpoints.")
+            print(f"{missing}\nThe same command resumes from the last checkpoints.")
     # Runs with other settings are no part of the report.
     if not args.set:
         write_outputs(studies, args.all)
@@ -219,7 +219,7 @@ def pretrain(args: argparse.Namespace) -> None:
         print(
             f"{plan.name} is in {folder}"
             if done
-            else "the budget is over; call again to go on"
+            else "the budget is over; call again to resume"
         )
         return
     if args.backbone or args.seed is not None or args.budget < math.inf:

@@ -31,7 +31,7 @@ PAGE_TEXT = """\
 
 This page lists what comes with the package and what it fetches, with the licence, size and SHA-256
 of each. `python -m lab.data_page` writes it. [What is trusted](trust.md) says when a digest is
-compared. A licence is what the source states: «unknown» means that it states none, «{unknown}» that
+compared. A licence is what the source states: “unknown” means that it states none, “{unknown}” that
 this project has not looked it up. In both cases, look before you redistribute the data.
 
 ## Weights that ship

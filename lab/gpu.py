@@ -23,15 +23,15 @@ BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "results" / "cuda.json"
 PRICE = 3  # USD per hour of the card
 
 PAGE_TEXT = """\
-# The paper on a GPU
+# Run the paper on a GPU
 
-The profile `paper` of `params.yaml` is the paper's own set-up: published weights, its learning
-rates, five seeds. `python -m lab.gpu` writes this page from it.
+The profile `paper` of `params.yaml` is the paper's set-up: published weights, its learning rates,
+about twice its steps, five seeds. `python -m lab.gpu` writes this page from it.
 
 ## What it rests on
 
 On one {device} the quickest of the packs that were timed ({case}) computed {rate:.0f}
-TFLOPs per second, {share:.0%} of what a large matrix product does there (`benchmarks/README.md`).
+TFLOP/s, {share:.0%} of the rate of a large matrix product there (`benchmarks/README.md`).
 No step of a pack of GPT-2 small took less than {step:.0f} milliseconds, however small the pack: the
 processor needs that long to start the kernels. This page assumes that a step takes the longer of
 the two times, one pack after the other, and that an hour costs {price} USD.
@@ -55,7 +55,7 @@ from [corpora](corpora.md) that you build first.
 
 ## What it costs
 
-A run that several sections show counts in the first of them. Begin with tasks of a few hours.
+A run that several sections show counts in the first of them. Begin with tasks of a few hours each.
 
 {sections}
 
@@ -72,7 +72,7 @@ The same by task:
 .venv/bin/fpt status --profile paper
 ```
 
-When the budget is over or the machine has crashed, the same command goes on where it stopped, from
+When the budget is over or the machine has crashed, the same command resumes from
 `.cache/checkpoints`. If a pack does not fit into the memory of the GPU, `fpt run` names the
 `--max-runs` that halves it.
 
@@ -87,7 +87,7 @@ Copy the records of other machines to one, merge them, set `profile: paper` at t
 ```
 
 The report is `reports/paper/index.html`. A cell without records says so.
-[Read a report](reading-a-report.md) explains the tables, and [More than one machine](scale.md) how
+[Read a report](reading-a-report.md) explains the tables, and [Use several machines](scale.md) how
 to divide the work.
 """
 

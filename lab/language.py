@@ -1,7 +1,7 @@
 """The experiment on real language models, profile `language`: its plan, its power, its launch.
 
 `python -m lab.language launch` trains what is missing of the plan, block by block and in each block
-seed by seed, and goes on where it stopped; `--part I/N` takes every N-th run, so that N processes
+seed by seed, and resumes where it stopped; `--part I/N` takes every N-th run, so that N processes
 share the work. `python -m lab.language power` simulates the claims, `costs` measures a step and an
 evaluation of each model on this processor, `digests` prints what the registration has to cover, and
 without a verb docs/plan-language.md is written.
@@ -269,7 +269,7 @@ def check_registration() -> None:
     if changed:
         raise FptError(
             f"The registration of {LANGUAGE!r} covers other {' and '.join(changed)} than these: "
-            "check out the tag of its launch, or train with `fpt run`."
+            "check out the tag `registered-language-30h` to train its runs."
         )
     chosen = search.best_rates(config.load(LANGUAGE))
     for run in planned_runs():
@@ -358,20 +358,24 @@ The profile `language` asks whether the frozen weights of a real language model 
 learn another modality, and what of them helps. Its claims are registered before any of their
 runs: `fpt/sections/registration-language.yaml` says what is claimed and how it is tested and holds
 the digests of settings, rates, weights and code, and the seeds and draws of all reported runs
-follow from its SHA-256 ({digest}…). At the tag `registered-language-30h`, whose code of `fpt` is
-the registered one, `nice -n 19 python -m lab.language launch` trains what is missing and goes on
-where it stopped; `python -m lab.language` writes this page again.
+follow from its SHA-256 ({digest}…). At the tag `registered-language-30h` (commit `e96079ca`), whose
+code of `fpt` is the registered one, `nice -n 19 python -m lab.language launch` trains what is
+missing and resumes what was stopped. `python -m lab.language` writes this page again.
+
+A *rung* is a random initialisation that keeps less of the pretrained weights than the rung above it
+([initialisations](initialisations.md)). The *truncated* SmolLM2 is its first six layers.
 
 | block | runs | core-hours | runs done | core-hours left |
 |---|---|---|---|---|
 {table}
 
-Together {planned} core-hours, of which {left} are left, by what a step and an evaluation take on
-one core of {processor}.
-The recorded runs took {spent} core-hours, and {spent_planned} by this table.
+Together {planned} core-hours, of which {left} are left, estimated from the time of a step and of an
+evaluation on one core of {processor}.
+The recorded runs took {spent} core-hours, where this table estimates {spent_planned}.
 
-A run counts in the first block that needs it. Blocks stand in the order of their value, and so
-they are trained; inside a block, all arms of a seed come before the next seed.
+A run counts in the first block that needs it. Blocks are trained in the order of the table, the
+most valuable first; inside a block, all arms of a seed come before the next seed. A seed counts in
+a comparison if both arms have it.
 
 ## The primary claims
 
@@ -382,8 +386,8 @@ effect does at 5%. Both are the worse of three ways to divide the spread between
 
 {primary}
 
-{secondary} secondary claims hold a false-discovery rate of 5%; the registration lists them. Of
-these, {withdrawn} are withdrawn (see below).
+{secondary} secondary claims are tested at a false-discovery rate of 5%; the registration lists
+them. Of these, {withdrawn} are withdrawn (see below).
 
 ## The search of learning rates
 
@@ -400,7 +404,7 @@ however far the grid went, since a lower rate only stays closer to guessing.
   One GPU trained six layers there afterwards, outside this experiment and at one rate for all arms
   (`reports/paper`).
 * **The other rungs on the whole model.** A run of its thirty layers costs five of six layers, so
-  gains, shuffled entries and spectra are compared on the truncated body and on MiniLM.
+  gains, shuffled entries and spectra are compared on truncated SmolLM2 and on MiniLM.
 * **Whole SmolLM2 against draws of its statistics on bit-xor as a primary claim.** The ratio in the
   search, 1.34, would be decided in 30 to 45% of simulated experiments with 6 draws and 6 seeds.
   That claim was secondary and is withdrawn; the primary one on the same question is about the first

@@ -2,7 +2,7 @@
 
 The pilot trained runs on seeds and backbones that no reported run uses. Its records are in
 `reports/lab/records/pilot.tar.xz`; the rules are in pilot.yaml, and tests/test_rates.py applies
-them. The code that trained it is at the tag `registered-lab`.
+them. The code that trained it is at commit `aa38af81`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -123,7 +123,7 @@ def test_no_difference_is_undecided():
     assert "both directions" in finding.reason
 
 
-# Opposite effects are the finding; their mean once read as «undecided».
+# Opposite effects are the finding; their mean once read as “undecided”.
 @pytest.mark.parametrize("arms", ["ab", "ba"])
 @pytest.mark.parametrize("shifts", [(-2.0, -2.0, 0.5), (-2.0, 1.0, 1.0), (-1.0, 0.0, 1.0)])
 def test_tasks_with_opposite_effects_are_not_averaged(arms, shifts):
@@ -174,7 +174,7 @@ def test_a_threshold_below_a_baseline_is_named_in_the_sentence():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_ratio_has_the_direction_of_its_sentence(kind):
-    """If the claim were right, a sentence of «more steps» would have a ratio above 1."""
+    """If the claim were right, a sentence of “more steps” would have a ratio above 1."""
     for registered in claims(kind):
         if registered.measure == "steps":
             finding = Finding(registered, Effect(math.log(0.5), -1.0, -0.5, 0.01, 0.99), {})

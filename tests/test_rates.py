@@ -1,4 +1,4 @@
-"""«Each at its best learning rate»: the rule that set thresholds and rates from the pilot, and what
+"""“Each at its best learning rate”: the rule that set thresholds and rates from the pilot, and what
 it tried for each arm and task of such a claim."""
 
 import shutil

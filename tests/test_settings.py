@@ -45,7 +45,7 @@ def study(tmp_path, monkeypatch):
     return make_study(tmp_path, tasks=["bit-xor"])
 
 
-# Steps of 0 and a dropout of 2 once gave records that said «done».
+# Steps of 0 and a dropout of 2 once gave records that said “done”.
 @pytest.mark.parametrize("how", WRONG)
 def test_a_change_that_cannot_be_meant(study, how):
     settings, sentence = WRONG[how]

@@ -1,5 +1,5 @@
-"""Does pretraining help on your data, and what of it? The control that published claims
-lack.
+"""Does pretraining help on your data, and which part of it? The control that published
+claims lack.
 
 `audit` trains nets around a frozen pretrained backbone, around random ones that keep its
 scale, its statistics or its entries, and without any, each at its best learning rate, and
@@ -133,7 +133,7 @@ def audit(
     folder: str | Path | None = None,
     progress: bool = True,
 ) -> Audit:
-    """Find out whether pretraining helps on X and y, and what of it.
+    """Find out whether pretraining helps on X and y, and which part of it.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ class Engine:
             name = f"{arm}-{index}"
             if name not in self.results:
                 if self.is_late:
-                    outcome.cuts.append(f"«{LABELS[arm]}» was not fitted.")
+                    outcome.cuts.append(f"“{LABELS[arm]}” was not fitted.")
                     return
                 self.results.write(name, fit(fold))
             runs[None, index, 0] = self.results.read(name)
@@ -180,7 +180,7 @@ class Engine:
             complete = [pack for pack in packs if self.is_complete(pack)] or done[cell]
             (rates[cell],) = plan.best_rates(self.results, complete, 1)
         for _, arm in sorted(set(cells) - set(rates)):
-            outcome.cuts.append(f"No rate of «{LABELS[arm]}» was found.")
+            outcome.cuts.append(f"No rate of “{LABELS[arm]}” was found.")
         return rates
 
     # ----------------------------------------------------------------------------- reported
@@ -201,7 +201,7 @@ class Engine:
             complete = [unit for unit in units if all(map(self.is_complete, unit))]
             if len(complete) < len(units):
                 outcome.cuts.append(
-                    f"«{LABELS[arm]}»: {len(complete)} of {len(units)} draws were trained."
+                    f"“{LABELS[arm]}”: {len(complete)} of {len(units)} draws were trained."
                 )
             if not complete or (arm in CONTROLS and len(complete) < FEWEST_DRAWS):
                 continue

@@ -160,11 +160,11 @@ def judge(
     if best_without is not None and differences[best_without].most < margin:
         return Verdict(
             NO_TRANSFORMER_NEEDED,
-            f"«{LABELS[best_without]}» is better than the pretrained backbone, or at most "
+            f"“{LABELS[best_without]}” is better than the pretrained backbone, or at most "
             f"{100 * margin:g} points worse ({told(differences[best_without])}).",
         )
     controls = [arm for arm in CONTROLS if arm in differences]
-    # Before «suffices», which would be true as well, and say less.
+    # Before “suffices”, which would be true as well, and say less.
     if "random" in differences and differences["random"].high < 0:
         return Verdict(
             HURTS,
@@ -175,7 +175,7 @@ def judge(
         if differences[arm].most < margin:
             return Verdict(
                 SUFFICES[arm],
-                f"One more backbone of the kind «{LABELS[arm]}» is better, or at most "
+                f"One more backbone of the kind “{LABELS[arm]}” is better, or at most "
                 f"{100 * margin:g} points worse ({told(differences[arm])}).",
             )
     # A probe reads the content of the weights, so it is no rival.
@@ -186,13 +186,13 @@ def judge(
         return Verdict(
             CONTENT_HELPS,
             "The pretrained backbone is better than every arm without its content; the "
-            f"closest control is «{LABELS[closest]}» ({told(differences[closest])}).",
+            f"closest control is “{LABELS[closest]}” ({told(differences[closest])}).",
         )
     for arm in controls:
         if differences[arm].high < 0:
             return Verdict(
                 HURTS,
-                f"«{LABELS[arm]}» does better than the pretrained backbone "
+                f"“{LABELS[arm]}” does better than the pretrained backbone "
                 f"({told(differences[arm])}).",
             )
     if not controls:
@@ -204,7 +204,7 @@ def judge(
     rival = max(open_rivals, key=lambda arm: differences[arm].high)
     return Verdict(
         UNCLEAR,
-        f"The pretrained backbone may be better or worse than «{LABELS[rival]}» "
+        f"The pretrained backbone may be better or worse than “{LABELS[rival]}” "
         f"({told(differences[rival])}).",
         f"More test examples, folds (cv), steps or draws (at most {MOST_DRAWS}) would "
         "narrow the interval.",

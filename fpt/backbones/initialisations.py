@@ -140,7 +140,7 @@ def resampled(start: Start, level: Literal["tensor", "layer", "global"]) -> Stat
     values.
 
     `level` says over what these are computed: each tensor, the tensors of one layer, or
-    all. The paper says «the mean and the standard deviation» and neither over what, nor
+    all. The paper says “the mean and the standard deviation” and neither over what, nor
     whether norms, positions and biases are drawn as well. Here they are, so that nothing
     else of the pretrained weights is left; at the two coarse levels like is pooled with
     like: matrices, their biases, gains of norms, biases of norms, positions. A tensor

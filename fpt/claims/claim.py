@@ -60,7 +60,7 @@ class Claim:
     @property
     def is_about_second(self) -> bool:
         """Whether the subject of its sentence is the second arm: the tests ask whether the
-        first needs fewer steps, so a sentence of «more steps» is about the other one."""
+        first needs fewer steps, so a sentence of “more steps” is about the other one."""
         return self.measure == "steps" and "more steps" in self.statement
 
 

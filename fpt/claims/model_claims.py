@@ -30,12 +30,12 @@ from .finding import Finding, Label
 from .pooled import ALPHA
 
 STATEMENTS: Mapping[Test, str] = {
-    "difference": "On {task}, the areas of «{first}» and «{second}» differ.",
+    "difference": "On {task}, the areas of “{first}” and “{second}” differ.",
     "suffices": (
-        "On {task}, the area of «{first}» is at most {margin:g} times that of «{second}»."
+        "On {task}, the area of “{first}” is at most {margin:g} times that of “{second}”."
     ),
     "rank": (
-        "On {task}, the area of «{first}» is not one that a draw of «{second}» could have."
+        "On {task}, the area of “{first}” is not one that a draw of “{second}” could have."
     ),
 }
 
@@ -194,7 +194,7 @@ def _judged(finding: Finding, adjusted: float, waiting: int) -> Finding:
     # A claim that waits has a p-value of 1 in the correction; judged, it may have a lower
     # one, and then this claim may pass.
     if waiting and finding.effect.p < ALPHA:
-        reason = f"{waiting} claims of its correction wait for runs"
+        reason = f"{waiting} claims of its correction lack runs"
         return replace(finding, reason=reason, notes=(*finding.notes, reason))
     notes = finding.notes
     # The registered words are these also where the two arms differ clearly.

@@ -96,7 +96,7 @@ def answer(by_name: Mapping[str, Finding]) -> str:
         parts = [f"For real language models: not yet measured ({count}).", *parts]
     elif waiting:
         counts = f"{len(waiting)} of {len(primary)}"
-        parts = [f"Real language models: {counts} comparisons wait.", *parts]
+        parts = [f"Real language models: {counts} comparisons lack runs.", *parts]
     return " ".join(parts)
 
 

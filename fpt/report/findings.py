@@ -73,7 +73,7 @@ def claims_table(kind: Kind, profile: str = LAB) -> Table:
             ]
     texts.index = numbers["claim"]
     direction = (
-        "of the claimed direction" if profile == LAB else "two-sided except for «suffices»"
+        "of the claimed direction" if profile == LAB else "two-sided except for “suffices”"
     )
     caption = f"Effects with 95% intervals; p {direction}, and adjusted for all claims."
     if not all(finding.is_judged or finding.claim.withdrawn for finding in rows):

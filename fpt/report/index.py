@@ -170,9 +170,9 @@ def unregistered() -> Iterator[str]:
     if parts:
         yield "## Beside the registered claims"
         yield (
-            "Nothing in this part was registered, and it supports no verdict; a verdict "
-            "that a better rate would change is undecided. Intervals are 95%, each for "
-            "itself. A ratio below 1 means that the first arm needs fewer steps."
+            "None of this was registered, so it supports no verdict; a verdict that a "
+            "better rate would change is undecided. The 95% intervals are not corrected "
+            "for their number. A ratio below 1 means that the first arm needs fewer steps."
         )
         yield from parts
 
@@ -231,7 +231,7 @@ def _rates() -> Iterator[str]:
     if rows:
         yield (
             "**Other learning rates**, tried on the registered seeds after the registered "
-            "results had been seen, so the better of two is flattered."
+            "results had been seen, so the better of two looks too good."
         )
         yield markdown_table(rows)
 
