@@ -167,6 +167,24 @@ def test_an_area_of_few_runs_has_no_interval(seeds, has_interval, tmp_path):
     assert math.isfinite(cell["low"]) is has_interval
 
 
+@pytest.mark.parametrize("draws", [1, 6])
+@pytest.mark.parametrize("missing", [0, 1, 6])
+def test_an_area_without_some_of_its_runs_is_the_mean_of_the_others(draws, missing, tmp_path):
+    study = make_study(tmp_path, arms=("random",), tasks=("digits",), seeds=6 * draws)
+    fill(study, spread)
+    areas = 0.3 * np.exp(np.random.default_rng(0).normal(size=6 * draws))
+    areas[:missing] = math.nan
+    results = study.results().assign(area=areas)
+    if draws > 1:  # crossed with six seeds
+        results = results.assign(draw=results["seed"] // 6, seed=results["seed"] % 6)
+    results.loc[np.isnan(areas), ["status", "accuracy"]] = ["not run", math.nan]
+    (cell,) = summary(results).to_dict("records")
+    assert (cell["runs"], cell["expected"]) == (6 * draws - missing, 6 * draws)
+    expected = np.nanmean(np.log(areas)) if missing < 6 * draws else math.nan
+    assert cell["mean"] == pytest.approx(expected, nan_ok=True)
+    assert math.isnan(cell["low"]) == math.isnan(cell["high"]) == (missing > 0)
+
+
 def test_effects_are_pooled_over_tasks_unless_they_are_opposite(tmp_path):
     gains = {"bit-xor": 0.2, "digits": 0.1, "mnist": -0.1}
 

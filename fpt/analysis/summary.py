@@ -65,14 +65,19 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _interval(runs: pd.DataFrame) -> tuple[float, float, float]:
     """The mean of column `value` with its interval: over draws and seeds if the measure is
-    the area, for which draws are crossed with seeds, else over runs."""
-    if "area" not in runs or runs["area"].isna().all():
-        return mean_interval(list(runs["value"].dropna()))
+    the area, for which draws are crossed with seeds, else over runs. NaN for the interval
+    if a run has no value."""
+    values = list(runs["value"].dropna())
+    mean, low, high = mean_interval(values)
+    # Those that are missing or diverged may be the worst ones.
+    if len(values) < len(runs):
+        return mean, math.nan, math.nan
+    has_areas = "area" in runs and runs["area"].notna().any()
+    if not has_areas or math.isnan(low):
+        return mean, low, high
     table = crossed.by_draw_and_seed(runs)
     effect = crossed.difference(table, 0.0 * table.iloc[:1])
-    if len(runs) < FEWEST_RUNS:
-        return effect.estimate, math.nan, math.nan
-    return effect.estimate, effect.low, effect.high
+    return mean, effect.low, effect.high
 
 
 def summary(results: pd.DataFrame) -> pd.DataFrame:
@@ -84,9 +89,6 @@ def summary(results: pd.DataFrame) -> pd.DataFrame:
     for (task, arm), runs in results.groupby(["task", "arm"], sort=False):
         values = tested_values(runs).dropna()
         mean, low, high = _interval(runs.assign(value=values))
-        # Those that are missing or diverged may be the worst ones.
-        if len(values) < len(runs):
-            low = high = math.nan
         diverged = (runs["status"] == "diverged").sum()
         counts = (len(values), len(runs), diverged, runs["censored"].sum())
         rows.append((task, arm, mean, low, high, values.std(), *counts))
