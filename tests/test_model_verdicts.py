@@ -187,6 +187,32 @@ def test_a_verdict_names_tasks_and_counts_models_only_if_they_disagree():
     assert all(finding.claim.tasks[0] in helps for finding in agreed)
 
 
+# The registration: «in k of m models» counts fpt and fpt-minilm, never the cut.
+@pytest.mark.parametrize(
+    ("labels", "verdict"),
+    [
+        (("helps", "hurts", "helps"), "helps on bit-xor; hurts on bit-xor (truncated SmolLM2)"),
+        (
+            ("helps", "hurts", "hurts"),
+            "helps on bit-xor (1 of 2 models); hurts on bit-xor (1 of 2 models and "
+            "truncated SmolLM2)",
+        ),
+        (("hurts", "hurts", "hurts"), "hurts"),
+        (("", "hurts", "helps"), "hurts on bit-xor (truncated SmolLM2); helps on bit-xor, so far"),
+        (("", "hurts", ""), "hurts on bit-xor, so far"),
+    ],
+)
+def test_a_truncated_model_is_named_and_not_counted(labels, verdict):
+    arms = ("fpt/random", "fpt@6/random@6", "fpt-minilm/random-minilm")
+    by_name = by_name_of(made_up(usual))
+    findings = [by_name[f"{pair}/bit-xor"] for pair in arms]
+    of_language = [
+        replace(finding, label=label) if label else Finding(finding.claim, UNKNOWN, {})
+        for finding, label in zip(findings, labels, strict=True)
+    ]
+    assert answers.verdict({}, of_language, []) == verdict
+
+
 def test_a_claim_is_decided_on_the_command_line(reports, capsys):
     assert main(["decide", "fpt/random/bit-xor"]) == 0
     text = capsys.readouterr().out

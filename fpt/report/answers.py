@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from .. import config
 from ..analysis.compare import contrasts
 from ..analysis.study import Study
-from ..claims.claim import KINDS, LAB, REGISTERED, Claim, claims
+from ..claims.claim import KINDS, LAB, REGISTERED, claims
 from ..claims.finding import Finding, listed
 from ..claims.model_claims import model_claims, planned_runs
 from ..claims.verdicts import findings, runs_of
@@ -29,12 +29,11 @@ from ..sections.comparison import Pair
 from ..sections.initialization import LADDER
 from ..sections.registration import LANGUAGE
 from .figures.style import COLOURS, INK, MARKERS, legend, log_ticks, panels_of, png, styled
+from .models import MODELS, in_models, model_of
 from .table import markdown_table
 
 FIGURE = f"{LANGUAGE}/answers.png"  # below reports/
 ROWS = ("fpt", *LADDER, "full")  # of the figure, and what follows their names in each model
-# What the names of a model's arms end in -> the model.
-MODELS = {"": "SmolLM2", "@6": "truncated SmolLM2", "-minilm": "MiniLM"}
 NANO = "nano English (steps)"
 # As the lab has them.
 NANO_ARMS = {"fpt": "fpt-english", "statistics-tensor": "statistics-english"}
@@ -181,13 +180,6 @@ def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str
     return "; ".join(parts) or "not planned"
 
 
-def model_of(claim: Claim) -> str:
-    """The real language model that a claim is about."""
-    first = next(iter(claim.backbones))
-    suffixes = [suffix for suffix in MODELS if first.endswith(suffix)]
-    return MODELS[max(suffixes, key=len)]
-
-
 def verdict(
     row: Mapping[str, Any], of_language: Sequence[Finding], of_nano: Sequence[Finding]
 ) -> str:
@@ -207,17 +199,17 @@ def verdict(
         ]
         return f"nano: {', '.join(dict.fromkeys(labels)) or 'runs missing'}"
     words = row.get("words", {})
-    verdicts = [
-        (words.get(finding.label, finding.label), finding.claim.tasks[0])
-        for finding in judged
-    ]
-    pairs = pd.DataFrame(verdicts, columns=["word", "task"])
-    counts = pairs.groupby(["word", "task"], sort=False).size()
-    models = counts.groupby("task").sum()
+    verdicts = pd.DataFrame(
+        {
+            "word": [words.get(finding.label, finding.label) for finding in judged],
+            "task": [finding.claim.tasks[0] for finding in judged],
+            "model": [model_of(finding.claim) for finding in judged],
+        }
+    )
+    tested = verdicts.groupby("task")["model"].agg(set)
     sides: dict[str, list[str]] = {}
-    for (word, task), count in counts.items():
-        several = f" ({count} of {models[task]} models)" if count < models[task] else ""
-        sides.setdefault(word, []).append(f"{task}{several}")
+    for (word, task), models in verdicts.groupby(["word", "task"], sort=False)["model"]:
+        sides.setdefault(word, []).append(task + in_models(set(models), tested[task]))
     if len(judged) == len(of_language) and len(sides) == 1:
         return next(iter(sides))
     text = "; ".join(f"{word} on {listed(places)}" for word, places in sides.items())
