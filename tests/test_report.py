@@ -16,6 +16,7 @@ from fpt.report import (
     show_figure,
     show_table,
 )
+from fpt.report.show import differences_in_words
 from fpt.sections import declared
 
 TABLE = declared("transfer").comparisons[0]
@@ -46,6 +47,32 @@ def test_incomplete_and_diverged_runs_are_counted(study):
     texts = results_table(study, TABLE).texts["digits"]
     assert texts[RANDOM] == "80.3 (2 of 3, 1 diverged)"
     assert texts[f"{FPT} − {RANDOM}"] == "–"
+
+
+FEW = "There is no interval of fewer than 5 runs."
+
+
+def test_few_runs_are_blamed_only_where_they_are_few(study, five):
+    """Five seeds have intervals; a run that diverged takes one away, for another reason."""
+    assert FEW in results_table(study, TABLE).caption
+    assert FEW in "\n".join(differences_in_words(study))
+    assert FEW not in results_table(five, TABLE).caption
+    run = next(run for run in five.runs if (run.task, run.arm) == ("digits", "random"))
+    five.store.write(make_record(run, 0.5, "diverged"))
+    table = results_table(five, TABLE)
+    assert table.texts.loc[RANDOM, "digits"].endswith("(4 of 5, 1 diverged)")
+    assert FEW in table.caption  # four are few
+    fill(five, lambda run: 0.5)  # of all arms on all tasks: nothing is learned
+    assert FEW not in "\n".join(differences_in_words(five))
+
+
+def test_enough_runs_of_which_one_diverged_are_not_few(tmp_path):
+    six = make_study(tmp_path, seeds=6)
+    fill(six, spread)
+    six.store.write(make_record(six.runs[0], 0.5, "diverged"))
+    table = results_table(six, TABLE)
+    assert "(5 of 6, 1 diverged)" in table.texts.to_string()
+    assert FEW not in table.caption
 
 
 def titles(figure):

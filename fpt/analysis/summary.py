@@ -28,6 +28,7 @@ SUMMARY = [
     "task", "arm", "mean", "low", "high", "sd", "runs", "expected", "diverged", "censored",
 ]  # fmt: skip
 INTERVALS = "Intervals reflect variation over seeds and backbones; the test set is fixed."
+FEW_RUNS = f"There is no interval of fewer than {FEWEST_RUNS} runs."
 
 
 def shown_values(results: pd.DataFrame) -> pd.Series:

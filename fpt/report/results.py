@@ -18,7 +18,14 @@ from ..analysis.compare import (
     threshold,
 )
 from ..analysis.study import Study
-from ..analysis.summary import FEWEST_RUNS, INTERVALS, RATIOS, baselines, summary
+from ..analysis.summary import (
+    FEW_RUNS,
+    FEWEST_RUNS,
+    INTERVALS,
+    RATIOS,
+    baselines,
+    summary,
+)
 from ..claims.gates import not_learned
 from ..claims.verdicts import corpora
 from ..sections.arms import label
@@ -159,7 +166,8 @@ def _cell(
 
 def _caption(study: Study, comparison: Comparison, numbers: pd.DataFrame) -> Iterator[str]:
     """What a reader of the table must know, in sentences."""
-    numbers = numbers.reindex(columns=["task", "kind", "low", "paper", "partial"])
+    columns = ["task", "low", "runs", "seeds", "paper", "partial"]
+    numbers = numbers.reindex(columns=columns)
     tasks = list(dict.fromkeys(numbers["task"]))
     steps = [task for task in tasks if study.measures(task) == "steps"]
     # A sentence stands only where the table has what it explains.
@@ -180,8 +188,11 @@ def _caption(study: Study, comparison: Comparison, numbers: pd.DataFrame) -> Ite
         yield "Test accuracy in percent ± half of its 95% interval (runs); − is in points."
     if numbers["low"].notna().any():
         yield INTERVALS
-    if (numbers["low"].isna() & (numbers["kind"] != "baseline")).any():
-        yield f"There is no interval of fewer than {FEWEST_RUNS} runs."
+    # Where there are enough runs, the cell says why it has no interval: one diverged, say.
+    few_runs = numbers["runs"].between(1, FEWEST_RUNS - 1)
+    few_shared = numbers["partial"].eq(True) & (numbers["seeds"] < FEWEST_RUNS)
+    if (numbers["low"].isna() & (few_runs | few_shared)).any():
+        yield FEW_RUNS
     if numbers["partial"].eq(True).any():
         yield "Two arms are compared on the seeds that both have."
     if any(study.tasks[task].fitting for task in tasks):

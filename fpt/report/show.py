@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from ..analysis.compare import NEITHER_LEARNED, Contrast, contrasts, left_out
 from ..analysis.study import Study
-from ..analysis.summary import FEWEST_RUNS, INTERVALS, RATIOS
+from ..analysis.summary import FEW_RUNS, FEWEST_RUNS, INTERVALS, RATIOS
 from ..claims.claim import KINDS, LAB, REGISTERED, Claim
 from ..claims.finding import Finding
 from ..claims.verdicts import findings
@@ -230,9 +230,14 @@ def differences_in_words(study: Study) -> list[str]:
     if not compared:
         return []
     lines = in_words(study, compared)[:MOST_SENTENCES]
-    has_interval = any(not math.isnan(contrast.effect.low) for contrast in compared)
-    few = f"There is no interval of fewer than {FEWEST_RUNS} runs."
-    return [*lines, "", INTERVALS_OF_A_PAGE if has_interval else few]
+    if any(not math.isnan(contrast.effect.low) for contrast in compared):
+        return [*lines, "", INTERVALS_OF_A_PAGE]
+    # Arms that are not compared have a reason of their own.
+    few = any(
+        0 < contrast.seeds < FEWEST_RUNS and not math.isnan(contrast.effect.estimate)
+        for contrast in compared
+    )
+    return [*lines, "", FEW_RUNS] if few else lines
 
 
 def effects(study: Study, *pairs: Pair, results: pd.DataFrame | None = None) -> Text:
