@@ -2,7 +2,9 @@
 
 import base64
 import io
+from pathlib import Path
 
+import numpy as np
 import pytest
 from made import ARMS, fill, make_record, make_study, spread, tree
 from matplotlib.collections import LineCollection
@@ -16,7 +18,9 @@ from fpt.report import (
     show_figure,
     show_table,
 )
+from fpt.report.results import cell_text
 from fpt.report.show import differences_in_words
+from fpt.report.table import effect_text
 from fpt.sections import declared
 
 TABLE = declared("transfer").comparisons[0]
@@ -47,6 +51,23 @@ def test_incomplete_and_diverged_runs_are_counted(study):
     texts = results_table(study, TABLE).texts["digits"]
     assert texts[RANDOM] == "80.3 (2 of 3, 1 diverged)"
     assert texts[f"{FPT} − {RANDOM}"] == "–"
+
+
+def test_the_guide_has_cells_as_they_are_printed():
+    guide = (Path(__file__).parents[1] / "docs" / "reading-a-report.md").read_text()
+    ratio = dict(zip(("estimate", "low", "high"), np.log([0.55, 0.4, 0.76]), strict=True))
+    points = {"estimate": 3.2, "low": 1.0, "high": 5.4}
+    differences = [effect_text(points, is_ratio=False), effect_text(ratio, is_ratio=True)]
+    counts = {"diverged": 0, "censored": 0}
+    percent = {"mean": 97.1, "low": 96.3, "high": 97.9, "runs": 5, "expected": 5, **counts}
+    steps = np.log([412, 350, 480])
+    of_steps = dict(zip(("mean", "low", "high"), steps, strict=True))
+    of_steps |= {"runs": 12, "expected": 12, **counts}
+    arms = [cell_text(percent, "accuracy"), cell_text(of_steps, "steps")]
+    for text in differences + arms:
+        assert f"`{text}`" in guide
+    assert all(f"`{text}`" in effect_text.__doc__ for text in differences)
+    assert all(f"`{text}`" in cell_text.__doc__ for text in arms)
 
 
 FEW = "There is no interval of fewer than 5 runs."

@@ -79,7 +79,7 @@ def markdown_table(rows: Sequence[Mapping[str, str]], right: Collection[str] = (
 
 
 def effect_text(effect: Mapping[str, object], is_ratio: bool, unit: str = "") -> str:
-    """`+3.2 [1.0, 5.4]` in points or `×0.55 [0.40, 0.76]` as a ratio, with a `unit` after
+    """`+3.2 [+1.0, +5.4]` in points or `×0.55 [0.40, 0.76]` as a ratio, with a `unit` after
     the estimate; no brackets if the interval is NaN.
 
     effect: `estimate`, `low` and `high`, of a ratio in logarithms."""
