@@ -17,6 +17,7 @@ from fpt import config
 from fpt.analysis.effects import Effect
 from fpt.claims import sensitivity
 from fpt.claims.claim import KINDS, Claim, claims
+from fpt.claims.decide import in_lines
 from fpt.claims.finding import Finding
 from fpt.claims.verdicts import corpora, findings, results_of, runs_of, verdicts
 from fpt.records import store
@@ -121,6 +122,12 @@ def test_no_difference_is_undecided():
     finding = judged(runs)
     assert finding.label == "undecided"
     assert "both directions" in finding.reason
+
+
+def test_equal_values_are_not_tested_and_say_so():
+    text = in_lines(judged(made_up({"a": FAST, "b": FAST}, spread=0.0)))
+    assert "p: none, since there is no spread to test against" in text
+    assert "nan" not in text
 
 
 # Opposite effects are the finding; their mean once read as “undecided”.

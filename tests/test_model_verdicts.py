@@ -15,12 +15,14 @@ from statsmodels.stats.multitest import multipletests
 from fpt.__main__ import main
 from fpt.analysis.effects import UNKNOWN, Effect
 from fpt.claims.claim import KINDS
+from fpt.claims.decide import in_lines
 from fpt.claims.finding import Finding
 from fpt.claims.model_claims import model_findings, planned_runs
 from fpt.claims.second_tests import second_tests
 from fpt.report import answers
 from fpt.report.figures.forest import forest
 from fpt.report.findings import claims_table, in_readme
+from fpt.report.findings import table as in_rows
 from fpt.sections.registration import LANGUAGE
 
 README = Path(__file__).parents[1] / "README.md"
@@ -185,6 +187,30 @@ def test_a_verdict_names_tasks_and_counts_models_only_if_they_disagree():
     assert f"hurts on {task} (1 of " in hurts
     assert task in helps
     assert all(finding.claim.tasks[0] in helps for finding in agreed)
+
+
+@pytest.mark.parametrize(
+    ("area", "label", "reason"),
+    [(2.0, "neither learned", "above"), (math.exp(-0.5), "no clear difference", "no spread")],
+)
+def test_a_judged_claim_without_a_p_says_why(area, label, reason, monkeypatch):
+    results = made_up(usual).assign(area=area)
+    findings = model_findings("primary", results)
+    monkeypatch.setattr("fpt.report.findings.findings", lambda kind, profile: findings)
+    shown = claims_table("primary", LANGUAGE)
+    assert (shown.texts["verdict"] == label).all()
+    for finding in findings:
+        text = in_lines(finding)
+        assert reason in finding.reason
+        assert text.count(finding.reason) == 1
+        assert f"p: none, since {finding.reason}" in text
+        assert "nan" not in text
+        counts = " and ".join(map(str, finding.claim.backbones.values()))
+        assert shown.texts.loc[finding.claim.name, "n"] == counts
+    assert "nan" not in shown.markdown() + in_rows(findings)
+    assert "lacks runs" not in shown.caption
+    assert ("has no p: there is no spread" in shown.caption) == (label == "no clear difference")
+    assert second_tests(findings, results).empty
 
 
 # The registration: «in k of m models» counts fpt and fpt-minilm, never the cut.

@@ -65,8 +65,9 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, margin: float = 0.0) -
 
 
 def two_sided(effect: Effect) -> float:
-    """The p-value of a claim whose either direction is news."""
-    return min(1.0, 2 * min(effect.p, effect.against))
+    """The p-value of a claim whose either direction is news; NaN without a test."""
+    p = min(effect.p, effect.against)
+    return p if math.isnan(p) else min(1.0, 2 * p)
 
 
 def rank_among(value: float, draws: Sequence[float]) -> float:

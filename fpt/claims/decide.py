@@ -33,10 +33,14 @@ def show(name: str) -> None:
 def in_lines(finding: Finding) -> str:
     """Plain text: what a claim says, its verdict, its numbers, its reasons."""
     lines = [finding.claim.statement, f"verdict: {finding.label}"]
-    if finding.is_judged:
-        adjusted = f"adjusted for all claims of its kind {finding.adjusted:.3g}"
-        lines.append(f"effect: {finding.effect_text}; {finding.n_text}")
-        lines.append(f"p: {finding.effect.p:.3g}, {adjusted}")
     reasons = dict.fromkeys((finding.reason, *finding.notes))
+    if finding.is_judged:
+        lines.append(f"effect: {finding.effect_text}; {finding.n_text}")
+        if finding.is_tested:
+            adjusted = f"adjusted for all claims of its kind {finding.adjusted:.3g}"
+            lines.append(f"p: {finding.effect.p:.3g}, {adjusted}")
+        else:
+            lines.append(f"p: none, since {finding.reason}")
+            del reasons[finding.reason]
     lines += [text for text in reasons if text and text != finding.instead]
     return "\n".join(lines)

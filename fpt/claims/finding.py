@@ -12,6 +12,7 @@ from ..analysis.effects import Effect
 from .claim import Claim
 from .pooled import ALPHA
 
+NO_SPREAD = "there is no spread to test against"  # all values of both arms are equal
 # The words of the lab's registration, then those of `language`.
 Label = Literal[
     "supported",
@@ -155,6 +156,11 @@ class Finding:
     def is_judged(self) -> bool:
         """Whether all runs of the claim are recorded."""
         return not math.isnan(self.effect.estimate) or self.label == "neither learned"
+
+    @property
+    def is_tested(self) -> bool:
+        """Whether it has a p-value. A claim that is judged without one has a reason."""
+        return not math.isnan(self.effect.p)
 
     @property
     def n_text(self) -> str:

@@ -6,7 +6,6 @@ on every task, did enough runs end before their budget? `runs` are those of
 `fpt.claims.claim.own_runs`.
 """
 
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -22,7 +21,7 @@ from ..sections.arms import arm as arm_named
 from ..tasks import Task, get_task
 from ..tasks.base import FiniteTask
 from .claim import Claim
-from .finding import Finding, task_sides
+from .finding import NO_SPREAD, Finding, task_sides
 from .pooled import ALPHA, depends_on_task
 
 MEMORYLESS = ("-uniform", "-unigram")  # arms whose corpus has nothing to learn from context
@@ -49,8 +48,8 @@ def judge(finding: Finding, runs: pd.DataFrame, profile: Profile) -> Finding:
         sides = task_sides(finding)
         return replace(finding, label="depends on the task", reason=sides, instead=sides)
     # Equal values on both sides say nothing of how far other backbones may be.
-    if math.isnan(finding.effect.p):
-        return replace(finding, reason="there is no spread to test against")
+    if not finding.is_tested:
+        return replace(finding, reason=NO_SPREAD)
     if not decided:
         return replace(finding, reason=_undecided(finding))
     # A ratio would be that of the budget if the better arm often ran out of it.

@@ -26,7 +26,7 @@ from ..sections.arms import label
 from ..sections.registration import LANGUAGE, registration, withdrawal
 from . import gates
 from .claim import Claim, Kind, Test
-from .finding import Finding, Label
+from .finding import NO_SPREAD, Finding, Label
 from .pooled import ALPHA
 
 STATEMENTS: Mapping[Test, str] = {
@@ -196,6 +196,8 @@ def _judged(finding: Finding, adjusted: float, waiting: int) -> Finding:
     if waiting and finding.effect.p < ALPHA:
         reason = f"{waiting} claims of its correction lack runs"
         return replace(finding, reason=reason, notes=(*finding.notes, reason))
+    if not finding.is_tested:
+        finding = replace(finding, reason=NO_SPREAD)
     notes = finding.notes
     # The registered words are these also where the two arms differ clearly.
     if finding.claim.test == "suffices":

@@ -23,26 +23,26 @@ RESAMPLES = 9_999
 
 
 def second_tests(findings: Sequence[Finding], results: pd.DataFrame) -> pd.DataFrame:
-    """The p-values of both tests of each judged claim, by its name, as they are and
-    adjusted.
+    """The p-values of both tests of each claim that was tested, by its name, as they are
+    and adjusted.
 
-    `findings` are those of all claims of one kind, because one that waits for runs counts
-    in the correction; `results` has the runs of the claims.
+    `findings` are those of all claims of one kind, because one without a test, which waits
+    for runs, say, counts in the correction; `results` has the runs of the claims.
     """
-    judged = [finding for finding in findings if finding.is_judged]
-    tests = [second_test(finding.claim, results) for finding in judged]
-    registered = [finding.effect.p for finding in judged]
+    tested = [finding for finding in findings if finding.is_judged and finding.is_tested]
+    tests = [second_test(finding.claim, results) for finding in tested]
+    registered = [finding.effect.p for finding in tested]
     second = [p for _, p in tests]
-    waiting = [math.nan] * (len(findings) - len(judged))
+    untested = [math.nan] * (len(findings) - len(tested))
     return pd.DataFrame(
         {
             "test": [name for name, _ in tests],
             "registered": registered,
             "second": second,
-            "registered, adjusted": corrected([*registered, *waiting])[: len(judged)],
-            "second, adjusted": corrected([*second, *waiting])[: len(judged)],
+            "registered, adjusted": corrected([*registered, *untested])[: len(tested)],
+            "second, adjusted": corrected([*second, *untested])[: len(tested)],
         },
-        index=pd.Index([finding.claim.name for finding in judged], name="claim"),
+        index=pd.Index([finding.claim.name for finding in tested], name="claim"),
     )
 
 

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from ..claims.claim import LAB, Kind
@@ -48,7 +47,7 @@ def table(findings: Sequence[Finding]) -> str:
 
 def _p_text(finding: Finding) -> str:
     """The adjusted p of what the verdict rests on."""
-    if finding.label == "neither learned":
+    if finding.label == "neither learned" or not finding.is_tested:
         return NONE
     if finding.label == "depends on the task":
         return f"{finding.heterogeneity:.2g} (of equal effects)"
@@ -86,6 +85,9 @@ def claims_table(kind: Kind, profile: str = LAB) -> Table:
         overruled = finding.label == "undecided" and finding.adjusted < ALPHA
         if overruled:
             caption += f" {finding.claim.name} is undecided: {finding.reason}."
+        # Other effects without a p are words that say why.
+        if finding.is_judged and not finding.is_tested and not finding.instead:
+            caption += f" {finding.claim.name} has no p: {finding.reason}."
     return Table(kind, f"Registered {kind} claims", texts, numbers, caption)
 
 
@@ -93,7 +95,7 @@ def _numbers(finding: Finding) -> dict[str, Any]:
     """The tidy row of a finding; the effect is in the direction of the claim's sentence."""
     claim = finding.claim
     effect, low, high = finding.values
-    waits = bool(np.isnan(effect))
+    waits = not finding.is_judged
     if claim.measure == "predicts":
         complete = sum(count >= claim.backbones[arm] for arm, count in finding.n.items())
         n = (
@@ -115,7 +117,7 @@ def _numbers(finding: Finding) -> dict[str, Any]:
         "high": high,
         "n": n,
         "p": finding.effect.p,
-        "adjusted": math.nan if waits else finding.adjusted,
+        "adjusted": finding.adjusted if finding.is_tested else math.nan,
         "power": claim.power,
         "reason": finding.reason,
     }
