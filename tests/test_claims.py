@@ -21,6 +21,7 @@ from fpt.claims.decide import in_lines
 from fpt.claims.finding import Finding
 from fpt.claims.verdicts import corpora, findings, results_of, runs_of, verdicts
 from fpt.records import store
+from fpt.report.index import unregistered
 from fpt.sections import registration
 from fpt.sections.registration import registered_seeds
 
@@ -317,11 +318,23 @@ def test_what_corpora_taught_comes_from_their_pretraining_metadata(records, monk
     assert table.to_dict("index") == {"fpt-bigram": {"learned": 1.5, "scale": 0.0}}
 
 
+def test_other_rates_are_shown_beside_whole_sets_alone(records, monkeypatch):
+    """No number stands beside registered runs that are not recorded."""
+    block = {"arm": "random", "task": "bit-xor", "lr": 0.05, "count": 3, "why": "asked"}
+    monkeypatch.setattr(sensitivity, "declared", lambda: {"runs": [block], "thresholds": {}})
+    monkeypatch.setattr("fpt.report.index.claims", lambda kind: [SOLVED])
+    for run in sensitivity.study().runs:
+        records.write(make_record(run, 1.0))
+    assert not list(unregistered())
+    fill(records, SOLVED)
+    assert "lr 0.05" in "\n".join(unregistered())
+
+
 def judged_beside_another_rate(records, monkeypatch, factor):
     """The finding of draws of English's statistics against random weights, where another rate
     gives the draws steps of `factor` times those of the registered rate."""
     monkeypatch.setattr("fpt.claims.gates.ALPHA", 0.06)  # three against three: p is 1/20
-    block = {"arm": "statistics-english", "task": "bit-xor", "settings": {"lr": 0.05}, "count": 3}
+    block = {"arm": "statistics-english", "task": "bit-xor", "lr": 0.05, "count": 3}
     monkeypatch.setattr(sensitivity, "declared", lambda: {"runs": [block], "thresholds": {}})
     sooner = claim("statistics-english", "random", n=3, tasks=("bit-xor",))
     monkeypatch.setattr("fpt.claims.verdicts.claims", lambda kind: [sooner])

@@ -1,7 +1,7 @@
-"""Exploratory runs beside the registered ones: an arm at another learning rate or budget,
-on the registered seeds. They were chosen after the registered results were seen."""
+"""Exploratory runs beside the registered ones: an arm at another learning rate, on the
+registered seeds. They were chosen after the registered results were seen."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from .claim import LAB
 
 FILE = Path(sections.__file__).with_name("sensitivity.yaml")
 PLACE = ["arm", "task", "seed"]
+Block = Mapping[str, Any]  # one of `runs` in sensitivity.yaml
 
 
 @cache
@@ -35,23 +36,33 @@ def study() -> Study:
     for block in declared()["runs"]:
         for seed in registered_seeds(block["count"]):
             spec = config.make_spec(
-                profile, block["arm"], block["task"], seed, **block["settings"]
+                profile, block["arm"], block["task"], seed, lr=block["lr"]
             )
             spec = replace(spec, weights=block.get("weights", spec.weights))
             runs.append(Run(block["arm"], block["task"], spec))
     return Study("sensitivity", profile, tuple(runs))
 
 
-def results() -> pd.DataFrame:
-    """The recorded exploratory runs: the columns of `Study.frame`, `settings`, the names of
-    the settings that differ from the registered runs, and `count`, how many runs are
-    declared."""
-    # Runs are in the order of their blocks.
-    frame = study().frame()
-    blocks = [block for block in declared()["runs"] for _ in range(block["count"])]
-    frame["settings"] = ["+".join(block["settings"]) for block in blocks]
-    frame["count"] = [block["count"] for block in blocks]
-    return frame[frame["status"] != "not run"]
+def compared(
+    registered: pd.DataFrame,
+) -> Iterator[tuple[Block, pd.DataFrame, pd.DataFrame]]:
+    """Each block of sensitivity.yaml with the `registered` runs of its arm and task, and
+    with its own, on the same seeds: rows of `Study.frame`. Only where all are recorded."""
+    explored = study().frame()
+    for block in declared()["runs"]:
+        usual = _recorded(registered, block)
+        tried = _recorded(explored, block)
+        # The same seeds on both sides, so that no rate is compared on luckier ones.
+        usual = usual[usual["seed"].isin(tried["seed"])]
+        # Half a set would show the first seeds alone.
+        if len(usual) == len(tried) == block["count"]:
+            yield block, usual, tried
+
+
+def _recorded(runs: pd.DataFrame, block: Block) -> pd.DataFrame:
+    """The recorded ones of the runs of a block's arm on its task."""
+    of_block = (runs["arm"] == block["arm"]) & (runs["task"] == block["task"])
+    return runs[of_block & (runs["status"] != "not run")]
 
 
 def better_rates(registered: pd.DataFrame) -> pd.DataFrame:
@@ -60,20 +71,14 @@ def better_rates(registered: pd.DataFrame) -> pd.DataFrame:
     on average over the same seeds. Only whole sets of runs count.
 
     The rate was chosen on the reported seeds, which favours these runs."""
-    explored = results()
-    explored = explored[explored["settings"] == "lr"]
-    better = [explored.iloc[:0]]
-    for _, runs in explored.groupby(["arm", "task"], sort=False):
-        # The same seeds on both sides, so that no rate is compared on luckier ones.
-        same_places = registered[_places(registered).isin(_places(runs))]
-        if len(same_places) != len(runs) or len(runs) < runs["count"].max():
-            continue
-        gain = tested_values(runs).mean() - tested_values(same_places).mean()
-        if (runs["threshold"] > 0).any():
+    better = []
+    for _, usual, tried in compared(registered):
+        gain = tested_values(tried).mean() - tested_values(usual).mean()
+        if (tried["threshold"] > 0).any():
             gain = -gain  # fewer steps are better
         if gain > 0:
-            better.append(runs)
-    return pd.concat(better)
+            better.append(tried)
+    return pd.concat(better) if better else registered.iloc[:0]
 
 
 def _places(runs: pd.DataFrame) -> pd.MultiIndex:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from ..analysis.study import Study, section
 from ..analysis.summary import summary
@@ -203,26 +202,15 @@ def _thresholds() -> Iterator[str]:
 
 def _rates() -> Iterator[str]:
     """Each block of sensitivity.yaml beside the registered runs on the same seeds."""
-    explored = sensitivity.results()
     study = runs_of(claims("primary"))
-    specs = {run.key: run.spec for run in study.runs}
-    registered = study.frame()
     rows = []
-    for block in sensitivity.declared()["runs"]:
-        tried = _of_block(explored, block)
-        usual = _of_block(registered, block)
-        usual = usual[usual["seed"].isin(tried["seed"])]
-        # Half a set would show the first seeds alone.
-        if min(len(tried), len(usual)) < block["count"]:
-            continue
-        spec = specs[usual["key"].iloc[0]]
-        settings = block["settings"]
+    for block, usual, tried in sensitivity.compared(study.frame()):
         measure = study.measures(block["task"])
         row = {
             "arm": block["arm"],
             "task": block["task"],
-            "registered": ", ".join(f"{name} {getattr(spec, name):g}" for name in settings),
-            "other": ", ".join(f"{name} {value:g}" for name, value in settings.items()),
+            "registered": f"lr {usual['lr'].iloc[0]:g}",
+            "other": f"lr {block['lr']:g}",
             "registered runs": cell_text(summary(usual).iloc[0], measure),
             "other runs": cell_text(summary(tried).iloc[0], measure),
             "why": block["why"],
@@ -234,10 +222,6 @@ def _rates() -> Iterator[str]:
             "results had been seen, so the better of two looks too good."
         )
         yield markdown_table(rows)
-
-
-def _of_block(runs: pd.DataFrame, block: dict[str, object]) -> pd.DataFrame:
-    return runs[(runs["arm"] == block["arm"]) & (runs["task"] == block["task"])]
 
 
 def ratio_text(ratio: float, low: float, high: float) -> str:
