@@ -7,6 +7,7 @@ If one changes on purpose, `python tests/test_summary.py` writes tests/frozen an
 import hashlib
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,9 @@ from statsmodels.stats.weightstats import CompareMeans, DescrStatsW
 from tiny import measured_of
 
 from fpt.analysis.effects import difference, falls_with, heterogeneity, more_solved
+from fpt.analysis.study import Study
 from fpt.analysis.summary import mean_interval, summary
-from fpt.claims.headlines import pooled_differences
+from fpt.claims.headlines import first_differences, write_headlines
 
 FROZEN = Path(__file__).with_name("frozen") / "records.csv"
 MOST_FALSE = 0.05 + 3 * math.sqrt(0.05 * 0.95 / 300)  # of 300 tests or more, three errors above 5%
@@ -185,20 +187,27 @@ def test_an_area_without_some_of_its_runs_is_the_mean_of_the_others(draws, missi
     assert math.isnan(cell["low"]) == math.isnan(cell["high"]) == (missing > 0)
 
 
-def test_effects_are_pooled_over_tasks_unless_they_are_opposite(tmp_path):
-    gains = {"bit-xor": 0.2, "digits": 0.1, "mnist": -0.1}
+def test_the_headline_is_the_first_difference_on_each_task(tmp_path):
+    gains = {"bit-xor": 0.2, "mnist": -0.1, "digits": 0.1}
+    study = make_study(tmp_path, arms=("fpt", "random"), tasks=list(gains))
+    gain = {"fpt": gains, "random": dict.fromkeys(gains, 0.0)}
+    fill(study, lambda run: 0.5 + gain[run.arm][run.task] + 0.002 * run.spec.seed)
+    study.store.path(next(run.key for run in study.runs if run.task == "digits")).unlink()
+    differences = {task: value for _, task, value in first_differences(study)}
+    assert differences == pytest.approx({"bit-xor": 20, "mnist": -10})
 
-    def pooled(tasks):
-        study = make_study(tmp_path, arms=("fpt", "random"), tasks=tasks)
-        gain = {arm: gains if arm == "fpt" else dict.fromkeys(gains, 0.0) for arm in study.arms}
-        fill(study, lambda run: 0.5 + gain[run.arm][run.task] + 0.002 * run.spec.seed)
-        return list(pooled_differences(study))
 
-    ((_, unit, tasks, effect),) = pooled(["bit-xor", "digits"])
-    assert (unit, tasks) == ("accuracy", ["bit-xor", "digits"])
-    expected = difference([65.0, 65.2, 65.4], [50.0, 50.2, 50.4])
-    assert vars(effect) == pytest.approx(vars(expected))
-    assert [tasks for *_, tasks, _ in pooled(["bit-xor", "mnist"])] == [["bit-xor"], ["mnist"]]
+def test_the_headline_of_areas_is_their_ratio(tmp_path, monkeypatch):
+    study = make_study(tmp_path, arms=("fpt", "random"), tasks=("bit-xor",))
+    study = replace(study, profile=replace(study.profile, name="areas"))  # without claims
+    fill(study, spread)
+    areas = study.results()["arm"].map({"fpt": 0.2, "random": 0.4})
+    results = study.results().assign(area=areas)
+    monkeypatch.setattr(Study, "results", lambda study: results.copy())
+    monkeypatch.setattr(Study, "measures", lambda study, task: "area")
+    write_headlines([study])
+    metrics = json.loads((tmp_path / "reports" / "areas" / "metrics.json").read_text())
+    assert metrics == {"transfer": {"fpt / random on bit-xor": 0.5}}
 
 
 def digests():

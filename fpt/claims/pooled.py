@@ -57,9 +57,7 @@ def backbone_means(runs: pd.DataFrame, tasks: Iterable[str]) -> pd.Series:
     return means
 
 
-def depends_on_task(
-    by_task: Mapping[str, Effect], unequal: float, decided: bool = False
-) -> bool:
+def depends_on_task(by_task: Mapping[str, Effect], unequal: float, decided: bool) -> bool:
     """Whether a mean over tasks would hide that its effects have opposite signs: they
     differ significantly (`unequal`), or the mean is `decided` though one task alone
     significantly opposes it, at 5% over these tasks."""
