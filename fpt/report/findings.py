@@ -117,7 +117,8 @@ def _numbers(finding: Finding) -> dict[str, Any]:
         "high": high,
         "n": n,
         "p": finding.effect.p,
-        "adjusted": finding.adjusted if finding.is_tested else math.nan,
+        # A claim without a test counts in the correction with a p of 1.
+        "adjusted": math.nan if waits else finding.adjusted,
         "power": claim.power,
         "reason": finding.reason,
     }
