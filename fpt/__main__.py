@@ -253,7 +253,9 @@ def terminate(number: int, frame: object) -> NoReturn:
 
 def discard_stdout() -> None:
     """Discard what is left to print, which would fail once more at the end."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    # Python has no stdout if it was started with a closed one.
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main(argv: Sequence[str] | None = None) -> int:

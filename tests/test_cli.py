@@ -309,6 +309,7 @@ def test_who_reads_may_stop_reading(plain):
         (f"{sys.executable} -OO -m fpt --help", 0, ""),  # without docstrings
         ("mkdir gone; cd gone; rmdir ../gone; FPT_ROOT=here $fpt status", 2, "directory is gone"),
         ("$fpt status > /dev/full", 2, "No space left on device"),
+        (f"FPT_ROOT={'long' * 100} $fpt status >&-", 2, "File name too long"),
     ],
 )
 def test_wherever_a_command_runs_it_says_one_sentence_at_most(plain, line, code, sentence):
