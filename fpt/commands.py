@@ -31,6 +31,7 @@ from .training import device as devices
 from .training.flops import parameter_counts
 from .training.kept import retrained
 from .training.progress import tracker
+from .training.settings import check_settings
 
 
 def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[Study]:
@@ -86,7 +87,9 @@ def run(args: argparse.Namespace) -> None:
     if not 0 < args.gpus <= 1:
         raise FptError(f"--gpus must be above 0 and at most 1, not {args.gpus:g}.")
     end = time.monotonic() + args.budget
-    studies = sections_of(args.profile, args.section, **dict(args.set))
+    # Checked here, where no name can be taken for an argument of a function.
+    settings = check_settings("--set", dict(args.set))
+    studies = sections_of(args.profile, args.section, **settings)
     first = studies[0]
     runs = chosen([run for study in studies for run in study.runs], args.only, args.seed)
     # One sweep over all sections: its packs train side by side, whatever section they

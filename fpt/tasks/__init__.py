@@ -41,7 +41,7 @@ def register_task(name: str, factory: Callable[..., Task]) -> None:
     REGISTRY[name] = factory
 
 
-def get_task(name: str, **options: Any) -> Task:
+def get_task(name: str, /, **options: Any) -> Task:
     """The task `name` with its options; reads no data. FptError for a wrong name or
     option."""
     # A list, because params.yaml may give a value that cannot be hashed.
