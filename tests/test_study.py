@@ -8,6 +8,7 @@ from made import fill, make_record, make_study, spread
 
 import fpt
 from fpt import config
+from fpt.analysis import study as studies
 from fpt.analysis.tuning import at_edge, chosen_rates
 from fpt.errors import FptError
 
@@ -112,6 +113,18 @@ def test_a_rate_is_chosen_by_validation_and_never_diverged(searched, record):
     for run in searched.runs:
         searched.store.write(record(run))
     assert set(chosen_rates(searched.frame()).values()) == {0.01}
+
+
+# On a machine with a GPU, "auto" is not the processor that was asked for.
+def test_a_study_trains_only_on_devices_that_its_profile_lists(study, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    calls = []
+    monkeypatch.setattr(studies.sweep, "run", lambda *_, **options: calls.append(options) or 7)
+    on_gpus = replace(study, profile=replace(study.profile, train_on=("cuda",)))
+    assert on_gpus.train(device="cpu") == 0
+    assert not calls
+    assert on_gpus.train(device="cuda") == on_gpus.train() == 7
+    assert [options["device"] for options in calls] == ["cuda", "auto"]
 
 
 def test_one_thing_can_be_changed():

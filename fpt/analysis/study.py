@@ -160,10 +160,12 @@ class Study:
         """Whether the profile allows training on the device that `device` means here."""
         return devices.choose(device).type in self.profile.train_on
 
-    def train(self, **options: Any) -> int:
-        """Train what is missing, if the profile allows it; returns the number of new
-        records. `options` are those of `fpt.training.sweep.run`."""
-        return self.train_anyway(**options) if self.may_train() else 0
+    def train(self, *, device: str = "auto", **options: Any) -> int:
+        """Train what is missing, if the profile allows it on this device; returns the
+        number of new records. `options` are others of `fpt.training.sweep.run`."""
+        if not self.may_train(device):
+            return 0
+        return self.train_anyway(device=device, **options)
 
     def train_anyway(self, **options: Any) -> int:
         """As `train`, whatever the profile says."""
