@@ -21,7 +21,8 @@ def canonical(value: Any) -> str:
 @dataclass(frozen=True)
 class RunSpec:
     """One training run. Fields with a default are left out of the key while they hold it,
-    so that a field can be added without renaming the records that were made before it."""
+    so that a field can be added without renaming the records that were made before it.
+    NumPy scalars become Python's numbers."""
 
     data: str  # canonical JSON of the task's identity: name, options, source of its data
     backbone: str  # a name of fpt.backbones
@@ -49,6 +50,13 @@ class RunSpec:
     # A change of what a spec means raises it for the specs concerned
     # (`fpt.training.settings`); their older records are superseded.
     semantics: int = 1
+
+    def __post_init__(self) -> None:
+        # A key is made from JSON, which has no NumPy scalars. They are known by `item`,
+        # since importing NumPy would delay `fpt --help`.
+        for name, value in vars(self).copy().items():
+            if hasattr(value, "item"):
+                object.__setattr__(self, name, value.item())
 
     @property
     def task(self) -> str:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 
 from fpt.spec import RunSpec, from_dict
@@ -43,6 +44,7 @@ OTHER = {
     "threshold": 0.9,
     "semantics": 2,
 }
+OTHER_SPEC = replace(SPEC, **OTHER)
 
 
 def test_the_key_of_a_spec_never_changes():
@@ -54,6 +56,17 @@ def test_every_field_changes_the_key():
     assert set(OTHER) == {field.name for field in fields(RunSpec)}
     keys = {replace(SPEC, **{name: value}).key for name, value in OTHER.items()}
     assert len(keys | {SPEC.key}) == len(OTHER) + 1
+
+
+def test_numpy_scalars_are_numbers():
+    scalars = {
+        name: np.array(value)[()]
+        for name, value in OTHER.items()
+        if isinstance(value, str | int | float)
+    }
+    again = replace(OTHER_SPEC, **scalars)
+    assert again.key == OTHER_SPEC.key
+    assert not any(isinstance(value, np.generic) for value in vars(again).values())
 
 
 @pytest.mark.parametrize("spec", [SPEC, *(replace(SPEC, **{n: v}) for n, v in OTHER.items())])

@@ -129,9 +129,13 @@ def test_a_study_trains_only_on_devices_that_its_profile_lists(study, monkeypatc
 
 def test_one_thing_can_be_changed():
     study = fpt.section("transfer", "smoke")
-    record = study.change("random", "bit-xor", steps=4, eval_every=2, seed=3)
+    numbers = {"steps": 4, "eval_every": 2, "seed": 3, "draw": 5}
+    record = study.change("random", "bit-xor", **numbers)
     assert record.spec.seed == 3
     assert [point["step"] for point in record.curve] == [2, 4]
     assert study.store.read(record.key) is None
+    scalars = {name: np.int64(value) for name, value in numbers.items()}
+    again = study.change("random", "bit-xor", **scalars)
+    assert (again.key, again.curve) == (record.key, record.curve)
     with pytest.raises(FptError, match=r"'ftp on bit-xor' is not known \(did you mean fpt on"):
         study.change("ftp", "bit-xor")
