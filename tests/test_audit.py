@@ -61,6 +61,19 @@ def test_the_same_audit_again_only_reads(audit, folder, monkeypatch):
     assert again.facts["minutes_taken"] == audit.facts["minutes_taken"] > 0
 
 
+def test_numpy_scalars_are_numbers(audit, folder, monkeypatch):
+    monkeypatch.setattr(engine, "train_pack", lambda *_, **__: pytest.fail("a pack was trained"))
+    numbers = {"steps": 8, "draws": 3, "workers": 1, "batch": 16, "random_state": 0}
+    scalars = {name: np.int64(value) for name, value in numbers.items()}
+    scalars |= {
+        "minutes": np.float32(30),
+        "margin": np.float64(0.02),
+        "validation": np.float64(0.15),
+    }
+    again = fpt.audit(X, Y, folder=folder, **SMALL | scalars)
+    assert again.to_dict() == audit.to_dict()
+
+
 def test_an_audit_that_was_stopped_goes_on(audit, folder, monkeypatch):
     (results,) = folder.iterdir()
     lost = sorted(path for path in results.iterdir() if len(path.stem) == 16)[0]
@@ -168,9 +181,10 @@ def test_what_only_guesses_has_not_learned(tmp_path):
 def test_groups_and_given_folds_are_kept():
     groups = np.repeat(np.arange(40), 4)
     examples = data.read_examples(X, Y, groups, "auto")
-    for fold in data.folds_of(examples, 4, 0.2, 0):
-        members = [set(groups[rows]) for rows in fold.rows.values()]
-        assert len(set().union(*members)) == sum(map(len, members))
+    for cv in (4, np.int64(4)):
+        for fold in data.folds_of(examples, cv, 0.2, 0):
+            members = [set(groups[rows]) for rows in fold.rows.values()]
+            assert len(set().union(*members)) == sum(map(len, members))
     training, test = np.arange(120), np.arange(120, 160)
     rare = np.where(np.arange(160) == 3, "once", Y)  # which cannot be in every part
     (fold,) = data.folds_of(data.read_examples(X, rare, None, "auto"), [(training, test)], 0.2, 0)
@@ -289,7 +303,8 @@ def test_power_for_one_deviation_is_that_of_a_simulation():
         ({"y": np.tile(Y[:, None], 4)}, r"y should be \(N,\)"),
         ({"groups": [1, 2]}, r"groups should be \(160,\)"),
         ({"cv": "many"}, "folds cannot be made"),
-        ({"draws": 2}, "draws: 2 is not known"),
+        ({"draws": 2}, "audit.draws: expected a whole number from 3 to 6, found 2"),
+        ({"draws": 3.5}, "audit.draws: expected a whole number"),
         ({"steps": 0}, "audit.steps: expected a whole number"),
         ({"minutes": "ten"}, "audit.minutes: expected a number"),
         ({"task": "ranking"}, "task: 'ranking' is not known"),

@@ -30,9 +30,10 @@ from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, 
 from .data import VALIDATION_SHARE, folds_of, read_examples, read_file
 from .engine import Engine, Outcome
 from .page import figure, page
-from .plan import Layout
+from .plan import FEWEST_PLANNED, Layout
 from .runs import Results, machine_for
 from .verdict import (
+    MOST_DRAWS,
     difference,
     judge,
     mean_interval,
@@ -48,6 +49,7 @@ ALLOWED: Mapping[str, Allowed] = {
     "validation": (float, 0.01, 0.99),
     "margin": (float, 0, 10**6),
     "steps": SETTINGS["steps"],
+    "draws": (int, FEWEST_PLANNED, MOST_DRAWS),
     "batch": SETTINGS["batch"],
     "random_state": SEED,
 }
@@ -164,18 +166,16 @@ def audit(
     """
     start = time.monotonic()
     check_names("task", [task], TASKS)
-    numbers = {
-        "minutes": minutes,
-        "validation": validation,
-        "margin": margin,
-        "batch": batch,
-        "random_state": random_state,
-    }
-    # Else the time chooses the steps.
+    minutes = checked("minutes", minutes)
+    validation = checked("validation", validation)
+    margin = checked("margin", margin)
+    batch = checked("batch", batch)
+    random_state = checked("random_state", random_state)
+    # Else the time chooses them.
     if steps is not None:
-        numbers["steps"] = steps
-    for name, number in numbers.items():
-        check_value(f"audit.{name}", number, ALLOWED[name])
+        steps = checked("steps", steps)
+    if draws is not None:
+        draws = checked("draws", draws)
     examples = read_examples(X, y, groups, task)
     architecture, weights = choose(backbone, weights)
     check_length(
@@ -228,6 +228,11 @@ def audit(
         "minutes_taken": results.minutes(),
     }
     return concluded(outcome, facts)
+
+
+def checked(name: str, number: Any) -> Any:
+    """A number that `audit` was called with, in its type; FptError if it is not allowed."""
+    return check_value(f"audit.{name}", number, ALLOWED[name])
 
 
 def concluded(outcome: Outcome, facts: dict[str, Any]) -> Audit:

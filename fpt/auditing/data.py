@@ -7,6 +7,7 @@ from the training examples of a fold alone.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile  # noqa: TID251 - nothing is unpacked
@@ -170,7 +171,7 @@ def test_splits(examples: Examples, cv: Any, seed: int) -> Splits:
     is_classification = examples.classes is not None
     try:
         splitter: Any = check_cv(cv, examples.targets, classifier=is_classification)
-        if isinstance(cv, int) and examples.groups is not None:
+        if isinstance(cv, Integral) and examples.groups is not None:
             splitter = StratifiedGroupKFold(cv) if is_classification else GroupKFold(cv)
         return list(splitter.split(every_row, examples.targets, examples.groups))
     except (ValueError, TypeError) as error:

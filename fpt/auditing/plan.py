@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from ..errors import check_names
 from ..isolation import usual_settings
 from ..sections.arms import FROZEN
 from ..spec import RunSpec, canonical
@@ -37,13 +36,14 @@ EVALUATIONS = 10  # of each run at most, on at most `EVALUATED` validation examp
 EVALUATED = 256
 STEPS_BETWEEN = 20  # at least: an evaluation costs as much as about ten steps
 FEWEST_STEPS = 40
+FEWEST_PLANNED = 3  # draws of each control
 STEPS = (2000, 1500, 1000, 700, 500, 350, 250, 175, 125, 90, 60, FEWEST_STEPS)
 # The sizes of an audit from the best, and the steps below which the next is preferred.
 SIZES = (
     (500, Sizes(0, draws=MOST_DRAWS, seeds=3, repeats=6)),
     (250, Sizes(0, draws=5, seeds=2, repeats=5)),
     (125, Sizes(0, draws=4, seeds=2, repeats=4)),
-    (FEWEST_STEPS, Sizes(0, draws=3, seeds=2, repeats=4)),
+    (FEWEST_STEPS, Sizes(0, draws=FEWEST_PLANNED, seeds=2, repeats=4)),
 )
 # Of the time; measured costs are those of a machine that may be busier later.
 SHARE_PLANNED = 0.75
@@ -209,11 +209,7 @@ def affordable_sizes(
     draws: int | None,
 ) -> Sizes:
     """The largest sizes that cost at most a share of `core_seconds`; the smallest if none
-    do, whose runs then end with the time. `steps` and `draws` fix those; FptError if no
-    size has `draws`."""
-    check_names(
-        "draws", [] if draws is None else [draws], [sizes.draws for _, sizes in SIZES]
-    )
+    do, whose runs then end with the time. `steps` and `draws` fix those."""
     allowed = [pair for pair in SIZES if draws in (None, pair[1].draws)]
     for fewest, sizes in allowed:
         for count in (steps,) if steps else STEPS:
