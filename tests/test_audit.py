@@ -186,10 +186,18 @@ def test_groups_and_given_folds_are_kept():
             members = [set(groups[rows]) for rows in fold.rows.values()]
             assert len(set().union(*members)) == sum(map(len, members))
     training, test = np.arange(120), np.arange(120, 160)
+    is_test = np.arange(160) >= 120
     rare = np.where(np.arange(160) == 3, "once", Y)  # which cannot be in every part
-    (fold,) = data.folds_of(data.read_examples(X, rare, None, "auto"), [(training, test)], 0.2, 0)
-    assert (fold.rows["test"] == test).all()
-    assert set(fold.rows["train"]) | set(fold.rows["valid"]) == set(training)
+    examples = data.read_examples(X, rare, None, "auto")
+    for pair in (
+        (training, test),
+        (training.tolist(), tuple(test)),
+        (range(120), pd.Series(test)),
+        (~is_test, is_test.tolist()),
+    ):
+        (fold,) = data.folds_of(examples, [pair], 0.2, 0)
+        assert (fold.rows["test"] == test).all()
+        assert set(fold.rows["train"]) | set(fold.rows["valid"]) == set(training)
 
 
 def test_a_wide_backbone_computes_in_bf16_where_the_processor_has_it(monkeypatch):
@@ -303,6 +311,8 @@ def test_power_for_one_deviation_is_that_of_a_simulation():
         ({"y": np.tile(Y[:, None], 4)}, r"y should be \(N,\)"),
         ({"groups": [1, 2]}, r"groups should be \(160,\)"),
         ({"cv": "many"}, "folds cannot be made"),
+        ({"cv": [(range(100), [160])]}, "folds cannot be made: index 160 is out of bounds"),
+        ({"cv": [(range(100), [0.5])]}, "folds cannot be made"),
         ({"draws": 2}, "audit.draws: expected a whole number from 3 to 6, found 2"),
         ({"draws": 3.5}, "audit.draws: expected a whole number"),
         ({"steps": 0}, "audit.steps: expected a whole number"),

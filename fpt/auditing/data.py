@@ -153,12 +153,8 @@ def folds_of(examples: Examples, cv: Any, validation: float, seed: int) -> list[
     divided."""
     folds = []
     for training, test in test_splits(examples, cv, seed):
-        kept, validating = next(held_out(examples, np.asarray(training), validation, seed))
-        rows = {
-            "train": training[kept],
-            "valid": training[validating],
-            "test": np.asarray(test),
-        }
+        kept, validating = next(held_out(examples, training, validation, seed))
+        rows = {"train": training[kept], "valid": training[validating], "test": test}
         folds.append(fold_of(examples, rows))
     return folds
 
@@ -173,8 +169,13 @@ def test_splits(examples: Examples, cv: Any, seed: int) -> Splits:
         splitter: Any = check_cv(cv, examples.targets, classifier=is_classification)
         if isinstance(cv, Integral) and examples.groups is not None:
             splitter = StratifiedGroupKFold(cv) if is_classification else GroupKFold(cv)
-        return list(splitter.split(every_row, examples.targets, examples.groups))
-    except (ValueError, TypeError) as error:
+        splits = splitter.split(every_row, examples.targets, examples.groups)
+        # A reader's rows may be lists, masks or columns of a table.
+        return [
+            (every_row[np.asarray(training)], every_row[np.asarray(test)])
+            for training, test in splits
+        ]
+    except (ValueError, TypeError, IndexError) as error:
         raise InputError(
             f"These folds cannot be made: {error}".rstrip(".") + "."
         ) from error
