@@ -88,6 +88,22 @@ def test_an_audit_that_was_stopped_goes_on(audit, folder, monkeypatch):
     pd.testing.assert_frame_equal(again.table, audit.table)
 
 
+def test_results_of_a_cpu_and_of_a_gpu_are_kept_apart(tmp_path, monkeypatch):
+    """In fp32 and in bf16, which a comparison must not mix; "auto" is what is there."""
+    folders = []
+
+    def stop(layout, machine, results, *_):
+        folders.append(results.folder)
+        raise InterruptedError
+
+    monkeypatch.setattr(engine, "planned_sizes", stop)
+    for device, has_gpu in (("cpu", True), ("auto", False), ("cuda", True), ("auto", True)):
+        monkeypatch.setattr("torch.cuda.is_available", lambda has_gpu=has_gpu: has_gpu)
+        with pytest.raises(InterruptedError):
+            fpt.audit(X, Y, device=device, folder=tmp_path, **SMALL)
+    assert folders[0] == folders[1] != folders[2] == folders[3]
+
+
 # A search that reads them makes every verdict too sure.
 def test_the_search_of_rates_never_reads_the_test_examples(audit, folder):
     (results,) = folder.iterdir()

@@ -190,7 +190,7 @@ def audit(
         "weights": weights,
         # A folder may hold other weights tomorrow, and rounding is no treatment.
         "weights_digest": digest(files(weights, architecture.folder)),
-        "precision": machine.precision,
+        "precision": machine.arithmetic,
         "minutes": minutes,
         "steps": steps,
         "draws": draws,

@@ -33,6 +33,11 @@ class Machine:
     precision: str
     workers: int
 
+    @property
+    def arithmetic(self) -> str:
+        """What it computes in: the same precision may be another on another device."""
+        return devices.arithmetic(devices.choose(self.device).type, self.precision)
+
 
 def machine_for(device: str, workers: int | None, wide: bool) -> Machine:
     """One pack at a time on a GPU, else one for each core. Wide backbones compute in bf16
