@@ -105,8 +105,9 @@ class Fitted:
         if they are missing, and if what lies there are other weights."""
         if self.weights_digest is None:
             return self.architecture
-        name, origin = str(self.spec.weights), self.architecture.folder
-        changed: list[str] = []
+        name = str(self.spec.weights)
+        origin = self.architecture.folder
+        reason = f"there are none in {origin}"
         for folder in dict.fromkeys((origin, "")):
             try:
                 paths = files(name, folder)
@@ -116,16 +117,11 @@ class Fitted:
                 continue
             if digest(paths) == self.weights_digest:
                 return replace(self.architecture, folder=folder)
-            changed.append(str(paths[0].parent))
-        remedy = f"put those back, copy them into {project().backbones}, or fit again"
-        if changed:
-            raise FptError(
-                f"The weights {name!r} in {changed[0]} are not those that this estimator "
-                f"was trained on: {remedy}."
-            )
+            reason = f"{paths[0].parent} holds others"
         raise FptError(
-            f"The weights {name!r} that this estimator was trained on are not in {origin} "
-            f"any more: {remedy}."
+            f"The weights {name!r} that this estimator was trained on are missing "
+            f"({reason}); put them back, copy them into {project().backbones}, or fit "
+            "again."
         )
 
     def save(self, folder: Path, description: Mapping[str, Any]) -> None:
@@ -136,7 +132,7 @@ class Fitted:
             "shapes": self.shapes,
             "weights_digest": self.weights_digest,
         }
-        content = plain({**run, **description})
+        content = json.loads(json.dumps({**run, **description}, default=as_json))
         write_atomic(folder / PARAMETERS, self.parameters)
         write_json(
             folder / DESCRIPTION, {"seal": seal(self.parameters, content), **content}
@@ -152,17 +148,11 @@ def add_unknown(table: nn.Module, symbols: np.ndarray) -> None:
     table.weight = nn.Parameter(torch.cat([rows, unknown], 1), requires_grad=False)
 
 
-def plain(value: Any) -> Any:
-    """`value` as JSON has it; values by names that are no text, as pairs."""
-    if isinstance(value, Mapping):
-        if all(isinstance(name, str) for name in value):
-            return {name: plain(content) for name, content in value.items()}
-        return plain([*value.items()])
-    if isinstance(value, tuple | list):
-        return [plain(part) for part in value]
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return str(value.absolute()) if isinstance(value, Path) else value
+def as_json(value: Any) -> Any:
+    """A path, an array or a NumPy scalar as JSON has it."""
+    if isinstance(value, Path):
+        return str(value.absolute())
+    return value.tolist()
 
 
 def seal(parameters: bytes, description: Mapping[str, Any]) -> str:

@@ -161,7 +161,7 @@ class FrozenEstimator(BaseEstimator):
         """The run of this estimator on `task`, and its backbone."""
         check_names("initialisation", [self.init], INITS)
         parameters = {
-            name: self.get_params()[name] for name in self.get_params() if name in SETTINGS
+            name: value for name, value in self.get_params().items() if name in SETTINGS
         }
         settings = check_settings("FrozenTransformer", parameters)
         # A data set may be smaller than the usual batch, and a fit shorter than an
