@@ -75,6 +75,19 @@ def test_what_is_saved_is_loaded(fitted, tmp_path):
         path.write_bytes(content)
 
 
+@pytest.mark.parametrize(
+    "names", [[b"up", b"d\xffwn"], [3, 5], [False, True], ["up", "dówn"], [0.0, 1.0]]
+)
+def test_labels_of_every_type_are_saved(names, tmp_path):
+    y = np.array(names)[np.arange(60) % 2]
+    model = FrozenTransformer(**{**SMALL, "steps": 2, "eval_every": 2}).fit(X, y)
+    model.save(tmp_path)
+    again = FrozenTransformer.load(tmp_path)
+    assert again.classes_.dtype == model.classes_.dtype
+    assert (again.predict(X) == model.predict(X)).all()
+    assert again.score(X, y) == model.score(X, y)
+
+
 def test_other_weights_are_noticed(tmp_path, monkeypatch):
     FrozenTransformer(steps=2).fit(X, Y).save(tmp_path)
     monkeypatch.setattr("fpt.estimator.fitted.digest", lambda path: "other")

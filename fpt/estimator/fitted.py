@@ -152,7 +152,17 @@ def as_json(value: Any) -> Any:
     """A path, an array or a NumPy scalar as JSON has it."""
     if isinstance(value, Path):
         return str(value.absolute())
+    # JSON has no bytes, which labels may be. Latin-1 has a character for each byte.
+    if isinstance(value, np.ndarray) and value.dtype.kind == "S":
+        return {"bytes": np.char.decode(value, "latin-1")}
     return value.tolist()
+
+
+def from_json(value: Any) -> Any:
+    """What a fit learned, from what `as_json` made of it: lists were arrays."""
+    if isinstance(value, Mapping) and "bytes" in value:
+        return np.char.encode(value["bytes"], "latin-1")
+    return np.array(value) if isinstance(value, list) else value
 
 
 def seal(parameters: bytes, description: Mapping[str, Any]) -> str:

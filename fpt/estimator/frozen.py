@@ -34,7 +34,7 @@ from ..tasks.own.examples import Data
 from ..tasks.sequences import Sequences
 from ..training.flops import parameter_counts
 from ..training.settings import SEED, SETTINGS, check_list, check_settings, check_value
-from .fitted import Fitted, load_fitted, train
+from .fitted import Fitted, from_json, load_fitted, train
 
 # What a fit learns from its data, beside the run: `save` writes it, `load` reads it.
 LEARNED = (
@@ -231,7 +231,7 @@ class FrozenEstimator(BaseEstimator):
             )
         estimator.moments_ = estimator.symbols_ = estimator.target_ = None
         for name, value in description["learned"].items():
-            setattr(estimator, name, np.array(value) if isinstance(value, list) else value)
+            setattr(estimator, name, from_json(value))
         estimator.fitted_ = fitted
         return estimator
 
