@@ -364,3 +364,6 @@ def test_arrays_are_read_from_a_file(tmp_path):
     assert (inputs == X).all()
     assert (answers == Y).all()
     assert len(groups) == len(Y)
+    np.savez(path, X=X, labels=Y)
+    with pytest.raises(FptError, match=r"series.npz cannot be read \('y is not a file in"):
+        data.read_file(path, "")

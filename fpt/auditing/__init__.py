@@ -27,7 +27,7 @@ from ..training.settings import SEED, SETTINGS, Allowed, check_value
 from ..training.sweep import worker_pool
 from . import engine, plan
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED, TRAINED, Sizes, body_of
-from .data import VALIDATION_SHARE, folds_of, read_examples, read_file
+from .data import VALIDATION_SHARE, folds_of, read_examples
 from .engine import Engine, Outcome
 from .page import figure, page
 from .plan import FEWEST_PLANNED, Layout
@@ -289,6 +289,3 @@ def runs_of(outcome: Outcome) -> pd.DataFrame:
         for (draw, fold, seed), run in results.items()
     ]
     return pd.DataFrame(rows)
-
-
-__all__ = ["Audit", "audit", "read_file"]

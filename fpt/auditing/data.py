@@ -103,13 +103,9 @@ def read_file(path: Path, target: str) -> tuple[Any, Any, Any]:
     try:
         # Pickles, which could execute code, are refused.
         with np.load(path, allow_pickle=False) as file:  # noqa: TID251
-            arrays_of = {name: file[name] for name in file.files}
-    except (OSError, ValueError, BadZipFile) as error:
-        raise FptError(f"The data in {path} cannot be read ({error}).") from error
-    missing = {"X", "y"} - set(arrays_of)
-    if missing:
-        raise FptError(f"{path} has no array {' and no array '.join(sorted(missing))}.")
-    return arrays_of["X"], arrays_of["y"], arrays_of.get("groups")
+            return file["X"], file["y"], file.get("groups")
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise FptError(f"The arrays X and y of {path} cannot be read ({error}).") from error
 
 
 def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:

@@ -91,30 +91,20 @@ class Engine:
         """Everything, in the order of its value, until the deadline."""
         outcome = Outcome({}, {}, [*plan.RATES])
         # A linear model costs seconds and may settle the matter, so it comes first.
-        self.fit_linear(outcome)
+        self.fit_each_fold(outcome, LINEAR, baselines.linear)
+        if all(map(baselines.has_convolutions, self.layout.folds)):
+            self.fit_each_fold(outcome, CONVOLUTIONS, baselines.convolutions)
         rates = self.search(outcome)
         self.report(outcome, rates)
-        self.fit_probe(outcome)
-        return outcome
-
-    # ---------------------------------------------------------------------------- baselines
-
-    def fit_linear(self, outcome: Outcome) -> None:
-        """The baselines without a transformer that need no gradients."""
-        fits = {LINEAR: baselines.linear}
-        if all(map(baselines.has_convolutions, self.layout.folds)):
-            fits[CONVOLUTIONS] = baselines.convolutions
-        for arm, fit in fits.items():
-            self.fit_each_fold(outcome, arm, fit)
-
-    def fit_probe(self, outcome: Outcome) -> None:
-        """The probe of the pretrained arm, last, because no verdict needs it."""
         body = self.layout.bodies[PRETRAINED]
         # A probe reads the weights and the seed of the input net, the same on every fold.
         spec = self.layout.spec(0, PRETRAINED, 1.0, 0, None, self.layout.sizes.steps)
-        self.fit_each_fold(
-            outcome, PROBE, partial(baselines.probe, body, spec, self.machine)
-        )
+        probe = partial(baselines.probe, body, spec, self.machine)
+        # Last, because no verdict needs it.
+        self.fit_each_fold(outcome, PROBE, probe)
+        return outcome
+
+    # ---------------------------------------------------------------------------- baselines
 
     def fit_each_fold(
         self, outcome: Outcome, arm: str, fit: Callable[[Any], dict[str, Any]]

@@ -142,12 +142,9 @@ class Layout:
 def measured_costs(layout: Layout, machine: Machine) -> dict[str, Cost]:
     """The cost of a run of each trained arm. Controls have the architecture of the
     pretrained arm and cost the same, so each architecture is measured once."""
-    costs: dict[str, Cost] = {}
     # On this machine as busy as it is now: a budget is in minutes, not in processor time.
-    for arm in (PRETRAINED, *NETS):
-        if arm in layout.bodies:
-            costs[arm] = measured_cost(layout, arm, machine)
-    return costs | {arm: costs[PRETRAINED] for arm in CONTROLS if arm in layout.bodies}
+    costs = {arm: measured_cost(layout, arm, machine) for arm in (PRETRAINED, *NETS)}
+    return costs | dict.fromkeys(CONTROLS, costs[PRETRAINED])
 
 
 @usual_settings(gradients=True)

@@ -24,6 +24,9 @@ from ..training.loop import Loop
 from ..training.model import Model, scores
 from ..training.sweep import cores
 
+# Of a run that diverged before its first evaluation.
+NOT_EVALUATED = {"valid_accuracy": 0.0, "valid_loss": 0.0}
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -104,12 +107,13 @@ def train_pack(
             return None
     contents = []
     for progress in loop.progress:
-        chosen = [point for point in progress.curve if point["step"] == progress.best_step]
+        by_step = {point["step"]: point for point in progress.curve}
+        best = by_step.get(progress.best_step, NOT_EVALUATED)
         contents.append(
             {
                 "correct": progress.metrics.get("correct", []),
-                "valid_score": chosen[0]["valid_accuracy"] if chosen else 0.0,
-                "valid_loss": chosen[0]["valid_loss"] if chosen else 0.0,
+                "valid_score": best["valid_accuracy"],
+                "valid_loss": best["valid_loss"],
                 "best_step": progress.best_step,
                 "curve": progress.curve,
                 "diverged": progress.status == "diverged",
