@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from refusals import refuses
 
 from fpt.tasks import get_task
 
@@ -53,3 +54,20 @@ def test_xor_holds_inputs_out_of_training():
     assert len(inputs["train"]) > 38_000  # 40,000 draws from 917,504 inputs: 850 repeats expected
     assert [len(inputs[split]) for split in ("valid", "test")] == [1000, 2000]
     assert len(set.union(*inputs.values())) == sum(map(len, inputs.values()))
+
+
+@pytest.mark.parametrize(("n", "most"), [(2, 16), (7, 4**7), (10, 32_768)])
+@pytest.mark.parametrize("split", ["valid", "test"])
+def test_xor_has_no_more_different_inputs_than_there_are(n, most, split):
+    sentence = [repr(split), f"at most {most}, not {most + 1}", f"n = {n}"]
+    refuses(lambda: get_task("bit-xor", n=n, **{split: most + 1}), *sentence)
+    task = get_task("bit-xor", n=n, **{split: most})
+    inputs, _ = task.eval_set(split)
+    assert len(inputs) == len(inputs.unique(dim=0)) == most == task.sizes[split]
+
+
+@pytest.mark.parametrize("n", [1, 5, 6, 7, 10])
+def test_xor_evaluates_on_the_usual_number_or_on_every_input(n):
+    task = get_task("bit-xor", n=n)
+    every_input = {"valid": 4**n, "test": 4**n}
+    assert task.options == {"n": n} | (every_input if n < 7 else {"valid": 1000, "test": 2000})

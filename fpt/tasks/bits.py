@@ -255,12 +255,21 @@ def bit_memory(**options: Any) -> BitMemory:
 
 
 def bit_xor(**options: Any) -> BitXor:
-    """Options: n bits per string; sizes of the splits if not all inputs fit."""
-    options = resolve("bit-xor", options, {"n": 5, "valid": 1000, "test": 2000})
+    """Options: n bits per string; sizes of the splits if not all inputs fit, at most as
+    many as there are different inputs (a 32nd of them if some are held out)."""
+    options = resolve("bit-xor", options, {"n": 5, "valid": None, "test": None})
     n = options["n"]
+    # A split has about a sixteenth; half of those are found by chance in a few draws.
+    most = 4**n if n < SHORTEST_HELD_OUT else 4**n // 32
     every_input = 4**n <= MAX_COUNTED_INPUTS
-    if every_input:
-        options["valid"] = options["test"] = 4**n
+    for split, usual in {"valid": 1000, "test": 2000}.items():
+        size = options[split] or min(usual, most)
+        if size > most:
+            raise FptError(
+                f"option {split!r} of task 'bit-xor' must be at most {most}, not {size}: "
+                f"all inputs are different, and n = {n} has too few for more."
+            )
+        options[split] = most if every_input else size
     return BitXor(
         name="bit-xor",
         options=options,
