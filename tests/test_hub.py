@@ -1,12 +1,16 @@
 """Files of the hub at one commit and with one content: a cache made here, and no network."""
 
+import errno
 from hashlib import sha256
 
+import numpy as np
 import pytest
 from refusals import refuses
 from samples import write_parquet
 
-from fpt.backbones.weights import files, find
+from fpt import FrozenTransformer
+from fpt.backbones import backbone, build
+from fpt.backbones.weights import files, find, read_weights
 from fpt.tasks import sources as hub
 from fpt.tasks.datasets import hub_dataset
 
@@ -74,6 +78,22 @@ def test_a_commit_is_asked_for_as_it_is_and_compared_too(put):
     assert set(hub.read_lock()) == {f"o/r@{FIRST}"}
     put(b"other", FIRST, "models--o--r", "model.safetensors")
     refuses(lambda: find(identity), "model.safetensors of o/r")
+
+
+def test_a_file_that_cannot_be_read_is_one_sentence_for_every_use(put, monkeypatch):
+    def failing_disk(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    path = put(b"first", FIRST, "models--o--r", "model.safetensors")
+    monkeypatch.setattr("hashlib.file_digest", failing_disk)
+    identity = f"hub:o/r@{FIRST}"
+    nano = backbone("nano")
+    X = np.random.default_rng(0).normal(size=(10, 3, 2))
+    model = FrozenTransformer(weights=identity)
+    sentence = f"Cannot read {path}: Input/output error."
+    refuses(lambda: find(identity), sentence)
+    refuses(lambda: read_weights(nano, build(nano), identity), sentence)
+    refuses(lambda: model.fit(X, np.arange(10) % 2), sentence)
 
 
 def put_table(put, folder, commit, repo, file, columns):

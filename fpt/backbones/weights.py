@@ -157,7 +157,8 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
 @saying_what_needs_no_hub()
 def files(weights: str, folder: str = "", remember: bool = False) -> list[Path]:
     """The safetensors files of the identity `weights`: one, or those that its index lists;
-    in `folder` if one is given; `remember` as in `fetch`. FptError if one is missing."""
+    in `folder` if one is given; `remember` as in `fetch`. FptError if one is missing or
+    cannot be read."""
     try:
         return [file_of(weights, WEIGHTS, folder, remember)]
     except FptError as error:
@@ -179,10 +180,7 @@ def find(weights: str) -> Path:
 def digest(paths: Sequence[Path]) -> str:
     """The SHA-256 of a file, or of those of several files. FptError if one cannot be
     read."""
-    try:
-        digests = [file_digest(path) for path in paths]
-    except OSError as error:
-        raise FptError(f"Cannot read {error.filename}: {error.strerror}.") from error
+    digests = [file_digest(path) for path in paths]
     if len(digests) == 1:
         return digests[0]
     return hashlib.sha256(" ".join(digests).encode()).hexdigest()
@@ -201,8 +199,9 @@ def read_weights(architecture: Backbone, module: nn.Module, weights: str) -> Sta
     FptError if the file is missing, damaged, or does not fit."""
     family = FAMILIES[architecture.family]
     stored: State = {}
+    paths = files(weights, architecture.folder)
     try:
-        for path in files(weights, architecture.folder):
+        for path in paths:
             # What comes from the hub was compared by `fetch`.
             metadata = path.with_name(METADATA)
             stated = (

@@ -212,12 +212,16 @@ def _downloaded(
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file, computed again if the file changes."""
-    stat = path.stat()
-    # The time of the last change of the file's entry too: a copy may keep the time of its
-    # original.
-    version = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
-    return _digest(path.absolute(), version)
+    """SHA-256 of a file, computed again if the file changes. FptError if it cannot be
+    read."""
+    try:
+        stat = path.stat()
+        # The time of the last change of the file's entry too: a copy may keep the time of
+        # its original.
+        version = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        return _digest(path.absolute(), version)
+    except OSError as error:
+        raise FptError(f"Cannot read {path}: {error.strerror}.") from error
 
 
 # Each run of a sweep asks for the digest of weights that may be a gigabyte.
