@@ -10,7 +10,8 @@ from samples import write_parquet
 
 from fpt import FrozenTransformer
 from fpt.backbones import backbone, build
-from fpt.backbones.weights import files, find, read_weights
+from fpt.backbones.weights import files, find, identity_of, read_weights
+from fpt.errors import FptError
 from fpt.tasks import sources as hub
 from fpt.tasks.datasets import hub_dataset
 
@@ -94,6 +95,43 @@ def test_a_file_that_cannot_be_read_is_one_sentence_for_every_use(put, monkeypat
     refuses(lambda: find(identity), sentence)
     refuses(lambda: read_weights(nano, build(nano), identity), sentence)
     refuses(lambda: model.fit(X, np.arange(10) % 2), sentence)
+
+
+# What is wrong with model.safetensors, what with the index of shards, and which one is told.
+REASONS = [
+    (hub.NoSuchFile, hub.NoSuchFile, hub.WEIGHTS),
+    (hub.NoSuchFile, hub.Unreachable, hub.SHARDS),
+    (hub.NoSuchFile, FptError, hub.SHARDS),
+    (hub.Unreachable, hub.NoSuchFile, hub.WEIGHTS),
+    (hub.Unreachable, hub.Unreachable, hub.WEIGHTS),
+    (hub.Unreachable, FptError, hub.SHARDS),
+    (FptError, hub.NoSuchFile, hub.WEIGHTS),
+]
+
+
+@pytest.mark.parametrize(("of_weights", "of_index", "told"), REASONS)
+def test_the_true_reason_is_told_why_weights_cannot_be_had(of_weights, of_index, told, monkeypatch):
+    def failing_fetch(repository, file, *_, **__):
+        raise {hub.WEIGHTS: of_weights, hub.SHARDS: of_index}[file](f"{file} is the reason.")
+
+    monkeypatch.setattr("fpt.backbones.weights.fetch", failing_fetch)
+    refuses(lambda: files(f"hub:o/r@{FIRST}"), f"{told} is the reason")
+
+
+def test_an_index_of_other_content_than_the_locked_one_is_told(put, monkeypatch):
+    identity = f"hub:o/r@{FIRST}"
+    put(b'{"weight_map": {"a": "b"}}', FIRST, "models--o--r", hub.SHARDS)
+    put(b"b", FIRST, "models--o--r", "b")
+    assert [path.name for path in files(identity, remember=True)] == ["b"]
+    put(b'{"weight_map": {"a": "c"}}', FIRST, "models--o--r", hub.SHARDS)
+    refuses(lambda: files(identity), f"{hub.SHARDS} of o/r at {FIRST[:12]} has SHA-256")
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": []}', '{"weight_map": {}}'])
+def test_an_index_without_files_is_told(content, tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / hub.SHARDS).write_text(content)
+    refuses(lambda: identity_of(tmp_path), str(tmp_path / hub.SHARDS))
 
 
 def put_table(put, folder, commit, repo, file, columns):

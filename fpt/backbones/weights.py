@@ -25,7 +25,14 @@ from ..errors import SHOWN, FptError
 from ..files import NAME, read_json
 from ..project import SHIPPED, project
 from ..tasks.rng import generator
-from ..tasks.sources import SHARDS, WEIGHTS, Unreachable, fetch, file_digest
+from ..tasks.sources import (
+    SHARDS,
+    WEIGHTS,
+    NoSuchFile,
+    Unreachable,
+    fetch,
+    file_digest,
+)
 from . import generic
 from .base import FAMILIES, STD, Backbone, State
 from .published import METADATA, MODELS, PUBLISHED, comes_in_wheel, provided
@@ -132,7 +139,8 @@ def folder_of(weights: str) -> Path:
 
 def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -> Path:
     """The file `name` beside the weights of an identity, in `folder` if one is given;
-    `remember` as in `fetch`. FptError if there is none."""
+    `remember` as in `fetch`. NoSuchFile, an FptError, if there is none; FptErrors as of
+    `fetch`."""
     check_identity(weights)
     if weights.startswith("hub:"):
         repository, _, revision = weights.removeprefix("hub:").partition("@")
@@ -143,11 +151,11 @@ def file_of(weights: str, name: str, folder: str = "", remember: bool = False) -
     if path.is_file():
         return path
     if folder:
-        raise FptError(
+        raise NoSuchFile(
             f"The folder {folder} holds no whole model ({name} is missing): save it there "
             "as safetensors, as `save_pretrained` does."
         )
-    raise FptError(
+    raise NoSuchFile(
         f"The weights {weights!r} are in none of {SHIPPED}, {project().backbones} "
         f"({name} is missing): pretrain them (fpt pretrain) or save them there as "
         "safetensors."
@@ -161,14 +169,16 @@ def files(weights: str, folder: str = "", remember: bool = False) -> list[Path]:
     cannot be read."""
     try:
         return [file_of(weights, WEIGHTS, folder, remember)]
-    except FptError as error:
-        if comes_in_wheel(weights):  # in one file, and a second download would fail too
-            raise
+    except (NoSuchFile, Unreachable) as error:
         try:
-            index = read_json(file_of(weights, SHARDS, folder, remember))
-            names = sorted(map(str, {*index["weight_map"].values()}))
-        except (FptError, KeyError, TypeError, AttributeError):
+            index = file_of(weights, SHARDS, folder, remember)
+        except (NoSuchFile, type(error)):
+            # An index that is missing too says nothing new; other errors are the reason.
             raise error from None
+    file_by_tensor = read_json(index).get("weight_map")
+    if not isinstance(file_by_tensor, dict) or not file_by_tensor:
+        raise FptError(f"{index} lists no files of weights; fetch or save it again.")
+    names = sorted({*map(str, file_by_tensor.values())})
     return [file_of(weights, name, folder, remember) for name in names]
 
 

@@ -46,7 +46,7 @@ Kind = Literal["model", "dataset"]
 
 
 class NoSuchFile(FptError):
-    """The hub has the repository without this file."""
+    """A repository of the hub, or a folder, is there without this file."""
 
 
 class Unreachable(FptError):
