@@ -1,5 +1,8 @@
 """Random twins of a model from the hub: what each of them draws, and which gains its norms have."""
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 from tiny import close
@@ -11,6 +14,7 @@ from fpt.backbones.generic.skeleton import text_of
 from fpt.backbones.initialisations import INITS, Start
 
 OWN = 1 / 24  # SmolLM2's
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +70,24 @@ def test_random_is_of_the_papers_day_and_random_own_of_the_models_configuration(
     assert module.model.config.initializer_range == before == OWN
 
 
+def stated_gains():
+    """Of every initialisation the gains of the norms by the table of the page on them."""
+    page = (ROOT / "docs/initialisations.md").read_text()
+    gains = {}
+    for names, stated in re.findall(r"^\| (`.*?) \|.*\| (.*?) \|$", page, re.M):
+        first, *more = re.findall("`(.+?)`", names)
+        for name in [first, *more]:
+            whole = first.removesuffix("-tensor") + name if name.startswith("-") else name
+            gains[whole] = stated
+    return gains
+
+
 @pytest.mark.parametrize("init", INITS)
-def test_every_initialisation_says_which_gains_it_has(init, llama, learned):
+def test_the_page_says_which_gains_an_initialisation_has(init, llama, learned):
     if init == "random-scaled":  # of GPT-2 alone
         return
     gains, before = gains_of(drawn(llama, init, learned)), gains_of(learned)
-    stated = INITS[init].gains
+    stated = stated_gains()[init]
     if stated == "1":
         assert torch.equal(gains, torch.ones_like(gains))
     elif stated == "pretrained":
@@ -79,3 +95,7 @@ def test_every_initialisation_says_which_gains_it_has(init, llama, learned):
     else:
         assert not torch.equal(gains, before)
         assert gains.mean().item() == pytest.approx(before.mean().item(), abs=0.02)
+
+
+def test_the_page_has_every_initialisation():
+    assert {*stated_gains()} - {"init"} == {*INITS}

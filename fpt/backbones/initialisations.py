@@ -52,14 +52,9 @@ Make = Callable[[Start], State]
 @dataclass(frozen=True)
 class Initialisation:
     """`make` gives the initial state, from the pretrained weights if it `reads_weights`:
-    some read only their statistics.
-
-    `gains` says what the norms multiply by at first. It is a treatment of its own: those of
-    a language model may be a fifth of the 1 that a random one starts with, and they are
-    trained."""
+    some read only their statistics. docs/initialisations.md lists what each one keeps."""
 
     make: Make
-    gains: str
     reads_weights: bool = True
     depends_on_seed: bool = True  # then runs with different seeds cannot share a backbone
 
@@ -225,43 +220,31 @@ def orthonormal(rows: int, columns: int, draw: torch.Generator) -> Tensor:
     return q * r.diagonal().sign()
 
 
-ONE = "1"
-PRETRAINED = "pretrained"
 INITS: Mapping[str, Initialisation] = {
-    "pretrained": Initialisation(
-        lambda start: start.read, PRETRAINED, depends_on_seed=False
-    ),
+    "pretrained": Initialisation(lambda start: start.read, depends_on_seed=False),
     # Nothing pretrained: three ways to draw a backbone.
-    "random": Initialisation(random, ONE, reads_weights=False),
-    "random-own": Initialisation(random_own, ONE, reads_weights=False),
-    "random-scaled": Initialisation(random_scaled, ONE, reads_weights=False),
+    "random": Initialisation(random, reads_weights=False),
+    "random-own": Initialisation(random_own, reads_weights=False),
+    "random-scaled": Initialisation(random_scaled, reads_weights=False),
     # The pretrained scale alone, which speeds some tasks up by itself.
-    "random-at-scale": Initialisation(random_at_scale, ONE),
-    "random-at-scale-norms": Initialisation(random_at_scale_with_norms, PRETRAINED),
+    "random-at-scale": Initialisation(random_at_scale),
+    "random-at-scale-norms": Initialisation(random_at_scale_with_norms),
     # The pretrained statistics alone, the paper's control, in three readings.
-    "statistics-tensor": Initialisation(
-        partial(resampled, level="tensor"), "drawn with the mean and sd of each norm"
-    ),
-    "statistics-layer": Initialisation(
-        partial(resampled, level="layer"), "drawn with the mean and sd of a layer's norms"
-    ),
-    "statistics-global": Initialisation(
-        partial(resampled, level="global"), "drawn with the mean and sd of all norms"
-    ),
+    "statistics-tensor": Initialisation(partial(resampled, level="tensor")),
+    "statistics-layer": Initialisation(partial(resampled, level="layer")),
+    "statistics-global": Initialisation(partial(resampled, level="global")),
     # The pretrained entries, or singular values, without what connects them.
-    "shuffled": Initialisation(shuffled, "pretrained, shuffled within each norm"),
-    "permuted-rows": Initialisation(permuted_rows, PRETRAINED),
-    "spectrum": Initialisation(spectrum, PRETRAINED),
+    "shuffled": Initialisation(shuffled),
+    "permuted-rows": Initialisation(permuted_rows),
+    "spectrum": Initialisation(spectrum),
     # One part drawn anew, or kept: which part carries the effect?
-    "random-body": Initialisation(kept("layernorm", "positions"), PRETRAINED),
+    "random-body": Initialisation(kept("layernorm", "positions")),
     # Norms are initialised to 1 and 0 in every random backbone.
-    "random-layernorm": Initialisation(
-        kept("body", "positions"), ONE, depends_on_seed=False
-    ),
-    "random-positions": Initialisation(kept("body", "layernorm"), PRETRAINED),
-    "pretrained-body": Initialisation(kept("body"), ONE),
-    "pretrained-layernorm": Initialisation(kept("layernorm"), PRETRAINED),
-    "pretrained-positions": Initialisation(kept("positions"), ONE),
+    "random-layernorm": Initialisation(kept("body", "positions"), depends_on_seed=False),
+    "random-positions": Initialisation(kept("body", "layernorm")),
+    "pretrained-body": Initialisation(kept("body")),
+    "pretrained-layernorm": Initialisation(kept("layernorm")),
+    "pretrained-positions": Initialisation(kept("positions")),
 }
 
 
