@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -152,6 +153,28 @@ def symbolic():
     return FrozenTransformer(**SMALL).fit(
         [row[: 1 + index % 5] for index, row in enumerate(IDS)], Y
     )
+
+
+@pytest.mark.parametrize("fitted_on", [np.asarray, list, np.ndarray.tolist])
+def test_a_table_and_a_list_of_its_rows_are_treated_alike(fitted_on):
+    """Whichever was fitted, the number of columns stays."""
+    rows = X[:, :, 0]
+    model = FrozenTransformer(**SMALL).fit(fitted_on(rows), Y)
+    for columns in (4, 6):
+        new = np.zeros((2, columns))
+        for form in (new, list(new), new.tolist(), new[..., None], pd.DataFrame(new)):
+            with pytest.raises(ValueError, match=f"{columns} (features|vectors).* 5"):
+                model.predict(form)
+    for form in (rows, list(rows), rows.tolist(), rows[..., None]):
+        assert (model.predict_proba(form) == model.predict_proba(rows)).all()
+
+
+@pytest.mark.parametrize("fitted_on", [np.asarray, list, np.ndarray.tolist])
+def test_series_of_one_number_a_token_may_be_longer(fitted_on):
+    model = FrozenTransformer(**SMALL).fit(fitted_on(X[:, :, :1]), Y)
+    new = np.zeros((2, 6, 1))
+    for form in (new, list(new), new.tolist()):
+        assert model.predict(form).shape == (2,)
 
 
 def test_whole_numbers_are_numbers_where_the_fit_had_numbers():

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..sequences import Sequences
 from .arrays import InputError, array, check_finite, check_numbers
-from .limits import check_same
+from .limits import check_same, described
 
 # Each symbol has a row in the input net.
 MOST_SYMBOLS = 10**6
@@ -90,15 +90,26 @@ def _equal(values: np.ndarray) -> Sequences:
 
 
 def check_columns(estimator: Any, X: Any, read: Sequences, fitting: bool) -> None:
-    """Set the names and the number of the columns of a table on `estimator` if `fitting`;
-    else scikit-learn's ValueError for others. A sequence of symbols that is no table may be
-    of any length."""
+    """Set the names and the number of a table's columns on `estimator` if `fitting`: of an
+    array or a frame (N, T), or of a list of N rows of T numbers. Later, scikit-learn's
+    ValueError for a table (N, T) with other columns, and InputError for other sequences of
+    numbers if they are not as long as the rows of the table that was fitted."""
     from sklearn.utils.validation import validate_data
 
-    equal = read.limits["shortest"] == read.limits["length"]
-    if fitting and isinstance(X, list | tuple) and equal and read.limits["dim"] == 1:
-        # Rows of a table too, so a table with other columns is refused later.
-        estimator.n_features_in_ = read.limits["length"]
     is_table = getattr(X, "ndim", 0) == 2
     if is_table and (fitting or read.kind == "vector" or hasattr(X, "columns")):
         validate_data(estimator, X, reset=fitting, skip_check_array=True)
+    if read.kind == "token":
+        return
+    length = read.limits["length"]
+    if fitting:
+        has_rows = isinstance(X, list | tuple) and array("X", X[0]).ndim == 1
+        if has_rows and read.limits["shortest"] == length:
+            estimator.n_features_in_ = length
+        return
+    columns = getattr(estimator, "n_features_in_", None)
+    if columns is not None and (read.lengths != columns).any():
+        raise InputError(
+            f"X has {described(read.limits)}; the fit had a table of {columns} columns "
+            "(fit a list of arrays (T, 1) if the length of series may differ)."
+        )
