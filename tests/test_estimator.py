@@ -117,6 +117,7 @@ def test_a_position_that_no_example_trained_is_the_backbones_own():
     for held_out in (X, long):
         model = FrozenTransformer(**{**SMALL, "eval_every": 20}, trainable=groups, dropout=0.0)
         runs.append(model.fit(X, Y, validation=(held_out, Y)))
+        assert model.inputs_ == "sequences of 5 vectors of 3 numbers"  # X, whatever is held out
     assert len(runs[0].fitted_.parameters) < len(runs[1].fitted_.parameters)
     assert (runs[0].predict_proba(long) == runs[1].predict_proba(long)).all()
 

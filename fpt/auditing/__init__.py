@@ -21,7 +21,8 @@ from ..backbones.weights import digest, files
 from ..errors import FptError, check_names
 from ..files import write_atomic, write_json
 from ..project import project
-from ..tasks.own.limits import check_length, described
+from ..tasks.own.inputs import described
+from ..training.model import check_length
 from ..training.progress import progress_bar
 from ..training.settings import SEED, SETTINGS, Allowed, check_value
 from ..training.sweep import worker_pool
@@ -178,10 +179,9 @@ def audit(
         draws = checked("draws", draws)
     examples = read_examples(X, y, groups, task)
     architecture, weights = choose(backbone, weights)
-    check_length(
-        int(examples.inputs.lengths.max()), architecture.name, architecture.positions
-    )
     folds = folds_of(examples, cv, validation, random_state)
+    for fold in folds:
+        check_length(architecture, fold.task)
     machine = machine_for(device, workers, architecture.width >= WIDE)
     # What the results depend on, and so what names them.
     facts: dict[str, Any] = {

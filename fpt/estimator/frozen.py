@@ -28,7 +28,7 @@ from ..backbones.initialisations import INITS
 from ..errors import FptError, check_names
 from ..isolation import usual_settings
 from ..spec import RunSpec, canonical
-from ..tasks.own import arrays, examples, inputs, limits
+from ..tasks.own import arrays, examples, inputs
 from ..tasks.own.arrays import InputError
 from ..tasks.own.examples import Data
 from ..tasks.sequences import Sequences
@@ -143,8 +143,9 @@ class FrozenEstimator(BaseEstimator):
         if isinstance(validation, tuple | list) and len(validation) == 2:
             validation = self._read(validation[0]), self._labels(validation[1])
         division = examples.divided(labelled, validation, self.random_state)
-        self.limits_ = division.limits
-        self.inputs_ = limits.described(division.limits)
+        limits = labelled[0].limits
+        self.limits_ = {**limits, "dim": division.dim}
+        self.inputs_ = inputs.described(limits)
         self.moments_ = division.moments
         self.symbols_ = division.symbols
         return division.train, division.valid
@@ -170,7 +171,6 @@ class FrozenEstimator(BaseEstimator):
         settings["eval_every"] = min(settings["eval_every"], settings["steps"])
         reads_weights = INITS[self.init].reads_weights
         architecture, weights = choose(self.backbone, self.weights, reads_weights)
-        limits.check_length(task.length, architecture.name, architecture.positions)
         groups = {*check_list("FrozenTransformer.trainable", self.trainable)}
         if not architecture.positions:
             groups = groups - {"positions"} or groups
@@ -191,9 +191,6 @@ class FrozenEstimator(BaseEstimator):
         """(N, answers), or (N, T, answers) if there is an answer per token, a tensor."""
         check_is_fitted(self, "fitted_")
         read = self._read(X)
-        architecture = self.fitted_.architecture
-        length = read.limits["length"]
-        limits.check_length(length, architecture.name, architecture.positions)
         sequences = read.prepared(None, self.moments_)
         logits = self.fitted_.logits(sequences, self.device, self.symbols_)
         return logits[:, 0] if self.fitted_.shapes["reads"] == 1 else logits

@@ -15,9 +15,10 @@ from ..backbones.base import State, is_norm
 from ..backbones.dropout import Draws, Dropout
 from ..backbones.generic import GenericBackbone
 from ..backbones.initialisations import initial_state
-from ..errors import FptError, check_names
+from ..errors import check_names
 from ..spec import RunSpec
 from ..tasks import Batch, Task
+from ..tasks.own.arrays import InputError
 from ..tasks.rng import ORDERS, generator, shuffled
 from .device import AUTO, autocast, in_bf16, round_frozen
 from .packing import PackedParameters, ParameterSlice
@@ -41,12 +42,13 @@ def nets(task: Task, architecture: Backbone) -> dict[str, PackedLinear | PackedE
 
 
 def check_length(architecture: Backbone, task: Task) -> None:
-    """FptError if the sequences of `task` are longer than the backbone's table of
-    positions."""
+    """InputError (an FptError) if the sequences of `task` are longer than the backbone's
+    table of positions."""
     if architecture.positions and task.length > architecture.positions:
-        raise FptError(
+        raise InputError(
             f"Task {task.name!r} has sequences of {task.length} tokens, and backbone "
-            f"{architecture.name!r} takes at most {architecture.positions}; shorten them."
+            f"{architecture.name!r} takes at most {architecture.positions}; shorten them, "
+            "or take a backbone with more positions."
         )
 
 

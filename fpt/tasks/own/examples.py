@@ -13,7 +13,6 @@ from ..base import Batch, Device, Example, FiniteTask
 from ..datasets import Dataset, arrays_digest
 from ..sequences import Moments, Padded, Sequences, batch
 from .arrays import InputError
-from .limits import both
 
 # Inputs, as a user gave them or prepared, and labels (N, R).
 Data = tuple[Sequences, np.ndarray]
@@ -21,12 +20,13 @@ Data = tuple[Sequences, np.ndarray]
 
 @dataclass(frozen=True)
 class Division:
-    """Training and held-out examples, and what they determine: the limits of both; of the
-    training examples alone the moments of the vectors or the different symbols."""
+    """Training and held-out examples, and what they determine: the width of a token, or the
+    number of symbols, in both; of the training examples alone the moments of the vectors or
+    the different symbols."""
 
     train: Data
     valid: Data
-    limits: dict[str, Any]
+    dim: int
     moments: Moments | None
     symbols: np.ndarray | None
 
@@ -63,7 +63,7 @@ def divided(labelled: Data, validation: Data | float, seed: int) -> Division:
             held_inputs.prepared(held_rows, moments),
             held_labels[held_rows],
         ),
-        limits=both(inputs.limits, held_inputs.limits),
+        dim=max(inputs.limits["dim"], held_inputs.limits["dim"]),
         moments=moments,
         symbols=symbols,
     )

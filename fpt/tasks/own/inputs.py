@@ -1,4 +1,5 @@
-"""Sequences of vectors or symbols as a user gives them."""
+"""Sequences of vectors or symbols as a user gives them, and their limits
+(`Sequences.limits`) in words."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +8,6 @@ import numpy as np
 
 from ..sequences import Sequences
 from .arrays import InputError, array, check_finite, check_numbers
-from .limits import check_same, described
 
 # Each symbol has a row in the input net.
 MOST_SYMBOLS = 10**6
@@ -113,3 +113,24 @@ def check_columns(estimator: Any, X: Any, read: Sequences, fitting: bool) -> Non
             f"X has {described(read.limits)}; the fit had a table of {columns} columns "
             "(fit a list of arrays (T, 1) if the length of series may differ)."
         )
+
+
+def described(limits: Mapping[str, Any]) -> str:
+    """`Sequences.limits` in words, such as "sequences of 4 to 26 vectors of 12 numbers"."""
+    count = f"{limits['length']}"
+    if limits["shortest"] < limits["length"]:
+        count = f"{limits['shortest']} to {count}"
+    if limits["kind"] == "token":
+        return f"sequences of {count} symbols, whole numbers from 0 to {limits['dim'] - 1}"
+    numbers = "1 number" if limits["dim"] == 1 else f"{limits['dim']} numbers"
+    return f"sequences of {count} vectors of {numbers}"
+
+
+def check_same(limits: Mapping[str, Any], fitted: Mapping[str, Any]) -> None:
+    """InputError for `Sequences.limits` of another kind or width than those of the fit.
+    Sequences may be longer, and have other symbols."""
+    is_same = limits["kind"] == fitted["kind"]
+    if limits["kind"] == "vector":
+        is_same &= limits["dim"] == fitted["dim"]
+    if not is_same:
+        raise InputError(f"X has {described(limits)}; the fit had {described(fitted)}.")
