@@ -9,7 +9,7 @@ is two-sided.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -29,6 +29,9 @@ from .claim import Claim, Kind, Test
 from .finding import NO_SPREAD, Finding, Label
 from .pooled import ALPHA
 
+TRUNCATED = "truncated SmolLM2"
+# What the names of a model's arms end in -> the model.
+MODELS = {"": "SmolLM2", "@6": TRUNCATED, "-minilm": "MiniLM"}
 STATEMENTS: Mapping[Test, str] = {
     "difference": "On {task}, the areas of “{first}” and “{second}” differ.",
     "suffices": (
@@ -203,3 +206,25 @@ def _judged(finding: Finding, adjusted: float, waiting: int) -> Finding:
     if finding.claim.test == "suffices":
         notes = (*notes, "not shown to suffice")
     return replace(finding, label="no clear difference", notes=notes)
+
+
+def model_of(claim: Claim) -> str:
+    """The real language model that a claim is about."""
+    first = next(iter(claim.backbones))
+    suffixes = [suffix for suffix in MODELS if first.endswith(suffix)]
+    return MODELS[max(suffixes, key=len)]
+
+
+def in_models(agreeing: Set[str], tested: Set[str]) -> str:
+    """` (1 of 2 models)`: how many of the published models among those `tested` on a task
+    agree on a verdict; empty if all do. The truncated model is named instead, where a
+    published one disagrees with it."""
+    # By the registration, a body that was cut is no model, so no count has it.
+    published = tested - {TRUNCATED}
+    count = len(agreeing & published)
+    if count == len(published):
+        return ""
+    parts = [f"{count} of {len(published)} models"] if count else []
+    if TRUNCATED in agreeing:
+        parts.append(TRUNCATED)
+    return f" ({' and '.join(parts)})"

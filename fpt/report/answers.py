@@ -19,7 +19,13 @@ from ..analysis.compare import contrasts
 from ..analysis.study import Study
 from ..claims.claim import KINDS, LAB, REGISTERED, claims
 from ..claims.finding import Finding, listed
-from ..claims.model_claims import model_claims, planned_runs
+from ..claims.model_claims import (
+    MODELS,
+    in_models,
+    model_claims,
+    model_of,
+    planned_runs,
+)
 from ..claims.verdicts import findings, runs_of
 from ..files import read_yaml, write_atomic
 from ..paper import reader as paper
@@ -29,7 +35,6 @@ from ..sections.comparison import Pair
 from ..sections.initialization import LADDER
 from ..sections.registration import LANGUAGE
 from .figures.style import COLOURS, INK, MARKERS, legend, log_ticks, panels_of, png, styled
-from .models import MODELS, in_models, model_of
 from .table import markdown_table
 
 FIGURE = f"{LANGUAGE}/answers.png"  # below reports/
@@ -164,7 +169,8 @@ def _measured(finding: Finding) -> str:
 
 def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str:
     """What was measured, by model and task, and what was not. `ratio`: of which arms.
-    `compact` leaves out intervals, since a cell has up to five."""
+    `compact` leaves out intervals, since a cell has up to five, and counts of missing runs
+    beside what was measured, since the verdict says “so far”."""
     by_model: dict[str, list[str]] = {}
     for finding in of_language:
         if finding.is_judged:
@@ -175,7 +181,7 @@ def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str
     if parts:
         parts[0] = f"{ratio}, {parts[0]}"
     waiting = [finding for finding in of_language if not finding.is_judged]
-    if waiting:
+    if waiting and not (compact and parts):
         parts.append(f"{progress(waiting)} so far")
     return "; ".join(parts) or "not planned"
 
