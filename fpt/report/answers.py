@@ -67,7 +67,7 @@ def block(
     """The answer, its table, its figure, what it means and what it cannot say, as Markdown.
     `reports` leads from the page to the folder of the reports, `ending` is that of their
     pages. `compact`, for the README, which links to the rest: only the rows that are tried
-    on real language models, and no commands in them."""
+    on real language models, without commands and intervals."""
     rows = prose()["rows"]
     meaning = sentences("meaning", by_name)
     reading = prose()["reading"]
@@ -78,14 +78,14 @@ def block(
         meaning = meaning[:1]
         rendered = (project().reports / LANGUAGE / "README.md").exists()
         report = f"{reports}{LANGUAGE if rendered else LAB}/README.md"
-        reading += " " + prose()["compact"]["check"].format(report=report)
+        reading = prose()["compact"]["reading"].format(report=report)
         limits = prose()["compact"]["cannot_say"].format(report=report)
     table = [_row(row, by_name, reports, ending, compact) for row in rows]
     yield f"**{answer(by_name)}**"
     yield markdown_table(table)
     yield reading
     if (project().reports / FIGURE).exists():
-        yield f"![Ratios to random weights, by task, arm and model]({reports}{FIGURE})"
+        yield f"![Ratios to random]({reports}{FIGURE})"
     yield " ".join(meaning) or "What this means is not decided yet."
     yield f"> **What this cannot say.** {limits}"
 
@@ -132,7 +132,7 @@ def _row(
     if (project().reports / page).exists():
         claim = f"[{claim}]({reports}{page})"
     nano = [
-        f"{pair}: {_measured(finding)}"
+        f"{pair}: {_measured(finding, interval=not compact)}"
         for pair, finding in zip(row["nano"].values(), of_nano, strict=True)
     ]
     # Claim and verdict come first: a narrow screen shows no more without scrolling.
@@ -160,17 +160,17 @@ def progress(waiting: Sequence[Finding]) -> str:
     return f"{recorded} of {planned} runs"
 
 
-def _measured(finding: Finding) -> str:
+def _measured(finding: Finding, interval: bool) -> str:
     if not finding.is_judged:
         return f"{progress([finding])} so far"
     doubt = ", undecided" if finding.label == "undecided" else ""
-    return f"{finding.brief()}{doubt}"
+    return f"{finding.brief(interval)}{doubt}"
 
 
 def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str:
     """What was measured, by model and task, and what was not. `ratio`: of which arms.
-    `compact` leaves out intervals, since a cell has up to five, and counts of missing runs
-    beside what was measured, since the verdict says “so far”."""
+    `compact` leaves out counts of missing runs beside what was measured, since the verdict
+    says “so far”."""
     by_model: dict[str, list[str]] = {}
     for finding in of_language:
         if finding.is_judged:
