@@ -1,6 +1,7 @@
 """What users bring: containers, types, missing values, offsets, lengths, memory."""
 
 import tracemalloc
+from contextlib import contextmanager
 
 import numpy as np
 import pandas as pd
@@ -234,16 +235,24 @@ def test_a_task_is_known_by_its_content(rows):
     assert len({own_task("ids", form, y).digest() for form in forms}) == 1
 
 
+@contextmanager
+def traced_memory():
+    """A function of the most bytes so far. Tracing ends with the block, also if it fails."""
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 def test_one_long_sequence_does_not_pad_all_others():
     X = [np.zeros((4000, 10)), *np.zeros((2000, 20, 10))]
     codes = np.arange(len(X))[:, None] % 2
-    tracemalloc.start()
-    division = examples.divided((read_inputs(X), codes), 0.1, 0)
-    splits = {"train": division.train, "valid": division.valid, "test": division.valid}
-    examples.examples_task(splits, 2, division.limits["dim"])
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 10 * sum(part.nbytes for part in X)
+    with traced_memory() as peak:
+        division = examples.divided((read_inputs(X), codes), 0.1, 0)
+        splits = {"train": division.train, "valid": division.valid, "test": division.valid}
+        examples.examples_task(splits, 2, division.dim)
+        assert peak() < 10 * sum(part.nbytes for part in X)
 
 
 @pytest.mark.parametrize("lengths", [(20, 20), (4, 20)], ids=["equal", "different"])
@@ -252,10 +261,8 @@ def test_standardising_all_sequences_needs_one_copy_of_them(lengths, dtype):
     data = [np.ones((lengths[index % 2], 50), dtype) for index in range(2000)]
     sequences = read_inputs(data)
     moments = sequences.moments(np.arange(10))
-    tracemalloc.start()
-    prepared = sequences.prepared(None, moments)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert np.array_equal(prepared.values, sequences.prepared(np.arange(2000), moments).values)
     in_float64 = 8 * sequences.values.size
-    assert peak < 1.7 * in_float64  # one copy in float64, and the result in float32
+    with traced_memory() as peak:
+        prepared = sequences.prepared(None, moments)
+        assert peak() < 1.7 * in_float64  # one copy in float64, and the result in float32
+    assert np.array_equal(prepared.values, sequences.prepared(np.arange(2000), moments).values)

@@ -281,7 +281,7 @@ def figure(table: pd.DataFrame) -> Figure | None:
                 panel_legend.remove()  # one for the whole figure stands above
             axes.axvline(1, color=INK, lw=0.8)
             log_ticks(axes, "x")
-            axes.set(title=task, xlabel="÷ random", ylabel="")
+            axes.set(title=task, xlabel="÷ random (left is better)", ylabel="")
         legend(drawn)
     return drawn
 
