@@ -377,6 +377,10 @@ A run counts in the first block that needs it. Blocks are trained in the order o
 most valuable first; inside a block, all arms of a seed come before the next seed. A seed counts in
 a comparison if both arms have it.
 
+The blocks with runs left serve secondary claims alone, on rungs of truncated SmolLM2. They wait
+because the primary claims and MiniLM, the second model, came first; the claims that wait have no
+verdict.
+
 ## The primary claims
 
 The ratio is that of areas under the validation loss, first arm over second, in the search of
