@@ -213,7 +213,7 @@ def test_a_judged_claim_without_a_p_says_why(area, label, reason, monkeypatch):
     assert second_tests(findings, results).empty
 
 
-# The registration: «in k of m models» counts fpt and fpt-minilm, never the cut.
+# The registration: “in k of m models” counts fpt and fpt-minilm, never the cut.
 @pytest.mark.parametrize(
     ("labels", "verdict"),
     [
