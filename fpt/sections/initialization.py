@@ -26,7 +26,8 @@ SIX_LAYERS = tuple(f"{arm}@6" for arm in LADDER)
 ENCODER = tuple(f"{arm}-minilm" for arm in LADDER if arm != "random-own")
 
 ON_IMAGES = tuple(
-    f"{arm}-smollm2-6" for arm in ("statistics-tensor", "random-at-scale", "random")
+    f"{arm}-smollm2-6"
+    for arm in ("statistics-tensor", "random-at-scale", "random-own", "random")
 )
 
 
