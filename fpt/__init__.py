@@ -5,10 +5,10 @@ what is missing, if the profile allows it, and its `results()` are one tidy row 
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from .errors import FptError, instead
+from .project import VERSION
 
 if TYPE_CHECKING:
     from .analysis.study import Study, section
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .sections.arms import Arm, register_arm
     from .tasks import own_task, register_task
 
+__version__ = VERSION
 LAZY = {
     "Arm": "sections.arms",
     "Audit": "auditing",
@@ -40,8 +41,6 @@ def __getattr__(name: str) -> Any:
     """Import lazily what needs torch, so that commands without it start at once."""
     if name in LAZY:
         return getattr(import_module(f".{LAZY[name]}", __name__), name)
-    if name == "__version__":
-        return version("fpt")
     raise AttributeError(
         f"module {__name__!r} has no attribute {name!r}{instead(name, __all__)}"
     )

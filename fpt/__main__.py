@@ -15,12 +15,11 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NoReturn
 
 from .errors import FptError, check_names
-from .project import PROFILES, current_profile
+from .project import PROFILES, VERSION, current_profile
 from .records import ARCHIVE, store
 
 
@@ -93,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
         description="Pretrained transformers as universal computation engines.",
         epilog="fpt VERB --help lists the options of a verb.",
     )
-    top.add_argument("--version", action="version", version=f"fpt {version('fpt')}")
+    top.add_argument("--version", action="version", version=f"fpt {VERSION}")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
 
     def verb(name: str, text: str, more: str = "", profile: bool = True) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 from .errors import FptError, check_names
 from .files import read_yaml
 
+VERSION = "0.1.0"
 PACKAGE = Path(__file__).resolve().parent
 SHIPPED = PACKAGE / "shipped"  # weights that come with the package
 PROFILES = ("language", "smoke", "lab", "paper")

@@ -16,6 +16,7 @@ from processes import lives, until, workers_of
 from test_records import made
 from tiny import WEIGHTS, task_of
 
+from fpt import __version__
 from fpt.__main__ import main, seconds
 from fpt.config import expand, load
 from fpt.errors import FptError
@@ -277,6 +278,26 @@ heavy = {"torch", "transformers", "pandas"} & set(sys.modules)
 assert not heavy, heavy
 sys.exit(code)
 """
+
+
+# On a machine where nothing can be installed, the package is a folder beside the project's.
+UNINSTALLED = """
+import importlib.metadata, runpy, sys
+versions = importlib.metadata.version
+def of_installed(name):
+    if name == "fpt":
+        raise importlib.metadata.PackageNotFoundError(name)
+    return versions(name)
+importlib.metadata.version = of_installed
+sys.argv = ["fpt", *sys.argv[1:]]
+runpy.run_module("fpt", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_a_copy_of_the_package_runs_where_it_is_not_installed(plain):
+    (plain / "uninstalled.py").write_text(UNINSTALLED)
+    done = shell(f"{sys.executable} uninstalled.py --version", plain)
+    assert (done.returncode, done.stdout) == (0, f"fpt {__version__}\n")
 
 
 # torch takes seconds to import, which is too long for a help text.

@@ -2,7 +2,6 @@
 
 import base64
 import io
-from importlib.metadata import version
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import pandas as pd
 import seaborn
 from matplotlib.figure import Figure
 
+from ..project import VERSION
 from ..report.escape import in_html
 from ..report.figures.style import COLOURS, INK, LEVEL, LINES, MUTED, styled
 from ..report.page import STYLESHEET
@@ -90,7 +90,7 @@ def page(audit: "Audit") -> str:
         measure=measure(audit),
         cuts=f"<p>The time did not allow everything:</p><ul>{cuts}</ul>" if cuts else "",
         fixed=in_html(fixed(audit)),
-        version=version("fpt"),
+        version=VERSION,
         style=STYLESHEET.read_text(encoding="utf-8"),
     )
 
