@@ -2,14 +2,13 @@
 
 `python -m lab.search train` trains what is missing, a cell (an arm on a task) after the other,
 and `--part I/N` takes every N-th cell. `python -m lab.search` prints its runs, and `rates` the
-best rates as params.yaml has them; `halving` prints how safe it is to drop rates after a first
-look, on the curves of the lab's pilot. The records are in `reports/language/search`, rules and
-settings in search.yaml.
+best rates as params.yaml has them. The records are in `reports/language/search`, rules and settings
+in search.yaml.
 """
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -29,8 +28,6 @@ from fpt.records import Record, Store
 from fpt.sections.registration import LANGUAGE
 from fpt.spec import RunSpec
 from fpt.training import sweep
-
-from . import pilot
 
 STORE = Store(project().reports / LANGUAGE / "search")
 FILE = Path(__file__).with_suffix(".yaml")
@@ -203,45 +200,9 @@ def results(profile: Profile) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def halving() -> Iterator[str]:
-    """How safe a first look is, on the curves of the lab's pilot: a line per share of the steps."""
-    curves: dict[tuple[str, str], dict[float, list[float]]] = {}
-    for run in pilot.runs(pilot.plan()["arms"]):
-        record = pilot.store().read(run.key)
-        if record is not None and run.spec.seed == plan_seed(run.arm):
-            losses = [point["valid_loss"] for point in record.curve]
-            curves.setdefault((run.arm, run.task), {})[run.spec.lr] = losses
-    for share in (0.1, 0.25, 0.5):
-        first, among = 0, 0
-        searches = [rates for rates in curves.values() if len(rates) >= 5]
-        for rates in searches:
-            longest = max(map(len, rates.values()))
-            best = min(rates, key=lambda rate: area_of_first(rates[rate], longest, 1.0))
-            order = sorted(rates, key=lambda rate: area_of_first(rates[rate], longest, share))
-            first += order[0] == best
-            among += best in order[: search_settings()["finalists"]]
-        yield (
-            f"after {share:.0%} of the steps the best rate is first in {first} and a finalist in "
-            f"{among} of {len(searches)} searches"
-        )
-
-
-def plan_seed(arm: str) -> int:
-    """The seed with which the lab's pilot tries all rates of an arm."""
-    return int(pilot.plan()["arms"][arm][0])
-
-
-def area_of_first(losses: Sequence[float], evaluations: int, share: float) -> float:
-    """The summed loss over a share of all evaluations; a run that ended stays at its last loss."""
-    padded = [*losses, *[losses[-1]] * (evaluations - len(losses))]
-    return math.fsum(padded[: max(1, round(share * evaluations))])
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m lab.search", description=__doc__)
-    parser.add_argument(
-        "verb", nargs="?", choices=["train", "rates", "halving", "show"], default="show"
-    )
+    parser.add_argument("verb", nargs="?", choices=["train", "rates", "show"], default="show")
     parser.add_argument("--part", default="1/1", metavar="I/N", help="of the cells")
     args = parser.parse_args()
     profile = config.load(LANGUAGE)
@@ -254,8 +215,6 @@ def main() -> None:
             print(f"{name}: {count} new records, {rate:g} is best{place}", flush=True)
     elif args.verb == "rates":
         print(yaml.safe_dump({"arms": best_rates(profile)}, sort_keys=False))
-    elif args.verb == "halving":
-        print(*halving(), sep="\n")
     else:
         groups = results(profile).groupby(["task", "arm", "share", "lr"], sort=False)
         print(groups[["area", "accuracy", "core_seconds"]].mean().to_string())
