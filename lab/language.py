@@ -374,12 +374,8 @@ evaluation on one core of {processor}.
 The recorded runs took {spent} core-hours, where this table estimates {spent_planned}.
 
 A run counts in the first block that needs it. Blocks are trained in the order of the table, the
-most valuable first; inside a block, all arms of a seed come before the next seed. A seed counts in
-a comparison if both arms have it.
-
-The blocks with runs left serve secondary claims alone, on rungs of truncated SmolLM2. They wait
-because the primary claims and MiniLM, the second model, came first; the claims that wait have no
-verdict.
+most valuable first, except where the [deviations](#deviations) say otherwise; inside a block, all
+arms of a seed come before the next seed. A seed counts in a comparison if both arms have it.
 
 ## The primary claims
 
