@@ -18,6 +18,7 @@ from fpt.report import (
     show_figure,
     show_table,
 )
+from fpt.report.figures.style import AREA, UNITS, png
 from fpt.report.results import cell_text
 from fpt.report.show import differences_in_words
 from fpt.report.table import effect_text
@@ -128,6 +129,19 @@ def test_a_panel_is_at_least_half_full(tmp_path):
     study = make_study(tmp_path, arms=[*ARMS, "lstm-released"])
     fill(study, lambda run: 0.5 if run.task == "mnist" or run.arm == "fpt" else None)
     assert titles(dot_plot(study, TABLE)) == ["mnist"]  # the others have one arm of five
+
+
+def test_units_under_two_panels_do_not_run_into_each_other(tmp_path, monkeypatch):
+    """Beside the longest names of arms, two panels are as narrow as they get."""
+    monkeypatch.setitem(UNITS, "accuracy", AREA)
+    comparisons = declared("initialization").comparisons
+    ladder = next(comparison for comparison in comparisons if "fpt@6" in comparison.arms)
+    study = make_study(tmp_path, tasks={"mnist": {}, "digits": {}}, arms=ladder.arms)
+    fill(study, lambda run: 0.5)
+    figure = dot_plot(study, ladder)
+    png(figure)  # lays it out
+    left, right = (axes.xaxis.label.get_window_extent() for axes in figure.axes)
+    assert left.x1 < right.x0
 
 
 def test_without_records_there_is_no_figure(tmp_path):

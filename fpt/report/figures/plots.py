@@ -41,6 +41,7 @@ from .style import (
     styled,
 )
 
+LETTERS_OF_A_LINE = 24  # under a panel
 MOST_BITS = 24  # of a sample
 MOST_LETTERS = 250
 
@@ -75,7 +76,8 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
             else:
                 _references(axes, study, comparison, task, arms)
             axes.set_title(study.title(task))
-            axes.set_xlabel(UNITS[measure], fontsize=8)
+            # Long names of arms leave a panel too narrow for the whole unit in one line.
+            axes.set_xlabel(textwrap.fill(UNITS[measure], LETTERS_OF_A_LINE), fontsize=8)
         # In the legend a mean is grey, as it stands for all arms.
         mean = "mean, 95% interval" if means["low"].notna().any() else "mean"
         panels[0].errorbar([], [], xerr=[], fmt="o", color=MUTED, mec=INK, label=mean)
