@@ -9,7 +9,7 @@ from fpt import config
 PLANNED = {
     "smoke": (218, "95343f6130e00d31333e3140d38b4f6565d80a337af54532b1a8946ae30bcdc5"),
     "lab": (680, "fbc2ce4b13cca690ad5457f85c46d9aa212a40d5d6169b6a3cb93c6b158bac06"),
-    "paper": (7390, "b5a0087755e5c20a7f11db6d82aac6e58a9591bd3b72121aef412e7caa318ddc"),
+    "paper": (7415, "4e189a3463e97b7c11cbb9e9cf69b882521fdd44fb58bebd0302c74278eab17e"),
 }
 
 
