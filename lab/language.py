@@ -401,8 +401,8 @@ however far the grid went, since a lower rate only stays closer to guessing.
 
 * **MNIST.** A step of six layers on its 49 tokens takes half a second. What arms of SmolLM2 need
   to pass logistic regression there, 1,500 steps, would cost more than all other runs together.
-  One GPU trained six layers there afterwards, and on CIFAR-10, outside this experiment and at one
-  rate for all arms (`reports/paper`).
+  A GPU trained six layers on MNIST and CIFAR-10 afterwards, outside this experiment and at one rate
+  for all arms (`reports/paper`).
 * **The other rungs on the whole model.** A run of its thirty layers costs five of six layers, so
   gains, shuffled entries and spectra are compared on truncated SmolLM2 and on MiniLM.
 * **Whole SmolLM2 against draws of its statistics on bit-xor as a primary claim.** The ratio in the

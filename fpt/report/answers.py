@@ -83,7 +83,7 @@ def block(
     table = [_row(row, by_name, reports, ending, compact) for row in rows]
     yield f"**{answer(by_name)}**"
     yield markdown_table(table)
-    yield reading
+    yield f"{prose()['ratios']} {reading}"
     if (project().reports / FIGURE).exists():
         yield f"![Ratios to random]({reports}{FIGURE})"
     yield " ".join(meaning) or "What this means is not decided yet."

@@ -101,7 +101,7 @@ def show_figure(
     name: str,
     figure: Figure | None,
     alt: str,
-    otherwise: str = "There is no figure: none of its runs is recorded.",
+    otherwise: str = "There is no figure: none of its runs has a number to show.",
 ) -> Picture | Text:
     """Write `figure` as PNG if `fpt render` executes this; return it, to be shown. `alt`
     says what it shows to those who do not see it. If there is no figure, the sentence
