@@ -163,6 +163,40 @@ def test_a_best_rate_at_the_edge_extends_the_grid():
     assert plan.beyond([0.3], [*plan.RATES, 0.1, 0.3]) == []
 
 
+def test_no_arm_keeps_a_rate_at_an_edge_that_the_grid_could_leave(tmp_path, monkeypatch):
+    """The best of a first look may lie inside the grid, and the best after all steps at its
+    edge."""
+    score = {0.01: 0.9, 0.03: 0.8, 0.1: 0.7}
+
+    def trained(pack, **_):
+        contents = []
+        for spec in pack.specs:
+            is_last = spec.steps == SMALL["steps"]
+            valid_score = (
+                0.95
+                if is_last and (pack.arm, spec.lr) == ("random", 0.03)
+                else score.get(spec.lr, 0.6)
+            )
+            test = pack.task.sizes["test"] if pack.is_reported else 0
+            contents.append(
+                {
+                    "correct": [1.0] * test,
+                    "valid_score": valid_score,
+                    "valid_loss": 0.0,
+                    "best_step": 1,
+                    "curve": [],
+                    "diverged": False,
+                }
+            )
+        return contents
+
+    monkeypatch.setattr(engine, "train_pack", trained)
+    audit = fpt.audit(X, Y, folder=tmp_path, **SMALL)
+    assert audit.table.loc["random", "lr"] == 0.03
+    assert audit.facts["rates"] == [*plan.RATES, 0.1]
+    assert not audit.table["at_edge"].any()
+
+
 # Halving drops a rate that learns late, which would make an arm worse than it is.
 def test_an_arm_that_only_guessed_at_its_first_look_tries_all_rates_for_all_steps(
     tmp_path, monkeypatch

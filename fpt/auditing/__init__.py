@@ -263,7 +263,10 @@ def concluded(outcome: Outcome, facts: dict[str, Any]) -> Audit:
         {arm: float(np.median(of_arm)) for arm, of_arm in outcome.rates.items()}
     )
     table["lr"] = rates.reindex(table.index)
-    table["at_edge"] = table["lr"].isin([outcome.tried[0], outcome.tried[-1]])
+    edges = {outcome.tried[0], outcome.tried[-1]}
+    table["at_edge"] = [
+        not edges.isdisjoint(outcome.rates.get(arm, ())) for arm in table.index
+    ]
     gaps = pd.DataFrame({arm: vars(gap) for arm, gap in differences.items()}).T
     for column, name in (("difference", "estimate"), ("least", "low"), ("most", "high")):
         table[column] = gaps[name].reindex(table.index) if len(gaps) else np.nan

@@ -24,6 +24,7 @@ FEWEST_DRAWS = 2  # of a control; one alone has no spread
 
 # The draw of a run (None: not drawn), its fold and its seed.
 Place = tuple[int | None, int, int]
+Cell = tuple[int, str]  # a fold and an arm
 
 
 @dataclass
@@ -123,59 +124,62 @@ class Engine:
 
     # ------------------------------------------------------------------------------- search
 
-    def search(self, outcome: Outcome) -> dict[tuple[int, str], float]:
+    def search(self, outcome: Outcome) -> dict[Cell, float]:
         """The best rate of each arm on each fold, as far as the time allows."""
         cells = [
             (fold, arm)
             for fold in range(len(self.layout.folds))
             for arm in self.layout.bodies
         ]
-        looks = {cell: [self.layout.first_look(*cell, plan.RATES)] for cell in cells}
-        self.train([pack for packs in looks.values() for pack in packs])
+        first = {cell: self.layout.first_look(*cell, plan.RATES) for cell in cells}
+        packs = self.trained(first)
+        guessing = [cell for cell, pack in packs.items() if self.only_guesses(pack)]
+        second = {cell: self.layout.second_look(*cell, plan.RATES) for cell in guessing}
+        packs |= self.trained(second)
+        looks = {cell: [pack] for cell, pack in packs.items()}
         # One grid for all: a rate that one arm needs beyond the edge is tried by every arm.
+        # The rate of an arm will be one of its finalists, so neither may be an edge.
         while not self.is_late:
-            best = [plan.best_rates(self.results, packs, 1)[0] for packs in looks.values()]
-            more = plan.beyond(best, outcome.tried)
+            finalists = [rate for look in looks.values() for rate in self.finalists(look)]
+            more = plan.beyond(finalists, outcome.tried)
             if not more:
                 break
             outcome.tried = sorted([*outcome.tried, *more])
-            new = {cell: self.layout.first_look(*cell, more) for cell in cells}
-            self.train(list(new.values()))
-            for cell, pack in new.items():
-                if self.is_complete(pack):
-                    looks[cell].append(pack)
-        done = {
-            cell: packs
-            for cell, packs in looks.items()
-            if all(map(self.is_complete, packs))
-        }
-        second = {
-            cell: self.layout.finals(*cell, outcome.tried)[0]
-            for cell, packs in done.items()
-            if not plan.has_learned(
-                self.results, packs, self.layout.folds[cell[0]].guesses("valid")
-            )
-        }
-        self.train(list(second.values()))
-        done |= {cell: [pack] for cell, pack in second.items() if self.is_complete(pack)}
+            further = {
+                cell: (
+                    self.layout.second_look(*cell, more)
+                    if cell in guessing
+                    else self.layout.first_look(*cell, more)
+                )
+                for cell in looks
+            }
+            for cell, pack in self.trained(further).items():
+                looks[cell].append(pack)
         finals = {
-            cell: self.layout.finals(
-                *cell, plan.best_rates(self.results, packs, plan.FINALISTS)
-            )
-            for cell, packs in done.items()
+            cell: self.layout.finals(*cell, self.finalists(look))
+            for cell, look in looks.items()
         }
         self.train([pack for packs in finals.values() for pack in packs])
         rates = {}
-        for cell, packs in finals.items():
-            complete = [pack for pack in packs if self.is_complete(pack)] or done[cell]
+        for cell, seeds in finals.items():
+            complete = [pack for pack in seeds if self.is_complete(pack)] or looks[cell]
             (rates[cell],) = plan.best_rates(self.results, complete, 1)
         for _, arm in sorted(set(cells) - set(rates)):
             outcome.cuts.append(f"No rate of “{LABELS[arm]}” was found.")
         return rates
 
+    def only_guesses(self, look: Pack) -> bool:
+        """Whether a look is no better on validation than the best constant answer."""
+        guesses = self.layout.folds[look.fold].guesses("valid")
+        return not plan.has_learned(self.results, [look], guesses)
+
+    def finalists(self, look: Sequence[Pack]) -> list[float]:
+        """The best rates of an arm's look."""
+        return plan.best_rates(self.results, look, plan.FINALISTS)
+
     # ----------------------------------------------------------------------------- reported
 
-    def report(self, outcome: Outcome, rates: Mapping[tuple[int, str], float]) -> None:
+    def report(self, outcome: Outcome, rates: Mapping[Cell, float]) -> None:
         """Train the reported runs by rounds, all arms in each, so that what the time cuts
         off is the same number of draws for all."""
         packs = {cell: self.layout.reported(*cell, rate) for cell, rate in rates.items()}
@@ -222,6 +226,11 @@ class Engine:
             for spec, content in zip(pack.specs, contents, strict=True):
                 self.results.write(spec.key, content)
             self.advance(pack.run_steps)
+
+    def trained(self, packs: Mapping[Cell, Pack]) -> dict[Cell, Pack]:
+        """Train a pack of each cell; those that are complete."""
+        self.train([*packs.values()])
+        return {cell: pack for cell, pack in packs.items() if self.is_complete(pack)}
 
     def is_complete(self, pack: Pack) -> bool:
         return all(spec.key in self.results for spec in pack.specs)

@@ -4,7 +4,8 @@ All arms share everything but what they freeze: steps, batch, the grid of rates,
 batches of equal seeds. The rate of each arm is chosen on validation by successive halving:
 all rates with one seed for a quarter of the steps, then the best two with two seeds for all
 of them. An arm that has learned nothing in a quarter of the steps tries all rates for all
-steps: its first look has no order but that of chance. Seeds and draws of the search are not
+steps: its first look has no order but that of chance. If one of an arm's best two is the
+edge of the grid, all arms try the next rate beyond. Seeds and draws of the search are not
 those of the reported runs.
 """
 
@@ -108,6 +109,10 @@ class Layout:
         """All rates for a share of the steps."""
         steps = max(1, round(SHARE_OF_FIRST_LOOK * self.sizes.steps))
         return self.search(fold, arm, rates, SEARCH_SEEDS[0], steps)
+
+    def second_look(self, fold: int, arm: str, rates: Sequence[float]) -> Pack:
+        """All rates for all steps."""
+        return self.finals(fold, arm, rates)[0]
 
     def finals(self, fold: int, arm: str, rates: Sequence[float]) -> list[Pack]:
         """Some rates for all steps, a pack for each search seed."""
