@@ -312,7 +312,7 @@ def claims_table(kind: Kind) -> str:
     """A row per claim: statement, sizes, the ratio in the search, power and error."""
     runs = planned_runs()
     lines = [
-        "| claim | seeds | draws | ratio in the search | power | error |",
+        "| claim | seeds | draws | ratio of geometric means in the search | power | error |",
         "|---|---|---|---|---|---|",
     ]
     for claim in model_claims(kind):
@@ -334,7 +334,10 @@ def search_table() -> str:
     """A row per arm and task: its best rate and its mean area and final accuracy in the search."""
     profile = config.load(LANGUAGE)
     results = search.results(profile)
-    lines = ["| task | arm | rate | area, nats | accuracy at the end |", "|---|---|---|---|---|"]
+    lines = [
+        "| task | arm | rate | mean area, nats | accuracy at the end |",
+        "|---|---|---|---|---|",
+    ]
     for cell in search.cells(profile):
         try:
             rate = search.best_rate(profile, cell)

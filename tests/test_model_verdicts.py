@@ -189,6 +189,40 @@ def test_a_verdict_names_tasks_and_counts_models_only_if_they_disagree():
     assert all(finding.claim.tasks[0] in helps for finding in agreed)
 
 
+def compared_runs(claim, results):
+    """The number of runs of each arm of a claim whose seed the other has, too."""
+    first, second = (
+        results[(results["arm"] == arm) & (results["task"] == claim.tasks[0])]["seed"]
+        for arm in claim.backbones
+    )
+    return first.isin(second).sum(), second.isin(first).sum()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_runs_without_a_partner_are_not_counted(kind):
+    """The model has eight seeds and 39 draws of its statistics six of them: 6 and 234 runs
+    are compared."""
+    results = made_up(usual)
+    for finding in model_findings(kind, results):
+        if finding.is_judged:
+            assert tuple(finding.n.values()) == compared_runs(finding.claim, results)
+    by_name = by_name_of(results)
+    statistics = by_name["fpt@6/statistics-tensor@6/bit-xor"]
+    assert statistics.claim.backbones == {"fpt@6": 8, "statistics-tensor@6": 234}
+    assert statistics.n_text == "6 and 234 runs"
+
+
+@pytest.mark.parametrize(("times", "draws"), [(0.01, 39), (100, 0)])
+def test_a_rank_says_how_many_draws_are_on_which_side_and_what_they_can_show(times, draws):
+    results = made_up(usual)
+    results.loc[results["arm"] == "fpt@6", "area"] *= times
+    (ranked,) = (f for f in model_findings("secondary", results) if f.claim.test == "rank")
+    (note,) = ranked.notes
+    assert note.startswith(f"{draws} of 39 draws have a larger area")
+    assert "0.05" in note
+    assert ranked.effect.p == pytest.approx(0.05)
+
+
 @pytest.mark.parametrize(
     ("area", "label", "reason"),
     [(2.0, "neither learned", "above"), (math.exp(-0.5), "no clear difference", "no spread")],
@@ -205,8 +239,9 @@ def test_a_judged_claim_without_a_p_says_why(area, label, reason, monkeypatch):
         assert text.count(finding.reason) == 1
         assert f"p: none, since {finding.reason}" in text
         assert "nan" not in text
-        counts = " and ".join(map(str, finding.claim.backbones.values()))
-        assert shown.texts.loc[finding.claim.name, "n"] == counts
+        if label != "neither learned":
+            counts = " and ".join(map(str, compared_runs(finding.claim, results)))
+            assert shown.texts.loc[finding.claim.name, "n"] == counts
     assert "nan" not in shown.markdown() + in_rows(findings)
     assert "lacks runs" not in shown.caption
     assert ("has no p: there is no spread" in shown.caption) == (label == "no clear difference")
@@ -224,6 +259,7 @@ def test_a_judged_claim_without_a_p_says_why(area, label, reason, monkeypatch):
             "truncated SmolLM2)",
         ),
         (("hurts", "hurts", "hurts"), "hurts"),
+        ((None, "hurts", "helps"), "hurts on bit-xor (truncated SmolLM2); helps on bit-xor"),
         (("", "hurts", "helps"), "hurts on bit-xor (truncated SmolLM2); helps on bit-xor, so far"),
         (("", "hurts", ""), "hurts on bit-xor, so far"),
     ],
@@ -235,8 +271,21 @@ def test_a_truncated_model_is_named_and_not_counted(labels, verdict):
     of_language = [
         replace(finding, label=label) if label else Finding(finding.claim, UNKNOWN, {})
         for finding, label in zip(findings, labels, strict=True)
+        if label is not None
     ]
     assert answers.verdict({}, of_language, []) == verdict
+
+
+def test_a_model_that_was_tested_alone_is_named():
+    by_name = by_name_of(made_up(usual))
+    labels = {
+        "fpt/random/bit-xor": "hurts",
+        "fpt-minilm/random-minilm/bit-xor": "hurts",
+        "fpt-minilm/random-minilm/bit-memory-small": "helps",
+    }
+    of_language = [replace(by_name[name], label=label) for name, label in labels.items()]
+    verdict = answers.verdict({}, of_language, [])
+    assert verdict == "hurts on bit-xor; helps on bit-memory-small (MiniLM)"
 
 
 def test_a_claim_is_decided_on_the_command_line(reports, capsys):

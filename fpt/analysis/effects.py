@@ -13,7 +13,6 @@ PERMUTATIONS = 9999
 FEWEST = 5
 # Of a partial correlation: with four, its interval has no degree of freedom.
 FEWEST_UNITS = 5
-MOST_PRIMARY = 12  # claims; more of them are secondary
 ROUNDING = 1e-9  # relative size below which a spread is the rounding of a sum
 
 
@@ -78,13 +77,13 @@ def _permuted(x: np.ndarray, y: np.ndarray, alternative: str) -> float:
     return float(test.pvalue)
 
 
-def corrected(p_values: Sequence[float]) -> list[float]:
-    """The adjusted p-values of one kind of claims, Holm's of primary ones and Benjamini and
-    Hochberg's of more; a claim without one counts as 1."""
+def corrected(p_values: Sequence[float], kind: str) -> list[float]:
+    """The adjusted p-values of all claims of one kind, Holm's if they are `primary` and
+    Benjamini and Hochberg's if not; a claim without one counts as 1."""
     from statsmodels.stats.multitest import multipletests  # slow to import, as below
 
     # Primary claims hold the chance of any error, secondary ones the rate of errors.
-    method = "holm" if len(p_values) <= MOST_PRIMARY else "fdr_bh"
+    method = "holm" if kind == "primary" else "fdr_bh"
     adjusted = multipletests(np.nan_to_num(p_values, nan=1.0), method=method)[1]
     return [float(p) for p in adjusted]
 

@@ -125,7 +125,7 @@ class Finding:
         if self.claim.measure == "predicts":
             form = "{:.2f}"
             unit = ""
-            start = "rank correlation "
+            start = "partial rank correlation "
             values = self.values
         elif self.claim.is_ratio:
             form = "{:.2f}"

@@ -117,7 +117,7 @@ def model_findings(kind: Kind, results: pd.DataFrame | None = None) -> list[Find
     tested = [
         _tested(claim, cells(claim, results), profile) for claim in model_claims(kind)
     ]
-    adjusted = corrected([finding.effect.p for finding in tested])
+    adjusted = corrected([finding.effect.p for finding in tested], kind)
     waiting = sum(not (finding.is_judged or finding.claim.withdrawn) for finding in tested)
     return [
         _judged(finding, p, waiting) for finding, p in zip(tested, adjusted, strict=True)
@@ -148,10 +148,22 @@ def _tested(claim: Claim, runs: pd.DataFrame, profile: Profile) -> Finding:
         return Finding(
             claim, UNKNOWN, n, label="neither learned", reason=reason, instead=words
         )
-    ended = gates.ended(claim, runs)
     return Finding(
-        claim, effect_of(claim, runs), n, ended=ended, notes=tuple(_notes(claim, runs))
+        claim,
+        effect_of(claim, runs),
+        compared(claim, runs),
+        ended=gates.ended(claim, runs),
+        notes=tuple(_notes(claim, runs)),
     )
+
+
+def compared(claim: Claim, runs: pd.DataFrame) -> dict[str, int]:
+    """The number of runs of each arm with a seed that the other has, too; others play no
+    part in the test."""
+    seeds = runs.groupby("arm")["seed"].agg(set)
+    shared = runs[runs["seed"].isin(set.intersection(*seeds))]
+    counts = shared["arm"].value_counts()
+    return {arm: int(counts.get(arm, 0)) for arm in claim.backbones}
 
 
 def effect_of(claim: Claim, runs: pd.DataFrame) -> Effect:
@@ -172,12 +184,17 @@ def effect_of(claim: Claim, runs: pd.DataFrame) -> Effect:
 
 def _notes(claim: Claim, runs: pd.DataFrame) -> Iterable[str]:
     """What stands beside a verdict and decides nothing."""
-    if claim.test != "difference":
-        return
     first, second = (
         crossed.by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones
     )
-    if len(second) > 1:
+    if claim.test == "rank":
+        shared = second[first.columns.intersection(second.columns)]
+        above = int((shared.mean(axis=1) > first[shared.columns].mean().mean()).sum())
+        yield (
+            f"{above} of {len(second)} draws have a larger area than the model; the least "
+            f"p that so many draws can give is {2 / (len(second) + 1):.2g}"
+        )
+    elif claim.test == "difference" and len(second) > 1:
         place = "outside" if crossed.is_unlike_draws(first, second) else "within"
         yield f"{place} the interval of one more draw"
 
@@ -215,15 +232,17 @@ def model_of(claim: Claim) -> str:
     return MODELS[max(suffixes, key=len)]
 
 
-def in_models(agreeing: Set[str], tested: Set[str]) -> str:
+def in_models(agreeing: Set[str], tested: Set[str], in_row: Set[str]) -> str:
     """` (1 of 2 models)`: how many of the published models among those `tested` on a task
-    agree on a verdict; empty if all do. The truncated model is named instead, where a
-    published one disagrees with it."""
+    agree on a verdict; empty if all do. A model is named instead if it alone of those of
+    the row was tested there, and the truncated one where a published one disagrees with
+    it."""
     # By the registration, a body that was cut is no model, so no count has it.
     published = tested - {TRUNCATED}
     count = len(agreeing & published)
     if count == len(published):
-        return ""
+        is_alone = count == 1 < len(in_row - {TRUNCATED})
+        return f" ({min(published)})" if is_alone else ""
     parts = [f"{count} of {len(published)} models"] if count else []
     if TRUNCATED in agreeing:
         parts.append(TRUNCATED)

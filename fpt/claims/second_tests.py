@@ -14,7 +14,7 @@ import pandas as pd
 
 from ..analysis.crossed import by_draw_and_seed
 from ..analysis.effects import corrected
-from .claim import Claim, compared_values, own_runs
+from .claim import Claim, Kind, compared_values, own_runs
 from .finding import Finding
 from .pooled import backbone_means
 from .verdicts import corpora
@@ -22,7 +22,9 @@ from .verdicts import corpora
 RESAMPLES = 9_999
 
 
-def second_tests(findings: Sequence[Finding], results: pd.DataFrame) -> pd.DataFrame:
+def second_tests(
+    findings: Sequence[Finding], results: pd.DataFrame, kind: Kind = "primary"
+) -> pd.DataFrame:
     """The p-values of both tests of each claim that was tested, by its name, as they are
     and adjusted.
 
@@ -39,8 +41,10 @@ def second_tests(findings: Sequence[Finding], results: pd.DataFrame) -> pd.DataF
             "test": [name for name, _ in tests],
             "registered": registered,
             "second": second,
-            "registered, adjusted": corrected([*registered, *untested])[: len(tested)],
-            "second, adjusted": corrected([*second, *untested])[: len(tested)],
+            "registered, adjusted": corrected([*registered, *untested], kind)[
+                : len(tested)
+            ],
+            "second, adjusted": corrected([*second, *untested], kind)[: len(tested)],
         },
         index=pd.Index([finding.claim.name for finding in tested], name="claim"),
     )

@@ -95,10 +95,10 @@ def findings(kind: Kind, profile: str = LAB) -> list[Finding]:
     registered = claims(kind)
     results = results_of(registered)
     better = sensitivity.better_rates(results)
-    at_registered = verdicts(registered, results)
+    at_registered = verdicts(registered, results, kind)
     if better.empty:
         return at_registered
-    at_better = verdicts(registered, sensitivity.with_runs(results, better))
+    at_better = verdicts(registered, sensitivity.with_runs(results, better), kind)
     pairs = zip(at_registered, at_better, strict=True)
     return [_at_both_rates(first, second, better) for first, second in pairs]
 
@@ -138,7 +138,9 @@ def _at_both_rates(
     return replace(finding, label="undecided", reason=reason)
 
 
-def verdicts(claims: Sequence[Claim], results: pd.DataFrame) -> list[Finding]:
+def verdicts(
+    claims: Sequence[Claim], results: pd.DataFrame, kind: Kind = "primary"
+) -> list[Finding]:
     """The findings of all claims of one kind, from the columns READ of `results`: Holm's
     correction over primary ones, Benjamini and Hochberg's over secondary ones. A claim
     whose runs are not all here is undecided, and counts in the correction."""
@@ -146,9 +148,9 @@ def verdicts(claims: Sequence[Claim], results: pd.DataFrame) -> list[Finding]:
     results = results.reindex(columns=READ)
     profile = config.load(LAB)
     tested = [_tested(claim, results, profile) for claim in claims]
-    adjusted = corrected([finding.effect.p for finding in tested])
-    opposite = corrected([finding.effect.against for finding in tested])
-    unequal = corrected([finding.heterogeneity for finding in tested])
+    adjusted = corrected([finding.effect.p for finding in tested], kind)
+    opposite = corrected([finding.effect.against for finding in tested], kind)
+    unequal = corrected([finding.heterogeneity for finding in tested], kind)
     findings = []
     for index, finding in enumerate(tested):
         judged = replace(

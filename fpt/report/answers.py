@@ -215,7 +215,9 @@ def verdict(
     tested = verdicts.groupby("task")["model"].agg(set)
     sides: dict[str, list[str]] = {}
     for (word, task), models in verdicts.groupby(["word", "task"], sort=False)["model"]:
-        sides.setdefault(word, []).append(task + in_models(set(models), tested[task]))
+        sides.setdefault(word, []).append(
+            task + in_models(set(models), tested[task], {*verdicts["model"]})
+        )
     if len(judged) == len(of_language) and len(sides) == 1:
         return next(iter(sides))
     text = "; ".join(f"{word} on {listed(places)}" for word, places in sides.items())

@@ -58,7 +58,8 @@ def withdrawal(profile: str, claim: str, arms: Iterable[str], tasks: Iterable[st
         loses_runs = any(_drops(deviation, arm, task) for arm, task in cells)
         if loses_runs or claim in deviation["withdrawn"]:
             page = "docs/plan-language.md" if profile == LANGUAGE else "docs/plan.md"
-            return f"withdrawn on {deviation['date']}, before any of its runs ({page})"
+            date = deviation["date"]
+            return f"withdrawn on {date}, before one of its arms had any run ({page})"
     return ""
 
 
