@@ -16,7 +16,13 @@ import numpy as np
 from blocks import write
 
 from fpt.auditing.arms import CONTROLS
-from fpt.auditing.verdict import CONTENT_HELPS, difference, judge, power_of_one_deviation
+from fpt.auditing.verdict import (
+    CONTENT_HELPS,
+    TestExamples,
+    difference,
+    judge,
+    power_of_one_deviation,
+)
 
 Shares = Mapping[str, float]  # of the audits that gave a verdict
 AUDITS = 2000
@@ -64,9 +70,10 @@ def simulated(
     own_draw = deviation * rng.normal() if world.is_draw else 0.0
     model = scores(np.array([ACCURACY + deviation * world.model + own_draw]))
     differences = {}
+    test = TestExamples(np.arange(examples), has_classes=True)
     for arm, shift in zip(CONTROLS, world.controls, strict=True):
         means = ACCURACY + deviation * (shift + rng.normal(size=draws))
-        differences[arm] = difference(model, scores(means))
+        differences[arm] = difference(model, scores(means), test)
     return judge(differences, MARGIN, None, learned=True).label
 
 

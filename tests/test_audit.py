@@ -9,10 +9,8 @@ import pytest
 
 import fpt
 from fpt import FptError
-from fpt.__main__ import main
-from fpt.auditing import arms, baselines, data, engine, plan, runs, verdict
+from fpt.auditing import arms, engine, plan, runs, verdict
 from fpt.auditing.arms import CONTROLS, PRETRAINED, TRAINED
-from fpt.auditing.verdict import Difference, difference, judge
 
 # One layer of a backbone that ships with the package, for a few steps.
 SMALL = {"backbone": "nano@1", "steps": 8, "draws": 3, "workers": 1}
@@ -228,28 +226,6 @@ def test_what_only_guesses_has_not_learned(tmp_path):
         assert plan.has_learned(results, [pack], guesses) is learned
 
 
-def test_groups_and_given_folds_are_kept():
-    groups = np.repeat(np.arange(40), 4)
-    examples = data.read_examples(X, Y, groups, "auto")
-    for cv in (4, np.int64(4)):
-        for fold in data.folds_of(examples, cv, 0.2, 0):
-            members = [set(groups[rows]) for rows in fold.rows.values()]
-            assert len(set().union(*members)) == sum(map(len, members))
-    training, test = np.arange(120), np.arange(120, 160)
-    is_test = np.arange(160) >= 120
-    rare = np.where(np.arange(160) == 3, "once", Y)  # which cannot be in every part
-    examples = data.read_examples(X, rare, None, "auto")
-    for pair in (
-        (training, test),
-        (training.tolist(), tuple(test)),
-        (range(120), pd.Series(test)),
-        (~is_test, is_test.tolist()),
-    ):
-        (fold,) = data.folds_of(examples, [pair], 0.2, 0)
-        assert (fold.rows["test"] == test).all()
-        assert set(fold.rows["train"]) | set(fold.rows["valid"]) == set(training)
-
-
 def test_a_wide_backbone_computes_in_bf16_where_the_processor_has_it(monkeypatch):
     for instructions, wide, precision in (
         ("amx", True, "bf16"),
@@ -260,144 +236,31 @@ def test_a_wide_backbone_computes_in_bf16_where_the_processor_has_it(monkeypatch
         assert runs.machine_for("cpu", 1, wide).precision == precision
 
 
-def test_flat_tokens_are_those_of_the_sequences():
-    symbols = [np.array([2, 0, 1]), np.array([1])] * 20
-    examples = data.read_examples(symbols, np.arange(40) % 2, None, "auto")
-    (fold,) = data.folds_of(examples, None, 0.2, 0)
-    flat = fold.flat("train").toarray()
-    for row, number in zip(flat, fold.rows["train"], strict=True):
-        expected = np.zeros((3, 3))
-        expected[np.arange(len(symbols[number])), symbols[number]] = 1
-        assert (row == expected.ravel()).all()
+def test_a_search_leaves_the_reported_runs_their_time():
+    layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(200, 5, 2, 5), 0)
+    steps = plan.in_steps(layout)
+    reported = plan.reported_cost(layout, steps) / plan.total_cost(layout, steps)
+    assert 1 - plan.share_of_search(layout) == pytest.approx(plan.SHARE_PLANNED * reported)
 
 
-def test_random_convolutions_are_fitted_if_a_library_is_there(tmp_path, monkeypatch):
-    """By a stand-in for aeon, whose MiniRocket gives the mean of each channel."""
-    package = tmp_path / "aeon" / "transformations" / "collection"
-    package.mkdir(parents=True)
-    (package / "convolution_based.py").write_text(
-        "class MiniRocket:\n"
-        "    def __init__(self, n_kernels, random_state): pass\n"
-        "    def fit_transform(self, X): return X.mean(2)\n"
-        "    transform = fit_transform\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    series = np.random.default_rng(0).normal(size=(200, 12, 2))
-    examples = data.read_examples(series, series[:, :, 1].sum(1) > 0, None, "auto")
-    (fold,) = data.folds_of(examples, None, 0.2, 0)
-    assert baselines.has_convolutions(fold)
-    assert np.mean(baselines.convolutions(fold)["correct"]) > 0.9
+def test_an_audit_whose_search_is_late_reports_what_its_first_look_found(tmp_path, monkeypatch):
+    train = engine.Engine.train
+
+    def only_first_looks(self, packs, deadline):
+        is_search = deadline == self.search_end
+        train(self, [pack for pack in packs if not is_search or pack.specs[0].steps == 2], deadline)
+
+    monkeypatch.setattr(engine.Engine, "train", only_first_looks)
+    monkeypatch.setattr(plan, "beyond", lambda *_: [])
+    audit = fpt.audit(X, Y, folder=tmp_path, **SMALL)
+    assert {*TRAINED} <= set(audit.table.index)
+    assert sum("did not end" in cut for cut in audit.cuts) == len(TRAINED)
 
 
-# ------------------------------------------------------------------------------------- verdicts
-
-
-def gaps(half=1, **differences):
-    """Differences in points, each with an interval of `half` points to either side."""
-    points = {arm.replace("_", "-"): value / 100 for arm, value in differences.items()}
-    half /= 100
-    return {
-        arm: Difference(value, value - half, value + half, value + 0.8 * half)
-        for arm, value in points.items()
-    }
-
-
-@pytest.mark.parametrize(
-    ("label", "differences"),
-    [
-        ("no transformer is needed", {"random": 5, "linear": 0}),
-        ("any frozen body suffices", {"random": 0.5, "random_at_scale": 0, "linear": 5}),
-        ("its scale suffices", {"random": 5, "random_at_scale": 0.5, "linear": 5}),
-        ("its statistics suffice", {"random": 5, "random_at_scale": 5, "statistics_tensor": 0.5}),
-        ("its statistics suffice", {"random": 5, "statistics_tensor": 5, "shuffled": 0.5}),
-        ("its content helps", {"random": 5, "statistics_tensor": 4, "linear": 5, "probe": 0}),
-        ("it hurts", {"random": -5, "random_at_scale": 5, "linear": 5}),
-        ("no clear difference", {"random": 5, "shuffled": 1.5, "half": 2}),
-        ("no clear difference", {"random": 5, "linear": 1.5, "half": 2}),
-    ],
-)
-def test_the_first_verdict_that_holds_is_given(label, differences):
-    best_without = "linear" if "linear" in differences else None
-    decision = judge(gaps(**differences), 0.02, best_without, learned=True)
-    assert decision.label == label
-    assert bool(decision.remedy) == (label == "no clear difference")
-
-
-def test_a_model_that_is_one_more_draw_is_rarely_called_better():
-    draws = np.random.default_rng(0)
-    helped = 0
-    for _ in range(400):
-        means = 0.8 + 0.03 * draws.normal(size=6)
-        runs = means[:, None, None] + 0.01 * draws.normal(size=(6, 2, 1))
-        scores = (draws.uniform(size=(1, 1, 200)) < runs).astype(float)
-        gap = difference(scores[:1], scores[1:])
-        helped += gap.low > 0 or gap.high < 0
-    assert helped / 400 <= 0.05
-
-
-def test_a_difference_is_that_of_the_means_with_a_known_interval():
-    """Constant examples leave the spread of the draws alone: sd * sqrt(1 + 1/3) * t(2)."""
-    model = np.full((1, 2, 50), 0.9)
-    control = np.stack([np.full((2, 50), mean) for mean in (0.5, 0.6, 0.7)])
-    gap = difference(model, control)
-    assert gap.estimate == pytest.approx(0.3)
-    assert gap.high - gap.estimate == pytest.approx(4.3027 * 0.1 * np.sqrt(4 / 3), rel=1e-4)
-
-
-def test_power_for_one_deviation_is_that_of_a_simulation():
-    draws = np.random.default_rng(0).normal(size=(20_000, 6))
-    means, deviations = draws[:, 1:].mean(1), draws[:, 1:].std(1, ddof=1)
-    unlike = np.abs(draws[:, 0] + 1 - means) > 2.7764 * deviations * np.sqrt(1.2)
-    assert verdict.power_of_one_deviation(5) == pytest.approx(unlike.mean(), abs=0.01)
-
-
-# ------------------------------------------------------------------------------------ wrong input
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"y": np.array(["one"] * 160)}, "one class"),
-        ({"y": np.tile(Y[:, None], 4)}, r"y should be \(N,\)"),
-        ({"groups": [1, 2]}, r"groups should be \(160,\)"),
-        ({"cv": "many"}, "folds cannot be made"),
-        ({"cv": [(range(100), [160])]}, "folds cannot be made: index 160 is out of bounds"),
-        ({"cv": [(range(100), [0.5])]}, "folds cannot be made"),
-        ({"draws": 2}, "audit.draws: expected a whole number from 3 to 6, found 2"),
-        ({"draws": 3.5}, "audit.draws: expected a whole number"),
-        ({"steps": 0}, "audit.steps: expected a whole number"),
-        ({"minutes": "ten"}, "audit.minutes: expected a number"),
-        ({"task": "ranking"}, "task: 'ranking' is not known"),
-        ({"X": X[:10], "y": Y[:10]}, "at least 20 examples"),
-    ],
-)
-def test_wrong_data_are_one_sentence(changes, message):
-    with pytest.raises(FptError, match=message):
-        fpt.audit(**{"X": X, "y": Y, **SMALL, **changes})
-
-
-def test_a_table_is_audited_on_the_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("FPT_ROOT", str(tmp_path))
-    table = pd.DataFrame(X[:, :, 0], columns=["north", "east", "south", "west"])
-    table.assign(answer=Y).to_csv(tmp_path / "winds.csv", index=False)
-    command = ["audit", str(tmp_path / "winds.csv"), "--target", "answer", "--backbone", "nano@1"]
-    page, numbers = tmp_path / "audit.html", tmp_path / "audit.json"
-    command += ["--steps", "4", "--draws", "3", "--html", str(page), "--json", str(numbers)]
-    assert main(command) == 0
-    content = json.loads(numbers.read_text())
-    assert content["facts"]["examples"] == len(Y)
-    assert content["verdict"] in capsys.readouterr().out
-    assert content["verdict"].capitalize() in page.read_text()
-    assert main(["audit", str(tmp_path / "missing.csv")]) == 2
-
-
-def test_arrays_are_read_from_a_file(tmp_path):
-    path = tmp_path / "series.npz"
-    np.savez(path, X=X, y=Y, groups=np.arange(len(Y)))
-    inputs, answers, groups = data.read_file(path, "")
-    assert (inputs == X).all()
-    assert (answers == Y).all()
-    assert len(groups) == len(Y)
-    np.savez(path, X=X, labels=Y)
-    with pytest.raises(FptError, match=r"series.npz cannot be read \('y is not a file in"):
-        data.read_file(path, "")
+def test_draws_that_are_asked_for_get_as_many_steps_as_the_time_pays():
+    layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)
+    costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
+    free = plan.affordable_sizes(layout, costs, 600, None, None)
+    fixed = plan.affordable_sizes(layout, costs, 600, None, 6)
+    assert fixed.draws == 6
+    assert free.steps / 2 < fixed.steps <= free.steps

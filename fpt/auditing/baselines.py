@@ -4,10 +4,11 @@ and of the frozen features of the pretrained backbone.
 Each model has one penalty, which validation chooses. The test examples are predicted once.
 """
 
+import time
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ..training import device as devices
 from ..training.model import EVAL_TOKENS, assemble
 from ..training.probe import features_of
 from .arms import Body
-from .data import Fold
+from .folds import Fold
 from .runs import Machine
 
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0)
@@ -31,10 +32,14 @@ ITERATIONS = 300
 Features = Mapping[str, Any]
 
 
-def linear(fold: Fold) -> dict[str, Any]:
+def linear(fold: Fold, deadline: float) -> dict[str, Any]:
     """Logistic or ridge regression on the tokens of each example, end to end."""
     features = {split: fold.flat(split) for split in fold.rows}
-    return best_penalty(fold, features, models_of(fold))
+    if fold.task.kind == "token":
+        # A vocabulary may have 50,000 symbols at each place, and the data few of them.
+        seen = np.unique(features["train"].indices)
+        features = {split: values[:, seen] for split, values in features.items()}
+    return best_penalty(fold, features, models_of(fold), deadline)
 
 
 def has_convolutions(fold: Fold) -> bool:
@@ -46,16 +51,17 @@ def has_convolutions(fold: Fold) -> bool:
 
 def mini_rocket() -> Any:
     """A MiniRocket of the library that is installed, aeon or sktime; None without both."""
-    if find_spec("aeon"):
+    # Either may be there without what it needs for this, such as numba.
+    with suppress(ImportError):
         package = import_module("aeon.transformations.collection.convolution_based")
         return package.MiniRocket(n_kernels=KERNELS, random_state=0)
-    if find_spec("sktime"):
+    with suppress(ImportError):
         package = import_module("sktime.transformations.panel.rocket")
         return package.MiniRocketMultivariate(num_kernels=KERNELS, random_state=0)
     return None
 
 
-def convolutions(fold: Fold) -> dict[str, Any]:
+def convolutions(fold: Fold, deadline: float) -> dict[str, Any]:
     """Ridge regression on the features of random convolutions (Dempster et al. 2021)."""
     transformer = mini_rocket()
     series = {
@@ -68,11 +74,14 @@ def convolutions(fold: Fold) -> dict[str, Any]:
     for split in ("valid", "test"):
         features[split] = np.asarray(transformer.transform(series[split]))
     kind = Ridge if fold.task.classes == 1 else RidgeClassifier
-    return best_penalty(fold, features, [kind(alpha=penalty) for penalty in PENALTIES])
+    models = [kind(alpha=penalty) for penalty in PENALTIES]
+    return best_penalty(fold, features, models, deadline)
 
 
 @usual_settings()
-def probe(body: Body, spec: RunSpec, machine: Machine, fold: Fold) -> dict[str, Any]:
+def probe(
+    body: Body, spec: RunSpec, machine: Machine, fold: Fold, deadline: float
+) -> dict[str, Any]:
     """Logistic or ridge regression on what the frozen backbone computes behind a random
     input net, so nothing but a linear model is fitted (paper, section 3.9)."""
     place = devices.choose(machine.device)
@@ -85,7 +94,7 @@ def probe(body: Body, spec: RunSpec, machine: Machine, fold: Fold) -> dict[str, 
         .numpy()
         for split in fold.rows
     }
-    return best_penalty(fold, features, models_of(fold))
+    return best_penalty(fold, features, models_of(fold), deadline)
 
 
 def models_of(fold: Fold) -> Sequence[Any]:
@@ -95,16 +104,21 @@ def models_of(fold: Fold) -> Sequence[Any]:
     return [LogisticRegression(C=1 / penalty, max_iter=ITERATIONS) for penalty in PENALTIES]
 
 
-def best_penalty(fold: Fold, features: Features, models: Sequence[Any]) -> dict[str, Any]:
-    """The content of a result: of the models, that with the best validation score."""
+def best_penalty(
+    fold: Fold, features: Features, models: Sequence[Any], deadline: float
+) -> dict[str, Any]:
+    """The content of a result: of the models, that with the best validation score. At the
+    `deadline`, a time of `time.monotonic()`, no further penalty is tried."""
     # Sparse features stay sparse, and are on one scale already.
     if isinstance(features["train"], np.ndarray):
         # In float64, since penalties reach far below the largest variance.
         features = {split: values.astype(float) for split, values in features.items()}
         scaler = StandardScaler().fit(features["train"])
         features = {split: scaler.transform(values) for split, values in features.items()}
-    scores = []
+    scores: list[float] = []
     for model in models:
+        if scores and time.monotonic() > deadline:
+            break
         with warnings.catch_warnings():
             # Validation judges a model that has not converged like any other.
             warnings.simplefilter("ignore", ConvergenceWarning)

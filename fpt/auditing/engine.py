@@ -2,6 +2,7 @@
 short."""
 
 import hashlib
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -81,12 +82,9 @@ class Engine:
     machine: Machine
     results: Results
     deadline: float  # of time.monotonic()
+    search_end: float  # likewise; the rest of the time is that of the reported runs
     pool: Any  # of `worker_pool`
     advance: Callable[[int], None]  # told of each pack's steps as it ends
-
-    @property
-    def is_late(self) -> bool:
-        return time.monotonic() > self.deadline
 
     def run(self) -> Outcome:
         """Everything, in the order of its value, until the deadline."""
@@ -108,24 +106,25 @@ class Engine:
     # ---------------------------------------------------------------------------- baselines
 
     def fit_each_fold(
-        self, outcome: Outcome, arm: str, fit: Callable[[Any], dict[str, Any]]
+        self, outcome: Outcome, arm: str, fit: Callable[[Any, float], dict[str, Any]]
     ) -> None:
         """Read or fit an arm that has one run a fold."""
         runs: dict[Place, Result] = {}
         for index, fold in enumerate(self.layout.folds):
             name = f"{arm}-{index}"
             if name not in self.results:
-                if self.is_late:
+                if time.monotonic() > self.deadline:
                     outcome.cuts.append(f"“{LABELS[arm]}” was not fitted.")
                     return
-                self.results.write(name, fit(fold))
+                self.results.write(name, fit(fold, self.deadline))
             runs[None, index, 0] = self.results.read(name)
         outcome.results[arm] = runs
 
     # ------------------------------------------------------------------------------- search
 
     def search(self, outcome: Outcome) -> dict[Cell, float]:
-        """The best rate of each arm on each fold, as far as the time allows."""
+        """The best rate of each arm on each fold, as far as the time of the search allows.
+        A rate that was chosen by less than the whole search is better than no result."""
         cells = [
             (fold, arm)
             for fold in range(len(self.layout.folds))
@@ -139,7 +138,7 @@ class Engine:
         looks = {cell: [pack] for cell, pack in packs.items()}
         # One grid for all: a rate that one arm needs beyond the edge is tried by every arm.
         # The rate of an arm will be one of its finalists, so neither may be an edge.
-        while not self.is_late:
+        while time.monotonic() < self.search_end:
             finalists = [rate for look in looks.values() for rate in self.finalists(look)]
             more = plan.beyond(finalists, outcome.tried)
             if not more:
@@ -159,11 +158,18 @@ class Engine:
             cell: self.layout.finals(*cell, self.finalists(look))
             for cell, look in looks.items()
         }
-        self.train([pack for packs in finals.values() for pack in packs])
+        self.train([*itertools.chain(*finals.values())], self.search_end)
         rates = {}
+        shortened = {arm: False for _, arm in finals}
         for cell, seeds in finals.items():
-            complete = [pack for pack in seeds if self.is_complete(pack)] or looks[cell]
-            (rates[cell],) = plan.best_rates(self.results, complete, 1)
+            complete = [pack for pack in seeds if self.is_complete(pack)]
+            shortened[cell[1]] |= len(complete) < len(seeds)
+            (rates[cell],) = plan.best_rates(self.results, complete or looks[cell], 1)
+        outcome.cuts += [
+            f"The search for the rate of “{LABELS[arm]}” did not end."
+            for arm, is_cut in shortened.items()
+            if is_cut
+        ]
         for _, arm in sorted(set(cells) - set(rates)):
             outcome.cuts.append(f"No rate of “{LABELS[arm]}” was found.")
         return rates
@@ -187,7 +193,10 @@ class Engine:
         # The pretrained arm and the nets without a transformer have one pack each, in round
         # 0.
         for index in range(most):
-            self.train([units[index] for units in packs.values() if index < len(units)])
+            round_of_all = [
+                of_arm[index] for of_arm in packs.values() if index < len(of_arm)
+            ]
+            self.train(round_of_all, self.deadline)
         for arm in self.layout.bodies:
             # A unit is one draw on all folds; there is none if a fold has no rate.
             by_fold = [packs.get((fold, arm), []) for fold in range(len(self.layout.folds))]
@@ -209,15 +218,15 @@ class Engine:
                 for spec in pack.specs
             }
 
-    def train(self, packs: Sequence[Pack]) -> None:
-        """Train what is missing of `packs`, until the deadline."""
+    def train(self, packs: Sequence[Pack], deadline: float) -> None:
+        """Train what is missing of `packs`, until a deadline."""
         missing = []
         for pack in packs:
             if self.is_complete(pack):
                 self.advance(pack.run_steps)
             else:
                 missing.append(pack)
-        train = partial(train_pack, machine=self.machine, deadline=self.deadline)
+        train = partial(train_pack, machine=self.machine, deadline=deadline)
         # Written as they end, so that an audit that is killed loses only the packs under
         # way.
         for pack, contents in side_by_side(train, missing, self.pool):
@@ -228,8 +237,8 @@ class Engine:
             self.advance(pack.run_steps)
 
     def trained(self, packs: Mapping[Cell, Pack]) -> dict[Cell, Pack]:
-        """Train a pack of each cell; those that are complete."""
-        self.train([*packs.values()])
+        """Train a pack of each cell in the time of the search; those that are complete."""
+        self.train([*packs.values()], self.search_end)
         return {cell: pack for cell, pack in packs.items() if self.is_complete(pack)}
 
     def is_complete(self, pack: Pack) -> bool:
@@ -260,5 +269,8 @@ def planned_sizes(
     sizes = plan.affordable_sizes(
         layout, costs, 60 * minutes * machine.workers, steps, draws
     )
+    # The same audit may have begun elsewhere in the meantime.
+    if path.exists():
+        return Sizes(**read_json(path))
     write_json(path, asdict(sizes))
     return sizes

@@ -2,6 +2,7 @@
 
 import base64
 import io
+from collections.abc import Sequence
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from ..report.table import NONE, effect_text
 from .arms import LABELS
 
 if TYPE_CHECKING:
-    from . import Audit
+    from .result import Audit
 
 TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -62,7 +63,7 @@ def figure(audit: "Audit") -> Figure:
             line = LINES[index % len(LINES)]
             name = LABELS[arm]
             right.plot(*zip(*curve, strict=True), line, color=colours[name], label=name)
-        right.axhline(audit.facts["guess"], **LEVEL)
+        right.axhline(audit.facts["guess_on_validation"], **LEVEL)
         right.set(xlabel="step", ylabel=f"validation {measure(audit)}")
         # Beside the axes, since curves may be anywhere in them.
         right.legend(
@@ -118,15 +119,25 @@ def html_table(audit: "Audit") -> str:
     return table
 
 
+def span(counts: Sequence[int]) -> str:
+    """`34`, or `34 to 102` of folds that differ."""
+    least, most = min(counts), max(counts)
+    return str(most) if least == most else f"{least} to {most}"
+
+
 def fixed(audit: "Audit") -> str:
     """What all arms share, in sentences."""
     facts = audit.facts
     rates = ", ".join(f"{rate:g}" for rate in facts["rates"])
+    batch = min(facts["batch"], *facts["train"])
+    tested = f"{facts['test']} test examples"
+    if facts["independent"] < facts["test"]:
+        tested += f" in {facts['independent']} groups"
     at_edge = ", ".join(audit.table.loc[audit.table["at_edge"], "label"])
     return (
-        f"All arms had the same {facts['train']} training, {facts['valid']} validation and "
-        f"{facts['test']} test examples ({facts['inputs']}; folds: {facts['folds']}), "
-        f"{facts['steps']} steps of {facts['batch']} sequences by Adam without dropout, "
+        f"All arms had the same {span(facts['train'])} training, {span(facts['valid'])} "
+        f"validation and {tested} ({facts['inputs']}; folds: {facts['folds']}), "
+        f"{facts['steps']} steps of {batch} sequences by Adam without dropout, "
         f"the same batches for the same seed, and one grid of learning rates ({rates}), "
         "chosen on validation by successive halving with seeds that are not reported. "
         f"{at_edge and f'Best at the edge of this grid: {at_edge}. '}Trained are the input "

@@ -23,7 +23,7 @@ from ..spec import RunSpec, canonical
 from ..training import device as devices
 from ..training.loop import Loop
 from .arms import CONTROLS, NETS, PRETRAINED, Body, Sizes, units_of
-from .data import Fold
+from .folds import Fold
 from .runs import Machine, Pack, Results
 from .verdict import MOST_DRAWS
 
@@ -188,19 +188,40 @@ def measured_cost(layout: Layout, arm: str, machine: Machine) -> Cost:
 
 def total_cost(layout: Layout, costs: Mapping[str, Cost]) -> float:
     """Core-seconds of all runs of an audit: search and reported runs."""
-    seconds = 0.0
+    seconds = reported_cost(layout, costs)
     first_steps = max(1, round(SHARE_OF_FIRST_LOOK * layout.sizes.steps))
+    for cost in costs.values():
+        search = len(RATES) * cost.of_training(first_steps)
+        search += FINALISTS * len(SEARCH_SEEDS) * cost.of_training(layout.sizes.steps)
+        seconds += len(layout.folds) * search
+    return seconds
+
+
+def reported_cost(layout: Layout, costs: Mapping[str, Cost]) -> float:
+    """Core-seconds of the reported runs of an audit."""
+    seconds = 0.0
     for arm, cost in costs.items():
-        seconds += len(RATES) * cost.of_training(first_steps)
-        seconds += FINALISTS * len(SEARCH_SEEDS) * cost.of_training(layout.sizes.steps)
         runs = sum(len(seeds) for _, seeds in units_of(arm, layout.sizes))
         seconds += runs * (cost.of_training(layout.sizes.steps) + cost.test)
     return len(layout.folds) * seconds
 
 
+def in_steps(layout: Layout) -> dict[str, Cost]:
+    """Costs of the arms in steps in place of seconds."""
+    return dict.fromkeys(layout.bodies, Cost(1, 0, 0, 0))
+
+
 def planned_steps(layout: Layout) -> int:
     """The steps of all runs together, for a progress bar."""
-    return round(total_cost(layout, dict.fromkeys(layout.bodies, Cost(1, 0, 0, 0))))
+    return round(total_cost(layout, in_steps(layout)))
+
+
+def share_of_search(layout: Layout) -> float:
+    """The share of its time that an audit may search for rates. A search may need more than
+    is planned, for arms that learn late and grids that are extended: what is not planned
+    for the reported runs is its own."""
+    steps = in_steps(layout)
+    return 1 - SHARE_PLANNED * reported_cost(layout, steps) / total_cost(layout, steps)
 
 
 def affordable_sizes(
@@ -215,7 +236,8 @@ def affordable_sizes(
     allowed = [pair for pair in SIZES if draws in (None, pair[1].draws)]
     for fewest, sizes in allowed:
         for count in (steps,) if steps else STEPS:
-            if count < fewest and not steps:
+            # Fewer draws are better than so few steps, unless the draws are fixed.
+            if count < fewest and steps is None and draws is None:
                 break
             planned = replace(layout, sizes=replace(sizes, steps=count))
             if total_cost(planned, costs) <= SHARE_PLANNED * core_seconds:

@@ -4,7 +4,8 @@ how much?
 A published model exists once, so it is compared with one more draw of a control: the
 standard deviation of the draws' means times sqrt(1 + 1/draws), by Student's t. Every draw
 is trained with the same seeds as the model. Test examples add their part, since others
-would give other scores. Something simpler suffices if it is at most `margin` worse, by a
+would give other scores; those of one group, or an example that is tested in several folds,
+count as one. Something simpler suffices if it is at most `margin` worse, by a
 one-sided interval of 95%.
 """
 
@@ -35,15 +36,42 @@ SUFFICES = {
 CONTENT_HELPS = "its content helps"
 HURTS = "it hurts"
 UNCLEAR = "no clear difference"
-# What to do after a verdict; what to do about an open one depends on the case.
+# What to do after a verdict if that is the same in all cases.
 ADVICE = {
-    NO_TRANSFORMER_NEEDED: "Use the simplest arm without a transformer; it costs less.",
     ANY_BODY_SUFFICES: "Use a random backbone, which needs no download, or a smaller one.",
     SCALE_SUFFICES: "Use a random backbone with weights as large as these.",
     STATISTICS_SUFFICE: "Use a backbone drawn from the statistics of these weights.",
     CONTENT_HELPS: "Use the pretrained backbone, and audit others against it.",
     HURTS: "Do not use these weights on these data; take the arm that does better.",
 }
+
+
+@dataclass(frozen=True)
+class TestExamples:
+    """What test scores (N,) are of: the `units` (N,) that are independent, numbered from 0,
+    and whether an answer is right or wrong (`has_classes`) or a number."""
+
+    __test__ = False  # no test of pytest
+
+    units: np.ndarray
+    has_classes: bool
+
+    def mean_part(self, scores: np.ndarray) -> Part:
+        """The variance of the mean of scores (N,) over the units, and its degrees of
+        freedom."""
+        # The deviations of one unit may add up, so they are summed before they are squared.
+        deviations = np.bincount(self.units, scores - scores.mean())
+        count = len(deviations)
+        if count < 2:
+            return math.nan, 1
+        squares = float((deviations**2).sum())
+        variance = squares / len(scores) ** 2 * count / (count - 1)
+        # Arms that agree on each of a few examples would not agree on all others: half an
+        # example is added on which one is right, and half for the other (Agresti and Min
+        # 2005).
+        if self.has_classes:
+            variance += 1 / (count + 2) ** 2
+        return variance, count - 1
 
 
 @dataclass(frozen=True)
@@ -59,7 +87,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One of seven labels, the reason in a sentence, and what would decide an open case."""
+    """One of seven labels, the reason in a sentence, and what to do if that depends on the
+    case."""
 
     label: str
     reason: str
@@ -71,9 +100,10 @@ class Verdict:
         return self.remedy or ADVICE[self.label]
 
 
-def difference(pretrained: np.ndarray, rival: np.ndarray) -> Difference:
-    """The pretrained arm minus a rival, both (draws, seeds, test examples) of scores. An
-    arm that is not drawn has one draw, and one that has no seeds one seed."""
+def difference(pretrained: np.ndarray, rival: np.ndarray, test: TestExamples) -> Difference:
+    """The pretrained arm minus a rival, both (draws, seeds, test examples) of scores, over
+    the seeds that both have. An arm that is not drawn has one draw, and one that has no
+    seeds one seed."""
     draws, seeds, _ = rival.shape
     if seeds > 1:  # the seeds that both arms have
         seeds = min(seeds, pretrained.shape[1])
@@ -86,7 +116,7 @@ def difference(pretrained: np.ndarray, rival: np.ndarray) -> Difference:
     else:
         of_draws = mean_part(by_seed)
     estimate = float(by_seed.mean())
-    low, high, most = interval(estimate, [mean_part(by_example), of_draws])
+    low, high, most = interval(estimate, [test.mean_part(by_example), of_draws])
     return Difference(estimate, low, high, most)
 
 
@@ -117,26 +147,30 @@ def interval(estimate: float, parts: Sequence[Part]) -> tuple[float, float, floa
     )
 
 
-def mean_interval(scores: np.ndarray) -> tuple[float, float]:
+def mean_interval(scores: np.ndarray, test: TestExamples) -> tuple[float, float]:
     """The 95% interval of an arm's mean score (draws, seeds, test examples): over its
     draws, or its seeds if it is not drawn, and over the test examples."""
     units = scores.mean((1, 2)) if len(scores) > 1 else scores.mean((0, 2))
-    parts = [mean_part(scores.mean((0, 1)))]
+    parts = [test.mean_part(scores.mean((0, 1)))]
     if len(units) > 1:
         parts.append(mean_part(units))
     low, high, _ = interval(float(units.mean()), parts)
+    if test.has_classes:
+        return max(low, 0.0), min(high, 1.0)
     return low, high
 
 
-def nothing_learned(scores: Mapping[str, np.ndarray], guess: float) -> bool:
-    """Whether no arm is better than the best constant answer, with Bonferroni's
+def nothing_learned(
+    scores: Mapping[str, np.ndarray], guess: float, test: TestExamples
+) -> bool:
+    """Whether no arm is clearly better than the best constant answer, with Bonferroni's
     correction."""
     # The best of many arms is above the guess by chance more often than one arm is.
     bound = stats.norm.isf((1 - LEVEL) / len(scores))
     for of_arm in scores.values():
-        by_example = of_arm.mean((0, 1))
-        error = of_arm[0, 0].std() / math.sqrt(len(by_example))
-        if by_example.mean() - guess > bound * error:
+        # That of single runs, which is more than the variance of their mean.
+        variance = np.mean([test.mean_part(run)[0] for draw in of_arm for run in draw])
+        if of_arm.mean() - guess > bound * math.sqrt(variance):
             return False
     return True
 
@@ -153,8 +187,8 @@ def judge(
     if not learned:
         return Verdict(
             UNCLEAR,
-            "No arm is better than the best constant answer, so there is nothing to "
-            "compare.",
+            "No arm is clearly better than the best constant answer, so there is nothing "
+            "to compare.",
             "More steps, more examples or other tokens might let an arm learn.",
         )
     if best_without is not None and differences[best_without].most < margin:
@@ -162,6 +196,7 @@ def judge(
             NO_TRANSFORMER_NEEDED,
             f"“{LABELS[best_without]}” is better than the pretrained backbone, or at most "
             f"{100 * margin:g} points worse ({told(differences[best_without])}).",
+            f"Use “{LABELS[best_without]}”; it costs less.",
         )
     controls = [arm for arm in CONTROLS if arm in differences]
     # Before “suffices”, which would be true as well, and say less.
@@ -181,7 +216,8 @@ def judge(
     # A probe reads the content of the weights, so it is no rival.
     rivals = [*controls, *(arm for arm in NO_TRANSFORMER if arm in differences)]
     open_rivals = [arm for arm in rivals if not differences[arm].low > 0]
-    if controls and not open_rivals:
+    cut = [f"“{LABELS[arm]}”" for arm in CONTROLS if arm not in differences]
+    if not open_rivals and not cut:
         closest = min(controls, key=lambda arm: differences[arm].low)
         return Verdict(
             CONTENT_HELPS,
@@ -200,6 +236,13 @@ def judge(
             UNCLEAR,
             "No control was trained in the time that the audit had.",
             "Give it more minutes, a smaller backbone or shorter sequences.",
+        )
+    if not open_rivals:
+        return Verdict(
+            UNCLEAR,
+            "The pretrained backbone is better than what was trained, but there was no "
+            f"time for {', '.join(cut)}.",
+            "The same call again goes on with what is missing.",
         )
     rival = max(open_rivals, key=lambda arm: differences[arm].high)
     return Verdict(
@@ -227,5 +270,5 @@ def told(gap: Difference) -> str:
     """A difference in points with its interval."""
     estimate = f"pretrained minus it {100 * gap.estimate:+.1f} points"
     if math.isnan(gap.low):
-        return f"{estimate}, one run"
+        return f"{estimate}, too few to give an interval"
     return f"{estimate} [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"

@@ -20,6 +20,7 @@ from .inputs import read_inputs
 
 # Of the examples, for validation; as many are the test.
 SHARE_HELD_OUT = 0.15
+SHOWN_COLUMNS = 10  # of a table, in a message
 
 
 def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
@@ -76,11 +77,25 @@ def columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
         if isinstance(table, str | Path):
             table = pd.read_csv(table)
         frame = table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)
-        labels = frame[label]
-        frame = frame.drop(columns=label)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError) as error:
         reason = str(error).strip()  # pandas ends some with a new line
         raise FptError(f"The data of task {name!r} cannot be read ({reason}).") from error
+    names = [*map(str, frame.columns)]
+    if label not in frame:
+        near = ", ".join(names[:SHOWN_COLUMNS]) + (
+            ", ..." if len(names) > SHOWN_COLUMNS else ""
+        )
+        raise FptError(
+            f"The data of task {name!r} have no column {label!r}; they have {near}."
+        )
+    # The order of the rows would be a predictor, and rows may be sorted by label.
+    if names[0].startswith("Unnamed:"):
+        raise FptError(
+            f"The first column of the data of task {name!r} has no name, as the row "
+            "numbers that pandas writes; write the table with index=False, or name it."
+        )
+    labels = frame[label]
+    frame = frame.drop(columns=label)
     if frame.shape[1] == 1 and frame.dtypes.iloc[0].kind == "O":
         # A single column of objects holds sequences.
         return list(frame.iloc[:, 0]), labels
