@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 from .errors import FptError, check_names
 from .project import PROFILES, VERSION, current_profile
 from .records import ARCHIVE, store
+from .records.foreign import check_profile_of
 
 
 def one_line(message: Warning | str, *place: object, **line: object) -> str:
@@ -238,6 +239,7 @@ def dispatch(args: argparse.Namespace) -> int:
             packed, count = store(args.profile).pack()
             print(f"{packed} files packed; {ARCHIVE} holds {count} records")
         case "merge":
+            check_profile_of(Path(args.folder), args.profile)
             taken, present = store(args.profile).merge(Path(args.folder))
             print(f"{taken} files taken, {present} were here already")
         case _:

@@ -32,6 +32,7 @@ from .training.flops import parameter_counts
 from .training.kept import retrained
 from .training.progress import tracker
 from .training.settings import check_settings
+from .training.sweep import check_one_arithmetic
 
 
 def sections_of(profile: str, name: str | None = None, **settings: Any) -> list[Study]:
@@ -89,14 +90,18 @@ def run(args: argparse.Namespace) -> None:
     end = time.monotonic() + args.budget
     # Checked here, where no name can be taken for an argument of a function.
     settings = check_settings("--set", dict(args.set))
+    if len(settings) < len(args.set):
+        raise FptError("--set: a setting stands twice; give it once.")
     studies = sections_of(args.profile, args.section, **settings)
     first = studies[0]
-    runs = chosen([run for study in studies for run in study.runs], args.only, args.seed)
+    planned = [run for study in studies for run in study.runs]
+    runs = chosen(planned, args.only, args.seed)
     # One sweep over all sections: its packs train side by side, whatever section they
     # belong to.
     together = replace(first, runs=tuple(runs))
+    in_shard = together.shard(args.shard, args.max_runs)
     if args.dry_run:
-        print(left(together) or "Nothing is missing.")
+        print(left(in_shard) or "Nothing is missing.")
         return
     if args.pipeline:  # its output, even if there is no record
         together.store.folder.mkdir(parents=True, exist_ok=True)
@@ -105,9 +110,13 @@ def run(args: argparse.Namespace) -> None:
         rule = f"trains on {allowed} only" if allowed else "is not trained by the pipeline"
         print(f"Profile {args.profile!r} {rule}; nothing is trained here.")
     else:
+        precision = args.precision or first.profile.precision
+        # Of all runs that are compared, not of those alone that are chosen now.
+        recorded = together.store.read_all({run.key for run in planned})
+        check_one_arithmetic(recorded.values(), precision)
         count = together.train_anyway(
             device=args.device,
-            precision=args.precision or first.profile.precision,
+            precision=precision,
             budget=end - time.monotonic(),
             part=args.shard,
             workers=args.workers,
@@ -119,9 +128,12 @@ def run(args: argparse.Namespace) -> None:
         print(f"{count} new records in {together.store.folder}")
         if not args.pipeline:
             show_trained(studies, runs)
-        missing = left(together)
+        missing = left(in_shard)
         if missing:
             print(f"{missing}\nThe same command resumes from the last checkpoints.")
+        others = len(together.missing()) - len(in_shard.missing())
+        if others:
+            print(f"{others} more runs are those of other shards.")
     # Runs with other settings are no part of the report.
     if not args.set:
         write_outputs(studies, args.all)
@@ -143,8 +155,12 @@ def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
     # record.
     is_registered = studies[0].profile.name in REGISTERED
     every = records.digests(sorted(records.keys())) if is_registered else {}
+    # The page of a section that compares nothing shows the tasks of all sections.
+    tasks = {run.task: run.spec.data for study in studies for run in study.runs}
     for study in studies:
-        study.write_index(every if study.declared.claims else {})
+        declared = study.declared
+        shown = {} if declared.comparisons or declared.claims else tasks
+        study.write_index({**shown, **(every if declared.claims else {})})
     if are_all:
         write_headlines(studies)
 
@@ -196,9 +212,10 @@ def replicate(args: argparse.Namespace) -> int:
         return int(not check.matches)
     choice = recorded(sections_of(args.profile, args.section), args.longest)
     if not choice:
+        limit = f" that took at most {args.longest:g} processor seconds"
         raise FptError(
-            f"Profile {args.profile!r} has no record here that took at most "
-            f"{args.longest:g} processor seconds."
+            f"Profile {args.profile!r} has no record here"
+            f"{limit if args.longest < math.inf else ''}."
         )
     seed = random.randrange(10**6) if args.seed is None else args.seed
     count = min(args.count, len(choice))

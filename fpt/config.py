@@ -34,6 +34,7 @@ from .training.settings import (
     check_items,
     check_list,
     check_mapping,
+    check_name,
     check_roles,
     check_settings,
     check_spec,
@@ -65,6 +66,7 @@ def load(name: str, path: Path | None = None) -> Profile:
     check_mapping(f"{name}.defaults", defaults, needed=SETTINGS)
     tasks: dict[str, dict[str, Any]] = {}
     for task, content in check_mapping(f"{name}.tasks", block["tasks"]).items():
+        check_name(f"{name}.tasks", task)
         where = f"{name}.tasks.{task}"
         tasks[task] = check_settings(where, content or {}, ("name", "options"))
         check_mapping(f"{where}.options", tasks[task].get("options", {}))
@@ -73,7 +75,8 @@ def load(name: str, path: Path | None = None) -> Profile:
     settings_of_arms = check_mapping(f"{name}.arms", block["arms"])
     with placed(f"{name}.arms"):
         for arm_name in settings_of_arms:
-            arm(str(arm_name))
+            check_name("a key", arm_name)
+            arm(arm_name)
     devices: tuple[str, ...] = ()
     if block["train_on"] != []:
         devices = tuple(check_list(f"{name}.train_on", block["train_on"], ("cpu", "cuda")))
@@ -103,6 +106,8 @@ def load(name: str, path: Path | None = None) -> Profile:
             )
         checked = [_block(f"{where}.{section}", content, profile) for content in blocks]
         sections[section] = tuple(checked)
+    # The pipeline executes every notebook, so a section is empty rather than left out.
+    check_mapping(where, sections, needed=stems or ())
     return replace(profile, sections=sections)
 
 
@@ -113,8 +118,9 @@ def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
     choose among them, which must not be those that are reported (`fpt.analysis.tuning`).
     """
     block = check_settings(where, content, OF_BLOCK, OF_ARMS)
+    names = check_list(f"{where}.arms", block.get("arms"))
     with placed(f"{where}.arms"):
-        arms = [arm(str(name)) for name in check_list(f"{where}.arms", block.get("arms"))]
+        arms = [arm(str(name)) for name in names]
     check_list(f"{where}.tasks", block.get("tasks"), profile.tasks)
     for row in arms:
         check_names(f"{where}.arms: backbone of {row.name}", [row.role], profile.backbones)

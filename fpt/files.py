@@ -72,6 +72,9 @@ DECIMAL = re.compile(
 )
 
 
+MERGE = "tag:yaml.org,2002:merge"  # of the key `<<`
+
+
 class ProjectLoader(SafeLoader):
     """Reads YAML as DVC does, by version 1.2: 1e-05, as DVC writes it, is a number.
 
@@ -82,8 +85,10 @@ class ProjectLoader(SafeLoader):
     def construct_mapping(
         self, node: yaml.MappingNode, deep: bool = False
     ) -> dict[Any, Any]:
+        # Before the mappings that `<<` names are merged in, whose keys may be overridden.
+        nodes = [key for key, _ in node.value if key.tag != MERGE]
         mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        keys = [self.construct_object(key, deep=True) for key in nodes]
         for key in keys:
             if keys.count(key) > 1:
                 problem = f"the key {key!r} stands twice"

@@ -121,6 +121,10 @@ def current_profile() -> str:
     return str(name)
 
 
+# What a reader's modules add to: tasks and arms, by name.
+REGISTRIES: list[dict[str, Any]] = []
+
+
 def import_modules() -> None:
     """Import the reader's own modules, which `modules` in params.yaml lists and which
     register tasks and arms. They are found beside params.yaml too. FptError if one
@@ -135,11 +139,18 @@ def import_modules() -> None:
     if names and folder not in sys.path:
         sys.path.append(folder)
     for name in names:
+        before = [dict(registry) for registry in REGISTRIES]
         try:
             import_module(str(name))
-        except FptError:
-            raise
         except (Exception, SystemExit) as error:  # a script that ends itself is no module
+            # Python forgets a module that fails, so that it can be mended and imported
+            # again; what it had registered is to be forgotten too.
+            # (A registry that it imported first has no state before.)
+            for registry, content in zip(REGISTRIES, before, strict=False):
+                registry.clear()
+                registry.update(content)
+            if isinstance(error, FptError):
+                raise
             reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
             raise FptError(
                 f"{params.name}: the module {name!r} cannot be imported ({reason})."

@@ -66,6 +66,10 @@ def test_xor_has_no_more_different_inputs_than_there_are(n, most, split):
     assert len(inputs) == len(inputs.unique(dim=0)) == most == task.sizes[split]
 
 
+def test_xor_of_strings_that_no_model_takes_is_described_at_once():
+    assert get_task("bit-xor", n=10**9).length == 2 * 10**9
+
+
 @pytest.mark.parametrize("n", [1, 5, 6, 7, 10])
 def test_xor_evaluates_on_the_usual_number_or_on_every_input(n):
     task = get_task("bit-xor", n=n)

@@ -121,6 +121,53 @@ def test_only_and_shard_choose_runs(fpt, project):
     assert None not in index_of(project).values()
 
 
+def test_a_shard_is_done_when_its_own_runs_are(fpt, project):
+    dry = [fpt("run", "transfer", "--shard", f"{part}/2", "--dry-run")[1] for part in (1, 2)]
+    counts = [int(text.split()[1]) for text in dry]
+    assert sum(counts) == 12
+    out = fpt("run", "transfer", "--shard", "2/2")[1]
+    assert "resumes" not in out
+    assert f"{counts[0]} more runs are those of other shards" in out
+    assert fpt("run", "transfer", "--shard", "2/2", "--dry-run")[1] == "Nothing is missing.\n"
+    assert fpt("run", "transfer", "--shard", "3/2", "--dry-run")[0] == 2
+
+
+def test_one_experiment_has_one_arithmetic_whatever_is_chosen(fpt, project):
+    assert fpt("run", "transfer", *RANDOM_ON_XOR)[0] == 0
+    other = ("run", "transfer", "--only", "fpt", "--precision", "bf16")
+    code, _, error = fpt(*other)
+    assert (code, "share one" in error) == (2, True)
+    assert fpt("run", "transfer")[0] == 0
+
+
+def test_a_setting_is_given_once(fpt, project):
+    code, _, error = fpt("run", "transfer", "--set", "steps=6", "--set", "steps=9")
+    assert (code, "stands twice" in error) == (2, True)
+
+
+def test_records_of_another_profile_are_not_merged(fpt, project):
+    folder = project / "reports" / "lab" / "records"
+    folder.mkdir(parents=True)
+    code, _, error = fpt("merge", str(folder))
+    assert (code, "--profile lab" in error) == (2, True)
+
+
+def test_the_page_of_all_tasks_depends_on_them(fpt, project):
+    """That of a section without runs is rendered again if a task changes."""
+
+    def index():
+        return json.loads((project / "reports/smoke/index/tasks.json").read_text())
+
+    fpt("run", "--all", "--budget", "0")
+    before = index()
+    assert set(before) == {"bit-xor", "bit-memory"}
+    tasks = {**SMOKE["tasks"], "bit-xor": {"options": {"n": 3}}}
+    write_params(project, {**SMOKE, "tasks": tasks})
+    fpt("run", "--all", "--budget", "0")
+    assert index()["bit-xor"] != before["bit-xor"]
+    assert index()["bit-memory"] == before["bit-memory"]
+
+
 def test_a_budget_stops_and_a_later_call_goes_on(fpt, project):
     code, out, _ = fpt("run", "transfer", "--budget", "0")
     assert (code, out.startswith(f"0 new records in {store_of(project).folder}\n")) == (0, True)

@@ -187,6 +187,8 @@ WRONG = [
     ("weights", {"image": "nano-english-0"}, "transfer.arms: weights of fpt: 'language'"),
     ("weights__language", "models/gpt2", "smoke.weights.language", "a path is not taken"),
     ("weights__language", "hub:a/b/c@main", "not of the form hub:OWNER/REPO@REVISION"),
+    ("tasks", {7: {"name": "bit-xor"}}, "smoke.tasks", "found 7"),
+    ("arms", {7: {"lr": 0.1}}, "smoke.arms", "found 7"),
     ("sections__transfr", [], "smoke.sections: 'transfr' is not known (did you mean transfer?)"),
     (f"{PART}__arms", DELETE, "smoke.sections.transfer.arms: expected a list", "None"),
     (f"{PART}__arms", ["ftp"], "smoke.sections.transfer.arms: 'ftp'", "did you mean fpt"),
@@ -239,6 +241,25 @@ def test_a_value_is_read_as_yaml_1_2_has_it(text, tmp_path):
     path = tmp_path / "values.yaml"
     path.write_text(f"- {text}\n- {{key: {text}}}\n- [{text}]\n")
     assert repr(read_yaml(path)) == repr(list(YAML(typ="safe").load(path)))
+
+
+def test_a_merged_mapping_may_be_overridden(tmp_path):
+    """As DVC reads it: defaults by <<, and values of one's own."""
+    path = tmp_path / "values.yaml"
+    path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n")
+    assert read_yaml(path)["b"] == {"x": 1, "y": 3}
+    path.write_text("a: &a {x: 1}\nb: {<<: *a, y: 3, y: 4}\n")
+    refuses(lambda: read_yaml(path), "the key 'y' stands twice")
+
+
+def test_a_section_is_empty_rather_than_left_out(tmp_path, monkeypatch):
+    """The pipeline executes the notebook of every section."""
+    monkeypatch.setenv("FPT_ROOT", str(tmp_path))
+    (tmp_path / "notebooks").mkdir()
+    for name in ("00_tasks", "01_transfer", "02_modality"):
+        (tmp_path / "notebooks" / f"{name}.ipynb").touch()
+    refuses(lambda: load("smoke", written(tmp_path)), "smoke.sections: modality missing")
+    load("smoke", written(tmp_path, smoke__sections__modality=[]))
 
 
 def test_no_file(tmp_path):

@@ -89,6 +89,30 @@ def test_labels_of_every_type_are_saved(names, tmp_path):
     assert again.score(X, y) == model.score(X, y)
 
 
+def test_a_loaded_estimator_has_its_learning_curve(fitted, tmp_path):
+    fitted.save(tmp_path)
+    again = FrozenTransformer.load(tmp_path)
+    pd.testing.assert_frame_equal(again.learning_curve_, fitted.learning_curve_)
+
+
+def test_labels_that_cannot_be_equal_have_no_score(fitted):
+    with pytest.raises(InputError, match="as in the fit"):
+        fitted.score(X, np.arange(len(X)) % 2)
+
+
+def test_any_seed_that_is_allowed_fits():
+    for seed in (2**40, 2**63 - 1):
+        model = FrozenTransformer(**{**SMALL, "steps": 2, "eval_every": 2}, random_state=seed)
+        assert model.fit(X, Y).predict(X).shape == Y.shape
+
+
+def test_a_frame_of_sequences_is_fitted_and_predicted():
+    frame = pd.DataFrame({"series": list(X[:, :, 0])})
+    model = FrozenTransformer(**{**SMALL, "steps": 2, "eval_every": 2}).fit(frame, Y)
+    as_series = FrozenTransformer(**{**SMALL, "steps": 2, "eval_every": 2}).fit(frame["series"], Y)
+    assert (model.predict_proba(frame) == as_series.predict_proba(frame["series"])).all()
+
+
 def test_other_weights_are_noticed(tmp_path, monkeypatch):
     FrozenTransformer(steps=2).fit(X, Y).save(tmp_path)
     monkeypatch.setattr("fpt.estimator.fitted.digest", lambda path: "other")

@@ -69,6 +69,22 @@ def test_lengths_differ_in_any_container(data):
     np.testing.assert_allclose(prepared.values, np.concatenate(RAGGED), rtol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [list(V), list(IDS), [V[0], V[1, :2]]])
+def test_a_column_of_sequences_is_read_as_their_series(rows):
+    """A cell of a frame, or of an array of objects, may hold a whole sequence."""
+    series = pd.Series(rows)
+    expected = read_inputs(series)
+    for data in (series.to_frame("x"), series.to_numpy()[:, None]):
+        read = read_inputs(data)
+        assert read.limits == expected.limits
+        np.testing.assert_array_equal(read.values, expected.values)
+
+
+def test_symbols_of_different_integer_types_stay_symbols():
+    rows = [np.array([1, 2], np.uint64), np.array([1, 2, 3], np.int64)]
+    assert read_inputs(rows).kind == "token"
+
+
 # Of inputs: a word of the sentence, and what it is about.
 UNFIT = [
     ("NaN", np.where(V > 1, np.nan, V)),
@@ -85,6 +101,7 @@ UNFIT = [
     ("Sparse", sparse.eye_array(4, format="csr")),
     ("Reshape your data", np.arange(4.0)),
     ("none empty", [[1, 2], []]),
+    ("sequences in 2 columns", pd.DataFrame({"a": list(V), "b": list(V)})),
     ("one D", [np.zeros((2, 3)), np.zeros((3, 4))]),
     ("0 or more", IDS - 1),
     ("below 1000000", IDS * 10**12),
@@ -127,6 +144,7 @@ UNFIT_LABELS = [
     ("different lengths", [[0, 1], [1]]),
     ("one answer per token", np.zeros((2, 3, 2), int)),
     ("requires y", None),
+    ("cannot tell apart", [-1, 2**63, 2**63 + 1]),
 ]
 
 

@@ -64,6 +64,23 @@ def test_a_module_that_cannot_be_imported(folder):
     refuses(lambda: config.load("smoke"), "cannot be imported", "No module named")
 
 
+def test_a_module_that_was_mended_is_imported(folder):
+    """What it had registered before it failed is not in its way."""
+    (path,) = folder.glob("reviews_*.py")
+    module = path.read_text()
+    arm = 'fpt.register_arm(fpt.Arm("of-mine", "Mine", trainable=("output", "layernorn")))\n'
+    path.write_text(f"{module}\n{arm}")
+    refuses(lambda: section("transfer", "smoke"), "did you mean layernorm")
+    sys.path_importer_cache.clear()  # two versions within one second
+    path.write_text(f"{module}\n{arm.replace('layernorn', 'layernorm')}# mended\n")
+    assert section("transfer", "smoke").runs
+
+
+def test_a_task_that_its_own_code_cannot_make_is_named(folder):
+    (folder / "reviews.csv").unlink()
+    refuses(lambda: section("transfer", "smoke"), "'reviews' cannot be made", "reviews.csv")
+
+
 FRAME = pd.DataFrame(np.arange(60.0).reshape(20, 3)).assign(label=["x", "y"] * 10)
 
 

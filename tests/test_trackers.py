@@ -4,7 +4,7 @@ import pytest
 from tiny import spec
 
 from fpt.training import sweep
-from fpt.training.progress import tracker
+from fpt.training.progress import tensorboard, tracker
 
 SPECS = [spec(backbone="pico", seed=seed) for seed in (0, 1)]  # which every process knows
 TITLES = {run.key: "fpt on bit-xor" for run in SPECS}
@@ -27,6 +27,15 @@ def test_a_tracker_sees_every_evaluation_and_the_end(store):
     for record, of_run in zip(records, points.values(), strict=True):
         ends = {f"end/{name}": value for name, value in record.metrics.items()}
         assert of_run == [*record.curve[:-1], record.curve[-1] | ends]
+
+
+def test_a_title_leads_out_of_no_folder(store, tmp_path):
+    pytest.importorskip("tensorboard")
+    spec = SPECS[0]
+    for title in ("fpt on ../../x", "../x", "a/b"):
+        tensorboard(tmp_path / "runs", spec, title, {"step": 1, "loss": 0.5})
+    assert [path.name for path in tmp_path.iterdir()] == ["runs"]
+    assert len(list((tmp_path / "runs").iterdir())) == 3
 
 
 def test_tensorboard_follows_worker_processes(store, tmp_path):

@@ -181,6 +181,13 @@ class Study:
         with self.project.in_force():
             return sweep.run(specs, self.store, **options)
 
+    def shard(self, part: str | None, max_runs: int) -> "Study":
+        """The study of the runs in part `I/N` of its packs; None: of all."""
+        specs = [run.spec for run in self.runs]
+        packs = sweep.packs(specs, max_runs, config.sections_of(self.profile))
+        keys = {spec.key for pack in sweep.shard(packs, part) for spec in pack}
+        return replace(self, runs=tuple(run for run in self.runs if run.key in keys))
+
     def change(self, arm: str, task: str, **settings: Any) -> Record:
         """Train one run of an arm on a task with other settings (`lr=0.01`, `steps=100`,
         `seed=5`: the fields of `RunSpec`), and keep nothing of it; returns its record.
@@ -271,9 +278,11 @@ class Study:
         )
 
     def write_index(self, digests: Mapping[str, str | None] | None = None) -> None:
-        """Write the small file that stands for this study's records in the pipeline, with
-        further `digests`, and copy the metadata of their pretrained backbones."""
-        index = {**(digests or {}), **self.store.digests(self.keys, self.keep)}
+        """Write the small file that stands for this study's records in the pipeline, those
+        that its page borrows included, with further `digests`, and copy the metadata of
+        their pretrained backbones."""
+        keys = self.with_lent_runs().keys
+        index = {**(digests or {}), **self.store.digests(keys, self.keep)}
         index |= metadata.keep(self.store.folder, self.weights)
         write_json(self.folder / "index" / f"{self.name}.json", index)
 

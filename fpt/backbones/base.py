@@ -197,6 +197,26 @@ def matrices(module: nn.Module) -> Iterator[tuple[str, Tensor, int]]:
             yield f"{path}.weight", layer.get_parameter("weight"), 0 if conv else 1
 
 
+def bare_matrices(module: nn.Module) -> list[str]:
+    """The names of matrices inside layers that are parameters of their own, whose axis of
+    inputs only the model's code knows: the experts and routers of a mixture, XLNet's
+    attention."""
+    linear = {name for name, _, _ in matrices(module)}
+    tables = {
+        f"{path}.weight"
+        for path, part in module.named_modules()
+        if isinstance(part, nn.Embedding)
+    }
+    return [
+        name
+        for name, parameter in module.named_parameters()
+        if LAYER.search(name)
+        and name not in linear | tables
+        # A vector may have axes of length 1 in front.
+        and parameter.numel() > max(parameter.shape, default=1)
+    ]
+
+
 def is_norm(module: nn.Module) -> bool:
     """Whether it is of a type that `fpt.training.packing` gives parameters per run:
     LayerNorm, and the norms of transformers that divide by the root mean square (T5's, and

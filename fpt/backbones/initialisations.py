@@ -20,7 +20,16 @@ from torch import Tensor, nn
 from ..errors import FptError, check_names
 from ..tasks.rng import generator
 from . import generic, group_of
-from .base import FAMILIES, LAYER, STD, Backbone, State, matrices, normal_init_
+from .base import (
+    FAMILIES,
+    LAYER,
+    STD,
+    Backbone,
+    State,
+    bare_matrices,
+    matrices,
+    normal_init_,
+)
 from .weights import random_positions, read_weights
 
 Part = Literal["body", "layernorm", "positions"]  # `body`: the matrices and their biases
@@ -101,6 +110,8 @@ def random_at_scale(start: Start) -> State:
     together, the standard deviation of the pretrained ones."""
     fresh = random(start)
     names = [name for name, _, _ in matrices(start.module)]
+    if start.architecture.family == "generic":
+        names += bare_matrices(start.module)
     spread, drawn_spread = (together(state, names).std() for state in (start.read, fresh))
     factor = (spread / drawn_spread).item()
     return fresh | {name: fresh[name] * factor for name in names}
@@ -188,7 +199,7 @@ def permuted_rows(start: Start) -> State:
     its inputs is lost. Biases, norms and position tables stay pretrained.
     """
     permuted = dict(start.read)
-    for name, _, axis in matrices(start.module):
+    for name, _, axis in linear_matrices(start):
         draw = start.draw("permuted rows", name)
         order = torch.randperm(permuted[name].shape[axis], generator=draw)
         permuted[name] = permuted[name].index_select(axis, order)
@@ -203,7 +214,7 @@ def spectrum(start: Start) -> State:
     directions. Biases, norms and position tables stay pretrained.
     """
     rotated = dict(start.read)
-    for name, _, _ in matrices(start.module):
+    for name, _, _ in linear_matrices(start):
         rows, columns = rotated[name].shape
         values = torch.linalg.svdvals(rotated[name])
         draw = start.draw("spectrum", name)
@@ -211,6 +222,18 @@ def spectrum(start: Start) -> State:
         right = orthonormal(columns, len(values), draw)
         rotated[name] = (left * values) @ right.T
     return rotated
+
+
+def linear_matrices(start: Start) -> list[tuple[str, Tensor, int]]:
+    """`matrices` of a backbone. FptError if its layers have others, which would stay
+    pretrained without a word."""
+    bare = bare_matrices(start.module) if start.architecture.family == "generic" else []
+    if bare:
+        raise FptError(
+            f"Backbone {start.architecture.name!r} has matrices whose axis of inputs is "
+            f"not known, such as {bare[0]}: use 'shuffled' or 'statistics-tensor'."
+        )
+    return [*matrices(start.module)]
 
 
 def orthonormal(rows: int, columns: int, draw: torch.Generator) -> Tensor:

@@ -120,8 +120,8 @@ class Fitted:
             reason = f"{paths[0].parent} holds others"
         raise FptError(
             f"The weights {name!r} that this estimator was trained on are missing "
-            f"({reason}); put them back, copy them into {project().backbones}, or fit "
-            "again."
+            f"({reason}); put them back, copy their folder under its name into "
+            f"{project().backbones}, or fit again."
         )
 
     def save(self, folder: Path, description: Mapping[str, Any]) -> None:
@@ -131,6 +131,7 @@ class Fitted:
             "architecture": asdict(self.architecture),
             "shapes": self.shapes,
             "weights_digest": self.weights_digest,
+            "curve": list(self.curve),
         }
         content = json.loads(json.dumps({**run, **description}, default=as_json))
         write_atomic(folder / PARAMETERS, self.parameters)
@@ -189,7 +190,12 @@ def load_fitted(folder: Path) -> tuple[Fitted, dict[str, Any]]:
             "again."
         ) from error
     fitted = Fitted(
-        spec, architecture, description["shapes"], content, description["weights_digest"]
+        spec,
+        architecture,
+        description["shapes"],
+        content,
+        description["weights_digest"],
+        tuple(description.get("curve", ())),
     )
     fitted.located()
     return fitted, description

@@ -64,7 +64,7 @@ class FrozenEstimator(BaseEstimator):
     init : `pretrained`, `random`, `statistics-tensor` or another of `fpt.backbones`
     trainable : the groups of parameters that are trained; all others stay frozen. A
         backbone with rotary positions, such as Llama, has no table and so no group
-        `positions`
+        `positions`, and one whose norms have no gains, such as OLMo, no `layernorm`
     lr, batch, steps, dropout : Adam's learning rate, sequences per step, steps, dropout
     eval_every, patience : steps between evaluations on held-out examples, which choose the
         parameters; evaluations without a better one before training ends (0: never)
@@ -142,7 +142,8 @@ class FrozenEstimator(BaseEstimator):
         labelled = self._read(X, fitting=True), self._labels(y, fitting=True)
         if isinstance(validation, tuple | list) and len(validation) == 2:
             validation = self._read(validation[0]), self._labels(validation[1])
-        division = examples.divided(labelled, validation, self.random_state)
+        seed = check_value("random_state", self.random_state, SEED)
+        division = examples.divided(labelled, validation, seed)
         limits = labelled[0].limits
         self.limits_ = {**limits, "dim": division.dim}
         self.inputs_ = inputs.described(limits)
@@ -172,8 +173,8 @@ class FrozenEstimator(BaseEstimator):
         reads_weights = INITS[self.init].reads_weights
         architecture, weights = choose(self.backbone, self.weights, reads_weights)
         groups = {*check_list("FrozenTransformer.trainable", self.trainable)}
-        if not architecture.positions:
-            groups = groups - {"positions"} or groups
+        for group in {"positions", "layernorm"} - {*architecture.groups}:
+            groups = groups - {group} or groups
         spec = RunSpec(
             data=canonical(task.identity),
             backbone=architecture.name,
@@ -230,6 +231,7 @@ class FrozenEstimator(BaseEstimator):
         for name, value in description["learned"].items():
             setattr(estimator, name, from_json(value))
         estimator.fitted_ = fitted
+        estimator.learning_curve_ = pd.DataFrame(fitted.curve)
         return estimator
 
     @abstractmethod
@@ -265,6 +267,7 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
         """The accuracy."""
         predictions = self.predict(X)
         y = arrays.labels(y)
+        arrays.check_comparable(y, predictions)
         if predictions.shape != y.shape:
             raise InputError(
                 f"y has the shape {y.shape}, and the predictions {predictions.shape}."

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from ..errors import FptError
 from ..files import NAME
+from ..project import PROFILES
 from .archive import ARCHIVE, listed, open_archive
 from .content import KEY, Record, parse, parse_metadata
 
@@ -90,3 +91,15 @@ def metadata_in(folder: Path, refused: Refused) -> Iterator[tuple[str, dict[str,
             content = read_foreign(path, parse_metadata, refused)
             if content is not None:
                 yield path.name, content
+
+
+def check_profile_of(folder: Path, profile: str) -> None:
+    """FptError for a folder reports/OTHER/records, whose records are those of another
+    profile."""
+    # By its path: what runs a profile plans, only code that needs torch can say.
+    *_, other, name = ("", "", *folder.resolve().parts)
+    if name == "records" and other in PROFILES and other != profile:
+        raise FptError(
+            f"{folder} has the records of profile {other!r}: fpt merge --profile {other} "
+            f"{folder}."
+        )

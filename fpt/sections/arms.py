@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import FptError, check_free
 from ..files import read_yaml
-from ..project import import_modules
+from ..project import REGISTRIES, import_modules
 from ..training.settings import check_choices
 
 # What the paper trains around the backbone.
@@ -57,6 +57,7 @@ def _rows() -> Iterator[Arm]:
 
 
 ARMS: dict[str, Arm] = {row.name: row for row in _rows()}
+REGISTRIES.append(ARMS)
 # Of backbones, beside depth-1 and so on.
 ROLES = frozenset(row.backbone for row in ARMS.values())
 SOURCES = frozenset(row.weights for row in ARMS.values())  # roles of weights

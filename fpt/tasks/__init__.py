@@ -7,7 +7,7 @@ import yaml
 
 from ..errors import FptError, check_free, check_names
 from ..files import ProjectLoader
-from ..project import import_modules
+from ..project import REGISTRIES, import_modules
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
 from .datasets import data_note
@@ -29,6 +29,7 @@ REGISTRY: dict[str, Callable[..., Task]] = {
     "english": english,
     "glue": glue,
 }
+REGISTRIES.append(REGISTRY)
 # The tasks of this package, without those that a reader registers.
 TASKS = tuple(REGISTRY)
 SHORT_LISTOPS = {"max_length": 64, "train": 8000, "valid": 1000, "test": 2000}
@@ -48,7 +49,15 @@ def get_task(name: str, /, **options: Any) -> Task:
     if name not in list(REGISTRY):
         import_modules()
     check_names("task", [name], REGISTRY)
-    return REGISTRY[name](**options)
+    if name in TASKS:
+        return REGISTRY[name](**options)
+    try:
+        return REGISTRY[name](**options)
+    except FptError:
+        raise
+    except Exception as error:  # whatever a reader's own code raised
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise FptError(f"The task {name!r} cannot be made ({reason}).") from error
 
 
 def shown_tasks(names: Iterable[str] = TASKS) -> dict[str, Task]:

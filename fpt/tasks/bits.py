@@ -259,9 +259,11 @@ def bit_xor(**options: Any) -> BitXor:
     many as there are different inputs (a 32nd of them if some are held out)."""
     options = resolve("bit-xor", options, {"n": 5, "valid": None, "test": None})
     n = options["n"]
+    # More than any split may have, and no number of a million digits.
+    inputs = 4 ** min(n, 32)
     # A split has about a sixteenth; half of those are found by chance in a few draws.
-    most = 4**n if n < SHORTEST_HELD_OUT else 4**n // 32
-    every_input = 4**n <= MAX_COUNTED_INPUTS
+    most = inputs if n < SHORTEST_HELD_OUT else inputs // 32
+    every_input = inputs <= MAX_COUNTED_INPUTS
     for split, usual in {"valid": 1000, "test": 2000}.items():
         size = options[split] or min(usual, most)
         if size > most:

@@ -14,6 +14,7 @@ checkpoint.
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -135,7 +136,9 @@ def tensorboard(
     folder: Path, spec: RunSpec, title: str, point: Mapping[str, float]
 ) -> None:
     """Event files in a subfolder of `folder` for each run."""
-    writer = writer_of(folder / title / f"seed-{spec.seed}-{spec.key}")
+    # A title is text: as a path, it could lead out of the folder.
+    place = re.sub(r"[^\w.+@ -]", "_", title).lstrip(".")
+    writer = writer_of(folder / place / f"seed-{spec.seed}-{spec.key}")
     for name in point.keys() - {"step"}:
         writer.add_scalar(name, point[name], point["step"])
     writer.flush()

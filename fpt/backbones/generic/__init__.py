@@ -127,12 +127,34 @@ def init_(module: Any, draw: torch.Generator, std: float | None = STD) -> None:
         for name in own:
             setattr(model.config, name, std)
         with drawn_from(seed), torch.no_grad():
+            # Its memory holds anything so far, and NaN tells what is not drawn.
+            for parameter in model.parameters():
+                parameter.fill_(math.nan)
             for part in reversed(list(model.modules())):
                 model._init_weights(part)
+        draw_rest(model, seed)
     finally:
         for name, value in own.items():
             setattr(model.config, name, value)
     copy_buffers(bare(network(module.config)), model)
+
+
+def draw_rest(model: Any, seed: int) -> None:
+    """Draw the parameters that are NaN as the constructor of the model does: openai-gpt
+    draws its matrices there and nowhere else. FptError if it does not either."""
+    undrawn = {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if parameter.isnan().any()
+    }
+    if not undrawn:
+        return
+    with drawn_from(seed), torch.no_grad():
+        constructed = type(model)(model.config)
+        for name, parameter in undrawn.items():
+            parameter.copy_(constructed.get_parameter(name))
+            if not parameter.isfinite().all():
+                raise FptError(f"The model's own code gives {name} no initial values.")
 
 
 def copy_buffers(source: Any, target: Any, without: Collection[str] = ()) -> None:
@@ -172,9 +194,11 @@ def facts(config: str) -> Mapping[str, Any]:
     used = {group for name, group in groups(config).items() if name not in unused}
     # With weights of their own: the layers of an ALBERT share them.
     layers = [int(match[1]) for match in map(LAYER.search, groups(config)) if match]
+    depth = getattr(model.config, "num_hidden_layers", len(layers))
     fields = {
         "family": "generic",
-        "layers": 1 + max(layers, default=-1),
+        # Embeddings may be numbered too, as MarkupLM's are.
+        "layers": min(1 + max(layers, default=-1), depth),
         "width": model.get_input_embeddings().embedding_dim,
         "heads": getattr(model.config, "num_attention_heads", 0),
         "positions": model.get_submodule(path).num_embeddings - first if path else 0,

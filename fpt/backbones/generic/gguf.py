@@ -1,6 +1,8 @@
 """GGUF, the format of llama.cpp: transformers converts such a file into a folder of
 safetensors."""
 
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
 
 import torch
@@ -47,7 +49,8 @@ def convert(path: Path, folder: Path) -> None:
     from transformers import AutoModel, GgufConfig
 
     try:
-        with quiet():
+        # Its bar heeds no setting: it goes to the standard error stream.
+        with quiet(), redirect_stderr(StringIO()):
             model = AutoModel.from_pretrained(
                 path.parent,
                 gguf_file=path.name,

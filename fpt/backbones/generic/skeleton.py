@@ -8,8 +8,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
-from io import StringIO
+from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
@@ -113,7 +112,7 @@ def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
 
     # transformers reads a configuration of all layers, whose settings fit together; then it
     # is cut.
-    settings = {**settings, "use_cache": False}
+    settings = {**settings, "use_cache": False, "return_dict": True}
     first_layers = settings.pop(FIRST_LAYERS, None)
     try:
         config = CONFIG_MAPPING[settings["model_type"]].from_dict(settings)
@@ -126,6 +125,7 @@ def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
         raise Misfit(reason) from error
     if first_layers is not None:
         shorten(config, first_layers)
+    keep_constant(config)
     if not isinstance(classes, tuple | list):
         return config, classes
     # Of several classes of a type, AutoModel takes the one that the checkpoint names.
@@ -133,16 +133,26 @@ def class_of(settings: dict[str, Any]) -> tuple[Any, Any]:
     return config, (named or classes)[0]
 
 
+def keep_constant(config: Any) -> None:
+    """Switch off what would change a model as it computes, so that a prediction depended on
+    those before it."""
+    # A BigBird leaves its blocks for good at the first batch of short sequences.
+    if getattr(config, "attention_type", "") == "block_sparse":
+        config.attention_type = "original_full"
+    # An RWKV halves the weights of its later layers when it evaluates.
+    if hasattr(config, "rescale_every"):
+        config.rescale_every = 0
+
+
 @contextmanager
 def quiet() -> Iterator[None]:
     """transformers reports no head that a checkpoint has besides, and shows no progress.
 
-    Its settings are the process's, so one thread at a time changes them. The bar of GGUF
-    files heeds none of them: it goes to the standard error stream.
+    Its settings are the process's, so one thread at a time changes them.
     """
     from transformers.utils import logging
 
-    with one_at_a_time(), redirect_stderr(StringIO()):
+    with one_at_a_time():
         verbosity = logging.get_verbosity()
         had_progress_bar = logging.is_progress_bar_enabled()
         logging.set_verbosity_error()
@@ -169,6 +179,8 @@ def shorten(config: Any, layers: int) -> None:
     depends on how many there are."""
     if getattr(config, "num_hidden_groups", 1) > 1:
         raise Misfit("its groups of layers that share weights cannot be cut")
+    if hasattr(config, "scale_depth"):  # of MiniCPM3
+        raise Misfit("its layers are scaled by how many there are, so it cannot be cut")
     for name, values in per_layer(config).items():
         setattr(config, name, values[:layers])
     config.num_hidden_layers = layers

@@ -12,6 +12,7 @@ from scipy import sparse
 from ...errors import FptError
 
 LARGEST = float(np.finfo(np.float32).max)
+LARGEST_EXACT = 2**53  # from which a float64 skips whole numbers
 TEXT = "X holds text; give each text as the list of its bytes, `list(text.encode())`."
 
 
@@ -78,6 +79,15 @@ def _natural(name: str, values: np.ndarray) -> np.ndarray:
     if values.ndim == 1 and any(map(pd.api.types.is_list_like, values)):
         # These are sequences, each of which is read on its own.
         return values
+    if any(
+        isinstance(value, list | tuple | np.ndarray | pd.Series) for value in values.flat
+    ):
+        if values.shape[1:] == (1,):
+            return values[:, 0]
+        raise InputError(
+            f"{name} has sequences in {values.shape[1]} columns; give one array (T, D) for "
+            "each example, such as np.stack(row, axis=1)."
+        )
     check_present(name, pd.isna(values))
     natural = np.array(values.tolist())
     is_text = pd.api.types.infer_dtype(values.ravel()) in ("string", "bytes")
@@ -149,12 +159,29 @@ def labels(y: Any) -> np.ndarray:
         )
     if values.dtype.kind == "f":
         check_finite("y", values)
+        if (np.abs(values) >= LARGEST_EXACT).any():
+            raise InputError(
+                "y has whole numbers that floats cannot tell apart; give text."
+            )
         if (values % 1 != 0).any():
             raise InputError(
                 "Unknown label type: y is continuous, and labels name classes; cut y into "
                 "classes, or predict it by FrozenTransformerRegressor."
             )
     return values
+
+
+def check_comparable(y: np.ndarray, fitted: np.ndarray) -> None:
+    """InputError for labels of which one is text and the other is not: none of them would
+    be equal."""
+    kinds = [
+        values.dtype.kind if values.dtype.kind in "US" else "" for values in (y, fitted)
+    ]
+    if kinds[0] != kinds[1]:
+        raise InputError(
+            f"y holds labels of type {y.dtype}, and those of the fit are of type "
+            f"{fitted.dtype}; give them as in the fit."
+        )
 
 
 def targets(y: Any) -> np.ndarray:

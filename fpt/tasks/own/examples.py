@@ -102,7 +102,7 @@ def hold_out(labels: np.ndarray, share: Any, seed: int) -> tuple[np.ndarray, np.
         np.arange(count),
         test_size=held_count,
         stratify=labels[:, 0] if enough and labels.shape[1] == 1 else None,
-        random_state=seed,
+        random_state=seed % 2**32,  # as scikit-learn takes it
     )
     return rows, held_rows
 

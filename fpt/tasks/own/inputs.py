@@ -52,6 +52,9 @@ def _joined(data: Any) -> Sequences:
         if data.dtype != object:
             return _equal(data)
     rows = [array("X", sequence) for sequence in data]
+    # Joined with signed ones, unsigned integers would become floats.
+    if {row.dtype.kind for row in rows} == {"i", "u"}:
+        rows = [row.astype(np.int64) for row in rows]
     shapes = {row.shape for row in rows}
     if len(shapes) < 2:
         return _equal(np.array(rows))
@@ -96,7 +99,8 @@ def check_columns(estimator: Any, X: Any, read: Sequences, fitting: bool) -> Non
     numbers if they are not as long as the rows of the table that was fitted."""
     from sklearn.utils.validation import validate_data
 
-    is_table = getattr(X, "ndim", 0) == 2
+    # A cell of a frame may hold a whole sequence.
+    is_table = getattr(X, "ndim", 0) == 2 and bool((read.lengths == X.shape[1]).all())
     if is_table and (fitting or read.kind == "vector" or hasattr(X, "columns")):
         validate_data(estimator, X, reset=fitting, skip_check_array=True)
     if read.kind == "token":
