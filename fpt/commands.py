@@ -4,7 +4,7 @@ import argparse
 import math
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -131,9 +131,9 @@ def run(args: argparse.Namespace) -> None:
         missing = left(in_shard)
         if missing:
             print(f"{missing}\nThe same command resumes from the last checkpoints.")
-        others = len(together.missing()) - len(in_shard.missing())
-        if others:
-            print(f"{others} more runs are those of other shards.")
+        elsewhere = len(together.missing()) - len(in_shard.missing())
+        if elsewhere:
+            print(f"{elsewhere} more runs are those of other shards.")
     # Runs with other settings are no part of the report.
     if not args.set:
         write_outputs(studies, args.all)
@@ -158,9 +158,12 @@ def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
     # The page of a section that compares nothing shows the tasks of all sections.
     tasks = {run.task: run.spec.data for study in studies for run in study.runs}
     for study in studies:
-        declared = study.declared
-        shown = {} if declared.comparisons or declared.claims else tasks
-        study.write_index({**shown, **(every if declared.claims else {})})
+        further: Mapping[str, str | None] = {}
+        if study.declared.claims:
+            further = every
+        elif not study.declared.comparisons:
+            further = tasks
+        study.write_index(further)
     if are_all:
         write_headlines(studies)
 

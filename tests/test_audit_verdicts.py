@@ -66,13 +66,13 @@ def test_examples_of_one_group_count_as_one(times):
     """20 groups, two equal arms: 95% of the 95% intervals hold no difference."""
     rng = np.random.default_rng(0)
     units = np.repeat(np.arange(20), times)
-    held = 0
+    containing = 0
     for _ in range(300):
         shift = rng.normal(size=20)[units] + rng.normal(size=20 * times)
         runs = np.tile(shift, (1, 3, 1))  # three seeds, alike
         gap = difference(runs, 0 * runs, TestExamples(units, has_classes=False))
-        held += gap.low < 0 < gap.high
-    assert held / 300 > 0.92
+        containing += gap.low < 0 < gap.high
+    assert containing / 300 > 0.92
 
 
 def test_an_example_that_is_tested_twice_is_no_second_one():

@@ -134,8 +134,7 @@ def test_a_shard_is_done_when_its_own_runs_are(fpt, project):
 
 def test_one_experiment_has_one_arithmetic_whatever_is_chosen(fpt, project):
     assert fpt("run", "transfer", *RANDOM_ON_XOR)[0] == 0
-    other = ("run", "transfer", "--only", "fpt", "--precision", "bf16")
-    code, _, error = fpt(*other)
+    code, _, error = fpt("run", "transfer", "--only", "fpt", "--precision", "bf16")
     assert (code, "share one" in error) == (2, True)
     assert fpt("run", "transfer")[0] == 0
 

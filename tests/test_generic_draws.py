@@ -103,9 +103,9 @@ def test_an_rwkv_of_many_layers_keeps_its_frozen_weights(tmp_path, monkeypatch):
     )
     inputs = np.random.default_rng(0).normal(size=(120, 6, 2))
     labels = (inputs.mean((1, 2)) > 0) * 1
-    held = (inputs[60:], labels[60:])
-    model.fit(inputs[:60], labels[:60], validation=held)
-    probability = model.predict_proba(held[0])[np.arange(60), held[1]]
+    held_out = (inputs[60:], labels[60:])
+    model.fit(inputs[:60], labels[:60], validation=held_out)
+    probability = model.predict_proba(held_out[0])[np.arange(60), held_out[1]]
     loss = model.learning_curve_["valid_loss"].iloc[-1]
     assert -np.log(probability).mean() == pytest.approx(loss, rel=1e-4)
 
@@ -125,8 +125,8 @@ def test_a_norm_without_gains_is_no_group_that_is_asked_for(put):
     """The default groups leave out what a backbone does not have."""
     model = FrozenTransformer(put("olmo"), steps=2).fit(X, Y)
     assert model.fitted_.spec.trainable == ("input", "output")
-    one = FrozenTransformer(put("olmo"), steps=2, trainable=("layernorm",))
-    refuses(lambda: one.fit(X, Y), "'layernorm' is not known")
+    without = FrozenTransformer(put("olmo"), steps=2, trainable=("layernorm",))
+    refuses(lambda: without.fit(X, Y), "'layernorm' is not known")
 
 
 def test_numbered_embeddings_are_no_layers(tmp_path):

@@ -37,8 +37,8 @@ def linear(fold: Fold, deadline: float) -> dict[str, Any]:
     features = {split: fold.flat(split) for split in fold.rows}
     if fold.task.kind == "token":
         # A vocabulary may have 50,000 symbols at each place, and the data few of them.
-        seen = np.unique(features["train"].indices)
-        features = {split: values[:, seen] for split, values in features.items()}
+        columns = np.unique(features["train"].indices)
+        features = {split: values[:, columns] for split, values in features.items()}
     return best_penalty(fold, features, models_of(fold), deadline)
 
 

@@ -97,9 +97,9 @@ def check_profile_of(folder: Path, profile: str) -> None:
     """FptError for a folder reports/OTHER/records, whose records are those of another
     profile."""
     # By its path: what runs a profile plans, only code that needs torch can say.
-    *_, other, name = ("", "", *folder.resolve().parts)
-    if name == "records" and other in PROFILES and other != profile:
+    *_, owner, name = ("", "", *folder.resolve().parts)
+    if name == "records" and owner in PROFILES and owner != profile:
         raise FptError(
-            f"{folder} has the records of profile {other!r}: fpt merge --profile {other} "
+            f"{folder} has the records of profile {owner!r}: fpt merge --profile {owner} "
             f"{folder}."
         )
