@@ -127,6 +127,18 @@ def test_a_difference_is_that_of_the_means_with_a_known_interval():
     assert gap.high - gap.estimate == pytest.approx(4.3027 * 0.1 * np.sqrt(4 / 3), rel=1e-4)
 
 
+def test_a_bad_seed_of_the_model_counts_though_no_draw_was_trained_with_it():
+    """The difference is that of the scores that are shown, and its interval is wider."""
+    draws = np.linspace(0.8, 0.82, 5)[:, None, None] * np.ones((1, 2, 50))
+    steady = np.full((1, 5, 50), 0.95)
+    unsteady = steady.copy()
+    unsteady[0, 4] = 0.5
+    numbers = TestExamples(np.arange(50), has_classes=False)
+    gap, worse = (difference(model, draws, numbers) for model in (steady, unsteady))
+    assert worse.estimate == pytest.approx(unsteady.mean() - draws.mean())
+    assert gap.low > 0 > worse.low
+
+
 def test_power_for_one_deviation_is_that_of_a_simulation():
     draws = np.random.default_rng(0).normal(size=(20_000, 6))
     means, deviations = draws[:, 1:].mean(1), draws[:, 1:].std(1, ddof=1)

@@ -24,8 +24,7 @@ class Audit:
     `verdict` is one of seven labels, `reason` its sentence, `advice` what to do. `table`
     has a row per arm: its best rate, its test score (accuracy or R²) with a 95% interval,
     the mean step that validation chose, the numbers of runs and draws, and the pretrained
-    arm minus it with its interval, over the seeds that both have. `cuts` says what the time
-    did not allow.
+    arm minus it with its interval. `cuts` says what the time did not allow.
     """
 
     verdict: str

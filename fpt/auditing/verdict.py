@@ -3,7 +3,8 @@ how much?
 
 A published model exists once, so it is compared with one more draw of a control: the
 standard deviation of the draws' means times sqrt(1 + 1/draws), by Student's t. Every draw
-is trained with the same seeds as the model. Test examples add their part, since others
+is trained with the same seeds, the model with more of them, whose variation adds its part.
+Test examples add theirs, since others
 would give other scores; those of one group, or an example that is tested in several folds,
 count as one. Something simpler suffices if it is at most `margin` worse, by a
 one-sided interval of 95%.
@@ -101,22 +102,24 @@ class Verdict:
 
 
 def difference(pretrained: np.ndarray, rival: np.ndarray, test: TestExamples) -> Difference:
-    """The pretrained arm minus a rival, both (draws, seeds, test examples) of scores, over
-    the seeds that both have. An arm that is not drawn has one draw, and one that has no
-    seeds one seed."""
+    """The pretrained arm minus a rival, both (draws, seeds, test examples) of scores. An
+    arm that is not drawn has one draw, and one that has no seeds one seed."""
     draws, seeds, _ = rival.shape
-    if seeds > 1:  # the seeds that both arms have
-        seeds = min(seeds, pretrained.shape[1])
-        pretrained, rival = pretrained[:, :seeds], rival[:, :seeds]
     by_example = pretrained.mean((0, 1)) - rival.mean((0, 1))
-    by_seed = pretrained.mean((0, 2)) - rival.mean((0, 2))
+    parts = [test.mean_part(by_example)]
+    by_seed = pretrained.mean((0, 2))
     if draws > 1:
         deviation = float(rival.mean((1, 2)).std(ddof=1))
-        of_draws = (deviation**2 * (1 + 1 / draws), draws - 1)
+        parts.append((deviation**2 * (1 + 1 / draws), draws - 1))
+        # The model may do worse with other seeds than those of the draws.
+        if len(by_seed) > 1:
+            parts.append(mean_part(by_seed))
     else:
-        of_draws = mean_part(by_seed)
-    estimate = float(by_seed.mean())
-    low, high, most = interval(estimate, [test.mean_part(by_example), of_draws])
+        # An arm that is trained with the same seeds is compared seed by seed.
+        shared = len(by_seed) if seeds == 1 else min(seeds, len(by_seed))
+        parts.append(mean_part(by_seed[:shared] - rival.mean((0, 2))[:shared]))
+    estimate = float(by_example.mean())
+    low, high, most = interval(estimate, parts)
     return Difference(estimate, low, high, most)
 
 
