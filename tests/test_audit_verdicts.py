@@ -139,6 +139,12 @@ def test_a_bad_seed_of_the_model_counts_though_no_draw_was_trained_with_it():
     assert gap.low > 0 > worse.low
 
 
+def test_a_probe_that_does_better_than_the_nets_is_said():
+    assert "linear probe" in verdict.caution(gaps(probe=-5, random=5))
+    assert not verdict.caution(gaps(probe=0, random=5))
+    assert not verdict.caution(gaps(random=5))
+
+
 def test_power_for_one_deviation_is_that_of_a_simulation():
     draws = np.random.default_rng(0).normal(size=(20_000, 6))
     means, deviations = draws[:, 1:].mean(1), draws[:, 1:].std(1, ddof=1)

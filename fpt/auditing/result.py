@@ -14,7 +14,14 @@ from ..files import write_atomic, write_json
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED
 from .engine import Outcome
 from .page import figure, page
-from .verdict import TestExamples, difference, judge, mean_interval, nothing_learned
+from .verdict import (
+    TestExamples,
+    caution,
+    difference,
+    judge,
+    mean_interval,
+    nothing_learned,
+)
 
 
 @dataclass(frozen=True)
@@ -133,7 +140,7 @@ def concluded(outcome: Outcome, test: TestExamples, facts: dict[str, Any]) -> Au
     return Audit(
         verdict=verdict.label,
         reason=verdict.reason,
-        advice=verdict.advice,
+        advice=" ".join(filter(None, [verdict.advice, caution(differences)])),
         table=table,
         cuts=tuple(outcome.cuts),
         facts=facts,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from .arms import CONTROLS, LABELS, NO_TRANSFORMER
+from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PROBE
 
 LEVEL = 0.95
 MOST_DRAWS = 6  # of each control
@@ -254,6 +254,17 @@ def judge(
         f"({told(differences[rival])}).",
         f"More test examples, folds (cv), steps or draws (at most {MOST_DRAWS}) would "
         "narrow the interval.",
+    )
+
+
+def caution(differences: Mapping[str, Difference]) -> str:
+    """A sentence if the frozen features hold more than the nets around them have learned to
+    use: then a verdict on these nets may be another with more steps."""
+    if PROBE not in differences or not differences[PROBE].high < 0:
+        return ""
+    return (
+        "A linear probe of its features does better than the nets that were trained around "
+        f"them ({told(differences[PROBE])}), so with more steps the verdict may be another."
     )
 
 
