@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> None:
     # One sweep over all sections: its packs train side by side, whatever section they
     # belong to.
     together = replace(first, runs=tuple(runs))
-    in_shard = together.shard(args.shard, args.max_runs)
+    in_shard = together.shard(args.shard, args.max_runs) if args.shard else together
     if args.dry_run:
         print(left(in_shard) or "Nothing is missing.")
         return

@@ -144,8 +144,8 @@ def import_modules() -> None:
             import_module(str(name))
         except (Exception, SystemExit) as error:  # a script that ends itself is no module
             # Python forgets a module that fails, so that it can be mended and imported
-            # again; what it had registered is to be forgotten too.
-            # (A registry that it imported first has no state before.)
+            # again; what it had registered is to be forgotten too. (There are more
+            # registries than before if it was the first to import one.)
             for registry, content in zip(REGISTRIES, before, strict=False):
                 registry.clear()
                 registry.update(content)

@@ -181,8 +181,8 @@ class Study:
         with self.project.in_force():
             return sweep.run(specs, self.store, **options)
 
-    def shard(self, part: str | None, max_runs: int) -> "Study":
-        """The study of the runs in part `I/N` of its packs; None: of all."""
+    def shard(self, part: str, max_runs: int) -> "Study":
+        """The study of the runs in part `I/N` of its packs."""
         specs = [run.spec for run in self.runs]
         packs = sweep.packs(specs, max_runs, config.sections_of(self.profile))
         keys = {spec.key for pack in sweep.shard(packs, part) for spec in pack}

@@ -154,7 +154,7 @@ def test_splits(examples: Examples, cv: Any, seed: int) -> Splits:
             warnings.simplefilter("ignore", UserWarning)
             splits = list(splitter.split(every_row, examples.targets, examples.groups))
         return [
-            (chosen(every_row, training), chosen(every_row, test))
+            (row_numbers(every_row, training), row_numbers(every_row, test))
             for training, test in splits
         ]
     except (ValueError, TypeError, IndexError) as error:
@@ -163,7 +163,7 @@ def test_splits(examples: Examples, cv: Any, seed: int) -> Splits:
         ) from error
 
 
-def chosen(every_row: np.ndarray, rows: Any) -> np.ndarray:
+def row_numbers(every_row: np.ndarray, rows: Any) -> np.ndarray:
     """A reader's rows, which may be a list, a mask or a column of a table, as numbers."""
     return every_row[np.asarray(rows) if len(rows) else []]  # an empty list has no type
 

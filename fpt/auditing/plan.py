@@ -112,7 +112,7 @@ class Layout:
 
     def second_look(self, fold: int, arm: str, rates: Sequence[float]) -> Pack:
         """All rates for all steps."""
-        return self.finals(fold, arm, rates)[0]
+        return self.search(fold, arm, rates, SEARCH_SEEDS[0], self.sizes.steps)
 
     def finals(self, fold: int, arm: str, rates: Sequence[float]) -> list[Pack]:
         """Some rates for all steps, a pack for each search seed."""

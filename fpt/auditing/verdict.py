@@ -4,10 +4,9 @@ how much?
 A published model exists once, so it is compared with one more draw of a control: the
 standard deviation of the draws' means times sqrt(1 + 1/draws), by Student's t. Every draw
 is trained with the same seeds, the model with more of them, whose variation adds its part.
-Test examples add theirs, since others
-would give other scores; those of one group, or an example that is tested in several folds,
-count as one. Something simpler suffices if it is at most `margin` worse, by a
-one-sided interval of 95%.
+Test examples add theirs, since others would give other scores; those of one group, or an
+example that is tested in several folds, count as one. Something simpler suffices if it is
+at most `margin` worse, by a one-sided interval of 95%.
 """
 
 import math

@@ -49,13 +49,12 @@ def get_task(name: str, /, **options: Any) -> Task:
     if name not in list(REGISTRY):
         import_modules()
     check_names("task", [name], REGISTRY)
-    if name in TASKS:
-        return REGISTRY[name](**options)
     try:
         return REGISTRY[name](**options)
-    except FptError:
-        raise
-    except Exception as error:  # whatever a reader's own code raised
+    except Exception as error:
+        if name in TASKS or isinstance(error, FptError):
+            raise
+        # Whatever a reader's own code raised.
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise FptError(f"The task {name!r} cannot be made ({reason}).") from error
 
