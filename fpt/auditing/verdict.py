@@ -262,8 +262,9 @@ def caution(differences: Mapping[str, Difference]) -> str:
     if PROBE not in differences or not differences[PROBE].high < 0:
         return ""
     return (
-        "A linear probe of its features does better than the nets that were trained around "
-        f"them ({told(differences[PROBE])}), so with more steps the verdict may be another."
+        "A linear probe of the pretrained features does better than the nets that were "
+        f"trained around them ({told(differences[PROBE])}), so with more steps the verdict "
+        "may be another."
     )
 
 
