@@ -104,16 +104,16 @@ def table(results: Mapping[str, Sequence[Shares]]) -> list[str]:
         if truth.startswith("null")
         for index in range(len(CASES))
     ]
-    powers = [f"{power_of_one_deviation(draws):.0%} with {draws} draws" for draws in (3, 5, 12)]
+    powers = [f"{power_of_one_deviation(draws):.0%} with {draws} draws" for draws in (3, 5, 6)]
     return [
         *lines,
         "",
         f"“{CONTENT_HELPS.capitalize()}” comes out in at most {max(errors):.1%} of the audits of a "
         "null, also with fewer draws, more examples, or a deviation of one point.",
         "",
-        "If a model were one standard deviation of the draws better than their mean, an audit "
-        f"would show it rarely: {', '.join(powers)}. One model is a small sample, so an audit "
-        "can detect only large effects.",
+        "If a model were one standard deviation of the draws better than their mean, one control "
+        f"alone would show it rarely: {', '.join(powers)}. A verdict needs all controls, and "
+        "counts the test examples too, so an audit can detect only large effects.",
     ]
 
 

@@ -21,7 +21,7 @@ from .errors import FptError, check_names
 from .pretraining import ensure, plans, streams
 from .profile import Run
 from .project import project
-from .records import store
+from .records import digest, store
 from .report.findings import claims_table
 from .report.results import main_table
 from .sections.arms import FROZEN
@@ -159,13 +159,23 @@ def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
     tasks = {run.task: run.spec.data for study in studies for run in study.runs}
     for study in studies:
         further: Mapping[str, str | None] = {}
-        if study.declared.claims:
+        if study.declared.is_summary:
+            # And the front page beside it.
+            elsewhere = set(REGISTERED) - {study.profile.name}
+            further = every | {name: digest_of_records(name) for name in sorted(elsewhere)}
+        elif study.declared.claims:
             further = every
         elif not study.declared.comparisons:
             further = tasks
         study.write_index(further)
     if are_all:
         write_headlines(studies)
+
+
+def digest_of_records(profile: str) -> str:
+    """The digest of all records of a profile."""
+    records = store(profile)
+    return digest(records.digests(sorted(records.keys())))
 
 
 def show(args: argparse.Namespace) -> None:

@@ -21,7 +21,7 @@ from .project import PROFILES, project, read_params
 from .sections.arms import ROLES, SOURCES, arm
 from .sections.registration import check_seeds, is_withdrawn, registered_draws
 from .spec import RunSpec, canonical, probe_of
-from .tasks import Task, get_task
+from .tasks import Task, get_task, readers_task
 from .training.device import AUTO, PRECISIONS
 from .training.flops import as_costly
 from .training.model import check_length
@@ -71,7 +71,7 @@ def load(name: str, path: Path | None = None) -> Profile:
         tasks[task] = check_settings(where, content or {}, ("name", "options"))
         check_mapping(f"{where}.options", tasks[task].get("options", {}))
         with placed(where):
-            check_items(_task(task, tasks[task]), tasks[task])
+            check_items(task_named(task, tasks[task]), tasks[task])
     settings_of_arms = check_mapping(f"{name}.arms", block["arms"])
     with placed(f"{name}.arms"):
         for arm_name in settings_of_arms:
@@ -161,7 +161,7 @@ def _block(where: str, content: Any, profile: Profile) -> Mapping[str, Any]:
     return block
 
 
-def _task(name: str, settings: Mapping[str, Any]) -> Task:
+def task_named(name: str, settings: Mapping[str, Any]) -> Task:
     """The task behind a block of `tasks`, whose name in the profile may be its own."""
     options = {str(option): value for option, value in settings.get("options", {}).items()}
     return get_task(settings.get("name", name), **options)
@@ -174,7 +174,7 @@ def make_spec(
     in the name of its weights is its own seed, so that runs differ in their backbone
     too."""
     treatment = arm(name)
-    data = _task(task, profile.tasks[task])
+    data = task_named(task, profile.tasks[task])
     values = _merged(profile, name, task, settings)
     with placed(f"{name} on {task}"):
         check_items(data, settings)
@@ -243,6 +243,8 @@ def expand(
     rates, draws and seeds; with settings that are `changed` in every block, where a rate
     takes the place of those that the block searches."""
     check_names("section", [section], profile.sections)
+    # The files that a reader's task reads may have been edited.
+    readers_task.cache_clear()
     changed = changed or {}
     # A rate that is set by hand takes the place of those that a block searches.
     without_search = {"lrs": (), "search": ()} if "lr" in changed else {}

@@ -37,9 +37,12 @@ def write_atomic(path: Path, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial, path)
-    except OSError as error:
+    except BaseException as error:
+        # Nor is anything left of a write that was interrupted.
         with suppress(OSError):
             partial.unlink()
+        if not isinstance(error, OSError):
+            raise
         sentence = f"Cannot write {path}: {error.strerror}; nothing was changed there."
         raise FptError(sentence) from error
 
@@ -82,20 +85,25 @@ class ProjectLoader(SafeLoader):
     plain values that the two versions of YAML read differently.
     """
 
-    def construct_mapping(
-        self, node: yaml.MappingNode, deep: bool = False
-    ) -> dict[Any, Any]:
-        # Before the mappings that `<<` names are merged in, whose keys may be overridden.
-        nodes = [key for key, _ in node.value if key.tag != MERGE]
-        mapping: dict[Any, Any] = super().construct_mapping(node, deep)
-        keys = [self.construct_object(key, deep=True) for key in nodes]
+    def flatten_mapping(self, node: Any) -> None:
+        """Rejects a key that stands twice, and merges in the mappings that `<<` names,
+        whose keys may be overridden."""
+        # An alias brings the mapping here again, with the keys that were merged in.
+        if hasattr(node, "is_flat"):
+            return
+        node.is_flat = True
+        keys = [
+            self.construct_object(key, deep=True)
+            for key, _ in node.value
+            if key.tag != MERGE
+        ]
         for key in keys:
             if keys.count(key) > 1:
                 problem = f"the key {key!r} stands twice"
                 raise yaml.constructor.ConstructorError(
                     None, None, problem, node.start_mark
                 )
-        return mapping
+        super().flatten_mapping(node)
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Rejects what YAML 1.1 reads as another value: 010 is 8, 1:30 is 90, yes is
@@ -134,9 +142,12 @@ def read_yaml(path: Path) -> Any:
 
 
 def set_aside(path: Path, reason: object, then: str) -> None:
-    """Rename a damaged file out of the way, keeping it for inspection, and warn what `then`
-    happens. A file on a disk that cannot be written stays where it is."""
+    """Rename a damaged file or folder out of the way, keeping it for inspection, and warn
+    what `then` happens. One on a disk that cannot be written stays where it is."""
     aside = path.with_name(f"{path.name}.corrupt")
+    # A folder takes no other's place.
+    if aside.is_dir():
+        shutil.rmtree(aside, ignore_errors=True)
     try:
         os.replace(path, aside)
     except OSError as error:

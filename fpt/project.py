@@ -46,12 +46,12 @@ class Project:
     @property
     def backbones(self) -> Path:
         """The backbones that are pretrained here: `FPT_BACKBONES`, a path from the root."""
-        return self.root / os.environ.get("FPT_BACKBONES", "data/backbones")
+        return self.root / (os.environ.get("FPT_BACKBONES") or "data/backbones")
 
     @property
     def corpora(self) -> Path:
         """The texts for pretraining: `FPT_CORPORA`, a path from the root."""
-        return self.root / os.environ.get("FPT_CORPORA", "data/corpora")
+        return self.root / (os.environ.get("FPT_CORPORA") or "data/corpora")
 
     @property
     def reports(self) -> Path:
@@ -87,7 +87,7 @@ def project() -> Project:
     chosen = IN_FORCE.get(None)
     if chosen is not None:
         return chosen
-    if "FPT_ROOT" in os.environ:
+    if os.environ.get("FPT_ROOT"):
         try:
             return Project(Path(os.environ["FPT_ROOT"]).resolve())
         except FileNotFoundError as error:

@@ -156,7 +156,7 @@ def data_row(key: str, entry: dict[str, Any]) -> dict[str, str]:
         "source": f"{source}{revision}",
         "licence": "none needed" if is_generated else entry.get("licence", UNKNOWN),
         "size": " / ".join(f"{size:,}" for size in entry["examples"].values()),
-        "SHA-256": f"`{entry['digest']}`" if "digest" in entry else FIRST,
+        "SHA-256": f"`{entry['digest']}`" if "digest" in entry else UNKNOWN,
     }
 
 

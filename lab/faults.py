@@ -253,7 +253,7 @@ def matrix(outcomes: pd.DataFrame) -> str:
 HEAD = """# Faults
 
 Written by `make faults` ({trials} trials, seed {seed}). In each trial a real process meets a fault
-while it trains two packs; then the same work is repeated.
+while it trains two [packs](scale.md); then the same work is repeated.
 
 The process is killed with SIGKILL just before or after the n-th call of a kind, or at a random
 moment. Or the *disk is full*: no file may exceed a random size, and the process must end with one
@@ -264,8 +264,9 @@ a checkpoint, has *a bit flipped*, is *truncated* or *swapped* with another.
 *Lost*: runs whose record or kept parameters are not those of an undisturbed process, bit for bit. A
 run whose record was damaged is trained again without its pack mates, so sums are computed in
 another order: it has to agree to three digits. *Torn*: files that a reader could not use (other
-than the damaged ones), work that ended in another way, or that could not be done again. *Extra*:
-records of no run. If the work had ended before its fault came, none was injected.
+than the damaged ones), work that failed without a one-sentence error, or that could not be
+repeated. *Extra*: records of no run. If the work had ended before its fault came, none was
+injected.
 
 `tests/test_ray.py` kills Ray's workers. `tests/test_limits.py` has devices without the memory for a
 pack. `tests/test_faults.py` plants a write that is not atomic, which the harness catches.

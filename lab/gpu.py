@@ -15,9 +15,9 @@ from fpt.backbones.published import comes_in_wheel
 from fpt.files import read_json, write_atomic
 from fpt.project import project
 from fpt.report.table import markdown_table
+from fpt.tasks import task_of
 from fpt.training.flops import planned_flops
 from fpt.training.sweep import packs
-from fpt.training.train import task_of
 
 BENCHMARK = Path(__file__).parents[1] / "benchmarks" / "results" / "cuda.json"
 PRICE = 3  # USD per hour of the card
@@ -41,7 +41,7 @@ trained the 20 runs of six layers of SmolLM2 on MNIST, 5,000 steps each, in less
 
 Only the products of the backbone's matrices are counted, as in every record. LSTMs go token by
 token and take longer. Once your GPU has recorded some runs, `fpt status --profile paper` estimates
-the others from their speed; runs that shared a GPU were slow, and so is its estimate.
+the others from their speed; runs that shared a GPU were slower, so the estimate is then too high.
 
 ## What it downloads
 

@@ -24,10 +24,14 @@ def address() -> str:
 
 
 def readme() -> str:
-    """The README with its buttons made anew. Colab and Codespaces open repositories on GitHub."""
-    name = urlsplit(address()).path.strip("/")
+    """The README with its buttons made anew. Colab and Codespaces open repositories on GitHub
+    alone, so at any other address the line names the notebook."""
+    place = urlsplit(address())
+    name = place.path.strip("/")
     colab = f"https://colab.research.google.com/github/{name}/blob/main/examples/start.ipynb"
     links = f"[Open in Colab]({colab}) · [Open in Codespaces](https://codespaces.new/{name})"
+    if place.netloc != "github.com":
+        links = "In Colab or Codespaces: [examples/start.ipynb](examples/start.ipynb)."
     pattern = r"(?<=<!-- links: made by python -m lab.links -->\n).*?(?=\n<!-- end of links -->)"
     return re.sub(pattern, links, README.read_text(), count=1, flags=re.DOTALL)
 

@@ -10,8 +10,8 @@ from fpt.analysis.study import Study
 from fpt.project import Project
 from fpt.records import Record, read_archive
 from fpt.sections.arms import SOURCES
+from fpt.tasks import task_of
 from fpt.training.loop import TRAIN_ITEMS
-from fpt.training.train import task_of
 
 LAB = Path(__file__).parents[1] / "reports" / "lab" / "records"
 PARAMS = Path(__file__).parent / "project" / "params.yaml"

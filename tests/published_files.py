@@ -18,8 +18,9 @@ SHAPES = {  # by the names of llama.cpp, as Linear layers have them
 }  # fmt: skip
 
 
-def write_gguf(path):
-    """Write a Llama into a GGUF file; its quantised tensors as gguf itself dequantises them."""
+def write_gguf(path, layers=LAYERS):
+    """Write a Llama into a GGUF file; its quantised tensors as gguf itself dequantises them. With
+    fewer `layers` it is like the first part of a file that was split."""
     draw = np.random.default_rng(0)
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_context_length(128)
@@ -44,7 +45,7 @@ def write_gguf(path):
 
     tensor("token_embd", (WORDS, WIDTH))
     tensor("output_norm", (WIDTH,))
-    for layer in range(LAYERS):
+    for layer in range(layers):
         for name, shape in SHAPES.items():
             tensor(f"blk.{layer}.{name}", shape)
         tensor(f"blk.{layer}.attn_norm", (WIDTH,))

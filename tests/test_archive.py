@@ -155,7 +155,7 @@ def test_whenever_packing_is_killed_no_record_is_lost(packed, tmp_path, after, p
             try:
                 store.pack()
             except Killed:
-                ended.add(calls[-1])
+                ended.add(calls[number - 1])
             else:
                 break
         assert store.keys() == set(RECORDS)

@@ -9,7 +9,7 @@ import pytest
 from made import tree
 from tiny import spec
 
-from fpt.files import write_atomic
+from fpt.files import set_aside, write_atomic
 from fpt.records import Store
 from fpt.training.train import Job, pack_id, train
 
@@ -30,6 +30,24 @@ def test_two_that_write_one_file_do_not_meet(kind, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", write_meanwhile)
     write_atomic(path, b"slow" * 1000)
     assert tree(tmp_path) == {"file": b"slow" * 1000}
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomic(tmp_path / "file", b"content")
+    assert tree(tmp_path) == {}
+
+
+def test_a_folder_that_is_damaged_twice_is_moved_aside_twice(tmp_path):
+    for _ in range(2):
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "file").touch()
+        with pytest.warns(UserWarning, match="was moved to folder.corrupt"):
+            set_aside(tmp_path / "folder", "bad", "is made again")
 
 
 # Runs have locks too, but without one of the pack both processes write one checkpoint.

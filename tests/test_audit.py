@@ -139,20 +139,22 @@ def test_the_time_is_kept(folder):
         fpt.audit(X[:100], Y[:100], minutes=1e-6, folder=folder, **SMALL)
 
 
-def test_what_the_time_allows_is_planned():
+# Workers wait for each other, so many of them do not do as much more.
+@pytest.mark.parametrize("workers", [1, 2, 16, 64])
+def test_what_the_time_allows_is_planned(workers):
     layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)
     costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
     fewest = {sizes.draws: count for count, sizes in plan.SIZES}
     steps = []
-    for minutes in (10, 60):
-        sizes = plan.affordable_sizes(layout, costs, 60 * minutes, None, None)
+    for minutes in (10 / workers, 60 / workers):
+        sizes = plan.affordable_sizes(layout, costs, 60 * minutes, workers, None, None)
         planned = plan.Layout([None], layout.bodies, 16, sizes, 0)
-        assert plan.total_cost(planned, costs) <= 60 * minutes
+        assert plan.duration(planned, costs, workers) <= plan.SHARE_PLANNED * 60 * minutes
         assert sizes.steps >= fewest[sizes.draws]
         steps.append(sizes.steps)
     assert steps[0] < steps[1]
     # Steps that are asked for may be fewer.
-    assert plan.affordable_sizes(layout, costs, 1e9, 8, None).draws == max(fewest)
+    assert plan.affordable_sizes(layout, costs, 1e9, workers, 8, None).draws == max(fewest)
 
 
 def test_a_best_rate_at_the_edge_extends_the_grid():
@@ -238,9 +240,34 @@ def test_a_wide_backbone_computes_in_bf16_where_the_processor_has_it(monkeypatch
 
 def test_a_search_leaves_the_reported_runs_their_time():
     layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(200, 5, 2, 5), 0)
-    steps = plan.in_steps(layout)
-    reported = plan.reported_cost(layout, steps) / plan.total_cost(layout, steps)
-    assert 1 - plan.share_of_search(layout) == pytest.approx(plan.SHARE_PLANNED * reported)
+    for workers in (1, 8):
+        steps = plan.in_steps(layout)
+        whole = plan.duration(layout, steps, workers)
+        share = plan.makespan(plan.stages(layout, steps)[-1], workers) / whole
+        left = 1 - plan.share_of_search(layout, workers)
+        assert left == pytest.approx(plan.SHARE_PLANNED * share)
+
+
+def test_workers_take_the_next_pack_as_they_are_free():
+    assert plan.makespan([3.0, 1.0, 1.0, 1.0], 1) == 6
+    assert plan.makespan([3.0, 1.0, 1.0, 1.0], 2) == 3
+    assert plan.makespan([1.0, 1.0, 3.0], 2) == 4
+    assert plan.by_rounds(["ab", "c", "de"]) == [*"acdbe"]
+
+
+def test_a_pack_that_comes_too_late_builds_no_model(monkeypatch):
+    monkeypatch.setattr(runs, "Loop", lambda *_, **__: pytest.fail("a model was built"))
+    pack = type("Pack", (), {"specs": ()})
+    assert runs.train_pack(pack, runs.machine_for("cpu", 1, False), deadline=0.0) is None
+
+
+def test_a_pack_without_memory_is_one_sentence(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(plan, "Loop", full)
+    with pytest.raises(FptError, match="smaller batch or fewer workers"):
+        fpt.audit(X, Y, folder=tmp_path, **SMALL)
 
 
 def test_an_audit_whose_search_is_late_reports_what_its_first_look_found(tmp_path, monkeypatch):
@@ -260,7 +287,7 @@ def test_an_audit_whose_search_is_late_reports_what_its_first_look_found(tmp_pat
 def test_draws_that_are_asked_for_get_as_many_steps_as_the_time_pays():
     layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)
     costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
-    free = plan.affordable_sizes(layout, costs, 600, None, None)
-    fixed = plan.affordable_sizes(layout, costs, 600, None, 6)
+    free = plan.affordable_sizes(layout, costs, 600, 1, None, None)
+    fixed = plan.affordable_sizes(layout, costs, 600, 1, None, 6)
     assert fixed.draws == 6
     assert free.steps / 2 < fixed.steps <= free.steps

@@ -147,6 +147,8 @@ def test_random_convolutions_are_fitted_if_a_library_is_there(tmp_path, monkeypa
     [
         ({"y": np.array(["one"] * 160)}, "one class"),
         ({"y": np.tile(Y[:, None], 4)}, r"y should be \(N,\)"),
+        ({"groups": np.arange(160) % 4}, "All test examples are of one group"),
+        ({"cv": [([*range(80)] * 2, [*range(80, 160)])]}, "trains on a row twice"),
         ({"groups": [1, 2]}, r"groups should be \(160,\)"),
         ({"cv": "many"}, "folds cannot be made"),
         ({"cv": [(range(100), [160])]}, "folds cannot be made: index 160 is out of bounds"),
@@ -211,6 +213,20 @@ def test_arrays_are_read_from_a_file(tmp_path):
     assert (answers == Y).all()
     assert len(groups) == len(Y)
     np.savez(path, X=X, labels=Y)
+    np.savez_compressed(tmp_path / "damaged.npz", X=X, y=Y)
+    content = bytearray((tmp_path / "damaged.npz").read_bytes())
+    content[200:400] = bytes(200)
+    one_array = tmp_path / "one.npy"
+    np.save(one_array, X)
+    for bad, bytes_of, words in (
+        (tmp_path / "damaged.NPZ", content, "cannot be read"),
+        (tmp_path / "empty.npz", b"", "cannot be read"),
+        (tmp_path / "renamed.npz", one_array.read_bytes(), "cannot be read"),
+        (one_array, one_array.read_bytes(), "np.savez"),
+    ):
+        bad.write_bytes(bytes_of)
+        with pytest.raises(FptError, match=words):
+            data.read_file(bad, "")
     with pytest.raises(FptError, match=r"series.npz cannot be read \('y is not a file in"):
         data.read_file(path, "")
 

@@ -248,6 +248,8 @@ def test_a_merged_mapping_may_be_overridden(tmp_path):
     path = tmp_path / "values.yaml"
     path.write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n")
     assert read_yaml(path)["b"] == {"x": 1, "y": 3}
+    path.write_text("a:\n  b: &b {x: 1}\n  c: &c {<<: *b, x: 2}\nd: {<<: *c}\n")
+    assert read_yaml(path)["d"] == {"x": 2}
     path.write_text("a: &a {x: 1}\nb: {<<: *a, y: 3, y: 4}\n")
     refuses(lambda: read_yaml(path), "the key 'y' stands twice")
 

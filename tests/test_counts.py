@@ -8,8 +8,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fpt.backbones import backbone, build
 from fpt.backbones.base import SIZES, matrices
+from fpt.tasks import task_of
 from fpt.training.flops import as_costly, matrix_parameters, planned_flops
-from fpt.training.train import task_of
 
 DEEPER = [size for size, (layers, _, _) in SIZES.items() if layers > 3]
 

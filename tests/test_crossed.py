@@ -137,4 +137,5 @@ def test_a_model_is_unlike_draws_beyond_the_interval_of_one_more_draw():
     draws = pd.DataFrame([[-0.1] * 4, [0.0] * 4, [0.1] * 4])
     half = stats.t.isf(0.025, 2) * 0.1 * math.sqrt(4 / 3)
     for share, is_unlike in ((0.99, False), (1.01, True)):
-        assert is_unlike_draws(pd.DataFrame([[half * share] * 4]), draws) == is_unlike
+        model = pd.DataFrame([[half * share] * 4 + [9.0]])  # the draws lack the last seed
+        assert is_unlike_draws(model, draws) == is_unlike

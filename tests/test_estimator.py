@@ -77,10 +77,19 @@ def test_what_is_saved_is_loaded(fitted, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "names", [[b"up", b"d\xffwn"], [3, 5], [False, True], ["up", "dówn"], [0.0, 1.0]]
+    "names",
+    [
+        [b"up", b"d\xffwn"],
+        [3, 5],
+        [False, True],
+        ["up", "dówn"],
+        [0.0, 1.0],
+        np.array([5, 2**63 + 11], np.uint64),
+        np.array([1, 2], np.int8),
+    ],
 )
 def test_labels_of_every_type_are_saved(names, tmp_path):
-    y = np.array(names)[np.arange(60) % 2]
+    y = np.asarray(names)[np.arange(60) % 2]
     model = FrozenTransformer(**{**SMALL, "steps": 2, "eval_every": 2}).fit(X, y)
     model.save(tmp_path)
     again = FrozenTransformer.load(tmp_path)

@@ -127,3 +127,33 @@ def test_a_run_never_looks_into_the_working_directory(put):
     put("mine")
     refusal(lambda: backbone("mine"))
     assert backbone("./mine").folder == os.path.abspath("mine")
+
+
+def test_a_link_is_known_by_its_own_name(put, tmp_path):
+    """As params.yaml names it, and with the identity that a run has."""
+    target = put(tmp_path / "elsewhere" / "target")
+    (tmp_path / "backbones").mkdir()
+    (tmp_path / "backbones" / "link").symlink_to(target)
+    linked = backbone("link")
+    assert linked.name.startswith("folder:link@")
+    assert backbone(linked.name) == linked
+
+
+@pytest.mark.parametrize("name", ["nano-english-0", "nano-bit-memory-0"])
+def test_weights_that_ship_are_a_backbone_too(name, put):
+    fitted = small(name).fit(X, Y)
+    assert backbone(fitted.fitted_.spec.backbone).layers == 4
+
+
+def test_a_path_is_not_looked_up_on_the_hub(put, tmp_path):
+    (tmp_path / "here" / "models" / "empty").mkdir(parents=True)
+    for name in ("models/missing.gguf", "models/empty"):
+        refuses(lambda name=name: choose_backbone(name), f"no backbone or folder {name!r}")
+
+
+def test_weights_of_a_built_in_family_name_the_backbone_that_they_are_of(put):
+    refuses(lambda: choose_backbone("lstm-nano-english-0"), "built-in backbone lstm-nano")
+
+
+def test_what_has_no_layers_is_not_cut(put):
+    refuses(lambda: choose_backbone("last-token-nano@1"), "has no layers")

@@ -110,15 +110,45 @@ def test_an_rwkv_of_many_layers_keeps_its_frozen_weights(tmp_path, monkeypatch):
     assert -np.log(probability).mean() == pytest.approx(loss, rel=1e-4)
 
 
-def test_a_model_whose_layers_depend_on_their_number_is_not_cut(tmp_path):
+def save_minicpm3(folder):
     config = transformers.MiniCPM3Config(
         hidden_size=32, intermediate_size=24, num_hidden_layers=4, num_attention_heads=2,
         vocab_size=9, q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=8, qk_rope_head_dim=8,
         v_head_dim=8, scale_depth=1.4,
     )  # fmt: skip
-    transformers.MiniCPM3Model(config).save_pretrained(tmp_path / "minicpm3")
+    transformers.MiniCPM3Model(config).save_pretrained(folder / "minicpm3")
+
+
+def test_a_model_whose_layers_depend_on_their_number_is_not_cut(tmp_path):
+    save_minicpm3(tmp_path)
     backbone(str(tmp_path / "minicpm3"))
     refuses(lambda: backbone(str(tmp_path / "minicpm3@2")), "scaled by how many there are")
+
+
+# A model of real size is tried by its first layers.
+def test_a_big_model_that_cannot_be_cut_is_tried_as_it_is(tmp_path, monkeypatch):
+    save_minicpm3(tmp_path)
+    monkeypatch.setattr("fpt.backbones.generic.trial.BIG", 0)
+    assert backbone(str(tmp_path / "minicpm3")).layers == 4
+
+
+def test_an_esm_is_cut_and_its_parameters_are_counted(tmp_path):
+    """The shape of its head for contacts depends on the number of layers."""
+    config = transformers.EsmConfig(
+        hidden_size=16, intermediate_size=24, num_hidden_layers=3, num_attention_heads=2,
+        vocab_size=9, position_embedding_type="rotary", token_dropout=False,
+    )  # fmt: skip
+    transformers.EsmModel(config).save_pretrained(tmp_path / "esm")
+    for name, layers in (("esm", 3), ("esm@2", 2)):
+        model = FrozenTransformer(str(tmp_path / name), steps=2).fit(X, Y)
+        matrices = model.trainable_parameters().loc["attention", "parameters"]
+        assert matrices == layers * 4 * (16 * 16 + 16)
+
+
+@pytest.mark.parametrize("kind", ["xlnet"])
+def test_what_changes_nothing_is_not_counted(kind, put):
+    counts = FrozenTransformer(put(kind), steps=2).fit(X, Y).trainable_parameters()
+    assert "embeddings" not in counts.index
 
 
 def test_a_norm_without_gains_is_no_group_that_is_asked_for(put):

@@ -97,6 +97,15 @@ def test_a_file_that_cannot_be_read_is_one_sentence_for_every_use(put, monkeypat
     refuses(lambda: model.fit(X, np.arange(10) % 2), sentence)
 
 
+def test_a_full_disk_is_not_the_hubs_fault(put, monkeypatch):
+    def full_disk(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        hub.fetch("o/r", "model.safetensors", FIRST)
+
+
 # What is wrong with model.safetensors, what with the index of shards, and which one is told.
 REASONS = [
     (hub.NoSuchFile, hub.NoSuchFile, hub.WEIGHTS),

@@ -80,6 +80,16 @@ def test_a_column_of_sequences_is_read_as_their_series(rows):
         np.testing.assert_array_equal(read.values, expected.values)
 
 
+def test_cells_of_an_arrow_table_are_sequences():
+    """They are arrays of arrays."""
+    cells = pd.Series([None] * len(V))
+    for row, sequence in enumerate(V):
+        cells[row] = np.array([*sequence, None], object)[:-1]
+    np.testing.assert_array_equal(read_inputs(cells).values, V)
+    cells[3] = np.array([V[3, 0], V[3, 1, :2]], object)
+    refuses(lambda: read_inputs(cells), "rows of different lengths")
+
+
 def test_symbols_of_different_integer_types_stay_symbols():
     rows = [np.array([1, 2], np.uint64), np.array([1, 2, 3], np.int64)]
     assert read_inputs(rows).kind == "token"
@@ -91,7 +101,8 @@ UNFIT = [
     ("NaN", V * 1e39),
     ("NaN", GAPS),
     ("NaN", np.ma.masked_greater(V, 1)),
-    ("NaN", [[1, 2], [3, pd.NA]]),
+    ("example 1", [[1, 2], [pd.NA, 3]]),
+    ("example 2", [np.array([1, 2]), [1, 2, 3], np.ma.masked_equal([2, 1, 2], 2)]),
     ("NaN", [[np.ma.masked_equal([1, 2], 2)] * 3] * 4),
     ("example 17", FAR_GAP),
     ("fpt.Patches", np.zeros((4, 8, 8, 3))),

@@ -12,6 +12,7 @@ from tiny import CPU, WEIGHTS, clock_of_steps, measured_of, pretrained, spec, ta
 
 from fpt.records import Store
 from fpt.training import sweep
+from fpt.training.device import threads
 from fpt.training.kept import trained_model
 from fpt.training.train import Job, train
 
@@ -74,6 +75,17 @@ def test_a_pack_that_was_stopped_keeps_the_same(store, tiny, monkeypatch):
     for run in specs:
         path = store.parameters_path(run.key)
         assert path.read_bytes() == uninterrupted.parameters_path(run.key).read_bytes()
+
+
+def test_a_pack_goes_on_with_the_threads_that_it_began_with(store, monkeypatch):
+    """Which change the last bits of its sums."""
+    clock_of_steps(monkeypatch)
+    with threads(2):
+        assert kept([pretrained()], store, deadline=8.5) == []
+    with threads(1):
+        (record,) = kept([pretrained()], store)
+        assert torch.get_num_threads() == 1
+    assert record.environment["threads"] == 2
 
 
 # ------------------------------------------------------------------------------ what is missing

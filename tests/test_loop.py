@@ -155,6 +155,7 @@ def test_divergence_is_a_status_with_finite_values(store):
     records = trained(runs, store)
     assert [record.status for record in records] == ["diverged", "done", "diverged"]
     for record in records:
+        assert store.read(record.key) == record
         content = store.path(record.key).read_bytes()
         json.loads(content, parse_constant=pytest.fail)  # JSON has no NaN or Infinity
         assert record.metrics["test_items"] == 16

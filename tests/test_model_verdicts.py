@@ -184,7 +184,7 @@ def test_a_verdict_names_tasks_and_counts_models_only_if_they_disagree():
     disagreeing = [replace(agreed[0], label="hurts"), *agreed[1:]]
     hurts, helps = answers.verdict(row, disagreeing, []).split("; ")
     task = agreed[0].claim.tasks[0]
-    assert f"hurts on {task} (1 of " in hurts
+    assert f"hurts on {task} (SmolLM2)" in hurts
     assert task in helps
     assert all(finding.claim.tasks[0] in helps for finding in agreed)
 
@@ -248,15 +248,14 @@ def test_a_judged_claim_without_a_p_says_why(area, label, reason, monkeypatch):
     assert second_tests(findings, results).empty
 
 
-# The registration: “in k of m models” counts fpt and fpt-minilm, never the cut.
+# By the registration, a body that was cut is no model.
 @pytest.mark.parametrize(
     ("labels", "verdict"),
     [
         (("helps", "hurts", "helps"), "helps on bit-xor; hurts on bit-xor (truncated SmolLM2)"),
         (
             ("helps", "hurts", "hurts"),
-            "helps on bit-xor (1 of 2 models); hurts on bit-xor (1 of 2 models and "
-            "truncated SmolLM2)",
+            "helps on bit-xor (SmolLM2); hurts on bit-xor (MiniLM and truncated SmolLM2)",
         ),
         (("hurts", "hurts", "hurts"), "hurts"),
         ((None, "hurts", "helps"), "hurts on bit-xor (truncated SmolLM2); helps on bit-xor"),
@@ -264,7 +263,7 @@ def test_a_judged_claim_without_a_p_says_why(area, label, reason, monkeypatch):
         (("", "hurts", ""), "hurts on bit-xor, so far"),
     ],
 )
-def test_a_truncated_model_is_named_and_not_counted(labels, verdict):
+def test_models_that_disagree_are_named(labels, verdict):
     arms = ("fpt/random", "fpt@6/random@6", "fpt-minilm/random-minilm")
     by_name = by_name_of(made_up(usual))
     findings = [by_name[f"{pair}/bit-xor"] for pair in arms]

@@ -56,6 +56,28 @@ def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder):
     write_reviews(folder, 41)
     changed_runs = config.expand(config.load("smoke"), "transfer")
     assert not {run.key for run in changed_runs} & set(study.keys)
+    # The run was planned on data that are not here any more.
+    refuses(lambda: train([study.runs[1].spec], job), "'reviews' has other data here")
+
+
+def test_a_plan_asks_for_a_task_once(folder, monkeypatch):
+    profile = config.load("smoke")
+    factory, calls = tasks.REGISTRY["reviews"], []
+    monkeypatch.setitem(tasks.REGISTRY, "reviews", lambda: calls.append(1) or factory())
+    config.expand(profile, "transfer")
+    assert calls == [1]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("digits", "other data here than the run names"), ("mine", "calls itself 'mine'")],
+)
+def test_a_task_has_the_name_that_it_is_registered_by(name, sentence, folder, monkeypatch):
+    """By another name, its runs would learn from other data than their keys say."""
+    profile = config.load("smoke")
+    task = own_task(name, np.arange(80).reshape(40, 2), np.arange(40) % 2)
+    monkeypatch.setitem(tasks.REGISTRY, "reviews", lambda: task)
+    refuses(lambda: config.expand(profile, "transfer"), sentence)
 
 
 def test_a_module_that_cannot_be_imported(folder):

@@ -39,6 +39,15 @@ def test_the_project_is_where_the_program_is(installed, monkeypatch):
     assert project().backbones.resolve() == installed / "mine"  # from the root, wherever that is
 
 
+def test_an_empty_variable_is_one_that_is_not_set(installed, monkeypatch):
+    for name in ("FPT_ROOT", "FPT_BACKBONES", "FPT_CORPORA"):
+        monkeypatch.delenv(name, raising=False)
+    usual = project(), project().backbones, project().corpora
+    for name in ("FPT_ROOT", "FPT_BACKBONES", "FPT_CORPORA"):
+        monkeypatch.setenv(name, "")
+    assert (project(), project().backbones, project().corpora) == usual
+
+
 # Paths were once fixed at import, and a change of the directory moved the records of a study.
 def test_a_study_stays_in_its_project(installed, monkeypatch):
     study = section("transfer", "smoke")

@@ -193,6 +193,14 @@ def test_a_gguf_file_is_converted_once_and_known_by_its_content(model, tmp_path)
     refusal(lambda: choose_backbone(str(tmp_path / "tiny.gguf")))
 
 
+def test_a_part_of_a_gguf_file_is_refused(tmp_path, monkeypatch):
+    """transformers would draw the layers that it lacks."""
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "backbones"))
+    write_gguf(tmp_path / "part.gguf", layers=LAYERS - 1)
+    refuses(lambda: choose_backbone(tmp_path / "part.gguf"), "lacks layers.", "join the parts")
+    assert not list((tmp_path / "backbones").iterdir())
+
+
 # A folder that exists is taken for converted.
 def test_a_killed_process_leaves_nothing_half(model, tmp_path):
     """It is killed when the weights are written and the folder has not got its name."""

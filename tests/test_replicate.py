@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 import torch
 from made import make_study
-from refusals import check_said
+from refusals import check_said, refuses
 from tiny import pretrained
 
 from fpt.__main__ import main
 from fpt.backbones.weights import find
 from fpt.profile import Run
+from fpt.training.device import threads
 from fpt.training.kept import TRAINED_ELSEWHERE, retrained
 from fpt.training.train import Job, train
 
@@ -58,11 +59,17 @@ def test_a_training_gives_the_recorded_accuracy_and_a_changed_one_is_found(study
 
 # Without its pack, sums come in another order, and the last bits differ.
 def test_a_run_is_trained_in_its_pack_if_all_of_it_is_recorded(study, monkeypatch):
+    """And with as many threads, among which its sums are split."""
     packs = []
-    monkeypatch.setattr(
-        "fpt.training.kept.train", lambda specs, job: packs.append(specs) or train(specs, job)
-    )
-    assert retrained(first(study), study.store, CPU).tolerance == 0.0
+
+    def training(specs, job):
+        packs.append(specs)
+        assert torch.get_num_threads() == first(study).environment["threads"]
+        return train(specs, job)
+
+    monkeypatch.setattr("fpt.training.kept.train", training)
+    with threads(torch.get_num_threads() + 1):
+        assert retrained(first(study), study.store, CPU).tolerance == 0.0
     study.store.path(study.keys[1]).unlink()
     alone = retrained(first(study), study.store, CPU)
     assert alone.tolerance == TRAINED_ELSEWHERE
@@ -71,8 +78,11 @@ def test_a_run_is_trained_in_its_pack_if_all_of_it_is_recorded(study, monkeypatc
 
 
 def test_runs_whose_weights_are_not_here_are_passed_over(study, capsys, monkeypatch):
-    """Whether they are missing or others; and a sentence if there is nothing else to check."""
+    """Or whose data; and a sentence if there is nothing else to check."""
     record = first(study)
+    other_data = record.environment | {"data_digest": "0" * 64}
+    changed = replace(record, environment=other_data)
+    refuses(lambda: retrained(changed, study.store, CPU), "The data of the task 'bit-xor' are not")
     environment = record.environment | {"weights_digest": "0" * 64}
     study.store.write(replace(record, environment=environment))
     code, out = replicated(capsys, "--count", "2")

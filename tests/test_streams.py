@@ -71,6 +71,11 @@ def test_images_pixel_by_pixel(corpora):
     assert np.array_equal(stream.valid, expected[[49, 99]].ravel())
     assert np.array_equal(stream.train, np.delete(expected, [49, 99], axis=0).ravel())
     assert np.array_equal(open_stream("images", 50, 30).train, stream.train[:50])
+    encoded = [image["bytes"] for image in columns["image"]]
+    write_parquet(corpora / "images-32x32.parquet", {"image": encoded})
+    assert np.array_equal(open_stream("images", 50, 30).train, stream.train[:50])
+    write_parquet(corpora / "images-32x32.parquet", {"image": [b"no image"] * 120})
+    refuses(lambda: open_stream("images", 50, 30), "no whole file that Pillow can read")
 
 
 # ------------------------------------------------------------------ mixtures, one loss per sequence

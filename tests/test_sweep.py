@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -311,3 +312,22 @@ def test_a_pack_that_cannot_be_trained_does_not_stop_the_others(store):
     with pytest.raises(FptError, match=r"weights 'nowhere' .*failed: 1; records .*others: 2"):
         train(runs, store)
     assert store.keys() == {run.key for run in runs[1:]}
+
+
+MEMORY = []
+
+
+def remember(megabytes):
+    """Keep memory, for longer than loky waits between two looks at it."""
+    MEMORY.append(b"1" * (megabytes * 2**20))
+    time.sleep(1.1)
+    return os.getpid()
+
+
+# loky takes it for a leak, and replaces the worker with a warning.
+def test_a_worker_that_needs_more_memory_stays():
+    pytest.importorskip("psutil")
+    with sweep.worker_pool(2) as pool:
+        first = set(pool.map(remember, [0, 0]))
+        later = {*pool.map(remember, [400, 400, 0, 0, 0, 0])}
+    assert later <= first

@@ -1,5 +1,7 @@
 """Trackers: a function of one's own, and TensorBoard with its real writer on this disk."""
 
+import threading
+
 import pytest
 from tiny import spec
 
@@ -27,6 +29,29 @@ def test_a_tracker_sees_every_evaluation_and_the_end(store):
     for record, of_run in zip(records, points.values(), strict=True):
         ends = {f"end/{name}": value for name, value in record.metrics.items()}
         assert of_run == [*record.curve[:-1], record.curve[-1] | ends]
+
+
+def test_a_run_that_diverges_has_no_second_point(store):
+    points = []
+    runs = [spec(backbone="pico", lr=1e30, steps=12, eval_every=3)]
+    sweep.run(
+        runs,
+        store,
+        device="cpu",
+        workers=1,
+        tracker=lambda spec, title, point: points.append(point),
+    )
+    (record,) = store.read_all([runs[0].key]).values()
+    assert record.status == "diverged"
+    evaluated = [point["step"] for point in points if "valid_loss" in point]
+    assert evaluated == [point["step"] for point in record.curve]
+
+
+def test_tensorboard_leaves_no_thread_behind(store, tmp_path):
+    pytest.importorskip("tensorboard")
+    before = threading.active_count()
+    follow(store, tracker(tmp_path / "runs"))
+    assert threading.active_count() == before
 
 
 def test_a_title_leads_out_of_no_folder(store, tmp_path):

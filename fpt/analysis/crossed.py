@@ -80,11 +80,13 @@ def rank_among(value: float, draws: Sequence[float]) -> float:
 
 def is_unlike_draws(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     """Whether the mean of a model lies outside the interval that holds 95% of further draws
-    of a control: sd of its draws times sqrt(1 + 1/draws), Student's t."""
-    means = second.mean(axis=1)
+    of a control: sd of its draws times sqrt(1 + 1/draws), Student's t, over the seeds that
+    both have."""
+    seeds = first.columns.intersection(second.columns)
+    means = second[seeds].mean(axis=1)
     half = (
         stats.t.isf((1 - LEVEL) / 2, len(means) - 1)
         * means.std()
         * np.sqrt(1 + 1 / len(means))
     )
-    return bool(abs(first.mean(axis=1).mean() - means.mean()) > half)
+    return bool(abs(first[seeds].mean(axis=1).mean() - means.mean()) > half)

@@ -52,7 +52,7 @@ def difference(
     has_spread = min(np.ptp(x), np.ptp(y)) > 0
     if has_spread:
         low, high = stats.ttest_ind(x, y, equal_var=False).confidence_interval(LEVEL)
-    p_value = _welch if has_spread and fewest >= FEWEST else _permuted
+    p_value = _welch if has_spread and fewest >= FEWEST else permuted
     # The margin belongs to the claim: the opposite is any difference in the other
     # direction.
     p = p_value(x + margin, y, "less")
@@ -64,7 +64,7 @@ def _welch(x: np.ndarray, y: np.ndarray, alternative: str) -> float:
     return float(stats.ttest_ind(x, y, equal_var=False, alternative=alternative).pvalue)
 
 
-def _permuted(x: np.ndarray, y: np.ndarray, alternative: str) -> float:
+def permuted(x: np.ndarray, y: np.ndarray, alternative: str) -> float:
     """The one-sided p-value of a difference of means by permutation, exact if it can be."""
     test = stats.permutation_test(
         (x, y),

@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import config
 from ..records import Record, store
+from ..tasks import task_of
 from ..training.flops import planned_flops
-from ..training.train import task_of
 from .study import Study, section
 
 ALL = ""  # in the place of a backbone: all together

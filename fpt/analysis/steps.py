@@ -9,9 +9,8 @@ import pandas as pd
 
 from ..records import Record
 from ..spec import RunSpec
-from ..tasks import Task
+from ..tasks import Task, task_of
 from ..training.progress import reached
-from ..training.train import task_of
 
 # Of the loss of guessing: a mean area above it is that of an arm that learned nothing.
 LEARNED = 0.98

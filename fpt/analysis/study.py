@@ -25,11 +25,11 @@ from ..records import Record, Store
 from ..sections import declared
 from ..sections.comparison import Comparison, Pair, Section
 from ..sections.registration import LANGUAGE
-from ..tasks import Task
+from ..tasks import Task, task_of
 from ..training import device as devices
 from ..training import sweep
 from ..training.settings import SETTINGS, check_list, check_settings, check_spec
-from ..training.train import Job, task_of, train
+from ..training.train import Job, train
 from .frame import frame_of
 from .tuning import chosen_rates
 

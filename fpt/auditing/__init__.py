@@ -24,7 +24,7 @@ from ..training.progress import progress_bar
 from ..training.settings import SETTINGS, Allowed, check_value
 from ..training.sweep import worker_pool
 from . import engine, plan
-from .arms import TRAINED, Sizes, body_of
+from .arms import CONTROLS, TRAINED, Sizes, body_of
 from .data import read_examples
 from .engine import Engine
 from .folds import VALIDATION_SHARE, constant_score, folds_of, test_examples
@@ -35,6 +35,7 @@ from .verdict import MOST_DRAWS, power_of_one_deviation
 
 WIDE = 256  # numbers a token, from which bf16 pays on a CPU
 BATCH = 16
+SHARE_OF_BASELINES = 0.1  # of the time, for models that are not trained by gradients
 TASKS = ("auto", "classification", "regression")
 ALLOWED: Mapping[str, Allowed] = {
     "minutes": (float, 0, 10**6),
@@ -116,6 +117,7 @@ def audit(
     examples = read_examples(X, y, groups, task)
     architecture, weights = choose(backbone, weights)
     folds = folds_of(examples, cv, validation, random_state)
+    test = test_examples(examples, folds)
     for fold in folds:
         check_length(architecture, fold.task)
     machine = machine_for(device, workers, architecture.width >= WIDE)
@@ -140,15 +142,27 @@ def audit(
     sizes = engine.planned_sizes(layout, machine, results, minutes, steps, draws)
     layout = replace(layout, sizes=sizes)
     deadline = start + 60 * minutes
-    search_end = start + 60 * minutes * plan.share_of_search(layout)
+    search_end = start + 60 * minutes * plan.share_of_search(layout, machine.workers)
+    baselines_end = start + 60 * minutes * SHARE_OF_BASELINES
     with (
         worker_pool(machine.workers) as pool,
         progress_bar(plan.planned_steps(layout), "audit, steps", not progress) as bar,
     ):
         outcome = Engine(
-            layout, machine, results, deadline, search_end, pool, bar.update
+            layout,
+            machine,
+            results,
+            deadline,
+            baselines_end,
+            search_end,
+            pool,
+            bar.update,
         ).run()
-    test = test_examples(examples, folds)
+    # Of the controls that the time was enough for, the fewest.
+    trained = min(
+        map(len, (outcome.scores(arm) for arm in CONTROLS if arm in outcome.results)),
+        default=0,
+    )
     facts |= {
         "task": "regression" if examples.classes is None else "classification",
         "inputs": described(examples.inputs.limits),
@@ -165,9 +179,9 @@ def audit(
         "steps": sizes.steps,
         "rates": outcome.tried,
         "margin": margin,
-        "draws": sizes.draws,
+        "draws": trained,
         "seeds": sizes.seeds,
-        "power": power_of_one_deviation(sizes.draws),
+        "power": power_of_one_deviation(trained),
         "minutes_taken": results.minutes(),
     }
     return concluded(outcome, test, facts)

@@ -65,9 +65,14 @@ class Sizes:
 
 
 def units_of(arm: str, sizes: Sizes) -> Sequence[tuple[int | None, tuple[int, ...]]]:
-    """The draws of an arm, each with the seeds that it is trained with; draw None: it has
-    none."""
+    """The packs of an arm's runs: a draw (None: it has none) and the seeds that are trained
+    together."""
     if arm in CONTROLS:
         seeds = tuple(range(sizes.seeds))
         return [(draw, seeds) for draw in range(sizes.draws)]
-    return [(None, tuple(range(sizes.repeats)))]
+    # No larger than those of the draws, for which other workers would wait.
+    starts = range(0, sizes.repeats, sizes.seeds)
+    return [
+        (None, tuple(range(start, min(start + sizes.seeds, sizes.repeats))))
+        for start in starts
+    ]

@@ -116,6 +116,8 @@ def best_penalty(
         scaler = StandardScaler().fit(features["train"])
         features = {split: scaler.transform(values) for split, values in features.items()}
     scores: list[float] = []
+    # From the strongest, which converges soonest.
+    models = models[::-1]
     for model in models:
         if scores and time.monotonic() > deadline:
             break
@@ -125,7 +127,7 @@ def best_penalty(
             model.fit(features["train"], fold.targets("train"))
         answers = model.predict(features["valid"])
         scores.append(float(fold.correct("valid", answers).mean()))
-    best = int(np.argmax(scores))
+    best = len(scores) - 1 - int(np.argmax(scores[::-1]))  # of equals, the weakest
     return {
         "correct": fold.correct("test", models[best].predict(features["test"])).tolist(),
         "valid_score": scores[best],

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile  # noqa: TID251 - nothing is unpacked
 
 import numpy as np
 import pandas as pd
@@ -35,13 +34,15 @@ class Examples:
 def read_file(path: Path, target: str) -> tuple[Any, Any, Any]:
     """X, y and groups (None if there are none) of an .npz file, or of a table whose column
     `target` is predicted. FptError if they cannot be read."""
-    if path.suffix != ".npz":
+    if path.suffix.lower() == ".npy":
+        raise FptError(f"{path} holds one array; save X and y by np.savez.")
+    if path.suffix.lower() != ".npz":
         return *columns(path.stem, path, target), None
     try:
         # Pickles, which could execute code, are refused.
         with np.load(path, allow_pickle=False) as file:  # noqa: TID251
             return file["X"], file["y"], file.get("groups")
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
+    except Exception as error:  # whatever NumPy raises of a damaged file
         raise FptError(f"The arrays X and y of {path} cannot be read ({error}).") from error
 
 

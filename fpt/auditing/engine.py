@@ -17,7 +17,7 @@ from ..training.sweep import side_by_side
 from . import baselines, plan
 from .arms import CONTROLS, CONVOLUTIONS, LABELS, LINEAR, PRETRAINED, PROBE, Sizes
 from .plan import Layout
-from .runs import Machine, Pack, Result, Results, train_pack
+from .runs import Machine, Pack, Result, Results, best_rates, train_pack
 
 PLAN = "plan.json"
 FEWEST_DRAWS = 2  # of a control; one alone has no spread
@@ -82,6 +82,7 @@ class Engine:
     machine: Machine
     results: Results
     deadline: float  # of time.monotonic()
+    baselines_end: float  # likewise, of the linear model and the convolutions
     search_end: float  # likewise; the rest of the time is that of the reported runs
     pool: Any  # of `worker_pool`
     advance: Callable[[int], None]  # told of each pack's steps as it ends
@@ -90,9 +91,10 @@ class Engine:
         """Everything, in the order of its value, until the deadline."""
         outcome = Outcome({}, {}, [*plan.RATES])
         # A linear model costs seconds and may settle the matter, so it comes first.
-        self.fit_each_fold(outcome, LINEAR, baselines.linear)
+        end = self.baselines_end
+        self.fit_each_fold(outcome, LINEAR, baselines.linear, end)
         if all(map(baselines.has_convolutions, self.layout.folds)):
-            self.fit_each_fold(outcome, CONVOLUTIONS, baselines.convolutions)
+            self.fit_each_fold(outcome, CONVOLUTIONS, baselines.convolutions, end)
         rates = self.search(outcome)
         self.report(outcome, rates)
         body = self.layout.bodies[PRETRAINED]
@@ -100,23 +102,27 @@ class Engine:
         spec = self.layout.spec(0, PRETRAINED, 1.0, 0, None, self.layout.sizes.steps)
         probe = partial(baselines.probe, body, spec, self.machine)
         # Last, because no verdict needs it.
-        self.fit_each_fold(outcome, PROBE, probe)
+        self.fit_each_fold(outcome, PROBE, probe, self.deadline)
         return outcome
 
     # ---------------------------------------------------------------------------- baselines
 
     def fit_each_fold(
-        self, outcome: Outcome, arm: str, fit: Callable[[Any, float], dict[str, Any]]
+        self,
+        outcome: Outcome,
+        arm: str,
+        fit: Callable[[Any, float], dict[str, Any]],
+        deadline: float,
     ) -> None:
-        """Read or fit an arm that has one run a fold."""
+        """Read or fit an arm that has one run a fold, until a deadline."""
         runs: dict[Place, Result] = {}
         for index, fold in enumerate(self.layout.folds):
             name = f"{arm}-{index}"
             if name not in self.results:
-                if time.monotonic() > self.deadline:
+                if time.monotonic() > deadline:
                     outcome.cuts.append(f"“{LABELS[arm]}” was not fitted.")
                     return
-                self.results.write(name, fit(fold, self.deadline))
+                self.results.write(name, fit(fold, deadline))
             runs[None, index, 0] = self.results.read(name)
         outcome.results[arm] = runs
 
@@ -164,13 +170,13 @@ class Engine:
         for cell, seeds in finals.items():
             complete = [pack for pack in seeds if self.is_complete(pack)]
             shortened[cell[1]] |= len(complete) < len(seeds)
-            (rates[cell],) = plan.best_rates(self.results, complete or looks[cell], 1)
+            (rates[cell],) = best_rates(self.results, complete or looks[cell], 1)
         outcome.cuts += [
             f"The search for the rate of “{LABELS[arm]}” did not end."
             for arm, is_cut in shortened.items()
             if is_cut
         ]
-        for _, arm in sorted(set(cells) - set(rates)):
+        for arm in sorted({arm for _, arm in set(cells) - set(rates)}):
             outcome.cuts.append(f"No rate of “{LABELS[arm]}” was found.")
         return rates
 
@@ -181,30 +187,24 @@ class Engine:
 
     def finalists(self, look: Sequence[Pack]) -> list[float]:
         """The best rates of an arm's look."""
-        return plan.best_rates(self.results, look, plan.FINALISTS)
+        return best_rates(self.results, look, plan.FINALISTS)
 
     # ----------------------------------------------------------------------------- reported
 
     def report(self, outcome: Outcome, rates: Mapping[Cell, float]) -> None:
-        """Train the reported runs by rounds, all arms in each, so that what the time cuts
-        off is the same number of draws for all."""
+        """Train the reported runs."""
         packs = {cell: self.layout.reported(*cell, rate) for cell, rate in rates.items()}
-        most = max((len(units) for units in packs.values()), default=0)
-        # The pretrained arm and the nets without a transformer have one pack each, in round
-        # 0.
-        for index in range(most):
-            round_of_all = [
-                of_arm[index] for of_arm in packs.values() if index < len(of_arm)
-            ]
-            self.train(round_of_all, self.deadline)
+        self.train(plan.by_rounds(packs.values()), self.deadline)
         for arm in self.layout.bodies:
-            # A unit is one draw on all folds; there is none if a fold has no rate.
+            # A unit is one draw, or some seeds, on all folds; there is none if a fold has
+            # no rate.
             by_fold = [packs.get((fold, arm), []) for fold in range(len(self.layout.folds))]
             units = [*zip(*by_fold, strict=False)]
             complete = [unit for unit in units if all(map(self.is_complete, unit))]
             if len(complete) < len(units):
+                kind = "draws" if arm in CONTROLS else "packs"
                 outcome.cuts.append(
-                    f"“{LABELS[arm]}”: {len(complete)} of {len(units)} draws were trained."
+                    f"“{LABELS[arm]}”: {len(complete)} of {len(units)} {kind} were trained."
                 )
             if not complete or (arm in CONTROLS and len(complete) < FEWEST_DRAWS):
                 continue
@@ -267,7 +267,7 @@ def planned_sizes(
         return Sizes(**read_json(path))
     costs = plan.measured_costs(layout, machine)
     sizes = plan.affordable_sizes(
-        layout, costs, 60 * minutes * machine.workers, steps, draws
+        layout, costs, 60 * minutes, machine.workers, steps, draws
     )
     # The same audit may have begun elsewhere in the meantime.
     if path.exists():

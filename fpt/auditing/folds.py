@@ -88,10 +88,16 @@ def constant_score(folds: Sequence[Fold], split: str) -> float:
 
 def test_examples(examples: Examples, folds: Sequence[Fold]) -> TestExamples:
     """The test examples of all folds, one after the other. Those of a group are not
-    independent, and an example that is tested twice is no second one."""
+    independent, and an example that is tested twice is no second one. InputError if none
+    are independent."""
     rows = np.concatenate([fold.rows["test"] for fold in folds])
     names = rows if examples.groups is None else examples.groups[rows]
     units: np.ndarray = np.unique(names, return_inverse=True)[1]
+    if np.ptp(units) == 0:
+        raise InputError(
+            "All test examples are of one group, and nothing tells how others would do; "
+            "give cv, such as cv=5, or more groups."
+        )
     return TestExamples(units, examples.classes is not None)
 
 
@@ -126,6 +132,9 @@ def check_apart(examples: Examples, training: np.ndarray, test: np.ndarray) -> N
         raise InputError("A fold of cv has no training examples or no test examples.")
     if np.intersect1d(training, test).size:
         raise InputError("A fold of cv tests rows that it trains on.")
+    # Their copies would be among the validation examples.
+    if len(np.unique(training)) < len(training):
+        raise InputError("A fold of cv trains on a row twice.")
     groups = examples.groups
     # A reader who gives groups wants new ones in the test.
     if groups is not None and np.intersect1d(groups[training], groups[test]).size:

@@ -107,7 +107,7 @@ def html_table(audit: "Audit") -> str:
             {
                 "": row["label"],
                 f"test {measure(audit)}": f"{row['score']:.3f}{interval}",
-                "pretrained minus it": effect_text(points, is_ratio=False),
+                "pretrained minus this arm": effect_text(points, is_ratio=False),
                 "best rate": NONE if pd.isna(row["lr"]) else f"{row['lr']:g}",
                 "best step": f"{row['best_step']:.0f}" if row["best_step"] else NONE,
                 "runs": str(row["runs"]),
@@ -144,9 +144,9 @@ def fixed(audit: "Audit") -> str:
         "and output nets, the layer norms and the positions; all else is frozen. "
         "Validation chose the step. "
         f"Something simpler suffices if it is at most {100 * facts['margin']:g} points "
-        "worse. A difference counts one more draw of a control, and the test examples. If "
-        "the pretrained backbone were one standard deviation of the draws better, "
-        f"{facts['draws']} draws would show it in {facts['power']:.0%} of audits. A "
+        "worse. The interval of a difference covers one more draw of a control and other "
+        "test examples. If the pretrained backbone were one standard deviation of the "
+        f"draws better, a control alone would show it in {facts['power']:.0%} of audits. A "
         f"constant answer scores {facts['guess']:.3f}. Random state "
         f"{facts['random_state']}; the runs took {facts['minutes_taken']:.1f} minutes."
     )

@@ -9,22 +9,25 @@ edge of the grid, all arms try the next rate beyond. Seeds and draws of the sear
 those of the reported runs.
 """
 
+import heapq
+import itertools
 import math
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
-import torch
 
 from ..isolation import usual_settings
 from ..sections.arms import FROZEN
 from ..spec import RunSpec, canonical
 from ..training import device as devices
 from ..training.loop import Loop
+from ..training.probe import now
+from ..training.train import memory_for
 from .arms import CONTROLS, NETS, PRETRAINED, Body, Sizes, units_of
 from .folds import Fold
-from .runs import Machine, Pack, Results
+from .runs import SMALLER, Machine, Pack, Results
 from .verdict import MOST_DRAWS
 
 RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
@@ -48,12 +51,13 @@ SIZES = (
 )
 # Of the time; measured costs are those of a machine that may be busier later.
 SHARE_PLANNED = 0.75
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds on one core of one run of an arm: a training step, an evaluation, building
-    the model, and reading the test examples."""
+    """Seconds of one run of an arm, on one core or a GPU: a training step, an evaluation,
+    building the model, and reading the test examples."""
 
     step: float
     evaluation: float
@@ -154,56 +158,76 @@ def measured_costs(layout: Layout, machine: Machine) -> dict[str, Cost]:
 
 @usual_settings(gradients=True)
 def measured_cost(layout: Layout, arm: str, machine: Machine) -> Cost:
-    """Train three steps of a pack of two runs, and evaluate it."""
+    """Train three steps of a pack of runs, and evaluate it."""
     fold = layout.folds[0]
-    specs = [layout.spec(0, arm, rate, SEARCH_SEEDS[0], None, 100) for rate in RATES[:2]]
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    device = devices.choose(machine.device)
+    # A GPU takes about as long for five runs as for two; a core does not.
+    rates = RATES if device.type == "cuda" else RATES[:2]
+    specs = [layout.spec(0, arm, rate, SEARCH_SEEDS[0], None, 100) for rate in rates]
+    # As in the workers of an audit.
+    with memory_for(specs, SMALLER), devices.threads(1):
         # Built twice, because the first time reads the weights, which is then in memory.
         for _ in range(2):
-            start = time.perf_counter()
+            start = now(device)
             loop = Loop(
                 specs,
                 fold.task,
-                devices.choose(machine.device),
+                device,
                 quiet=True,
                 architecture=layout.bodies[arm].architecture,
                 precision=machine.precision,
             )
-            building = time.perf_counter() - start
+            building = now(device) - start
         steps = []
         for _ in range(3):
-            start = time.perf_counter()
+            start = now(device)
             loop.train_step()
-            steps.append((time.perf_counter() - start) / len(specs))
-        start = time.perf_counter()
+            steps.append((now(device) - start) / len(specs))
+        start = now(device)
         loop.validate()
-        evaluation = (time.perf_counter() - start) / len(specs)
-    finally:
-        torch.set_num_threads(threads)
+        evaluation = (now(device) - start) / len(specs)
     tests = fold.task.sizes["test"] / max(1, specs[0].eval_items)
     return Cost(min(steps), evaluation, building / len(specs), tests * evaluation)
 
 
-def total_cost(layout: Layout, costs: Mapping[str, Cost]) -> float:
-    """Core-seconds of all runs of an audit: search and reported runs."""
-    seconds = reported_cost(layout, costs)
-    first_steps = max(1, round(SHARE_OF_FIRST_LOOK * layout.sizes.steps))
-    for cost in costs.values():
-        search = len(RATES) * cost.of_training(first_steps)
-        search += FINALISTS * len(SEARCH_SEEDS) * cost.of_training(layout.sizes.steps)
-        seconds += len(layout.folds) * search
-    return seconds
+def stages(layout: Layout, costs: Mapping[str, Cost]) -> list[list[float]]:
+    """Seconds of each pack of an audit, in the order in which they are trained: of the
+    first look, of the finals, and of the reported runs. A stage waits for the one
+    before."""
+    folds = len(layout.folds)
+    steps = layout.sizes.steps
+    first_steps = max(1, round(SHARE_OF_FIRST_LOOK * steps))
+    looks = [len(RATES) * cost.of_training(first_steps) for cost in costs.values()]
+    finals = [FINALISTS * cost.of_training(steps) for cost in costs.values()]
+    reported = [
+        [
+            len(seeds) * (costs[arm].of_training(steps) + costs[arm].test)
+            for _, seeds in units_of(arm, layout.sizes)
+        ]
+        for arm in costs
+    ]
+    return [folds * looks, folds * len(SEARCH_SEEDS) * finals, folds * by_rounds(reported)]
 
 
-def reported_cost(layout: Layout, costs: Mapping[str, Cost]) -> float:
-    """Core-seconds of the reported runs of an audit."""
-    seconds = 0.0
-    for arm, cost in costs.items():
-        runs = sum(len(seeds) for _, seeds in units_of(arm, layout.sizes))
-        seconds += runs * (cost.of_training(layout.sizes.steps) + cost.test)
-    return len(layout.folds) * seconds
+def by_rounds(packs: Iterable[Sequence[Item]]) -> list[Item]:
+    """The first pack of each arm, then the second of each, so that what the time cuts off
+    is the same number of draws for all."""
+    rounds = itertools.zip_longest(*packs)
+    return [pack for of_all in rounds for pack in of_all if pack is not None]
+
+
+def makespan(packs: Sequence[float], workers: int) -> float:
+    """When the last of some packs ends, if each worker takes the next as it is free."""
+    ends = [0.0] * workers
+    for seconds in packs:
+        heapq.heapreplace(ends, ends[0] + seconds)
+    return max(ends)
+
+
+def duration(layout: Layout, costs: Mapping[str, Cost], workers: int) -> float:
+    """Seconds that an audit takes. Workers are idle at the end of a stage, all but one if
+    its packs are few, so this is more than the sum of its packs by their number."""
+    return sum(makespan(packs, workers) for packs in stages(layout, costs))
 
 
 def in_steps(layout: Layout) -> dict[str, Cost]:
@@ -213,26 +237,29 @@ def in_steps(layout: Layout) -> dict[str, Cost]:
 
 def planned_steps(layout: Layout) -> int:
     """The steps of all runs together, for a progress bar."""
-    return round(total_cost(layout, in_steps(layout)))
+    return round(sum(map(sum, stages(layout, in_steps(layout)))))
 
 
-def share_of_search(layout: Layout) -> float:
+def share_of_search(layout: Layout, workers: int) -> float:
     """The share of its time that an audit may search for rates. A search may need more than
     is planned, for arms that learn late and grids that are extended: what is not planned
     for the reported runs is its own."""
     steps = in_steps(layout)
-    return 1 - SHARE_PLANNED * reported_cost(layout, steps) / total_cost(layout, steps)
+    *_, reported = stages(layout, steps)
+    share = makespan(reported, workers) / duration(layout, steps, workers)
+    return 1 - SHARE_PLANNED * share
 
 
 def affordable_sizes(
     layout: Layout,
     costs: Mapping[str, Cost],
-    core_seconds: float,
+    seconds: float,
+    workers: int,
     steps: int | None,
     draws: int | None,
 ) -> Sizes:
-    """The largest sizes that cost at most a share of `core_seconds`; the smallest if none
-    do, whose runs then end with the time. `steps` and `draws` fix those."""
+    """The largest sizes that take at most a share of `seconds`; the smallest if none do,
+    whose runs then end with the time. `steps` and `draws` fix those."""
     allowed = [pair for pair in SIZES if draws in (None, pair[1].draws)]
     for fewest, sizes in allowed:
         for count in (steps,) if steps else STEPS:
@@ -240,7 +267,7 @@ def affordable_sizes(
             if count < fewest and steps is None and draws is None:
                 break
             planned = replace(layout, sizes=replace(sizes, steps=count))
-            if total_cost(planned, costs) <= SHARE_PLANNED * core_seconds:
+            if duration(planned, costs, workers) <= SHARE_PLANNED * seconds:
                 return planned.sizes
     return replace(allowed[-1][1], steps=steps or FEWEST_STEPS)
 
@@ -251,28 +278,6 @@ def has_learned(results: Results, packs: Sequence[Pack], guesses: np.ndarray) ->
     best = max(results.read(spec.key).valid_score for pack in packs for spec in pack.specs)
     error = float(guesses.std()) / math.sqrt(len(guesses))
     return best > float(guesses.mean()) + ERRORS * error
-
-
-def preference(results: Results, specs: Sequence[RunSpec]) -> tuple[float, float]:
-    """How good a rate is on validation: the mean best score, then the least loss there."""
-    runs = [results.read(spec.key) for spec in specs]
-    # A rate that diverges once is no choice, however good its other runs are.
-    if any(run.diverged for run in runs):
-        return -math.inf, -math.inf
-    scores = float(np.mean([run.valid_score for run in runs]))
-    return scores, -float(np.mean([run.valid_loss for run in runs]))
-
-
-def best_rates(results: Results, packs: Sequence[Pack], count: int) -> list[float]:
-    """The best `count` rates of packs whose runs differ in rate, the best first."""
-    by_rate: dict[float, list[RunSpec]] = {}
-    for pack in packs:
-        for spec in pack.specs:
-            by_rate.setdefault(spec.lr, []).append(spec)
-    order = sorted(
-        by_rate, key=lambda rate: preference(results, by_rate[rate]), reverse=True
-    )
-    return order[:count]
 
 
 def beyond(best: Sequence[float], rates: Sequence[float]) -> list[float]:

@@ -5,8 +5,9 @@ Each run is one JSON file that its key names, as the records of the pipeline are
 audit that was stopped goes on, and the same audit again only reads.
 """
 
+import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from ..training import device as devices
 from ..training.loop import Loop
 from ..training.model import Model, scores
 from ..training.sweep import cores
+from ..training.train import memory_for
 
+SMALLER = "a smaller batch or fewer workers"  # where the memory is too small
 # Of a run that diverged before its first evaluation.
 NOT_EVALUATED = {"valid_accuracy": 0.0, "valid_loss": 0.0}
 
@@ -92,7 +95,10 @@ def train_pack(
 ) -> list[dict[str, Any]] | None:
     """The contents of the runs' files; None if the pack is not done by `deadline`, a time
     of `time.monotonic()`."""
-    with usual_settings(gradients=True):
+    # Building its model may take seconds.
+    if time.monotonic() > deadline:
+        return None
+    with usual_settings(gradients=True), memory_for(pack.specs, SMALLER):
         loop = Loop(
             pack.specs,
             pack.task,
@@ -161,3 +167,25 @@ class Results:
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
+
+
+def preference(results: Results, specs: Sequence[RunSpec]) -> tuple[float, float]:
+    """How good a rate is on validation: the mean best score, then the least loss there."""
+    runs = [results.read(spec.key) for spec in specs]
+    # A rate that diverges once is no choice, however good its other runs are.
+    if any(run.diverged for run in runs):
+        return -math.inf, -math.inf
+    scores = float(np.mean([run.valid_score for run in runs]))
+    return scores, -float(np.mean([run.valid_loss for run in runs]))
+
+
+def best_rates(results: Results, packs: Sequence[Pack], count: int) -> list[float]:
+    """The best `count` rates of packs whose runs differ in rate, the best first."""
+    by_rate: dict[float, list[RunSpec]] = {}
+    for pack in packs:
+        for spec in pack.specs:
+            by_rate.setdefault(spec.lr, []).append(spec)
+    order = sorted(
+        by_rate, key=lambda rate: preference(results, by_rate[rate]), reverse=True
+    )
+    return order[:count]

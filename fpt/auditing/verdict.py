@@ -263,8 +263,8 @@ def caution(differences: Mapping[str, Difference]) -> str:
         return ""
     return (
         "A linear probe of the pretrained features does better than the nets that were "
-        f"trained around them ({told(differences[PROBE])}), so with more steps the verdict "
-        "may be another."
+        f"trained around them ({told(differences[PROBE])}), so more steps may change the "
+        "verdict."
     )
 
 
@@ -282,7 +282,7 @@ def power_of_one_deviation(draws: int) -> float:
 
 def told(gap: Difference) -> str:
     """A difference in points with its interval."""
-    estimate = f"pretrained minus it {100 * gap.estimate:+.1f} points"
+    estimate = f"pretrained {100 * gap.estimate:+.1f} points"
     if math.isnan(gap.low):
         return f"{estimate}, too few to give an interval"
     return f"{estimate} [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"

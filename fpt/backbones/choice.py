@@ -16,6 +16,7 @@ from ..files import NAME
 from ..project import SHIPPED, project
 from ..tasks.sources import LOCKED, pin
 from .base import Backbone
+from .generic.gguf import GGUF
 from .names import (
     REPOSITORY,
     backbone,
@@ -91,7 +92,9 @@ def choose_backbone(name: str | os.PathLike[str]) -> Backbone:
         )
     if folders:
         return backbone_at(folders[0]) or backbone(name)
-    return backbone(name if architecture else at_commit(name))
+    # No path is looked up on the hub.
+    is_local = base.lower().endswith(GGUF) or os.path.exists(base)
+    return backbone(name if architecture or is_local else at_commit(name))
 
 
 def at_commit(name: str) -> str:

@@ -103,6 +103,8 @@ def first_layers(architecture: Backbone, layers: str | None) -> Backbone:
     may_share = architecture.family == "generic" and architecture.name not in MODELS
     if may_share:
         depth = class_of(config)[0].num_hidden_layers
+    if depth == 0:
+        raise FptError(f"{architecture.name} has no layers, so it cannot be cut.")
     if layers not in map(str, range(1, depth + 1)):
         raise FptError(
             f"There is no backbone '{name}': {architecture.name} has {depth} layers, so "
@@ -119,6 +121,12 @@ def first_layers(architecture: Backbone, layers: str | None) -> Backbone:
 
 def described(name: str, config: dict[str, Any]) -> Backbone:
     """The backbone of a configuration of transformers."""
+    # As `fpt pretrain` writes it for the families that are not transformers'.
+    if "family" in config and "model_type" not in config:
+        raise FptError(
+            f"{name} has the weights of the built-in backbone {config.get('name')}: give "
+            "that as the backbone, and these as its weights."
+        )
     text = text_of(config)
     facts = vit_facts(config) if config.get("model_type") == "vit" else generic.facts(text)
     return Backbone(name, config=text, **facts)
@@ -208,6 +216,7 @@ def backbone_in(path: Path) -> Backbone:
     into a folder in `project().backbones`. FptError if a file is missing or the
     architecture does not fit."""
     folder = converted(path, project().backbones) if is_gguf(path) else path
-    folder = folder.resolve()
+    # By the name of a link, by which the folder is looked up, too.
+    folder = Path(os.path.abspath(folder))
     config = read_json(file_of(f"folder:{label_of(folder)}", "config.json", str(folder)))
-    return replace(described(identity_of(folder), config), folder=str(folder))
+    return replace(described(identity_of(folder), config), folder=str(folder.resolve()))

@@ -130,7 +130,7 @@ def folder_of(weights: str) -> Path:
             else project().backbones / weights
         )
     name = re.sub("^folder:|@[0-9a-f]{16}$", "", weights)
-    for folder in sorted(project().backbones.glob("*/")):
+    for folder in sorted([*SHIPPED.glob("*/"), *project().backbones.glob("*/")]):
         with suppress(FptError):  # it holds no whole model
             if label_of(folder) == name and identity_of(folder) == weights:
                 return folder

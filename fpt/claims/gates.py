@@ -16,9 +16,9 @@ from ..analysis.compare import Baseline, best_baseline
 from ..analysis.effects import Effect
 from ..analysis.steps import LEARNED, is_learned
 from ..analysis.summary import tested_values
+from ..config import task_named
 from ..profile import Profile
 from ..sections.arms import arm as arm_named
-from ..tasks import Task, get_task
 from ..tasks.base import FiniteTask
 from .claim import Claim
 from .finding import NO_SPREAD, Finding, task_sides
@@ -110,16 +110,11 @@ def recorded_baseline(profile: Profile, name: str) -> Baseline | None:
     verdict must not depend on which data happen to be on this machine."""
     if name not in profile.tasks:
         return None
-    task = _task(profile, name)
+    task = task_named(name, profile.tasks[name])
     # Generated tasks compute their baselines; others need data that may not be here.
     if isinstance(task, FiniteTask) and task.recorded_floors() is None:
         return None
     return best_baseline(task)
-
-
-def _task(profile: Profile, name: str) -> Task:
-    settings = profile.tasks[name]
-    return get_task(settings.get("name", name), **settings.get("options", {}))
 
 
 def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
@@ -132,7 +127,8 @@ def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
         no_run = runs["censored"].astype(bool).all()
         return "no run of either arm reaches the threshold" if no_run else ""
     if claim.measure == "area":
-        task_learned = _task(profile, claim.tasks[0])
+        name = claim.tasks[0]
+        task_learned = task_named(name, profile.tasks[name])
         by_arm = runs.assign(value=tested_values(runs)).groupby("arm")["value"]
         if not any(is_learned(log_areas, task_learned) for _, log_areas in by_arm):
             return f"the areas of both arms are above {LEARNED:g} times that of guessing"

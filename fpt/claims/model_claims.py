@@ -26,7 +26,7 @@ from ..sections.arms import label
 from ..sections.registration import LANGUAGE, registration, withdrawal
 from . import gates
 from .claim import Claim, Kind, Test
-from .finding import NO_SPREAD, Finding, Label
+from .finding import NO_SPREAD, Finding, Label, listed
 from .pooled import ALPHA
 
 TRUNCATED = "truncated SmolLM2"
@@ -196,7 +196,7 @@ def _notes(claim: Claim, runs: pd.DataFrame) -> Iterable[str]:
         )
     elif claim.test == "difference" and len(second) > 1:
         place = "outside" if crossed.is_unlike_draws(first, second) else "within"
-        yield f"{place} the interval of one more draw"
+        yield f"the model lies {place} the interval of one more draw of the control"
 
 
 def _judged(finding: Finding, adjusted: float, waiting: int) -> Finding:
@@ -233,17 +233,14 @@ def model_of(claim: Claim) -> str:
 
 
 def in_models(agreeing: Set[str], tested: Set[str], in_row: Set[str]) -> str:
-    """` (1 of 2 models)`: how many of the published models among those `tested` on a task
-    agree on a verdict; empty if all do. A model is named instead if it alone of those of
-    the row was tested there, and the truncated one where a published one disagrees with
-    it."""
-    # By the registration, a body that was cut is no model, so no count has it.
+    """` (MiniLM)`: the models that agree on a verdict, of those `tested` on a task; empty
+    if all published ones do, unless one alone of those of the row was tested there."""
+    # By the registration, a body that was cut is no model: none depends on its agreement.
     published = tested - {TRUNCATED}
-    count = len(agreeing & published)
-    if count == len(published):
-        is_alone = count == 1 < len(in_row - {TRUNCATED})
-        return f" ({min(published)})" if is_alone else ""
-    parts = [f"{count} of {len(published)} models"] if count else []
-    if TRUNCATED in agreeing:
-        parts.append(TRUNCATED)
-    return f" ({' and '.join(parts)})"
+    is_alone = len(published) == 1 < len(in_row - {TRUNCATED})
+    if published <= agreeing and not is_alone:
+        return ""
+    names = sorted(agreeing & published)
+    if TRUNCATED in agreeing and not published <= agreeing:
+        names.append(TRUNCATED)
+    return f" ({listed(names)})"

@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.crossed import by_draw_and_seed
-from ..analysis.effects import corrected
+from ..analysis.effects import corrected, permuted
 from .claim import Claim, Kind, compared_values, own_runs
 from .finding import Finding
+from .model_claims import cells
 from .pooled import backbone_means
 from .verdicts import corpora
 
@@ -61,14 +62,14 @@ def second_test(claim: Claim, results: pd.DataFrame) -> tuple[str, float]:
     backbones = backbone_means(values, claim.tasks)
     if claim.measure == "predicts":
         return "regression", regression(backbones, corpora(runs))
-    return "permutation", permutation(claim, backbones)
+    first, second = (backbones[arm].to_numpy() for arm in claim.backbones)
+    return "permutation", permuted(first, second, "less")
 
 
 def bootstrap(claim: Claim, results: pd.DataFrame) -> float:
     """Twice the share of resampled differences of log areas beyond zero."""
     generator = np.random.default_rng(0)
-    runs = results[results["task"].isin(claim.tasks)]
-    runs = runs.assign(value=np.log(runs["area"]))
+    runs = cells(claim, results)
     first, second = (by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones)
     seeds = first.columns.intersection(second.columns)
     # Both arms have the same net seeds, so they are resampled alike.
@@ -102,14 +103,3 @@ def regression(backbones: pd.Series, learned_and_scale: pd.DataFrame) -> float:
     fit = sm.OLS(steps, sm.add_constant(learned_and_scale)).fit()
     half = fit.pvalues["learned"] / 2
     return float(half if fit.params["learned"] < 0 else 1 - half)
-
-
-def permutation(claim: Claim, backbones: pd.Series) -> float:
-    """The p-value of a lower mean of the first arm than of the second."""
-    from scipy.stats import permutation_test
-
-    first, second = (backbones[arm].to_numpy() for arm in claim.backbones)
-    test = permutation_test(
-        (first, second), lambda a, b: a.mean() - b.mean(), alternative="less", rng=0
-    )
-    return float(test.pvalue)

@@ -51,7 +51,7 @@ def compared(
     explored = study().frame()
     for block in declared()["runs"]:
         usual = _recorded(registered, block)
-        tried = _recorded(explored, block)
+        tried = _recorded(explored[explored["lr"] == block["lr"]], block)
         # The same seeds on both sides, so that no rate is compared on luckier ones.
         usual = usual[usual["seed"].isin(tried["seed"])]
         # Half a set would show the first seeds alone.
@@ -71,14 +71,18 @@ def better_rates(registered: pd.DataFrame) -> pd.DataFrame:
     on average over the same seeds. Only whole sets of runs count.
 
     The rate was chosen on the reported seeds, which favours these runs."""
-    better = []
-    for _, usual, tried in compared(registered):
+    gains: dict[tuple[str, str], float] = {}
+    better = {}
+    for block, usual, tried in compared(registered):
         gain = tested_values(tried).mean() - tested_values(usual).mean()
         if (tried["threshold"] > 0).any():
             gain = -gain  # fewer steps are better
-        if gain > 0:
-            better.append(tried)
-    return pd.concat(better) if better else registered.iloc[:0]
+        place = (block["arm"], block["task"])
+        # Of several rates, the best.
+        if gain > gains.get(place, 0.0):
+            gains[place] = gain
+            better[place] = tried
+    return pd.concat(better.values()) if better else registered.iloc[:0]
 
 
 def _places(runs: pd.DataFrame) -> pd.MultiIndex:

@@ -153,17 +153,24 @@ def as_json(value: Any) -> Any:
     """A path, an array or a NumPy scalar as JSON has it."""
     if isinstance(value, Path):
         return str(value.absolute())
+    if not isinstance(value, np.ndarray):
+        return value.tolist()
+    dtype = value.dtype
     # JSON has no bytes, which labels may be. Latin-1 has a character for each byte.
-    if isinstance(value, np.ndarray) and value.dtype.kind == "S":
-        return {"bytes": np.char.decode(value, "latin-1")}
-    return value.tolist()
+    if dtype.kind == "S":
+        value = np.char.decode(value, "latin-1")
+    return {"dtype": dtype.str, "values": value.tolist()}
 
 
 def from_json(value: Any) -> Any:
-    """What a fit learned, from what `as_json` made of it: lists were arrays."""
-    if isinstance(value, Mapping) and "bytes" in value:
-        return np.char.encode(value["bytes"], "latin-1")
-    return np.array(value) if isinstance(value, list) else value
+    """What a fit learned, from what `as_json` made of it."""
+    if isinstance(value, list):
+        return [from_json(part) for part in value]
+    if not isinstance(value, Mapping) or "dtype" not in value:
+        return value
+    dtype = np.dtype(value["dtype"])
+    values = np.array(value["values"], None if dtype.kind == "S" else dtype)
+    return np.char.encode(values, "latin-1") if dtype.kind == "S" else values
 
 
 def seal(parameters: bytes, description: Mapping[str, Any]) -> str:

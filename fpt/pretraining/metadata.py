@@ -26,6 +26,7 @@ from ..files import NAME, read_json, write_atomic, write_json
 from ..project import project
 from ..records import digest
 from ..records.content import parse_metadata
+from ..records.foreign import METADATA as COPIES
 
 log = logging.getLogger("fpt")
 CHECKPOINT = "checkpoint.safetensors"
@@ -81,7 +82,7 @@ def finished(folder: Path, **expected: Any) -> bool:
 
 def copy_of(records: Path, weights: str) -> Path:
     """The path of the copy in a folder of records."""
-    return records / "bodies" / f"{weights}.json"
+    return records / COPIES / f"{weights}.json"
 
 
 def beside(weights: str) -> dict[str, Any]:

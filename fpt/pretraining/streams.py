@@ -12,7 +12,7 @@ import re
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -193,7 +193,9 @@ def text_stream(name: str, tokens: int, valid_tokens: int = VALID_TOKENS) -> Str
     # The content of the files is part of the key, because they may be replaced.
     content = hashlib.sha256()
     for file in filter(None, (*source.train, source.valid)):
-        content.update(corpus_file(file).read_bytes())
+        with corpus_file(file).open("rb") as corpus:
+            for block in iter(partial(corpus.read, 1 << 20), b""):
+                content.update(block)
     key = f"corpora/{name}-{content.hexdigest()[:12]}-{source.vocabulary}"
 
     def build_tokenizer() -> Arrays:

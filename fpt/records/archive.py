@@ -16,7 +16,7 @@ from ..files import write_atomic
 from .content import Record, parse, to_content, to_file
 
 ARCHIVE = "records.jsonl.xz"
-# Bytes of a line; a record has 3 to 22 kB, so no foreign file fills the memory.
+# Bytes of a line; a record has 2 to 26 kB, so no foreign file fills the memory.
 LONGEST = 2**24
 # A sentence names so many damages or files at most.
 MAX_NAMED = 5

@@ -18,7 +18,7 @@ from ..claims.verdicts import findings
 from ..files import read_json, write_atomic
 from ..project import project
 from ..records import read_archive, store
-from ..training.train import task_of
+from ..tasks import task_of
 from . import answers
 from .table import NONE, Table, markdown_table
 

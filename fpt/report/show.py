@@ -34,8 +34,8 @@ MOST_SENTENCES = 6  # of a conclusion
 MOST_NAMES = 6  # of arms, in a sentence
 # Said once on each page: a page has dozens of intervals, and some miss by chance alone.
 INTERVALS_OF_A_PAGE = (
-    f"{INTERVALS} Each has 95% by itself: only the verdicts on registered claims are "
-    "corrected for how many a page shows."
+    f"{INTERVALS} Each is a 95% interval by itself; only the verdicts on registered claims "
+    "are corrected, for the number of claims."
 )
 BOUNDS = {
     "≤": "at most, since runs of the second end at the budget",
@@ -159,8 +159,8 @@ def _left_out(study: Study) -> list[str]:
     more = f" and {len(arms) - MOST_NAMES} more" if len(arms) > MOST_NAMES else ""
     text = (
         f'Of the main comparison, "{in_markdown(main.title)}", the profile '
-        f"`{study.profile.name}` plans {present} of {declared} pairs here, and no runs of "
-        f"{names}{more}."
+        f"`{study.profile.name}` plans {present} of {declared} pairs in this section, "
+        f"which has no runs of its own of {names}{more}."
     )
     titles = [in_markdown(other.title) for other in study.compared if other != main]
     if titles:
@@ -245,7 +245,7 @@ def effects(study: Study, *pairs: Pair, results: pd.DataFrame | None = None) -> 
     `results`: a part of those of the study."""
     results = study.results() if results is None else results
     lines = in_words(study, contrasts(study, pairs, results))
-    return Text("\n".join(lines or ["No two of these arms are planned on one task."]))
+    return Text("\n".join(lines or ["The profile plans no task for both of these arms."]))
 
 
 def in_words(study: Study, compared: Iterable[Contrast]) -> list[str]:

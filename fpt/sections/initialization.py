@@ -59,7 +59,7 @@ SECTION = Section(
             "What is left of the pretrained weights, first six layers",
             ("fpt@6", *SIX_LAYERS),
             _rungs("fpt@6", *SIX_LAYERS),
-            note="The first six layers of a deeper model are a truncated body, not a "
+            note="The first six layers of a deeper model are a truncated network, not a "
             "model.",
         ),
         Comparison(

@@ -216,8 +216,8 @@ SECTIONS: dict[str, Section] = {
                     *minus("fpt", *BOTH_DEPTHS[1:]),
                     *minus("fpt@6", *(f"{arm}@6" for arm in BOTH_DEPTHS[1:])),
                 ),
-                note="The first six layers of a deeper model are a truncated body, not a "
-                "model.",
+                note="The first six layers of a deeper model are a truncated network, "
+                "not a model.",
             ),
         ),
         claims=("larger-english-is-sooner",),

@@ -59,7 +59,7 @@ def withdrawal(profile: str, claim: str, arms: Iterable[str], tasks: Iterable[st
         if loses_runs or claim in deviation["withdrawn"]:
             page = "docs/plan-language.md" if profile == LANGUAGE else "docs/plan.md"
             date = deviation["date"]
-            return f"withdrawn on {date}, before one of its arms had any run ({page})"
+            return f"withdrawn on {date}, while an arm had no run ({page})"
     return ""
 
 

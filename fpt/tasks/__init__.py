@@ -1,6 +1,8 @@
 """The tasks, by name: `get_task("mnist", size=28)`."""
 
+import json
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any
 
 import yaml
@@ -8,6 +10,7 @@ import yaml
 from ..errors import FptError, check_free, check_names
 from ..files import ProjectLoader
 from ..project import REGISTRIES, import_modules
+from ..spec import RunSpec, canonical
 from .base import Batch, Example, Task
 from .bits import bit_memory, bit_xor
 from .datasets import data_note
@@ -43,20 +46,57 @@ def register_task(name: str, factory: Callable[..., Task]) -> None:
 
 
 def get_task(name: str, /, **options: Any) -> Task:
-    """The task `name` with its options; reads no data. FptError for a wrong name or
-    option."""
+    """The task `name` with its options; one of this package reads no data. FptError for a
+    wrong name or option."""
     # A list, because params.yaml may give a value that cannot be hashed.
     if name not in list(REGISTRY):
         import_modules()
     check_names("task", [name], REGISTRY)
-    try:
+    if name in TASKS:
         return REGISTRY[name](**options)
+    try:
+        task = readers_task(REGISTRY[name], canonical(options))
     except Exception as error:
-        if name in TASKS or isinstance(error, FptError):
+        if isinstance(error, FptError):
             raise
         # Whatever a reader's own code raised.
         reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise FptError(f"The task {name!r} cannot be made ({reason}).") from error
+    # Runs are looked up by the name that the task gives itself.
+    if task.name not in REGISTRY:
+        raise FptError(
+            f"The task registered as {name!r} calls itself {task.name!r}; give both one "
+            "name."
+        )
+    return task
+
+
+# A plan asks for the task of each of its runs, and a reader's factory may read files. Each
+# plan begins with an empty cache.
+@lru_cache(maxsize=32)
+def readers_task(factory: Callable[..., Task], options: str) -> Task:
+    """The task that a reader's `factory` makes with `options` in JSON."""
+    return factory(**json.loads(options))
+
+
+def task_of(spec: RunSpec) -> Task:
+    """The task of a run, with its options; reads no data. FptError if it learns from other
+    data than the run names."""
+    try:
+        name, options = spec.task, spec.options
+    except (ValueError, TypeError, KeyError) as error:
+        raise FptError(
+            f"data: expected the identity of a task as JSON, found {spec.data!r}."
+        ) from error
+    task = get_task(name, **options)
+    # Or the record would name data that the run has not seen.
+    if canonical(task.identity) != spec.data:
+        raise FptError(
+            f"The task {spec.task!r} has other data here than the run names. A task of "
+            "your own needs a name that no other task has, and its data must stay as they "
+            "are while its runs are trained."
+        )
+    return task
 
 
 def shown_tasks(names: Iterable[str] = TASKS) -> dict[str, Task]:
@@ -96,5 +136,5 @@ def prepare(task: Task) -> str:
 
 __all__ = [
     "TASKS", "Batch", "Example", "Task", "get_task", "own_task", "parse_task", "prepare",
-    "register_task", "shown_tasks",
+    "register_task", "shown_tasks", "task_of",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ the commit of a model that its user names without one, and uses that commit from
 `.xz`. A line `<|endoftext|>` ends a document.
 """
 
+import errno
 import hashlib
 import io
 import lzma
@@ -77,11 +78,8 @@ def fetch(
     remember: bool = True,
 ) -> Path:
     """The local path of one file of the repository `repo`, downloaded if the hub's cache
-    lacks it; `remember` adds what the lock file does not have yet to it.
-
-    FptError if neither the cache nor the network has it, or if its SHA-256 is not the one
-    in the lock file.
-    """
+    lacks it; `remember` adds what the lock file does not have yet to it. FptError if it
+    cannot be had, or if its SHA-256 is not the one in the lock file."""
     name = f"{repo}@{revision}" if kind == "model" else f"datasets/{repo}@{revision}"
     entry = read_lock().get(name)
     commit = entry["commit"] if entry else revision
@@ -181,13 +179,10 @@ def _add_to_lock(
     return entry
 
 
-def _downloaded(
-    repo: str,
-    file: str,
-    revision: str,
-    kind: Kind,
-    **options: Any,
-) -> Any:
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS}
+
+
+def _downloaded(repo: str, file: str, revision: str, kind: Kind, **options: Any) -> Any:
     """What `hf_hub_download` returns: the path, unless `options` ask for something else."""
     # Who fetches nothing does not wait for this import.
     from huggingface_hub import errors, hf_hub_download
@@ -203,7 +198,10 @@ def _downloaded(
             "login)."
         ) from error
     except Exception as error:
-        # Whatever the client raised, the remedy is the same.
+        # The hub cannot help a disk that is full or cannot be written.
+        if getattr(error, "errno", None) in DISK_ERRORS:
+            raise
+        # Whatever else the client raised, the remedy is the same.
         raise Unreachable(
             f"{file} of {repo} (revision {revision}) is neither in the Hugging Face cache "
             f"nor downloadable ({type(error).__name__}): connect once with HF_HUB_OFFLINE "
@@ -243,13 +241,17 @@ def read_table(path: Path, *columns: str) -> pa.Table:
         ) from error
 
 
-def decode_image(value: dict[str, Any], mode: str | None = None) -> np.ndarray:
-    """An encoded image, {"bytes": ...}, as uint8 (H, W) if grey, else (H, W, channels);
-    converted to Pillow's `mode` if one is given."""
+def decode_image(value: Any, mode: str | None = None) -> np.ndarray:
+    """An encoded image, its bytes or {"bytes": ...}, as uint8 (H, W) if grey, else (H, W,
+    channels); converted to Pillow's `mode` if one is given. FptError if it is damaged."""
     from PIL import Image
 
-    with Image.open(io.BytesIO(value["bytes"])) as image:
-        return np.asarray(image.convert(mode) if mode else image)
+    content = value["bytes"] if isinstance(value, dict) else value
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            return np.asarray(image.convert(mode) if mode else image)
+    except (OSError, TypeError) as error:
+        raise FptError("An image is no whole file that Pillow can read.") from error
 
 
 def find_corpus_file(name: str) -> Path | None:

@@ -4,7 +4,8 @@ import ctypes
 import platform
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -89,6 +90,18 @@ def keep_memory() -> None:
         mmap_threshold = -3
         mallopt(trim_threshold, 2**31 - 1)
         mallopt(mmap_threshold, 2**25)  # the largest that it takes
+
+
+@contextmanager
+def threads(count: int | None = None) -> Iterator[None]:
+    """`count` threads compute in the block, which changes nothing after it. Sums are split
+    among them, so their number changes the last bits of a run."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def environment(device: torch.device, precision: str = AUTO) -> dict[str, Any]:

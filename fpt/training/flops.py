@@ -23,7 +23,10 @@ def parameter_counts(architecture: Backbone, task: Task) -> dict[str, int]:
     if architecture.positions:
         counts["positions"] = task.length * architecture.width
     for name, parameter in build(architecture).named_parameters():
-        counts[group_of(architecture, name)] += parameter.numel()
+        group = group_of(architecture, name)
+        # A group whose parameters all change nothing is none that could be trained.
+        if group in counts:
+            counts[group] += parameter.numel()
     return counts
 
 

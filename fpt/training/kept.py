@@ -14,10 +14,10 @@ from ..backbones.weights import digest, files, find
 from ..errors import FptError
 from ..records import Record, Store
 from ..spec import RunSpec
-from ..tasks import Task
-from .device import environment, precision_like
+from ..tasks import Task, task_of
+from .device import environment, precision_like, threads
 from .model import Model, assemble
-from .train import Job, task_of, train
+from .train import Job, train
 
 SAME = ("device", "precision", "torch", "transformers")  # must agree for equal numbers
 # If they do not, a training amplifies rounding step by step and ends in another model that
@@ -77,6 +77,16 @@ def check_weights(record: Record) -> None:
         )
 
 
+def check_data(record: Record) -> None:
+    """FptError if the data of a run are missing here, or not those that it saw."""
+    digest_here = task_of(record.spec).digest()
+    if digest_here != record.environment.get("data_digest", digest_here):
+        raise FptError(
+            f"The data of the task {record.spec.task!r} are not those that run "
+            f"{record.key} was trained on."
+        )
+
+
 @dataclass(frozen=True)
 class Check:
     """The recorded test accuracy of a run, in [0, 1], against the one that was computed
@@ -116,6 +126,7 @@ def retrained(record: Record, store: Store, device: torch.device) -> Check:
     """Train the run from scratch, with the members of its pack if all are recorded;
     FptError if its data or weights are not here."""
     check_weights(record)
+    check_data(record)
     reasons = [differences_of_machines(record, device)]
     mates = store.read_all(record.pack)
     specs = [mates[key].spec for key in record.pack if key in mates]
@@ -126,7 +137,8 @@ def retrained(record: Record, store: Store, device: torch.device) -> Check:
         fresh = Store(Path(folder) / "verify" / "records")
         precision = precision_like(record.environment, device)
         job = Job(fresh, device=device.type, precision=precision, cache=Path(folder))
-        records = {new.key: new for new in train(specs, job)}
+        with threads(record.environment.get("threads")):
+            records = {new.key: new for new in train(specs, job)}
     accuracy = records[record.key].metrics["test_accuracy"]
     reason = "; ".join(filter(None, reasons))
     tolerance = TRAINED_ELSEWHERE if reason else 0.0

@@ -240,7 +240,9 @@ class Loop:
         """Show the last evaluation of some runs to the tracker, and one in the bar."""
         for index in indices:
             progress = self.progress[index]
-            point = {**(progress.curve or [{}])[-1], "step": self.step}
+            last = progress.curve[-1] if progress.curve else {}
+            # A run that diverges is not evaluated at this step.
+            point = {**last} if last.get("step") == self.step else {"step": self.step}
             bar.set_postfix(
                 loss=point.get("train_loss"), accuracy=point.get("valid_accuracy")
             )
@@ -251,8 +253,7 @@ class Loop:
     # --------------------------------------------------------------------------- checkpoint
 
     def save(self) -> None:
-        """Write the checkpoint. It needs no generator state: draws are keyed by run and
-        step."""
+        """Write the checkpoint. Draws are keyed by run and step, not by a generator."""
         if self.path is None:
             return
         left = {f"selected.{index}": row for index, row in self.selected.items()}
@@ -260,6 +261,7 @@ class Loop:
         history: dict[str, Any] = {
             "keys": [spec.key for spec in self.specs],
             "arithmetic": self.arithmetic,
+            "threads": torch.get_num_threads(),
             "progress": [vars(progress) for progress in self.progress],
             **{name: getattr(self, name) for name in COUNTS},
         }
@@ -271,13 +273,12 @@ class Loop:
         if saved is None:
             return
         tensors, history = saved
-        keys = [spec.key for spec in self.specs]
+        is_same = history.get("keys") == [spec.key for spec in self.specs]
         # Rounding is no treatment: a run is trained in one arithmetic from end to end.
         before = history.get("arithmetic")
-        is_same = (history.get("keys"), before) == (keys, self.arithmetic)
-        if is_same and self.state.keys() < tensors.keys():
-            self.restore(tensors, history)
-            return
+        is_same &= before == self.arithmetic and self.state.keys() < tensors.keys()
+        if is_same:
+            return self.restore(tensors, history)
         warnings.warn(
             f"The checkpoint {self.path} is of other runs than these, in another precision "
             f"({before} there, {self.arithmetic} here) or of another version of this "
@@ -286,15 +287,14 @@ class Loop:
         )
 
     def restore(self, tensors: dict[str, Tensor], history: Mapping[str, Any]) -> None:
-        """Take over what `save` wrote."""
+        """Take over what `save` wrote, and compute with as many threads from here on."""
+        torch.set_num_threads(history.get("threads", torch.get_num_threads()))
         for name in COUNTS:
             setattr(self, name, history[name])
         self.progress = [Progress(**values) for values in history["progress"]]
         ended = set(range(len(self.specs))) - set(self.alive)
         self.selected = {index: tensors.pop(f"selected.{index}") for index in ended}
         # Copied even on a CPU: as aligned in memory as they were before.
-        tensors = {
-            name: tensor.to(self.device, copy=True) for name, tensor in tensors.items()
-        }
+        tensors = {name: rows.to(self.device, copy=True) for name, rows in tensors.items()}
         self.sums = tensors.pop("sums")
         self.hold(tensors)

@@ -152,10 +152,12 @@ def features_of(model: Model, batches: Iterable[Batch]) -> tuple[Tensor, Tensor]
     model.eval()
     features = []
     targets = []
+    first = 0
     for batch in batches:
         with autocast(model.output.weight.device, model.precision):
-            features.append(model.features(batch).float().flatten(0, 2))
+            features.append(model.features(batch, first=first).float().flatten(0, 2))
         targets.append(batch.targets.reshape(-1, model.task.answers))
+        first += batch.targets.shape[1]
     return torch.cat(features), torch.cat(targets)
 
 

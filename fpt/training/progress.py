@@ -142,6 +142,9 @@ def tensorboard(
     for name in point.keys() - {"step"}:
         writer.add_scalar(name, point[name], point["step"])
     writer.flush()
+    # Each open writer has a thread.
+    if any(name.startswith("end/") for name in point):
+        writer.close()
 
 
 @lru_cache

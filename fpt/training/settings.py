@@ -13,7 +13,7 @@ from ..backbones.initialisations import INITS
 from ..backbones.weights import check_identity
 from ..errors import FptError, check_names, placed
 from ..spec import PROBE, RunSpec, probe_of
-from ..tasks import Task, get_task
+from ..tasks import Task, task_of
 from ..tasks.rng import ORDERS
 from .loop import TRAIN_ITEMS
 from .model import INPUT_INITS, check_length
@@ -170,13 +170,7 @@ def check_spec(where: str, spec: RunSpec) -> None:
     for name in ("data", "backbone", *(() if spec.weights is None else ("weights",))):
         check_name(f"{where}.{name}", getattr(spec, name))
     with placed(where):
-        try:
-            options = (spec.task, spec.options)
-        except (ValueError, TypeError, KeyError) as error:
-            raise FptError(
-                f"data: expected the identity of a task as JSON, found {spec.data!r}."
-            ) from error
-        task = get_task(options[0], **options[1])
+        task = task_of(spec)
         architecture = backbone(spec.backbone)
         check_names(
             f"trainable group of {spec.backbone}", spec.trainable, architecture.trainable
@@ -249,7 +243,7 @@ def semantics_of(spec: RunSpec) -> int:
     fell on an embedding, or the evaluation of the released LSTM depended on its pack. 3: a
     token of zeros reached the first norm of the backbone as zeros.
     """
-    task = get_task(spec.task, **spec.options)
+    task = task_of(spec)
     architecture = backbone(spec.backbone)
     if starts_anew(spec, architecture, task):
         return 3

@@ -11,6 +11,7 @@ import math
 import os
 import re
 import signal
+import sys
 import threading
 import time
 import warnings
@@ -26,11 +27,12 @@ from ..backbones.initialisations import INITS
 from ..errors import FptError
 from ..records import Record, Store
 from ..spec import RunSpec
+from ..tasks import task_of
 from . import device as devices
 from .cluster import train_on_cluster
 from .flops import packable
 from .progress import in_jupyter, progress_bar
-from .train import Job, Pack, task_of, train_pack
+from .train import Job, Pack, train_pack
 
 MAX_RUNS_PER_PACK = 8
 MAX_TOKENS_PER_STEP = 1 << 16  # of a pack; bounds the activations that are kept
@@ -227,6 +229,11 @@ def worker_pool(workers: int) -> Iterator[Any]:
 
 def cores() -> int:
     """The processors that this process may use."""
+    # joblib knows the limits of a container, too; training on a GPU needs no joblib.
+    with suppress(ImportError):
+        from joblib import cpu_count
+
+        return int(cpu_count())
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -234,6 +241,11 @@ def cores() -> int:
 
 def begin_worker(parent: int, threads: int) -> None:
     """Prepare a worker: it exits when its parent dies, and leaves Ctrl-C to it."""
+    from joblib.externals.loky import process_executor
+
+    # A pack may need far more memory than the one before. loky would take that for a leak,
+    # and replace the worker with a warning in the middle of the user's output.
+    process_executor._MAX_MEMORY_LEAK_SIZE = sys.maxsize
     torch.set_num_threads(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 

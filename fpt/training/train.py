@@ -19,7 +19,7 @@ from ..files import lock
 from ..project import Project, project
 from ..records import Record, Store
 from ..spec import RunSpec
-from ..tasks import Task, get_task
+from ..tasks import Task, task_of
 from ..tasks.datasets import data_note
 from . import device as devices
 from .flops import flops_per_token
@@ -51,11 +51,6 @@ class Job:
     def lock(self, name: str) -> AbstractContextManager[bool]:
         """A lock among all processes that train for a store of this name."""
         return lock(self.cache / "locks" / self.store.folder.parent.name / name, wait=False)
-
-
-def task_of(spec: RunSpec) -> Task:
-    """The task of a run, with its options; reads no data."""
-    return get_task(spec.task, **spec.options)
 
 
 def pack_id(specs: Sequence[RunSpec]) -> str:
@@ -103,7 +98,8 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         members = members_of(pack, missing, path)
         titles = [job.titles.get(spec.key, spec.task) for spec in members]
         devices.keep_memory()
-        with memory_for(members):
+        # Those of the checkpoint, if there is one.
+        with memory_for(members), devices.threads():
             loop = Loop(
                 members,
                 task,
@@ -116,7 +112,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
             )
             if not loop.run(job.deadline):
                 return []
-        common = provenance(first, task, device, job)
+            common = provenance(first, task, device, job)
         records = []
         for index, spec in enumerate(members):
             # A member that was recorded before the pack was stopped keeps its record.
@@ -148,9 +144,9 @@ def members_of(
 
 
 @contextmanager
-def memory_for(pack: Sequence[RunSpec]) -> Iterator[None]:
-    """Says what to do if the device lacks memory for a pack that is trained in the
-    block."""
+def memory_for(pack: Sequence[RunSpec], remedy: str = "") -> Iterator[None]:
+    """Says what to do if the device lacks memory for a pack that is trained in the block: a
+    `remedy`, or the options of a sweep."""
     try:
         yield
     except RuntimeError as error:
@@ -159,7 +155,9 @@ def memory_for(pack: Sequence[RunSpec]) -> Iterator[None]:
             raise
         first = pack[0]
         reason = str(error).splitlines()[0].rstrip(".")
-        remedy = f"--max-runs {len(pack) // 2}" if len(pack) > 1 else "a smaller batch"
+        if not remedy:
+            smaller = f"--max-runs {len(pack) // 2}"
+            remedy = smaller if len(pack) > 1 else "a smaller batch"
         raise FptError(
             f"A pack of {len(pack)} runs ({first.task} on {first.backbone}, {first.batch} "
             "sequences a step each) does not fit into the memory of the device; use "

@@ -36,7 +36,8 @@ def convert(path: Path, folder: Path) -> None:
     bfloat16 as model.safetensors. transformers multiplies quantised tensors out to
     floating-point numbers.
 
-    FptError if the packages are missing, or if transformers cannot read the file.
+    FptError if the packages are missing, if transformers cannot read the file, or if the
+    file lacks a tensor.
     """
     try:
         import accelerate  # noqa: F401
@@ -51,16 +52,24 @@ def convert(path: Path, folder: Path) -> None:
     try:
         # Its bar heeds no setting: it goes to the standard error stream.
         with quiet(), redirect_stderr(StringIO()):
-            model = AutoModel.from_pretrained(
+            model, report = AutoModel.from_pretrained(
                 path.parent,
                 gguf_file=path.name,
                 quantization_config=GgufConfig(dequantize=True),
                 dtype=torch.float32,
+                output_loading_info=True,
             )
     except Exception as error:  # whatever transformers or gguf raised of the file
         raise FptError(
             f"transformers cannot read the GGUF file {path} ({first_line(error)})."
         ) from error
+    # transformers would draw what is not there.
+    lacking = sorted(report["missing_keys"])
+    if lacking:
+        raise FptError(
+            f"{path} lacks {lacking[0]}; if it is one part of a file that was split, join "
+            "the parts (llama-gguf-split --merge)."
+        )
     config = model.config.to_dict()
     # Both are of this machine, and the folder has the same content everywhere.
     config.pop("_name_or_path", None)

@@ -232,12 +232,14 @@ def table_of(model: Any) -> tuple[str, int]:
 
 
 def bare(model: Any) -> Any:
-    """The model without token embeddings, table of positions and pooler."""
+    """The model without token embeddings, table of positions, pooler, and ESM's head for
+    contacts, whose shape depends on the number of layers."""
     path, _ = table_of(model)
     if path:
         model.set_submodule(path, Absent())
-    if getattr(model, "pooler", None) is not None:
-        model.pooler = Absent()
+    for part in ("pooler", "contact_head"):
+        if getattr(model, part, None) is not None:
+            setattr(model, part, Absent())
     return without_tokens(model)
 
 

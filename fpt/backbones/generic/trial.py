@@ -9,12 +9,14 @@ takes the memory of one layer.
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ...errors import FptError
 from ..base import is_norm
 from .skeleton import (
     FIRST_LAYERS,
@@ -54,7 +56,9 @@ def tried(config: str) -> Trial:
     with judged(settings["model_type"]):
         if sum(parameter.numel() for parameter in model.parameters()) > BIG:
             few = {FIRST_LAYERS: layers_of_each_kind(model.config)}
-            model = network(text_of(settings | few))
+            # Some cannot be cut. Then all layers are tried, which takes time alone.
+            with suppress(FptError):
+                model = network(text_of(settings | few))
         # The program around may have switched gradients off.
         with torch.inference_mode(False), torch.enable_grad():
             return trial(model)

@@ -24,8 +24,9 @@ class InputTypeError(InputError, TypeError):
     """Input of a type that cannot be used, in one sentence."""
 
 
-def array(name: str, data: Any) -> np.ndarray:
-    """`data`, which a message calls `name`, as an array; copied only if it must be.
+def array(name: str, data: Any, row: int | None = None) -> np.ndarray:
+    """`data`, which a message calls `name`, as an array; copied only if it must be. With
+    `row`, they are one example, of this number.
 
     Objects become the numbers or texts that they are; a 1-D array of sequences stays as it
     is. InputError for values that are missing (masked, NA, None; NaN among objects), for
@@ -45,7 +46,7 @@ def array(name: str, data: Any) -> np.ndarray:
     if values.dtype.kind == "T" or (values.dtype.kind in "US" and isinstance(data, list)):
         # A list may hold NaN or numbers too.
         values = np.asarray(data, object)
-    return _natural(name, values) if values.dtype == object else values
+    return _natural(name, values, row) if values.dtype == object else values
 
 
 def readable(data: Any) -> Any:
@@ -58,18 +59,18 @@ def readable(data: Any) -> Any:
     return np.ma.filled(data.astype(object), np.nan) if np.ma.isMA(data) else data
 
 
-def check_present(name: str, missing: np.ndarray) -> None:
+def check_present(name: str, missing: np.ndarray, row: int | None = None) -> None:
     """InputError if an example of `name` has a missing value, by the mask `missing` (N,
-    ...)."""
+    ...), or that of the example `row`."""
     if missing.any():
+        first = np.argwhere(missing)[0][0] if row is None else row
         raise InputError(
             f"Input {name} contains NaN or another missing value, first in example "
-            f"{np.argwhere(missing)[0][0]}; fill such values in, or leave these examples "
-            "out."
+            f"{first}; fill such values in, or leave these examples out."
         )
 
 
-def _natural(name: str, values: np.ndarray) -> np.ndarray:
+def _natural(name: str, values: np.ndarray, row: int | None) -> np.ndarray:
     """An array of objects as the array of numbers or texts that it holds."""
     if not values.ndim:
         raise InputError(
@@ -88,7 +89,7 @@ def _natural(name: str, values: np.ndarray) -> np.ndarray:
             f"{name} has sequences in {values.shape[1]} columns; give one array (T, D) for "
             "each example, such as np.stack(row, axis=1)."
         )
-    check_present(name, pd.isna(values))
+    check_present(name, pd.isna(values), row)
     natural = np.array(values.tolist())
     is_text = pd.api.types.infer_dtype(values.ravel()) in ("string", "bytes")
     if natural.dtype.kind in "US" and not is_text:

@@ -51,7 +51,7 @@ def _joined(data: Any) -> Sequences:
         data = array("X", data)
         if data.dtype != object:
             return _equal(data)
-    rows = [array("X", sequence) for sequence in data]
+    rows = [_example(row, sequence) for row, sequence in enumerate(data)]
     # Joined with signed ones, unsigned integers would become floats.
     if {row.dtype.kind for row in rows} == {"i", "u"}:
         rows = [row.astype(np.int64) for row in rows]
@@ -68,6 +68,13 @@ def _joined(data: Any) -> Sequences:
             "none empty."
         )
     return Sequences(np.concatenate(rows), np.cumsum([0, *map(len, rows)]))
+
+
+def _example(row: int, sequence: Any) -> np.ndarray:
+    """One sequence as an array."""
+    values = array("X", sequence, row)
+    # The cells of Arrow's tables are arrays of arrays.
+    return array("X", list(values), row) if values.dtype == object else values
 
 
 def _equal(values: np.ndarray) -> Sequences:
