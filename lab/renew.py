@@ -104,6 +104,8 @@ def main() -> None:
         rewrite(root / "params.yaml", "smoke")  # what tests train, whatever the checkout has
         # Of the training and of the kernels: nothing is read of this checkout but the package.
         os.environ |= {"FPT_ROOT": str(root), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": folder}
+        # As of `make notebooks` and of pages: the last bits of a run depend on it.
+        os.environ["OMP_NUM_THREADS"] = "1"
         for name in ("FPT_BACKBONES", "FPT_CORPORA"):
             os.environ.pop(name, None)
         train(root)
