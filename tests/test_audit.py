@@ -9,7 +9,7 @@ import pytest
 
 import fpt
 from fpt import FptError
-from fpt.auditing import arms, engine, plan, runs, verdict
+from fpt.auditing import arms, baselines, engine, plan, runs, verdict
 from fpt.auditing.arms import CONTROLS, PRETRAINED, TRAINED
 
 # One layer of a backbone that ships with the package, for a few steps.
@@ -259,6 +259,16 @@ def test_a_pack_that_comes_too_late_builds_no_model(monkeypatch):
     monkeypatch.setattr(runs, "Loop", lambda *_, **__: pytest.fail("a model was built"))
     pack = type("Pack", (), {"specs": ()})
     assert runs.train_pack(pack, runs.machine_for("cpu", 1, False), deadline=0.0) is None
+
+
+def test_a_probe_that_is_late_is_cut(tmp_path, monkeypatch):
+    """It reads all examples, which may take longer than is left."""
+    monkeypatch.setattr(
+        baselines, "features_of", lambda _, batches: [*baselines.until(0.0, batches)]
+    )
+    audit = fpt.audit(X, Y, folder=tmp_path, **SMALL)
+    assert "probe" not in audit.table.index
+    assert audit.cuts == ("“linear probe of its features” was not fitted.",)
 
 
 def test_a_pack_without_memory_is_one_sentence(tmp_path, monkeypatch):

@@ -6,7 +6,7 @@ Each model has one penalty, which validation chooses. The test examples are pred
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from typing import Any
@@ -18,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ..isolation import usual_settings
 from ..spec import RunSpec
+from ..tasks import Batch
 from ..training import device as devices
 from ..training.model import EVAL_TOKENS, assemble
 from ..training.probe import features_of
@@ -30,6 +31,18 @@ SHORTEST_SERIES = 9  # tokens, the length of a kernel of MiniRocket
 KERNELS = 10_000
 ITERATIONS = 300
 Features = Mapping[str, Any]
+
+
+class Late(Exception):
+    """The time was over before a model was fitted."""
+
+
+def until(deadline: float, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches; Late after the `deadline`, a time of `time.monotonic()`."""
+    for batch in batches:
+        if time.monotonic() > deadline:
+            raise Late
+        yield batch
 
 
 def linear(fold: Fold, deadline: float) -> dict[str, Any]:
@@ -83,17 +96,16 @@ def probe(
     body: Body, spec: RunSpec, machine: Machine, fold: Fold, deadline: float
 ) -> dict[str, Any]:
     """Logistic or ridge regression on what the frozen backbone computes behind a random
-    input net, so nothing but a linear model is fitted (paper, section 3.9)."""
+    input net, so nothing but a linear model is fitted (paper, section 3.9). Late if it has
+    not computed that by `deadline`."""
     place = devices.choose(machine.device)
     model, _, _ = assemble([spec], fold.task, place, body.architecture)
     model.compute_in(machine.precision, place.type)
     size = max(1, EVAL_TOKENS // fold.task.length)
-    features = {
-        split: features_of(model, fold.task.eval_batches(split, size, place))[0]
-        .cpu()
-        .numpy()
-        for split in fold.rows
-    }
+    features = {}
+    for split in fold.rows:
+        batches = until(deadline, fold.task.eval_batches(split, size, place))
+        features[split] = features_of(model, batches)[0].cpu().numpy()
     return best_penalty(fold, features, models_of(fold), deadline)
 
 

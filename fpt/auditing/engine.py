@@ -119,10 +119,13 @@ class Engine:
         for index, fold in enumerate(self.layout.folds):
             name = f"{arm}-{index}"
             if name not in self.results:
-                if time.monotonic() > deadline:
+                try:
+                    if time.monotonic() > deadline:
+                        raise baselines.Late
+                    self.results.write(name, fit(fold, deadline))
+                except baselines.Late:
                     outcome.cuts.append(f"“{LABELS[arm]}” was not fitted.")
                     return
-                self.results.write(name, fit(fold, deadline))
             runs[None, index, 0] = self.results.read(name)
         outcome.results[arm] = runs
 
