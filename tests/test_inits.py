@@ -4,7 +4,8 @@ from typing import get_args
 
 import pytest
 import torch
-from tiny import TINY, WEIGHTS, close, pretrained
+from refusals import refuses
+from tiny import TINY, WEIGHTS, close, one_of, pretrained
 
 from fpt.backbones import Backbone, build
 from fpt.backbones.initialisations import INITS, Part, Start, initial_state, layer_of
@@ -152,3 +153,10 @@ def test_each_seed_has_its_own_draw_and_only_one(init):
 @pytest.mark.parametrize("init", [name for name in INITS if not INITS[name].reads_weights])
 def test_those_that_read_no_weights_need_none(init):
     state(init, weights=None)
+
+
+def test_norms_that_are_drawn_are_no_part_of_a_shared_backbone():
+    """Runs of all seeds share one whose norms are new, since these are 1 and 0."""
+    released = one_of("lstm-released")
+    start = Start(released, build(released), {}, 0)
+    refuses(lambda: INITS["random-layernorm"].make(start), "the released LSTM draws its own")

@@ -71,6 +71,16 @@ def test_a_profile_gets_the_backbones_that_it_lacks_out_of_the_archive(place, la
     assert fetched == packed
 
 
+def test_a_folder_with_a_checkpoint_alone_gives_way(lab, capsys):
+    """Whoever began to pretrain a backbone has its folder, and no weights in it."""
+    packed = release(lab, f"{lab.root.as_uri()}/backbones.zip")
+    (lab.backbones / NAMES[0]).mkdir(parents=True)
+    (lab.backbones / NAMES[0] / "checkpoint.safetensors").touch()
+    with pytest.warns(UserWarning, match="holds no weights.* is fetched"):
+        assert main(["pretrain", "--profile", "lab"]) == 0
+    assert packed.items() <= tree(lab.backbones).items()
+
+
 def test_the_same_backbones_are_packed_into_the_same_bytes(lab, tmp_path):
     archives = [tmp_path / "first.zip", tmp_path / "second.zip"]
     for archive in archives:

@@ -141,6 +141,17 @@ def kept(*parts: Part) -> Make:
     return lambda start: with_parts(start, random(start), parts)
 
 
+def random_layernorm(start: Start) -> State:
+    """Norms as in `random`, all else pretrained."""
+    # They are 1 and 0 in every other family, so runs of all seeds share such a backbone.
+    if start.architecture.family == "lstm-released":
+        raise FptError(
+            "Initialisation 'random-layernorm' is for norms that start at 1 and 0; the "
+            "released LSTM draws its own."
+        )
+    return with_parts(start, random(start), ("body", "positions"))
+
+
 def resampled(start: Start, level: Literal["tensor", "layer", "global"]) -> State:
     """Statistics only: each tensor is drawn from a Gaussian with mean and std of the old
     values.
@@ -262,8 +273,7 @@ INITS: Mapping[str, Initialisation] = {
     "spectrum": Initialisation(spectrum),
     # One part drawn anew, or kept: which part carries the effect?
     "random-body": Initialisation(kept("layernorm", "positions")),
-    # Norms are initialised to 1 and 0 in every random backbone.
-    "random-layernorm": Initialisation(kept("body", "positions"), depends_on_seed=False),
+    "random-layernorm": Initialisation(random_layernorm, depends_on_seed=False),
     "random-positions": Initialisation(kept("body", "layernorm")),
     "pretrained-body": Initialisation(kept("body")),
     "pretrained-layernorm": Initialisation(kept("layernorm")),

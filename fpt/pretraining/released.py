@@ -12,7 +12,7 @@ from urllib.request import urlretrieve
 from ..backbones.published import METADATA, extract
 from ..backbones.weights import WEIGHTS, file_digest, folder_of
 from ..errors import FptError
-from ..files import read_json, write_folder
+from ..files import read_json, set_aside, write_folder
 from ..project import project
 
 FILES = ("config.json", WEIGHTS, METADATA)
@@ -26,7 +26,7 @@ def fetch_released(weights: Iterable[str]) -> None:
     if not released.get("url"):
         return
     listed = [name for name in weights if name in released["weights"]]
-    missing = [name for name in listed if not folder_of(name).exists()]
+    missing = [name for name in listed if not (folder_of(name) / WEIGHTS).exists()]
     if not missing:
         return
     project().backbones.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,11 @@ def fetch_released(weights: Iterable[str]) -> None:
                 f"{released['url']} is not the archive whose SHA-256 is in {path}."
             )
         for name in missing:
-            with write_folder(project().backbones / name, Path.exists) as partial:
+            target = project().backbones / name
+            # A pretraining that was stopped leaves a checkpoint, and no weights.
+            if target.exists():
+                set_aside(target, "it holds no weights", "is fetched")
+            with write_folder(target, Path.exists) as partial:
                 if partial:
                     for file in FILES:
                         extract(archive, f"{name}/{file}", partial / file)
