@@ -161,8 +161,8 @@ def write_outputs(studies: Sequence[Study], are_all: bool) -> None:
         further: Mapping[str, str | None] = {}
         if study.declared.is_summary:
             # And the front page beside it.
-            elsewhere = set(REGISTERED) - {study.profile.name}
-            further = every | {name: digest_of_records(name) for name in sorted(elsewhere)}
+            profiles = sorted(set(REGISTERED) - {study.profile.name})
+            further = every | {name: digest_of_records(name) for name in profiles}
         elif study.declared.claims:
             further = every
         elif not study.declared.comparisons:

@@ -24,14 +24,14 @@ from ..training.progress import progress_bar
 from ..training.settings import SETTINGS, Allowed, check_value
 from ..training.sweep import worker_pool
 from . import engine, plan
-from .arms import CONTROLS, TRAINED, Sizes, body_of
+from .arms import TRAINED, Sizes, body_of
 from .data import read_examples
 from .engine import Engine
 from .folds import VALIDATION_SHARE, constant_score, folds_of, test_examples
 from .plan import FEWEST_PLANNED, Layout
 from .result import Audit, concluded
 from .runs import Results, machine_for
-from .verdict import MOST_DRAWS, power_of_one_deviation
+from .verdict import MOST_DRAWS
 
 WIDE = 256  # numbers a token, from which bf16 pays on a CPU
 BATCH = 16
@@ -158,11 +158,6 @@ def audit(
             pool,
             bar.update,
         ).run()
-    # Of the controls that the time was enough for, the fewest.
-    trained = min(
-        map(len, (outcome.scores(arm) for arm in CONTROLS if arm in outcome.results)),
-        default=0,
-    )
     facts |= {
         "task": "regression" if examples.classes is None else "classification",
         "inputs": described(examples.inputs.limits),
@@ -179,9 +174,7 @@ def audit(
         "steps": sizes.steps,
         "rates": outcome.tried,
         "margin": margin,
-        "draws": trained,
         "seeds": sizes.seeds,
-        "power": power_of_one_deviation(trained),
         "minutes_taken": results.minutes(),
     }
     return concluded(outcome, test, facts)

@@ -71,8 +71,5 @@ def units_of(arm: str, sizes: Sizes) -> Sequence[tuple[int | None, tuple[int, ..
         seeds = tuple(range(sizes.seeds))
         return [(draw, seeds) for draw in range(sizes.draws)]
     # No larger than those of the draws, for which other workers would wait.
-    starts = range(0, sizes.repeats, sizes.seeds)
-    return [
-        (None, tuple(range(start, min(start + sizes.seeds, sizes.repeats))))
-        for start in starts
-    ]
+    seeds = tuple(range(sizes.repeats))
+    return [(None, seeds[start : start + sizes.seeds]) for start in seeds[:: sizes.seeds]]

@@ -139,7 +139,8 @@ def best_penalty(
             model.fit(features["train"], fold.targets("train"))
         answers = model.predict(features["valid"])
         scores.append(float(fold.correct("valid", answers).mean()))
-    best = len(scores) - 1 - int(np.argmax(scores[::-1]))  # of equals, the weakest
+    # Of equals, the weakest.
+    best = max(range(len(scores)), key=lambda index: (scores[index], index))
     return {
         "correct": fold.correct("test", models[best].predict(features["test"])).tolist(),
         "valid_score": scores[best],

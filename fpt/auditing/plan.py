@@ -225,8 +225,8 @@ def makespan(packs: Sequence[float], workers: int) -> float:
 
 
 def duration(layout: Layout, costs: Mapping[str, Cost], workers: int) -> float:
-    """Seconds that an audit takes. Workers are idle at the end of a stage, all but one if
-    its packs are few, so this is more than the sum of its packs by their number."""
+    """Seconds that an audit takes. Some workers are idle at the end of each stage, so this
+    is more than the time of all packs divided by the number of workers."""
     return sum(makespan(packs, workers) for packs in stages(layout, costs))
 
 

@@ -21,6 +21,7 @@ from .verdict import (
     judge,
     mean_interval,
     nothing_learned,
+    power_of_one_deviation,
 )
 
 
@@ -123,6 +124,9 @@ def concluded(outcome: Outcome, test: TestExamples, facts: dict[str, Any]) -> Au
     table.insert(0, "label", [LABELS[arm] for arm in scores])
     table["runs"] = runs.groupby("arm").size()
     table["draws"] = [len(scores[arm]) if arm in CONTROLS else 0 for arm in scores]
+    # Of the control that the time cut most.
+    draws = min((len(scores[arm]) for arm in CONTROLS if arm in scores), default=0)
+    facts |= {"draws": draws, "power": power_of_one_deviation(draws)}
     table[["low", "high"]] = [mean_interval(of_arm, test) for of_arm in scores.values()]
     # Of an even number of folds, the lower one of the middle: the mean was never tried.
     rates = {

@@ -235,12 +235,13 @@ def model_of(claim: Claim) -> str:
 def in_models(agreeing: Set[str], tested: Set[str], in_row: Set[str]) -> str:
     """` (MiniLM)`: the models that agree on a verdict, of those `tested` on a task; empty
     if all published ones do, unless one alone of those of the row was tested there."""
-    # By the registration, a body that was cut is no model: none depends on its agreement.
+    # By the registration, a body that was cut is no model.
     published = tested - {TRUNCATED}
+    all_agree = published <= agreeing
     is_alone = len(published) == 1 < len(in_row - {TRUNCATED})
-    if published <= agreeing and not is_alone:
+    if all_agree and not is_alone:
         return ""
     names = sorted(agreeing & published)
-    if TRUNCATED in agreeing and not published <= agreeing:
+    if TRUNCATED in agreeing and not all_agree:
         names.append(TRUNCATED)
     return f" ({listed(names)})"

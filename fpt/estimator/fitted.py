@@ -169,8 +169,9 @@ def from_json(value: Any) -> Any:
     if not isinstance(value, Mapping) or "dtype" not in value:
         return value
     dtype = np.dtype(value["dtype"])
-    values = np.array(value["values"], None if dtype.kind == "S" else dtype)
-    return np.char.encode(values, "latin-1") if dtype.kind == "S" else values
+    if dtype.kind == "S":
+        return np.char.encode(value["values"], "latin-1")
+    return np.array(value["values"], dtype)
 
 
 def seal(parameters: bytes, description: Mapping[str, Any]) -> str:

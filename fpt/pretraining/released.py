@@ -45,7 +45,7 @@ def fetch_released(weights: Iterable[str]) -> None:
         for name in missing:
             target = project().backbones / name
             # A pretraining that was stopped leaves a checkpoint, and no weights.
-            if target.exists():
+            if target.exists() and not (target / WEIGHTS).exists():
                 set_aside(target, "it holds no weights", "is fetched")
             with write_folder(target, Path.exists) as partial:
                 if partial:

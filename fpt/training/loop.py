@@ -287,8 +287,7 @@ class Loop:
         )
 
     def restore(self, tensors: dict[str, Tensor], history: Mapping[str, Any]) -> None:
-        """Take over what `save` wrote, and compute with as many threads from here on."""
-        torch.set_num_threads(history.get("threads", torch.get_num_threads()))
+        """Take over what `save` wrote."""
         for name in COUNTS:
             setattr(self, name, history[name])
         self.progress = [Progress(**values) for values in history["progress"]]

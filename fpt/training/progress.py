@@ -36,6 +36,7 @@ from ..tasks.datasets import read_arrays, write_arrays
 
 EVALUATIONS_AFTER_THRESHOLD = 2
 Tracker = Callable[[RunSpec, str, Mapping[str, float]], None]
+Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors by name, and the history
 
 
 @dataclass
@@ -85,7 +86,7 @@ def write_checkpoint(
     write_arrays(path, {**arrays, "history": np.frombuffer(text, np.uint8)})
 
 
-def read_checkpoint(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+def read_checkpoint(path: Path) -> Checkpoint | None:
     """Tensors and history; None if there is no checkpoint, or a damaged one (moved
     aside)."""
     stored = read_arrays(path)

@@ -25,7 +25,7 @@ from . import device as devices
 from .flops import flops_per_token
 from .loop import Loop
 from .probe import probe
-from .progress import Progress, Tracker, read_checkpoint
+from .progress import Checkpoint, Progress, Tracker, read_checkpoint
 
 Pack = tuple[RunSpec, ...]
 
@@ -95,11 +95,13 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
             ]
 
         path = job.cache / "checkpoints" / f"{pack_id(pack)}.safetensors"
-        members = members_of(pack, missing, path)
+        saved = read_checkpoint(path)
+        members = members_of(pack, missing, saved)
+        # With other threads, sums would be split at other places.
+        count = saved[1].get("threads") if saved else None
         titles = [job.titles.get(spec.key, spec.task) for spec in members]
         devices.keep_memory()
-        # Those of the checkpoint, if there is one.
-        with memory_for(members), devices.threads():
+        with memory_for(members), devices.threads(count):
             loop = Loop(
                 members,
                 task,
@@ -131,11 +133,11 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
 
 
 def members_of(
-    pack: Sequence[RunSpec], missing: Sequence[RunSpec], path: Path
+    pack: Sequence[RunSpec], missing: Sequence[RunSpec], saved: Checkpoint | None
 ) -> Sequence[RunSpec]:
-    """The runs to train: those of the checkpoint at `path`, if it has all that are missing,
-    since a run's rounding depends on its pack mates; else those that are missing."""
-    saved = read_checkpoint(path)
+    """The runs to train: those of the checkpoint that was `saved`, if it has all that are
+    missing, since a run's rounding depends on its pack mates; else those that are
+    missing."""
     if saved is None:
         return missing
     _, history = saved
