@@ -93,8 +93,8 @@ def keep_memory() -> None:
 
 
 @contextmanager
-def threads(count: int | None = None) -> Iterator[None]:
-    """`count` threads compute in the block, which changes nothing after it. Sums are split
+def threads(count: int | None) -> Iterator[None]:
+    """`count` threads compute in the block; None: as many as before it. Sums are split
     among them, so their number changes the last bits of a run."""
     before = torch.get_num_threads()
     torch.set_num_threads(count or before)

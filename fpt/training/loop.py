@@ -278,7 +278,8 @@ class Loop:
         before = history.get("arithmetic")
         is_same &= before == self.arithmetic and self.state.keys() < tensors.keys()
         if is_same:
-            return self.restore(tensors, history)
+            self.restore(tensors, history)
+            return
         warnings.warn(
             f"The checkpoint {self.path} is of other runs than these, in another precision "
             f"({before} there, {self.arithmetic} here) or of another version of this "
