@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -112,7 +113,8 @@ def parser() -> argparse.ArgumentParser:
     run("section", nargs="?", metavar="SECTION", help="such as transfer; see fpt status")
     run("--all", action="store_true", help="every section of the profile")
     run("--seed", **MANY, type=int, help="only this seed; repeatable")
-    run("--only", **MANY, metavar="NAME", help="only this arm or task; repeatable")
+    only = "only this arm or task; give one of each at most"
+    run("--only", **MANY, metavar="NAME", help=only)
     changed = "change a setting of all these runs, such as lr=0.01; repeatable"
     run("--set", **MANY, type=setting, metavar="NAME=VALUE", help=changed)
     run("--dry-run", action="store_true", help="only list the missing runs")
@@ -184,7 +186,8 @@ def parser() -> argparse.ArgumentParser:
         profile=False,
     )
     audit("file", metavar="FILE", help="an .npz with X, y and maybe groups, or a CSV")
-    audit("--target", default="target", metavar="COLUMN", help="of a CSV, to be predicted")
+    target = "of a CSV, to be predicted; by default target"
+    audit("--target", default="target", metavar="COLUMN", help=target)
     audit("--backbone", default="nano", help="with pretrained weights; by default nano")
     audit("--minutes", type=float, default=30.0, help="time it may take; by default 30")
     audit("--steps", type=int, help="of each run; by default as many as the time allows")
@@ -218,6 +221,8 @@ def dispatch(args: argparse.Namespace) -> int:
         args.profile = current_profile() if args.profile is None else args.profile
         check_names("profile", [args.profile], PROFILES)
     if args.verb in ("render", "index"):
+        if find_spec("papermill") is None:
+            raise FptError("Pages need packages for it: pip install 'fpt[pipeline]'.")
         # jsonschema would compile a grammar of addresses, which no notebook has, for a
         # second.
         sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
@@ -275,7 +280,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # As in `fpt status | head`.
         discard_stdout()
-        return 128 + signal.SIGPIPE
+        return 128 + getattr(signal, "SIGPIPE", 13)
     except (OSError, MemoryError) as error:
         # The machine lacks disk or memory, which is nobody's mistake and needs no
         # traceback.

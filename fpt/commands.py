@@ -20,13 +20,13 @@ from .claims.headlines import write_headlines
 from .errors import FptError, check_names
 from .pretraining import ensure, plans, streams
 from .profile import Run
-from .project import project
+from .project import import_modules, project
 from .records import digest, store
 from .report.findings import claims_table
 from .report.results import main_table
 from .sections.arms import FROZEN
 from .spec import canonical
-from .tasks import TASKS, get_task, parse_task, prepare, shown_tasks
+from .tasks import REGISTRY, get_task, parse_task, prepare, shown_tasks
 from .training import device as devices
 from .training.flops import parameter_counts
 from .training.kept import retrained
@@ -190,8 +190,13 @@ def show(args: argparse.Namespace) -> None:
 
 
 def tasks(args: argparse.Namespace) -> None:
-    for name in TASKS:
-        task = get_task(name)
+    import_modules()
+    for name in REGISTRY:
+        try:
+            task = get_task(name)
+        except FptError as error:  # a reader's own may need options, or data
+            print(f"{name:12} {error}")
+            continue
         sizes = ", ".join(
             f"{split} {size or 'endless'}" for split, size in task.sizes.items()
         )

@@ -5,8 +5,9 @@ arm's, then by its section's: the nearest to the table wins. Anything unknown or
 range is an FptError that names the place in params.yaml and what is allowed there.
 """
 
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -248,7 +249,8 @@ def expand(
     changed = changed or {}
     # A rate that is set by hand takes the place of those that a block searches.
     without_search = {"lrs": (), "search": ()} if "lr" in changed else {}
-    runs = []
+    runs: list[Run] = []
+    searched: set[tuple[str, str]] = set()
     for content in profile.sections[section]:
         block = {**content, **without_search, **changed}
         settings = {key: value for key, value in block.items() if key in SETTINGS}
@@ -268,6 +270,27 @@ def expand(
             for drawn in [{"draw": draw} for draw in draws_of(profile, name, block)] or [{}]
             for seed in (*search, *block["seeds"])
         ]
+        if "lrs" in block:
+            searched.update(itertools.product(block["arms"], block["tasks"]))
+    check_alike(f"{profile.name}.sections.{section}", runs, searched)
     # Two blocks may have runs in common: each is one run, kept if either block keeps it.
     kept = {run.key for run in runs if run.keep}
     return list(dict.fromkeys(replace(run, keep=run.key in kept) for run in runs))
+
+
+def check_alike(
+    where: str, runs: Sequence[Run], searched: Container[tuple[str, str]]
+) -> None:
+    """FptError if runs of an arm on a task differ in more than seeds and, of what is
+    `searched`, rates: tables take the mean of all of them."""
+    settings: dict[tuple[str, str], RunSpec] = {}
+    for run in runs:
+        place = (run.arm, run.task)
+        alike = replace(run.spec, seed=0, draw=None, weights=None)
+        if place in searched:
+            alike = replace(alike, lr=0.0)
+        if settings.setdefault(place, alike) != alike:
+            raise FptError(
+                f"{where}: two blocks train {run.arm} on {run.task} with other settings, "
+                "and tables take the mean of all runs; leave one of them out."
+            )

@@ -3,12 +3,14 @@
 A reader of a file sees its old content or its new, never half of it.
 """
 
+import glob
 import json
 import os
 import platform
 import re
 import shutil
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +23,7 @@ from filelock import FileLock, Timeout
 from .errors import FptError
 
 HOST = platform.node()  # processes of two machines that share a disk may have one number
+STALE = 3600.0  # seconds since a partial file was written to
 # What may become part of a file's name: nothing hidden, and no way out of a folder.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+@-]{0,99}")
 
@@ -32,6 +35,11 @@ def write_atomic(path: Path, content: bytes) -> None:
     partial = path.with_name(f".{path.name}.{writer}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # Of writers that were killed: one that lives changes its file all the time.
+        for left in path.parent.glob(f".{glob.escape(path.name)}.*.partial"):
+            with suppress(OSError):
+                if time.time() - left.stat().st_mtime > STALE:
+                    left.unlink()
         with open(partial, "wb") as file:
             file.write(content)
             file.flush()

@@ -25,6 +25,28 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def planned(project):
+    """A project with the parameters of tests/project, and without records."""
+    shutil.copy(PROJECT / "params.yaml", project.root)
+    return project
+
+
+@pytest.fixture
+def put(tmp_path, monkeypatch):
+    """Writes a random model of a type into a folder of that name, in which runs find it by its
+    identity; its path."""
+    from saved_models import save_model
+
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
+
+    def write(kind, **changes):
+        save_model(kind, tmp_path / kind, **changes)
+        return str(tmp_path / kind)
+
+    return write
+
+
+@pytest.fixture
 def tiny(project, tmp_path, monkeypatch):
     """The backbones of `tiny` by name, with pretrained weights; returns the folder of the test,
     where locks and checkpoints lie too."""

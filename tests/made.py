@@ -11,7 +11,7 @@ from fpt.project import Project
 from fpt.records import Record, read_archive
 from fpt.sections.arms import SOURCES
 from fpt.tasks import task_of
-from fpt.training.loop import TRAIN_ITEMS
+from fpt.training.progress import TRAIN_ITEMS
 
 LAB = Path(__file__).parents[1] / "reports" / "lab" / "records"
 PARAMS = Path(__file__).parent / "project" / "params.yaml"

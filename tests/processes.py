@@ -1,7 +1,15 @@
 """Processes of a sweep, for the tests that end them."""
 
+import os
 import time
 from pathlib import Path
+
+from fpt.project import PACKAGE
+
+
+def environment(root):
+    """That of a process that works in the project in `root`."""
+    return os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(root)}
 
 
 def until(condition, seconds=300.0):

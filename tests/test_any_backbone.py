@@ -12,7 +12,7 @@ import torch
 import transformers
 from refusals import refuses
 from safetensors.torch import load_file, save_file
-from saved_models import hidden_of, save_model
+from saved_models import config_of, hidden_of, save_model
 from tiny import assembled, close, loop_of, spec
 
 from fpt import FrozenTransformer
@@ -23,20 +23,6 @@ from fpt.backbones.generic.trial import layers_of_each_kind, tried
 from fpt.backbones.weights import read_weights
 from fpt.sections.arms import FROZEN
 from fpt.spec import canonical
-
-GROUPED = {
-    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 24,
-    "vocab_size": 9, "num_key_value_heads": 1, "head_dim": 8,
-    "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1,
-}  # fmt: skip
-
-
-@pytest.fixture
-def put(tmp_path, monkeypatch):
-    """Writes a random model of a type into a folder, in which runs find it by its identity; the
-    model and the path of the folder."""
-    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
-    return lambda kind: (save_model(kind, tmp_path / kind), str(tmp_path / kind))
 
 
 def run_of(folder, **changes):
@@ -60,7 +46,7 @@ def state_of(name):
 @pytest.mark.parametrize("kind", ["gpt2", "gemma", "albert", "modernbert", "t5", "vit"])
 @pytest.mark.parametrize("init", ["pretrained", "random"])
 def test_a_pack_trains_as_each_alone_and_leaves_the_rest(kind, init, put):
-    folder = put(kind)[1]
+    folder = put(kind)
     run = run_of(folder, init=init)
     faster = replace(run, lr=0.02)
     loops = [loop_of(run, faster), loop_of(run), loop_of(faster)]
@@ -79,7 +65,8 @@ def test_a_pack_trains_as_each_alone_and_leaves_the_rest(kind, init, put):
 
 
 def test_shards_are_read_as_one_file_and_damage_is_said(put):
-    model, folder = put("qwen3")
+    folder = put("qwen3")
+    model = save_model("qwen3", folder)
     identity = backbone(folder).name
     state = state_of(folder)
     (Path(folder) / "model.safetensors").unlink()
@@ -97,7 +84,7 @@ def test_shards_are_read_as_one_file_and_damage_is_said(put):
 
 def test_a_folder_is_another_one_with_another_configuration(put):
     """Of the same weights: a layer norm that divides by something else, for example."""
-    folder = Path(put("gpt2")[1])
+    folder = Path(put("gpt2"))
     before = backbone(str(folder)).name
     content = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(content | {"layer_norm_epsilon": 0.1}))
@@ -138,14 +125,14 @@ def as_transformers(folder, length, padding=0):
 
 @pytest.mark.parametrize("kind", TAKEN.split())
 def test_an_architecture_gives_the_numbers_of_transformers(kind, put):
-    folder = put(kind)[1]
+    folder = put(kind)
     assert as_transformers(folder, 10)
     assert as_transformers(folder, 10, padding=3)
 
 
 @pytest.mark.parametrize("kind", REFUSED.split())
 def test_an_architecture_that_would_give_others_is_refused(kind, put):
-    folder = put(kind)[1]
+    folder = put(kind)
     refuses(lambda: backbone(folder), repr(kind), "what fits is")
 
 
@@ -161,16 +148,13 @@ SCALED = {
 
 
 @pytest.mark.parametrize("scaling", SCALED)
-def test_rotary_positions_are_scaled_as_by_transformers(scaling, tmp_path):
+def test_rotary_positions_are_scaled_as_by_transformers(scaling, put):
     rope = {"rope_type": scaling, "rope_theta": 1e4, **SCALED[scaling]}
-    config = transformers.LlamaConfig(
-        **GROUPED, max_position_embeddings=8, rope_parameters=rope, initializer_range=0.3
-    )
-    transformers.LlamaModel(config).save_pretrained(tmp_path)
-    assert as_transformers(str(tmp_path), 5)
-    assert as_transformers(str(tmp_path), 20)
+    folder = put("llama", max_position_embeddings=8, rope_parameters=rope)
+    assert as_transformers(folder, 5)
+    assert as_transformers(folder, 20)
     X = [np.ones((3 + index % 9, 2)) for index in range(20)]
-    fit = partial(FrozenTransformer(str(tmp_path), steps=2).fit, X, np.arange(20) % 2)
+    fit = partial(FrozenTransformer(folder, steps=2).fit, X, np.arange(20) % 2)
     if scaling in ("dynamic", "longrope"):  # the length of a batch changes all of its sequences
         refuses(fit, "8 tokens", "padding")
     else:
@@ -186,12 +170,9 @@ def store(folder, tensors):
 
 
 @pytest.fixture
-def apertus(tmp_path, monkeypatch):
+def apertus(put):
     """The folder of a model whose layers have buffers, beta and eps, that are stored."""
-    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
-    config = transformers.ApertusConfig(**GROUPED)
-    transformers.ApertusModel(config).save_pretrained(tmp_path / "apertus")
-    return str(tmp_path / "apertus")
+    return put("apertus")
 
 
 def betas(module):
@@ -265,10 +246,31 @@ def test_the_program_around_changes_no_trial_and_keeps_its_random_state(apertus)
 
 def test_of_a_big_model_the_first_layers_of_each_kind_are_tried(monkeypatch):
     pattern = ["sliding_attention"] * 5 + ["full_attention"]
-    sizes = GROUPED | {"num_hidden_layers": 12, "layer_types": pattern * 2}
-    config = transformers.AutoConfig.for_model("gemma3_text", **sizes)
+    config = config_of("gemma3_text", num_hidden_layers=12, layer_types=pattern * 2)
     assert layers_of_each_kind(config) == 6
     text = canonical(config.to_dict())
     of_all_layers = tried(text)
     monkeypatch.setattr("fpt.backbones.generic.trial.BIG", 0)
     assert tried(text) == of_all_layers
+
+
+SMALL = {"vocab_size": 100, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4}
+
+
+# With large random biases, all tokens are alike after many layers, and nothing shows that the last
+# one changes the others: deep encoders were taken for causal, and their padding was not masked.
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("bert", {"num_hidden_layers": 12}),
+        ("bert", {"num_hidden_layers": 48}),
+        ("roberta", {"num_hidden_layers": 24}),
+        ("electra", {"num_hidden_layers": 12, "embedding_size": 64}),
+        ("albert", {"num_hidden_layers": 24, "embedding_size": 16}),
+        ("albert", {"num_hidden_layers": 4, "inner_group_num": 3, "embedding_size": 16}),
+        ("deberta-v2", {"num_hidden_layers": 12}),
+    ],
+)
+def test_a_deep_encoder_is_bidirectional(kind, changes):
+    config = transformers.AutoConfig.for_model(kind, **SMALL, **changes)
+    assert not tried(canonical(config.to_dict())).causal

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from fake_hub import FakeHub, serving
 from refusals import check_said, one_sentence, refusal, refuses
-from saved_models import save_model
+from saved_models import X, Y, save_model, small
 
-from fpt import FrozenTransformer
 from fpt.__main__ import main
 from fpt.backbones.choice import choose, choose_backbone
 from fpt.tasks import sources
 
 FIRST, SECOND, THIRD = ("1" * 40, "2" * 40, "3" * 40)
-X = np.random.default_rng(0).normal(size=(24, 5, 2))
-Y = np.arange(24) % 2
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +49,6 @@ def set_online(patch, online):
 
     patch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", not online)
     close_session()  # which remembers it
-
-
-def small(name, **settings):
-    return FrozenTransformer(name, steps=2, **settings)
 
 
 def test_the_newest_commit_is_taken_once_and_said(hub, models, tmp_path, capsys, monkeypatch):

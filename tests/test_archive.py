@@ -11,7 +11,7 @@ from refusals import refuses
 from test_records import DAMAGED, KEY, foreign, made, write_metadata
 
 from fpt.files import lock
-from fpt.records import ARCHIVE, METADATA, Store, read_archive
+from fpt.records import ARCHIVE, METADATA, Store, parse, read_archive, to_content, to_file
 from fpt.records.archive import LONGEST, write_archive
 
 __all__ = ["foreign"]  # a fixture
@@ -237,3 +237,11 @@ def test_what_is_damaged_in_an_archive_is_not_merged(packed, foreign):
     with pytest.warns(UserWarning, match=f"{ARCHIVE} is damaged"):
         assert foreign.merge(packed.folder) == (1, 0)
     assert foreign.read_all(foreign.keys()) == {KEY: newer}
+
+
+def test_a_second_result_of_one_run_is_named(packed):
+    first, *_ = lines_of(packed)
+    other = replace(parse(first), metrics=parse(first).metrics | {"test_accuracy": 0.0})
+    rewrite(packed, [*lines_of(packed), to_file(to_content(other))])
+    with pytest.warns(UserWarning, match=f"a second result of {other.key}"):
+        assert packed.read_all(RECORDS) == RECORDS

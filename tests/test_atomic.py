@@ -58,3 +58,14 @@ def test_a_pack_that_another_process_trains_is_left_to_it(tiny):
         assert train(pack, job) == []
     assert job.store.keys() == set()
     assert len(train(pack, job)) == 2
+
+
+# A killed process removes nothing, and its name comes never again.
+def test_what_a_killed_writer_left_is_removed_later(tmp_path):
+    left, living = (tmp_path / f".file.host.{number}.1.partial" for number in (1, 2))
+    for path in (left, living, tmp_path / ".other.host.1.1.partial"):
+        path.touch()
+        if path != living:
+            os.utime(path, (0, 0))
+    write_atomic(tmp_path / "file", b"content")
+    assert set(tree(tmp_path)) == {"file", living.name, ".other.host.1.1.partial"}

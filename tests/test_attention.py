@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from made import make_study
-from tiny import pretrained, spec, task_of
+from tiny import CPU, assembled, pretrained, spec, task_of
 from transformers import GPT2Model
 
 from fpt.analysis.attention import (
@@ -19,16 +19,13 @@ from fpt.analysis.attention import (
 )
 from fpt.backbones.weights import find
 from fpt.errors import FptError
-from fpt.training.model import assemble
 from fpt.training.train import Job, train
-
-CPU = torch.device("cpu")
 
 
 @torch.no_grad()
 def test_maps_are_those_of_transformers(tiny):
     run = pretrained(options={"n": 4})
-    model, _, _ = assemble([run], task_of(run), CPU)
+    model, _, _ = assembled(run)
     batch = next(model.task.eval_batches("test", 3, CPU))
     ours = maps(model, batch)
     folder = find(run.weights).parent  # type: ignore[arg-type]
@@ -70,7 +67,7 @@ def test_mass_of_even_and_of_perfect_attention():
 @torch.no_grad()
 def test_a_model_without_a_head_does_not_see_its_values(tiny):
     run = pretrained(options={"n": 4})
-    model, _, _ = assemble([run], task_of(run), CPU)
+    model, _, _ = assembled(run)
     batch = next(model.task.eval_batches("test", 64, CPU))
     before = model(batch)
     accuracies = without_heads(model, batch)

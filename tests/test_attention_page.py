@@ -106,6 +106,6 @@ def test_the_page_fetches_nothing_and_no_name_ends_its_script(page):
     assert text.count("<script") == text.count("</script>")
 
 
-def test_without_trained_models_there_is_no_page(project):
-    shutil.copy(PROJECT / "params.yaml", project.root)
+def test_without_trained_models_there_is_no_page(planned):
     check_said(refusal(lambda: attention_page.write("smoke")), ["no trained model", "fpt run"])
+    check_said(refusal(lambda: attention_page.write("language")), ["choose another profile"])

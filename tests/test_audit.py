@@ -11,10 +11,10 @@ import fpt
 from fpt import FptError
 from fpt.auditing import arms, baselines, engine, plan, runs, verdict
 from fpt.auditing.arms import CONTROLS, PRETRAINED, TRAINED
+from fpt.files import lock
 
 # One layer of a backbone that ships with the package, for a few steps.
-SMALL = {"backbone": "nano@1", "steps": 8, "draws": 3, "workers": 1}
-SMALL["progress"] = False
+SMALL = {"backbone": "nano@1", "steps": 8, "draws": 3, "workers": 1, "progress": False}
 rng = np.random.default_rng(0)
 X = rng.normal(size=(160, 4, 2))
 Y = np.where(X[:, :, 0].sum(1) > 0, "up", "down")
@@ -28,6 +28,16 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def audit(folder):
     return fpt.audit(X, Y, folder=folder, **SMALL)
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The packs that are trained from here on."""
+    packs, train_pack = [], runs.train_pack
+    monkeypatch.setattr(
+        engine, "train_pack", lambda pack, **more: packs.append(pack) or train_pack(pack, **more)
+    )
+    return packs
 
 
 def test_a_sum_needs_no_transformer(audit):
@@ -51,15 +61,8 @@ def test_all_arms_are_treated_alike(audit):
     assert not search & {*audit.runs["seed"], *audit.runs["draw"].dropna()}
 
 
-def test_the_same_audit_again_only_reads(audit, folder, monkeypatch):
-    monkeypatch.setattr(engine, "train_pack", lambda *_, **__: pytest.fail("a pack was trained"))
-    again = fpt.audit(X, Y, folder=folder, **SMALL)
-    pd.testing.assert_frame_equal(again.table, audit.table)
-    # The time of the runs, not of the call that reads them.
-    assert again.facts["minutes_taken"] == audit.facts["minutes_taken"] > 0
-
-
-def test_numpy_scalars_are_numbers(audit, folder, monkeypatch):
+def test_the_same_audit_in_numbers_of_numpy_only_reads(audit, folder, monkeypatch):
+    """Its time is that of the runs, not of the call that reads them."""
     monkeypatch.setattr(engine, "train_pack", lambda *_, **__: pytest.fail("a pack was trained"))
     numbers = {"steps": 8, "draws": 3, "workers": 1, "batch": 16, "random_state": 0}
     scalars = {name: np.int64(value) for name, value in numbers.items()}
@@ -70,19 +73,15 @@ def test_numpy_scalars_are_numbers(audit, folder, monkeypatch):
     }
     again = fpt.audit(X, Y, folder=folder, **SMALL | scalars)
     assert again.to_dict() == audit.to_dict()
+    assert audit.facts["minutes_taken"] > 0
 
 
-def test_an_audit_that_was_stopped_goes_on(audit, folder, monkeypatch):
+def test_an_audit_that_was_stopped_goes_on(audit, folder, trained):
     (results,) = folder.iterdir()
     lost = sorted(path for path in results.iterdir() if len(path.stem) == 16)[0]
     lost.unlink()
-    packs = []
-    train_pack = runs.train_pack
-    monkeypatch.setattr(
-        engine, "train_pack", lambda pack, **more: packs.append(pack) or train_pack(pack, **more)
-    )
     again = fpt.audit(X, Y, folder=folder, **SMALL)
-    assert len(packs) == 1
+    assert len(trained) == 1
     pd.testing.assert_frame_equal(again.table, audit.table)
 
 
@@ -139,22 +138,24 @@ def test_the_time_is_kept(folder):
         fpt.audit(X[:100], Y[:100], minutes=1e-6, folder=folder, **SMALL)
 
 
+LAYOUT = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)
+COSTS = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
+
+
 # Workers wait for each other, so many of them do not do as much more.
 @pytest.mark.parametrize("workers", [1, 2, 16, 64])
 def test_what_the_time_allows_is_planned(workers):
-    layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)
-    costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
     fewest = {sizes.draws: count for count, sizes in plan.SIZES}
     steps = []
     for minutes in (10 / workers, 60 / workers):
-        sizes = plan.affordable_sizes(layout, costs, 60 * minutes, workers, None, None)
-        planned = plan.Layout([None], layout.bodies, 16, sizes, 0)
-        assert plan.duration(planned, costs, workers) <= plan.SHARE_PLANNED * 60 * minutes
+        sizes = plan.affordable_sizes(LAYOUT, COSTS, 60 * minutes, workers, None, None)
+        planned = replace(LAYOUT, sizes=sizes)
+        assert plan.duration(planned, COSTS, workers) <= plan.SHARE_PLANNED * 60 * minutes
         assert sizes.steps >= fewest[sizes.draws]
         steps.append(sizes.steps)
     assert steps[0] < steps[1]
     # Steps that are asked for may be fewer.
-    assert plan.affordable_sizes(layout, costs, 1e9, workers, 8, None).draws == max(fewest)
+    assert plan.affordable_sizes(LAYOUT, COSTS, 1e9, workers, 8, None).draws == max(fewest)
 
 
 def test_a_best_rate_at_the_edge_extends_the_grid():
@@ -199,13 +200,8 @@ def test_no_arm_keeps_a_rate_at_an_edge_that_the_grid_could_leave(tmp_path, monk
 
 # Halving drops a rate that learns late, which would make an arm worse than it is.
 def test_an_arm_that_only_guessed_at_its_first_look_tries_all_rates_for_all_steps(
-    tmp_path, monkeypatch
+    tmp_path, trained, monkeypatch
 ):
-    trained = []
-    train_pack = runs.train_pack
-    monkeypatch.setattr(
-        engine, "train_pack", lambda pack, **more: trained.append(pack) or train_pack(pack, **more)
-    )
     learned = {arm: arm != "random" for arm in TRAINED}
     monkeypatch.setattr(plan, "has_learned", lambda results, packs, _: learned[packs[0].arm])
     fpt.audit(X, Y, folder=tmp_path, **SMALL)
@@ -239,7 +235,7 @@ def test_a_wide_backbone_computes_in_bf16_where_the_processor_has_it(monkeypatch
 
 
 def test_a_search_leaves_the_reported_runs_their_time():
-    layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(200, 5, 2, 5), 0)
+    layout = replace(LAYOUT, sizes=arms.Sizes(200, 5, 2, 5))
     for workers in (1, 8):
         steps = plan.in_steps(layout)
         whole = plan.duration(layout, steps, workers)
@@ -295,9 +291,33 @@ def test_an_audit_whose_search_is_late_reports_what_its_first_look_found(tmp_pat
 
 
 def test_draws_that_are_asked_for_get_as_many_steps_as_the_time_pays():
-    layout = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)
-    costs = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
-    free = plan.affordable_sizes(layout, costs, 600, 1, None, None)
-    fixed = plan.affordable_sizes(layout, costs, 600, 1, None, 6)
+    free = plan.affordable_sizes(LAYOUT, COSTS, 600, 1, None, None)
+    fixed = plan.affordable_sizes(LAYOUT, COSTS, 600, 1, None, 6)
     assert fixed.draws == 6
     assert free.steps / 2 < fixed.steps <= free.steps
+
+
+# A damaged score changed the numbers of the next call without a word.
+def test_a_damaged_result_is_made_again(tmp_path):
+    first = fpt.audit(X, Y, folder=tmp_path, **SMALL)
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    result = next(path for path in folder.iterdir() if "0.0" in path.read_text())
+    result.write_text(result.read_text().replace("0.0", "1.0", 1))
+    (folder / "plan.json").write_text("{}")
+    with pytest.warns(UserWarning, match="is damaged .* is made again"):
+        again = fpt.audit(X, Y, folder=tmp_path, **SMALL)
+    assert again.to_dict()["runs"] == first.to_dict()["runs"]
+
+
+def test_one_process_audits_the_same_data_at_a_time(tmp_path, monkeypatch):
+    class Begun(Exception):
+        """The audit would train now."""
+
+    def begin(layout, machine, results, *_):
+        with lock(results.folder.with_suffix(".lock"), wait=False) as is_free:
+            assert not is_free
+        raise Begun
+
+    monkeypatch.setattr(engine, "planned_sizes", begin)
+    with pytest.raises(Begun):
+        fpt.audit(X, Y, folder=tmp_path, **SMALL)

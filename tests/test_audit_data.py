@@ -8,18 +8,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.model_selection import KFold, LeaveOneGroupOut, ShuffleSplit, TimeSeriesSplit
+from test_audit import SMALL, X, Y, rng
 
 import fpt
 from fpt import FptError
 from fpt.__main__ import main
 from fpt.auditing import baselines, data, engine, folds, plan
-
-# One layer of a backbone that ships with the package, for a few steps.
-SMALL = {"backbone": "nano@1", "steps": 8, "draws": 3, "workers": 1}
-SMALL["progress"] = False
-rng = np.random.default_rng(0)
-X = rng.normal(size=(160, 4, 2))
-Y = np.where(X[:, :, 0].sum(1) > 0, "up", "down")
 
 
 def test_groups_and_given_folds_are_kept():
@@ -154,7 +148,6 @@ def test_random_convolutions_are_fitted_if_a_library_is_there(tmp_path, monkeypa
         ({"cv": [(range(100), [160])]}, "folds cannot be made: index 160 is out of bounds"),
         ({"cv": [(range(100), [0.5])]}, "folds cannot be made"),
         ({"draws": 2}, "audit.draws: expected a whole number from 3 to 6, found 2"),
-        ({"draws": 3.5}, "audit.draws: expected a whole number"),
         ({"steps": 0}, "audit.steps: expected a whole number"),
         ({"minutes": "ten"}, "audit.minutes: expected a number"),
         ({"task": "ranking"}, "task: 'ranking' is not known"),
@@ -170,9 +163,14 @@ def test_random_convolutions_are_fitted_if_a_library_is_there(tmp_path, monkeypa
         ({"cv": []}, "cv gives no folds"),
         ({"cv": [(range(150), [])]}, "no test examples"),
         ({"cv": [([], range(150))]}, "no training examples"),
-        ({"y": np.arange(160) >= 120, "cv": TimeSeriesSplit(3)}, "fold 1 have one class"),
+        ({"y": np.arange(160) >= 120, "cv": TimeSeriesSplit(3)}, "fold 1 have one answer"),
+        ({"y": np.full(160, 0.5)}, "fold 1 have one answer"),
+        (
+            {"y": np.repeat([0.5, 1.5, 2.5], [130, 15, 15]), "cv": [(range(130, 160), range(130))]},
+            "test examples",
+        ),
+        ({"y": np.where(np.arange(160) == 3, np.inf, 0.5)}, "NaN, infinity"),
         ({"workers": -1}, "audit.workers: expected a whole number from 1"),
-        ({"workers": "2"}, "audit.workers: expected a whole number"),
         ({"random_state": 2**32}, "audit.random_state: expected a whole number"),
     ],
 )
@@ -237,5 +235,16 @@ def test_a_table_with_its_index_is_refused(tmp_path):
     pd.DataFrame({"north": X[:, 0, 0], "answer": Y}).to_csv(path)
     with pytest.raises(FptError, match="index=False"):
         data.read_file(path, "answer")
-    with pytest.raises(FptError, match="no column 'target'; they have Unnamed: 0, north, answer"):
+    with pytest.raises(FptError, match="'target' is not known.*Unnamed: 0, north, answer"):
         data.read_file(path, "target")
+
+
+def test_a_name_of_a_column_stands_once(tmp_path):
+    """pandas would call the second one target.1, and the label would be a predictor."""
+    path = tmp_path / "joined.csv"
+    path.write_text("target,north,target\n" + "up,1,up\ndown,2,down\n" * 20)
+    with pytest.raises(FptError, match="two columns 'target'"):
+        data.read_file(path, "target")
+    frame = pd.DataFrame([["up", 1, "up"]] * 20, columns=["target", "north", "target"])
+    with pytest.raises(FptError, match="two columns 'target'"):
+        fpt.own_task("joined", frame, "target")

@@ -11,6 +11,8 @@ from transformers import (
     BertConfig,
     BertForMaskedLM,
     BertModel,
+    GPT2Config,
+    GPT2LMHeadModel,
     LongformerConfig,
     LongformerForMaskedLM,
     LongformerModel,
@@ -28,6 +30,7 @@ from fpt.backbones.gpt2 import Attention
 
 FAMILIES_TRIED = ("bert", "longformer", "t5-encoder", "vit", "vanilla", "linformer")
 TINY = {family: one_of(family) for family in FAMILIES_TRIED}
+TINY["gpt2"] = one_of("gpt2", bidirectional=True)  # the control of causality
 FAMILY = pytest.mark.parametrize("family", TINY)
 
 
@@ -74,6 +77,9 @@ WITH_HEADS = {
     ),
     "t5-encoder": lambda: T5ForConditionalGeneration(T5Config(**T5_SIZES)),
     "vit": lambda: ViTForImageClassification(ViTConfig(image_size=16, patch_size=4, **SIZES)),
+    "gpt2": lambda: GPT2LMHeadModel(
+        GPT2Config(vocab_size=9, n_positions=64, n_embd=16, n_layer=2, n_head=2)
+    ),
 }
 
 
@@ -93,7 +99,7 @@ def loaded(family, weights):
 
 
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("family", ["bert", "longformer", "t5-encoder"])
+@pytest.mark.parametrize("family", ["bert", "longformer", "t5-encoder", "gpt2"])
 @torch.no_grad()
 def test_hidden_states_are_those_of_transformers(family, masked, folder):
     """21 tokens: more than the Longformer's window, and no multiple of it."""
@@ -101,10 +107,13 @@ def test_hidden_states_are_those_of_transformers(family, masked, folder):
     vectors = normal(4, 21, 16)
     lengths = torch.tensor([21, 1, 9, 20]) if masked else torch.full((4,), 21)
     mask = torch.arange(21) < lengths[:, None]
-    expected = theirs(inputs_embeds=vectors, attention_mask=mask.long()).last_hidden_state
+    # GPT-2 adds nothing causal to a mask that has a row for each query.
+    theirs_mask = mask[:, None, None].expand(-1, -1, 21, -1) if family == "gpt2" else mask.long()
+    expected = theirs(inputs_embeds=vectors, attention_mask=theirs_mask).last_hidden_state
     x = vectors
     if TINY[family].positions:
-        table = dict(theirs.named_parameters())["embeddings.position_embeddings.weight"]
+        name = "wpe" if family == "gpt2" else "embeddings.position_embeddings"
+        table = theirs.get_parameter(f"{name}.weight")
         unused = 2 if family == "longformer" else 0
         x = vectors + table[unused:][:21]
         assert torch.equal(model.positions[0], table[unused:][: model.positions.shape[1]])
@@ -162,7 +171,7 @@ def test_files_with_the_oldest_names_load_too(family, folder):
         assert torch.equal(value, old_values[name]), name
 
 
-@pytest.mark.parametrize("family", WITH_HEADS)
+@pytest.mark.parametrize("family", ["bert", "longformer", "t5-encoder", "vit"])
 def test_random_ones_are_initialised_as_by_transformers(family):
     """Constants are equal, standard deviations close (ViT's tables and patches are not ours)."""
     wide = {name: 4 * size if "num" not in name else size for name, size in SIZES.items()}
@@ -231,7 +240,8 @@ def test_every_place_of_dropout_draws_its_own_mask(family, monkeypatch):
     used = []
     kept = Draws.kept
     monkeypatch.setattr(Draws, "kept", lambda self, site: used.append(site) or kept(self, site))
-    assert len(draws.sites) == {"bert": 5, "longformer": 5, "t5-encoder": 6}.get(family, 4)
+    places = {"bert": 5, "longformer": 5, "gpt2": 5, "t5-encoder": 6}
+    assert len(draws.sites) == places.get(family, 4)
     draws.begin(0, (2, 7, 16), "cpu")
     x = normal(2, 7, 16)
     first = module(x)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 import yaml
 from made import SETTINGS, tree
-from processes import lives, until, workers_of
+from processes import environment, lives, until, workers_of
 from test_records import made
 from tiny import WEIGHTS, task_of
 
@@ -20,7 +20,6 @@ from fpt import __version__
 from fpt.__main__ import main, seconds
 from fpt.config import expand, load
 from fpt.errors import FptError
-from fpt.project import PACKAGE
 from fpt.records import ARCHIVE, Store
 from fpt.training.flops import planned_flops
 
@@ -101,11 +100,11 @@ def test_run_trains_a_section_once(fpt, project):
     after = tree(project / "reports")
     # What DVC compares, of all sections at once.
     metrics = json.loads(after.pop("smoke/metrics.json"))
-    differences = [f"fpt - random on {task}" for task in ("bit-xor", "bit-memory")]
-    assert list(metrics["transfer"]) == differences
+    # In so few steps, neither arm learns bit-memory.
+    assert list(metrics["transfer"]) == ["fpt - random on bit-xor"]
     curves = pd.read_csv(project / "reports/smoke/curves.csv")
-    assert set(curves["panel"]) == {"transfer: bit-xor", "transfer: bit-memory"}
-    assert len(curves) == 2 * 2 * 4  # tasks, arms, evaluations; means over seeds
+    assert set(curves["panel"]) == {"transfer: bit-xor"}
+    assert len(curves) == 2 * 4  # arms, evaluations; means over seeds
     del after["smoke/curves.csv"], after["smoke/index/tasks.json"]
     assert after == before
 
@@ -299,8 +298,7 @@ def test_wrong_input_is_one_line_and_leaves_no_trace(line, project, monkeypatch,
 
 def shell(line, root, **options):
     """`line` in a shell where $fpt is the command, for the project in `root`."""
-    env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(root)}
-    env |= {"fpt": f"{sys.executable} -m fpt"}
+    env = environment(root) | {"fpt": f"{sys.executable} -m fpt"}
     return subprocess.run(
         ["bash", "-c", line], env=env, cwd=root, capture_output=True, text=True, **options
     )
@@ -423,7 +421,7 @@ def test_a_signal_ends_all_processes(number, begun, tmp_path):
     write_params(tmp_path, smoke)
     words = ["--device", "cpu", "--workers", "2", "--budget", "5m"]  # if nobody ends it
     command = [sys.executable, "-m", "fpt", "run", "long", *words]
-    env = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "FPT_ROOT": str(tmp_path)}
+    env = environment(tmp_path)
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 
     def heard():  # also where the tests run in the background of a shell, which ignores it

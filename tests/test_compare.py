@@ -10,7 +10,6 @@ import pytest
 from made import fill, make_study
 from matplotlib.collections import LineCollection
 
-from fpt import config
 from fpt.analysis.compare import best_baseline, contrasts, on_shared_seeds
 from fpt.analysis.effects import difference
 from fpt.analysis.study import section
@@ -140,18 +139,6 @@ def test_few_runs_are_dots_and_steps_have_geometric_means():
     many = pd.DataFrame({"x": [1] * 5 + [2] * 5, "y": np.arange(10.0)})
     assert len(intervals(line_plot(many, "x", "y").axes[0])) == 2
     assert line_plot(many.assign(x=1), "x", "y") is None  # no line
-
-
-def test_one_setting_has_the_same_seeds_on_every_page_of_the_lab():
-    """Else three runs of one page contradict twelve of another."""
-    seeds = {}
-    for name in config.load("lab").sections:
-        for run in section(name, "lab").runs:
-            if not run.search:
-                pages = seeds.setdefault((run.arm, run.task, run.spec.lr), {})
-                pages.setdefault(name, set()).add(run.spec.seed)
-    for setting, pages in seeds.items():
-        assert len({frozenset(of_page) for of_page in pages.values()}) == 1, (setting, pages)
 
 
 def test_a_run_of_two_blocks_is_one_run_and_kept_if_one_keeps_it():

@@ -8,7 +8,7 @@ import yaml
 from refusals import refuses
 from ruamel.yaml import YAML
 
-from fpt.config import PROFILES, expand, load, make_spec
+from fpt.config import expand, load, make_spec
 from fpt.files import read_yaml
 from fpt.project import PACKAGE
 from fpt.sections.arms import arm
@@ -194,6 +194,7 @@ WRONG = [
     (f"{PART}__arms", ["ftp"], "smoke.sections.transfer.arms: 'ftp'", "did you mean fpt"),
     # What is evaluated is the same for all arms.
     ("arms__full", {"eval_items": 50}, "smoke.arms.full: 'eval_items' is not"),
+    ("arms__full", {"threshold": 0.5}, "smoke.arms.full: 'threshold' is not"),
     (f"{PART}__keep", 1, "transfer.keep: expected true or false, found 1"),
     (PART, {"tasks": ["digits"], "arms": ["probe"], "keep": True}, "keeps no parameters"),
     (PART, SEARCH | {"lrs": [1, 1.0]}, "transfer.lrs: 1 stands twice"),
@@ -269,15 +270,11 @@ def test_no_file(tmp_path):
     refuses(lambda: read_yaml(tmp_path), f"Cannot read {tmp_path}: ")
 
 
-# ----------------------------------------------------------------------- the file of this project
-
-
-@pytest.mark.parametrize("name", PROFILES)
-def test_every_profile_of_the_project_is_right(name):
-    profile = load(name)
-    for section in profile.sections:
-        runs = expand(profile, section)
-        assert len({(run.arm, run.task, run.spec.seed, run.spec.key) for run in runs}) == len(runs)
-        for run in runs:
-            if run.spec.procedure == "sgd":
-                assert run.spec.steps >= 10 * run.spec.eval_every  # ten points on a curve
+def test_a_table_has_no_mean_over_runs_of_other_settings(tmp_path):
+    blocks = [{"tasks": ["digits"], "arms": ["fpt"]}, {"tasks": ["digits"], "arms": ["fpt"]}]
+    assert runs_of(tmp_path, smoke__sections__transfer=blocks)
+    blocks[1]["lr"] = 0.01
+    refuses(
+        lambda: runs_of(tmp_path, smoke__sections__transfer=blocks),
+        "smoke.sections.transfer: two blocks train fpt on digits with other settings",
+    )

@@ -12,7 +12,13 @@ from scipy import stats
 from tiny import loop_of, pretrained, spec
 
 from fpt import config
-from fpt.analysis.crossed import difference, is_unlike_draws, rank_among, two_sided
+from fpt.analysis.crossed import (
+    difference,
+    is_unlike_draws,
+    on_shared_seeds,
+    rank_among,
+    two_sided,
+)
 from fpt.analysis.steps import area
 from fpt.errors import FptError
 from fpt.profile import Run
@@ -37,11 +43,6 @@ def test_a_draw_fixes_the_backbone_and_the_seed_everything_else():
     assert not torch.equal(nets[0], nets[1])
     assert torch.equal(frozen[0], first_rows(spec(seed=7))[1])
     assert backbone_identity(runs[0]) == backbone_identity(runs[1]) != backbone_identity(runs[2])
-
-
-def test_a_run_without_a_draw_keeps_the_key_that_it_had_before_there_were_draws():
-    assert spec().key == spec(draw=None).key
-    assert len({spec().key, spec(draw=0).key, spec(draw=1).key}) == 3
 
 
 def test_what_draws_nothing_has_no_draw():
@@ -137,5 +138,11 @@ def test_a_model_is_unlike_draws_beyond_the_interval_of_one_more_draw():
     draws = pd.DataFrame([[-0.1] * 4, [0.0] * 4, [0.1] * 4])
     half = stats.t.isf(0.025, 2) * 0.1 * math.sqrt(4 / 3)
     for share, is_unlike in ((0.99, False), (1.01, True)):
-        model = pd.DataFrame([[half * share] * 4 + [9.0]])  # the draws lack the last seed
+        model = pd.DataFrame([[half * share] * 4])
         assert is_unlike_draws(model, draws) == is_unlike
+
+
+def test_an_arm_beside_itself_has_no_effect():
+    runs = pd.DataFrame({"draw": [0, 0, 1, 1], "seed": [0, 1, 0, 1], "value": [1.0, 2.0, 4.0, 9.0]})
+    effect = difference(*on_shared_seeds(runs, runs))
+    assert effect.estimate == 0

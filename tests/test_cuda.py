@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from test_any_backbone import put, run_of
+from test_any_backbone import run_of
 from tiny import CPU, WEIGHTS, close, one_of, pretrained, spec, task_of
 
 import fpt
@@ -23,7 +23,6 @@ from fpt.training.loop import Loop
 from fpt.training.model import assemble
 from fpt.training.train import Job, train
 
-__all__ = ["put"]
 pytestmark = [
     pytest.mark.usefixtures("tiny"),
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"),
@@ -82,7 +81,7 @@ def test_a_step_is_that_of_a_cpu_but_for_rounding(family, monkeypatch):
 
 @pytest.mark.parametrize("kind", GENERIC)
 def test_a_step_of_a_generic_backbone(kind, put):
-    check_step(run_of(put(kind)[1]))
+    check_step(run_of(put(kind)))
 
 
 @pytest.mark.parametrize("task", OPTIONS)

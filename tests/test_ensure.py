@@ -1,14 +1,13 @@
 """The backbones of a profile: what each name stands for, and which are there or are pretrained."""
 
 import json
-import shutil
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 from refusals import refuses
 
 from fpt.backbones import weights
+from fpt.files import lock
 from fpt.pretraining import ensure
 from fpt.pretraining.ensure import ensure_weights
 from fpt.pretraining.plans import make_plan, plan_of
@@ -18,12 +17,11 @@ HUB = "hub:somebody/something@main"
 
 
 @pytest.fixture
-def folder(project, monkeypatch):
+def folder(planned, monkeypatch):
     """The data folder of an empty project, the only place in which weights are looked for."""
-    monkeypatch.setattr(weights, "SHIPPED", project.root / "shipped")
-    shutil.copy(Path(__file__).parent / "project" / "params.yaml", project.root)
-    project.data.mkdir()
-    return project.data
+    monkeypatch.setattr(weights, "SHIPPED", planned.root / "shipped")
+    planned.data.mkdir()
+    return planned.data
 
 
 def write_weights(folder, name):
@@ -101,3 +99,23 @@ def test_an_identity_names_its_plan(name, objective, seed, corpora):
 )  # fmt: skip
 def test_a_name_without_a_plan_is_refused(name):
     refuses(lambda: plan_of(name), repr(name), "BACKBONE-OBJECTIVE-SEED")
+
+
+def test_damaged_weights_are_moved_aside_and_made_again(folder, monkeypatch):
+    digest = write_weights(folder, NAMES[0])
+    place = folder / "backbones" / NAMES[0]
+    (place / "pretraining.json").write_text(json.dumps({"weights_digest": digest}))
+    (place / "model.safetensors").write_text("damaged")
+    monkeypatch.setattr(ensure, "pretrain", lambda plan, out: write_weights(folder, out.name))
+    with pytest.warns(UserWarning, match="is damaged .* counts as missing"):
+        assert ensure_weights(NAMES[:1], train_here=True) == [f"{NAMES[0]}: pretrained"]
+    assert manifest(folder) == {NAMES[0]: digest}
+
+
+def test_one_process_pretrains_a_backbone_at_a_time(folder, monkeypatch):
+    def pretrain(plan, out, budget):
+        with lock(out.with_name(f".{out.name}.lock"), wait=False) as is_free:
+            return not is_free
+
+    monkeypatch.setattr(ensure.on_corpus, "pretrain", pretrain)
+    assert ensure.pretrain(plan_of(NAMES[0]), folder / "backbones" / NAMES[0])

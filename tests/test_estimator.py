@@ -5,11 +5,12 @@ from functools import cache
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator
 
-from fpt import FptError, FrozenTransformer, FrozenTransformerRegressor
+from fpt import FptError, FrozenTransformer, FrozenTransformerRegressor, Patches
 from fpt.records import Store
 from fpt.tasks import REGISTRY
 from fpt.tasks.own import examples as data
@@ -17,6 +18,7 @@ from fpt.tasks.own.arrays import InputError
 from fpt.training.train import Job, train
 
 SMALL = {"backbone": "pico", "init": "random", "steps": 20, "eval_every": 10}
+QUICK = SMALL | {"steps": 2, "eval_every": 2}
 DRAW = np.random.default_rng(0)
 X = DRAW.normal(size=(60, 5, 3)).astype(np.float32)
 Y = np.where(X[:, :, 0].mean(1) > 0, "up", "down")
@@ -66,6 +68,7 @@ def test_what_is_saved_is_loaded(fitted, tmp_path):
     again = FrozenTransformer.load(tmp_path)
     assert (again.predict_proba(X) == fitted.predict_proba(X)).all()
     assert again.get_params() == fitted.get_params()
+    pd.testing.assert_frame_equal(again.learning_curve_, fitted.learning_curve_)
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 300_000
     # A seal that leaves the parameters out would look the same.
     for path in tmp_path.iterdir():
@@ -90,18 +93,12 @@ def test_what_is_saved_is_loaded(fitted, tmp_path):
 )
 def test_labels_of_every_type_are_saved(names, tmp_path):
     y = np.asarray(names)[np.arange(60) % 2]
-    model = FrozenTransformer(**{**SMALL, "steps": 2, "eval_every": 2}).fit(X, y)
+    model = FrozenTransformer(**QUICK).fit(X, y)
     model.save(tmp_path)
     again = FrozenTransformer.load(tmp_path)
     assert again.classes_.dtype == model.classes_.dtype
     assert (again.predict(X) == model.predict(X)).all()
     assert again.score(X, y) == model.score(X, y)
-
-
-def test_a_loaded_estimator_has_its_learning_curve(fitted, tmp_path):
-    fitted.save(tmp_path)
-    again = FrozenTransformer.load(tmp_path)
-    pd.testing.assert_frame_equal(again.learning_curve_, fitted.learning_curve_)
 
 
 def test_labels_that_cannot_be_equal_have_no_score(fitted):
@@ -111,14 +108,14 @@ def test_labels_that_cannot_be_equal_have_no_score(fitted):
 
 def test_any_seed_that_is_allowed_fits():
     for seed in (2**40, 2**63 - 1):
-        model = FrozenTransformer(**{**SMALL, "steps": 2, "eval_every": 2}, random_state=seed)
+        model = FrozenTransformer(**QUICK, random_state=seed)
         assert model.fit(X, Y).predict(X).shape == Y.shape
 
 
 def test_a_frame_of_sequences_is_fitted_and_predicted():
     frame = pd.DataFrame({"series": list(X[:, :, 0])})
-    model = FrozenTransformer(**{**SMALL, "steps": 2, "eval_every": 2}).fit(frame, Y)
-    as_series = FrozenTransformer(**{**SMALL, "steps": 2, "eval_every": 2}).fit(frame["series"], Y)
+    model = FrozenTransformer(**QUICK).fit(frame, Y)
+    as_series = FrozenTransformer(**QUICK).fit(frame["series"], Y)
     assert (model.predict_proba(frame) == as_series.predict_proba(frame["series"])).all()
 
 
@@ -225,7 +222,7 @@ def test_classes_are_held_out_in_proportion_by_the_random_state():
     tokens = np.repeat(columns[:, None], 2, axis=1)
     shares, places = [], []
     for seed in (0, 1, 2, 0):
-        model = FrozenTransformer(**{**SMALL, "steps": 1}, random_state=seed)
+        model = FrozenTransformer(**QUICK, random_state=seed)
         mean, _ = model.fit(tokens, rare.astype(int), validation=0.5).moments_
         shares.append(mean[0])
         places.append(mean[1])
@@ -237,10 +234,10 @@ def test_classes_are_held_out_in_proportion_by_the_random_state():
 # Statistics of the held-out examples would leak into training.
 def test_held_out_examples_do_not_standardise():
     tokens = np.repeat(2.0 ** np.arange(40)[:, None, None], 2, axis=1)
-    model = FrozenTransformer(**{**SMALL, "steps": 1}).fit(tokens, np.arange(40) % 2)
+    model = FrozenTransformer(**QUICK).fit(tokens, np.arange(40) % 2)
     total = round(model.moments_[0][0] * 36)
     assert total.bit_count() == 36  # a power of 2 for each of 36 training examples, and no other
-    with_own_validation = FrozenTransformer(**{**SMALL, "steps": 1})
+    with_own_validation = FrozenTransformer(**QUICK)
     with_own_validation.fit(X, Y, validation=(X + 1000, Y))
     np.testing.assert_allclose(with_own_validation.moments_[0], X.mean((0, 1)), rtol=1e-5)
 
@@ -303,3 +300,47 @@ def test_wrong_new_examples_are_refused(fitted, new):
 def test_wrong_settings_are_refused(setting):
     with pytest.raises(FptError, match=r"no backbone|expected a"):
         FrozenTransformer(**SMALL | setting).fit(X, Y)
+
+
+QUICK = {**SMALL, "steps": 2, "eval_every": 2}
+
+
+def test_a_regressor_reads_numbers_alike_in_fit_and_score():
+    numbers = X[:, :, 0].mean(1)
+    model = FrozenTransformerRegressor(**QUICK).fit(X, numbers)
+    assert model.score(X, torch.tensor(numbers, requires_grad=True)) == model.score(X, numbers)
+    with pytest.raises(InputError, match="missing value"):
+        model.score(X, np.ma.masked_less(numbers, 0.0))
+
+
+def test_large_labels_of_another_integer_type_stay_apart():
+    """As floats, in which NumPy compares both types, they are equal."""
+    labels = np.array([2**60, 2**60 + 1], np.uint64)[np.arange(60) % 2]
+    one_type, two_types = (
+        FrozenTransformer(**QUICK).fit(X, labels, validation=(X, labels.astype(kind)))
+        for kind in (np.uint64, np.int64)
+    )
+    pd.testing.assert_frame_equal(one_type.learning_curve_, two_types.learning_curve_)
+
+
+def test_the_last_attention_is_a_row_of_its_own(tmp_path):
+    """Of two layers."""
+    trained = FrozenTransformer(**QUICK, trainable=("last-attention",)).fit(X, Y)
+    table = trained.trainable_parameters()
+    assert list(table.index[table["trained"]]) == ["last-attention"]
+    assert table.loc["last-attention", "parameters"] == table.loc["attention", "parameters"]
+
+
+class OneRate(FrozenTransformer):
+    def __init__(self, lr=0.01):
+        super().__init__(**QUICK, lr=lr)
+
+
+def test_a_subclass_may_fix_parameters(tmp_path):
+    model = OneRate().fit(X, Y)
+    model.save(tmp_path)
+    assert (OneRate.load(tmp_path).predict_proba(X) == model.predict_proba(X)).all()
+
+
+def test_no_images_are_cut_into_no_patches():
+    assert Patches(4).transform(np.empty((0, 8, 8, 3))).shape == (0, 4, 48)

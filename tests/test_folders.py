@@ -8,15 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from refusals import check_said, refusal, refuses
-from saved_models import save_model
+from saved_models import X, Y, save_model, small
 
 from fpt import FrozenTransformer
 from fpt.backbones import backbone
 from fpt.backbones.choice import choose, choose_backbone
 from fpt.backbones.published import PUBLISHED
-
-X = np.random.default_rng(0).normal(size=(24, 5, 2))
-Y = np.arange(24) % 2
 
 
 @pytest.fixture
@@ -32,10 +29,6 @@ def put(tmp_path, monkeypatch):
         return Path(folder).absolute()
 
     return write
-
-
-def small(name, **settings):
-    return FrozenTransformer(name, steps=2, **settings)
 
 
 def again(fitted, folder):

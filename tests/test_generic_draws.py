@@ -1,6 +1,5 @@
 """What is drawn, kept and refused in backbones of types that differ from a plain decoder."""
 
-import json
 import sys
 import threading
 
@@ -9,7 +8,6 @@ import pytest
 import torch
 import transformers
 from refusals import refuses
-from saved_models import save_model
 
 from fpt import FrozenTransformer
 from fpt.backbones import backbone, build
@@ -19,18 +17,6 @@ from fpt.backbones.initialisations import INITS, initial_state
 
 X = np.random.default_rng(0).normal(size=(40, 5, 2))
 Y = np.arange(40) % 2
-
-
-@pytest.fixture
-def put(tmp_path, monkeypatch):
-    """Writes a random model of a type into a folder; its path."""
-    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
-
-    def write(kind):
-        save_model(kind, tmp_path / kind)
-        return str(tmp_path / kind)
-
-    return write
 
 
 def drawn(folder, init, seed=0):
@@ -85,22 +71,11 @@ def test_a_model_does_not_change_itself_as_it_computes(kind, setting, usual):
     assert getattr(class_of(settings)[0], setting) == usual
 
 
-def test_an_rwkv_of_many_layers_keeps_its_frozen_weights(tmp_path, monkeypatch):
+def test_an_rwkv_of_many_layers_keeps_its_frozen_weights(put):
     """transformers halves those of the later layers at the first evaluation."""
-    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
-    config = transformers.RwkvConfig(
-        hidden_size=16,
-        attention_hidden_size=16,
-        intermediate_size=24,
-        num_hidden_layers=8,
-        vocab_size=9,
-        context_length=32,
-    )
-    transformers.RwkvModel(config).save_pretrained(tmp_path / "rwkv")
     groups = ("input", "output", "layernorm", "attention", "feedforward")
-    model = FrozenTransformer(
-        str(tmp_path / "rwkv"), steps=8, eval_every=8, lr=0.02, trainable=groups
-    )
+    folder = put("rwkv", num_hidden_layers=8, context_length=32)
+    model = FrozenTransformer(folder, steps=8, eval_every=8, lr=0.02, trainable=groups)
     inputs = np.random.default_rng(0).normal(size=(120, 6, 2))
     labels = (inputs.mean((1, 2)) > 0) * 1
     held_out = (inputs[60:], labels[60:])
@@ -110,37 +85,23 @@ def test_an_rwkv_of_many_layers_keeps_its_frozen_weights(tmp_path, monkeypatch):
     assert -np.log(probability).mean() == pytest.approx(loss, rel=1e-4)
 
 
-def save_minicpm3(folder):
-    config = transformers.MiniCPM3Config(
-        hidden_size=32, intermediate_size=24, num_hidden_layers=4, num_attention_heads=2,
-        vocab_size=9, q_lora_rank=8, kv_lora_rank=8, qk_nope_head_dim=8, qk_rope_head_dim=8,
-        v_head_dim=8, scale_depth=1.4,
-    )  # fmt: skip
-    transformers.MiniCPM3Model(config).save_pretrained(folder / "minicpm3")
-
-
-def test_a_model_whose_layers_depend_on_their_number_is_not_cut(tmp_path):
-    save_minicpm3(tmp_path)
-    backbone(str(tmp_path / "minicpm3"))
-    refuses(lambda: backbone(str(tmp_path / "minicpm3@2")), "scaled by how many there are")
+def test_a_model_whose_layers_depend_on_their_number_is_not_cut(put):
+    folder = put("minicpm3")
+    backbone(folder)
+    refuses(lambda: backbone(f"{folder}@2"), "scaled by how many there are")
 
 
 # A model of real size is tried by its first layers.
-def test_a_big_model_that_cannot_be_cut_is_tried_as_it_is(tmp_path, monkeypatch):
-    save_minicpm3(tmp_path)
+def test_a_big_model_that_cannot_be_cut_is_tried_as_it_is(put, monkeypatch):
     monkeypatch.setattr("fpt.backbones.generic.trial.BIG", 0)
-    assert backbone(str(tmp_path / "minicpm3")).layers == 4
+    assert backbone(put("minicpm3")).layers == 4
 
 
-def test_an_esm_is_cut_and_its_parameters_are_counted(tmp_path):
+def test_an_esm_is_cut_and_its_parameters_are_counted(put):
     """The shape of its head for contacts depends on the number of layers."""
-    config = transformers.EsmConfig(
-        hidden_size=16, intermediate_size=24, num_hidden_layers=3, num_attention_heads=2,
-        vocab_size=9, position_embedding_type="rotary", token_dropout=False,
-    )  # fmt: skip
-    transformers.EsmModel(config).save_pretrained(tmp_path / "esm")
-    for name, layers in (("esm", 3), ("esm@2", 2)):
-        model = FrozenTransformer(str(tmp_path / name), steps=2).fit(X, Y)
+    folder = put("esm", num_hidden_layers=3, position_embedding_type="rotary", token_dropout=False)
+    for name, layers in ((folder, 3), (f"{folder}@2", 2)):
+        model = FrozenTransformer(name, steps=2).fit(X, Y)
         matrices = model.trainable_parameters().loc["attention", "parameters"]
         assert matrices == layers * 4 * (16 * 16 + 16)
 
@@ -159,23 +120,12 @@ def test_a_norm_without_gains_is_no_group_that_is_asked_for(put):
     refuses(lambda: without.fit(X, Y), "'layernorm' is not known")
 
 
-def test_numbered_embeddings_are_no_layers(tmp_path):
-    config = transformers.MarkupLMConfig(
-        hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
-        vocab_size=9, max_position_embeddings=32, xpath_unit_hidden_size=2, max_depth=5,
-    )  # fmt: skip
-    transformers.MarkupLMModel(config).save_pretrained(tmp_path / "markuplm")
-    assert backbone(str(tmp_path / "markuplm")).layers == 2
+def test_numbered_embeddings_are_no_layers(put):
+    assert backbone(put("markuplm", xpath_unit_hidden_size=2, max_depth=5)).layers == 2
 
 
 def test_a_configuration_that_asks_for_tuples_is_read(put):
-    folder = put("llama")
-    path = f"{folder}/config.json"
-    with open(path, encoding="utf-8") as file:
-        content = json.load(file)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(content | {"return_dict": False}, file)
-    assert backbone(folder).layers == 2
+    assert backbone(put("llama", return_dict=False)).layers == 2
 
 
 def test_what_another_thread_says_while_a_model_is_loaded_is_not_lost(capsys):

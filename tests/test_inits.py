@@ -150,11 +150,6 @@ def test_each_seed_has_its_own_draw_and_only_one(init):
     assert (backbone_identity(runs[0]) != backbone_identity(runs[1])) is drawn
 
 
-@pytest.mark.parametrize("init", [name for name in INITS if not INITS[name].reads_weights])
-def test_those_that_read_no_weights_need_none(init):
-    state(init, weights=None)
-
-
 def test_norms_that_are_drawn_are_no_part_of_a_shared_backbone():
     """Runs of all seeds share one whose norms are new, since these are 1 and 0."""
     released = one_of("lstm-released")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from refusals import refuses
 from scipy import sparse
 
-from fpt import own_task
+from fpt import FrozenTransformer, own_task
 from fpt.tasks.own import examples
 from fpt.tasks.own.arrays import labels, targets
 from fpt.tasks.own.inputs import read_inputs
@@ -40,14 +40,14 @@ NUMBERS = [
 def test_integers_are_symbols_in_any_container(data):
     read = read_inputs(data)
     assert read.kind == "token"
-    assert np.array_equal(read.prepared().values, IDS)
+    assert np.array_equal(list(read.prepared()), IDS)
 
 
 @pytest.mark.parametrize("data", NUMBERS)
 def test_other_numbers_are_vectors_in_any_container(data):
     read = read_inputs(data)
     assert read.kind == "vector"
-    values = read.prepared().values
+    values = read.prepared().tokens
     plain = data.detach().float().numpy() if isinstance(data, torch.Tensor) else data
     np.testing.assert_allclose(values, np.asarray(plain).astype(np.float32).reshape(values.shape))
 
@@ -66,7 +66,7 @@ def test_lengths_differ_in_any_container(data):
     assert read.limits == {"kind": "vector", "dim": 3, "shortest": 2, "length": 5}
     prepared = read.prepared()
     assert np.diff(prepared.starts).tolist() == [len(row) for row in RAGGED]
-    np.testing.assert_allclose(prepared.values, np.concatenate(RAGGED), rtol=1e-6)
+    np.testing.assert_allclose(prepared.tokens, np.concatenate(RAGGED), rtol=1e-6)
 
 
 @pytest.mark.parametrize("rows", [list(V), list(IDS), [V[0], V[1, :2]]])
@@ -77,7 +77,7 @@ def test_a_column_of_sequences_is_read_as_their_series(rows):
     for data in (series.to_frame("x"), series.to_numpy()[:, None]):
         read = read_inputs(data)
         assert read.limits == expected.limits
-        np.testing.assert_array_equal(read.values, expected.values)
+        np.testing.assert_array_equal(read.tokens, expected.tokens)
 
 
 def test_cells_of_an_arrow_table_are_sequences():
@@ -85,7 +85,7 @@ def test_cells_of_an_arrow_table_are_sequences():
     cells = pd.Series([None] * len(V))
     for row, sequence in enumerate(V):
         cells[row] = np.array([*sequence, None], object)[:-1]
-    np.testing.assert_array_equal(read_inputs(cells).values, V)
+    np.testing.assert_array_equal(list(read_inputs(cells)), V)
     cells[3] = np.array([V[3, 0], V[3, 1, :2]], object)
     refuses(lambda: read_inputs(cells), "rows of different lengths")
 
@@ -187,15 +187,15 @@ def test_an_offset_is_taken_away_in_float64(dtype, offset):
     exact = X.astype(np.longdouble)
     exact = (exact - exact.mean((0, 1))) / exact.std((0, 1))
     read = read_inputs(X)
-    prepared = read.prepared(None, read.moments(np.arange(50)))
-    np.testing.assert_allclose(prepared.values, exact.astype(float), atol=1e-5)
+    prepared = read.prepared(read.chosen(np.arange(50)).moments())
+    np.testing.assert_allclose(prepared.tokens, exact.reshape(-1, 3).astype(float), atol=1e-5)
 
 
 @pytest.mark.parametrize("data", [V + 1e6, [row + 1e6 for row in RAGGED]])
 def test_moments_are_those_of_all_tokens(data):
     """Padding does not count."""
     tokens = np.concatenate(list(data))
-    mean, scale = read_inputs(data).moments(np.arange(12))
+    mean, scale = read_inputs(data).chosen(np.arange(12)).moments()
     np.testing.assert_allclose(mean, tokens.mean(0), rtol=1e-12)
     np.testing.assert_allclose(scale, tokens.std(0))
 
@@ -205,9 +205,9 @@ def test_a_constant_column_becomes_zero(constant):
     X = np.stack([DRAW.normal(size=(3000, 40)), np.full((3000, 40), constant)], 2)
     X[::2, 0, 1] = np.nextafter(constant, np.inf)  # within the rounding
     read = read_inputs(X)
-    moments = read.moments(np.arange(3000))
+    moments = read.moments()
     assert moments[1][1] == 1
-    column = read.prepared(None, moments).values[..., 1]
+    column = read.prepared(moments).tokens[..., 1]
     assert np.abs(column).max() <= 1e-11 * max(1.0, abs(constant))
 
 
@@ -223,8 +223,8 @@ def test_a_batch_has_the_given_sequences(rows, offset, data):
     for form in (rows, [np.array(row)[:, None] / 7 + offset for row in rows]):
         read = read_inputs(form)
         every_row = np.arange(len(rows))
-        mean, scale = read.moments(every_row) if read.kind == "vector" else (0, 1)
-        prepared = read.prepared(None, (mean, scale) if read.kind == "vector" else None)
+        mean, scale = read.moments() if read.kind == "vector" else (0, 1)
+        prepared = read.prepared((mean, scale) if read.kind == "vector" else None)
         splits = dict.fromkeys(("train", "valid", "test"), (prepared, every_row[:, None]))
         task = examples.examples_task(splits, len(rows), read.limits["dim"])
         chosen = data.draw(st.lists(st.sampled_from(range(len(rows))), min_size=1, max_size=5))
@@ -252,7 +252,7 @@ def test_a_division_has_every_example_once(rows, seed, share):
     (sequences, trained), (_, held_out) = division.train, division.valid
     assert sorted([*trained[:, 0], *held_out[:, 0]]) == list(range(len(rows)))
     symbols = {symbol for row in trained[:, 0] for symbol in rows[row]}
-    assert symbols == {*division.symbols.tolist()} == {*sequences.values.ravel().tolist()}
+    assert symbols == {*division.symbols.tolist()} == {*sequences.tokens.ravel().tolist()}
 
 
 @settings(max_examples=30, deadline=None)
@@ -289,9 +289,38 @@ def test_one_long_sequence_does_not_pad_all_others():
 def test_standardising_all_sequences_needs_one_copy_of_them(lengths, dtype):
     data = [np.ones((lengths[index % 2], 50), dtype) for index in range(2000)]
     sequences = read_inputs(data)
-    moments = sequences.moments(np.arange(10))
-    in_float64 = 8 * sequences.values.size
+    moments = sequences.moments()
+    in_float64 = 8 * sequences.tokens.size
     with traced_memory() as peak:
-        prepared = sequences.prepared(None, moments)
+        prepared = sequences.prepared(moments)
         assert peak() < 1.7 * in_float64  # one copy in float64, and the result in float32
-    assert np.array_equal(prepared.values, sequences.prepared(np.arange(2000), moments).values)
+    assert np.array_equal(
+        prepared.tokens, sequences.chosen(np.arange(2000)).prepared(moments).tokens
+    )
+
+
+def test_columns_of_an_arrow_table_have_their_order():
+    pa = pytest.importorskip("pyarrow")
+    columns = dict(zip("abc", np.random.default_rng(0).normal(size=(3, 40)), strict=True))
+    table = pa.table(columns)
+    small = {"backbone": "pico", "init": "random", "steps": 2, "eval_every": 2}
+    model = FrozenTransformer(**small).fit(table, np.arange(40) % 2)
+    assert list(model.feature_names_in_) == ["a", "b", "c"]
+    for names in (["c", "b", "a"], ["a", "b"]):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(table.select(names))
+
+
+def test_tensors_are_read_or_refused_by_name():
+    parts = [torch.ones(2, 3), torch.zeros(4, 3)]
+    nested = read_inputs(torch.nested.nested_tensor(parts, layout=torch.jagged))
+    assert [part.shape for part in nested] == [(2, 3), (4, 3)]
+    negative = torch.complex(torch.zeros(4, 2, 3), torch.ones(4, 2, 3)).conj().imag
+    assert (read_inputs(negative).tokens == -1).all()
+    assert (read_inputs(torch.ones(4, 2, 3).to(torch.float8_e4m3fn)).tokens == 1).all()
+    for tensor in (torch.ones(4, 2, 3).to_sparse(), torch.ones(4, 2, 3, device="meta")):
+        refuses(lambda tensor=tensor: read_inputs(tensor), "give a dense tensor")
+
+
+def test_a_masked_value_in_a_list_is_missing():
+    refuses(lambda: read_inputs([[1, 2], [np.ma.masked, 3]]), "contains NaN")

@@ -59,21 +59,16 @@ def expected(folders):
 
 
 @contextmanager
+def changed(setter, value, usual):
+    setter(value)
+    try:
+        yield
+    finally:
+        setter(usual)
+
+
 def default_dtype(dtype):
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
-@contextmanager
-def deterministic():
-    torch.use_deterministic_algorithms(True)
-    try:
-        yield
-    finally:
-        torch.use_deterministic_algorithms(False)
+    return changed(torch.set_default_dtype, dtype, torch.float32)
 
 
 @contextmanager
@@ -86,12 +81,11 @@ def other_draws():
 
 SETTINGS = {
     "float64": lambda: default_dtype(torch.float64),
-    "bfloat16": lambda: default_dtype(torch.bfloat16),
     "no_grad": torch.no_grad,
     "inference_mode": torch.inference_mode,
     "device": lambda: torch.device("meta"),
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
-    "deterministic": deterministic,
+    "deterministic": lambda: changed(torch.use_deterministic_algorithms, True, False),
     "numpy raises": lambda: np.errstate(all="raise"),
     "random state": other_draws,
 }

@@ -8,10 +8,9 @@ import pytest
 import torch
 from refusals import refuses
 from safetensors.torch import load
-from tiny import CPU, WEIGHTS, clock_of_steps, measured_of, pretrained, spec, task_of
+from tiny import CPU, WEIGHTS, clock_of_steps, measured_of, pretrained, spec, swept, task_of
 
 from fpt.records import Store
-from fpt.training import sweep
 from fpt.training.device import threads
 from fpt.training.kept import trained_model
 from fpt.training.train import Job, train
@@ -68,7 +67,8 @@ def test_a_pack_that_was_stopped_keeps_the_same(store, tiny, monkeypatch):
     uninterrupted = Store(tiny / "uninterrupted" / "records")
     assert [record.metrics["steps"] for record in kept(specs, uninterrupted)] == [6, 12]
     clock = clock_of_steps(monkeypatch)
-    assert kept(specs, store, deadline=8.5) == []
+    keep = {run.key for run in specs}
+    assert swept(specs, store, budget=8.5, keep=keep) == 0
     assert clock == [9.0]
     assert len(kept(specs, store)) == 2
     assert clock == [12.0]
@@ -95,7 +95,7 @@ def test_a_record_without_the_parameters_asked_for_is_missing(store):
     """And a run that is trained without `keep` has none."""
     run = pretrained()
     keep = {run.key}
-    train_kept = partial(sweep.run, [run], store, device="cpu", workers=1)
+    train_kept = partial(swept, [run], store)
     assert train_kept() == 1
     before = store.read(run.key)
     refuses(lambda: trained_model(before, store), f"parameters of run {run.key}", "`keep: true`")

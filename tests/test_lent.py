@@ -3,13 +3,13 @@
 import math
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made import PARAMS, fill
+from made import PARAMS, fill, make_record
 
 import fpt
-from fpt.records import Record
 from fpt.report import conclude, effects, progress_table
 from fpt.report.index import index
 from fpt.sections import NAMES, declared
@@ -35,10 +35,9 @@ def test_an_empty_section_has_the_runs_of_its_arms_that_others_plan(name):
 
 
 @pytest.fixture
-def study(project):
+def study(planned):
     """The encoder's part of the ladder, with a record of every run on bit-xor but one
     of the lowest rung."""
-    shutil.copy(PARAMS, project.root)
     study = fpt.section("initialization", "language")
     arms = ("fpt-minilm", "spectrum-minilm", "shuffled-minilm")
     study = study.part(("bit-xor", "bit-memory-small"), arms)
@@ -49,23 +48,13 @@ def study(project):
     )
     assert last.arm == "shuffled-minilm"
     for number, run in enumerate(written):
-        points = [
-            {"step": step, "valid_accuracy": 0.9, "valid_loss": losses[run.arm] + number / 1e4}
+        record = make_record(run, 0.9)
+        curve = [
+            record.curve[-1] | {"step": step, "valid_loss": losses[run.arm] + number / 1e4}
             for step in range(10, run.spec.steps + 1, 10)
         ]
-        metrics = {"test_accuracy": 0.9, "valid_accuracy": 0.9, "best_step": 10}
-        cost = {"seconds": 1.0, "tokens": 1, "flops": 1, "peak_bytes": 1, "process_seconds": 7.0}
-        study.store.write(
-            Record(
-                run.spec,
-                "done",
-                {**metrics, "steps": run.spec.steps},
-                points,
-                cost,
-                {"device": "a test CPU", "kind": "cpu"},
-                [run.key],
-            )
-        )
+        cost = record.cost | {"process_seconds": 7.0}
+        study.store.write(replace(record, curve=curve, cost=cost))
     return study
 
 

@@ -7,20 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 from refusals import refuses
-from tiny import pretrained
+from tiny import pretrained, swept
 
 from fpt import files
 from fpt.errors import FptError
 from fpt.files import write_json
-from fpt.training import sweep
 from fpt.training.device import NO_MEMORY
 from fpt.training.loop import Loop
 
 pytestmark = pytest.mark.usefixtures("tiny")
-
-
-def trained(specs, store, **options):
-    return sweep.run(specs, store, device="cpu", workers=1, **options)
 
 
 # Where a write can fail: the name in `fpt.files.os`, and why.
@@ -65,15 +60,15 @@ def test_a_pack_that_fits_no_device_is_one_sentence(store, monkeypatch, error):
     """It says how many runs to try instead; with so many, all are trained."""
     fail_above(monkeypatch, 4, error)
     with pytest.raises(FptError, match=r"^A pack of 8 runs .*8 sequences.* use --max-runs 4 \("):
-        trained(EIGHT, store)
+        swept(EIGHT, store)
     assert store.keys() == set()
-    assert trained(EIGHT, store, max_runs=4) == len(EIGHT)
+    assert swept(EIGHT, store, max_runs=4) == len(EIGHT)
 
 
 @pytest.mark.parametrize("exponent", [40, 62], ids=["too much", "more than can be counted"])
 def test_a_cpu_without_memory_is_one_sentence(store, exponent):
     refuses(
-        lambda: trained([replace(EIGHT[0], batch=1 << exponent)], store),
+        lambda: swept([replace(EIGHT[0], batch=1 << exponent)], store),
         "A pack of 1 runs",
         "memory of the device",
         "a smaller batch",
@@ -84,4 +79,4 @@ def test_a_cpu_without_memory_is_one_sentence(store, exponent):
 def test_any_other_error_of_torch_is_not_taken_for_it(store, monkeypatch):
     fail_above(monkeypatch, 4, RuntimeError("shapes do not match"))
     with pytest.raises(RuntimeError, match="shapes do not match"):
-        trained(EIGHT, store)
+        swept(EIGHT, store)

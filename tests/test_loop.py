@@ -6,12 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tiny import FULL, clock_of_steps, loop_of, measured_of, pretrained, spec
+from safetensors.torch import load_file, save_file
+from tiny import FULL, WEIGHTS, clock_of_steps, loop_of, measured_of, pretrained, spec
 
+from fpt.backbones.weights import file_digest
 from fpt.records import Store
-from fpt.training.loop import TRAIN_ITEMS, Loop
+from fpt.training.loop import Loop
 from fpt.training.model import evaluate
-from fpt.training.progress import reached, read_checkpoint, write_checkpoint
+from fpt.training.progress import TRAIN_ITEMS, reached, read_checkpoint, write_checkpoint
 from fpt.training.train import Job, train
 
 TESTS = Path(__file__).parent
@@ -60,6 +62,9 @@ def test_the_test_set_is_read_once_for_the_best_parameters(
     reads = []
     monkeypatch.setattr(
         "fpt.training.loop.evaluate", lambda *args: reads.append(args[1]) or evaluate(*args)
+    )
+    monkeypatch.setattr(
+        "fpt.training.progress.evaluate", lambda *args: reads.append(args[1]) or evaluate(*args)
     )
     run = pretrained(lr=0.1, steps=14, eval_every=2, options={"n": 3})
     (progress,) = finished(run)
@@ -233,6 +238,10 @@ def of_other_runs(tensors, history):
     return tensors, history | {"keys": [run.key for run in PACK[::-1]]}
 
 
+def of_other_weights(tensors, history):
+    return tensors, history | {"weights": "other"}
+
+
 def of_another_version(tensors, history):
     return {name: tensors[name] for name in tensors if name != "frozen"}, history
 
@@ -243,7 +252,7 @@ DAMAGE = {
 }
 
 
-@pytest.mark.parametrize("how", [*DAMAGE, of_other_runs, of_another_version])
+@pytest.mark.parametrize("how", [*DAMAGE, of_other_runs, of_other_weights, of_another_version])
 def test_a_checkpoint_that_does_not_fit_costs_time_only(how, store, uninterrupted, tmp_path):
     assert trained(PACK, store, deadline=0.0) == []
     (path,) = (tmp_path / ".cache" / "checkpoints").iterdir()
@@ -327,3 +336,19 @@ if __name__ == "__main__":
     tiny.save_weights(Path(os.environ["FPT_BACKBONES"]))
     trace = {arm: [round(loss, 6) for loss in first_losses(run)] for arm, run in ARMS.items()}
     GOLDEN.write_text(json.dumps(trace, indent=1) + "\n")
+
+
+# A local name stands for whatever lies there, and weights may be pretrained again meanwhile.
+def test_a_record_names_the_weights_that_were_read(store, tmp_path, monkeypatch):
+    path = tmp_path / "backbones" / WEIGHTS / "model.safetensors"
+    before = file_digest(path)
+    run = Loop.run
+
+    def replaced_meanwhile(self, deadline):
+        tensors = {name: tensor + 1 for name, tensor in load_file(path).items()}
+        save_file(tensors, path)
+        return run(self, deadline)
+
+    monkeypatch.setattr(Loop, "run", replaced_meanwhile)
+    (record,) = trained([pretrained()], store)
+    assert record.environment["weights_digest"] == before != file_digest(path)

@@ -2,7 +2,6 @@
 with and without records in the tree."""
 
 import math
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,13 +29,6 @@ LEVELS = {"fpt": 0.4, "random": 0.6, "random-own": 0.3, "random-at-scale": 0.5, 
 COLUMNS = ["key", "arm", "task", "seed", "draw", "area", "accuracy", "test_accuracy", "status"]
 
 
-@pytest.fixture
-def reports(project):
-    """Reports without any record."""
-    shutil.copy(Path(__file__).parent / "project" / "params.yaml", project.root)
-    return project.reports
-
-
 def base(arm):
     return arm.removesuffix("@6").removesuffix("-minilm")
 
@@ -61,8 +53,15 @@ def usual(arm):
     return LEVELS.get(arm, 0.4)
 
 
-def by_name_of(results):
-    """The findings of all claims about language models."""
+@pytest.fixture(scope="module")
+def results():
+    """Every planned run, with the usual areas."""
+    return made_up(usual)
+
+
+@pytest.fixture(scope="module")
+def by_name(results):
+    """The findings of all claims about language models, by name."""
     findings = [finding for kind in KINDS for finding in model_findings(kind, results)]
     return {finding.claim.name: finding for finding in findings}
 
@@ -92,13 +91,14 @@ def p_value(results, first, second, task):
 
 
 @pytest.mark.parametrize(("kind", "method"), [("primary", "holm"), ("secondary", "fdr_bh")])
-def test_verdicts_are_those_of_other_code(kind, method):
-    results = made_up(usual)
+def test_verdicts_are_those_of_other_code(kind, method, results):
     findings = model_findings(kind, results)
     ps = []
     for finding in findings:
         claim = finding.claim
-        if claim.withdrawn:
+        if claim.withdrawn:  # it has no runs, and counts in the correction
+            assert not finding.is_judged
+            assert not all(claim.backbones.values())
             ps.append(1.0)
             continue
         first, second = claim.backbones
@@ -109,6 +109,7 @@ def test_verdicts_are_those_of_other_code(kind, method):
         assert finding.effect.p == pytest.approx(ps[-1], rel=1e-6)
     adjusted = multipletests(ps, method=method)[1]
     for finding, p in zip(findings, adjusted, strict=True):
+        assert finding.adjusted == pytest.approx(p)
         if finding.claim.withdrawn:
             continue
         word = "helps" if finding.effect.estimate < 0 else "hurts"
@@ -123,8 +124,7 @@ def test_verdicts_are_those_of_other_code(kind, method):
         assert by_name["statistics-tensor/fpt/bit-memory-small/suffices"] == "suffices"
 
 
-def test_a_claim_waits_for_its_last_run_and_counts_in_the_correction():
-    results = made_up(usual)
+def test_a_claim_waits_for_its_last_run_and_counts_in_the_correction(results):
     complete = model_findings("primary", results)
     gone = results.index[(results["arm"] == "random") & (results["task"] == "bit-xor")][0]
     waiting, *rest = model_findings("primary", results.drop(gone))
@@ -155,38 +155,12 @@ def test_where_neither_arm_learned_nothing_is_compared(level, accuracy):
     assert finding.reason
 
 
-def test_a_withdrawn_claim_has_no_runs_and_counts_in_the_correction():
-    results = made_up(usual)
-    findings = model_findings("secondary", results)
-    withdrawn = [finding for finding in findings if finding.claim.withdrawn]
-    assert withdrawn
-    for finding in withdrawn:
-        assert not finding.is_judged
-        assert not all(finding.claim.backbones.values()), "its runs are planned no longer"
-    ps = np.nan_to_num([finding.effect.p for finding in findings], nan=1.0)
-    adjusted = multipletests(ps, method="fdr_bh")[1]
-    assert [finding.adjusted for finding in findings] == pytest.approx(list(adjusted))
-
-
-def test_without_records_nothing_is_decided(reports):
+def test_without_records_nothing_is_decided(planned):
     text = "\n".join(answers.block(answers.every_finding(), "../", ".md"))
     assert "not yet measured (0 of " in text
     assert answers.figure(answers.ratios()) is None
     for kind in KINDS:
         assert set(claims_table(kind, LANGUAGE).numbers["verdict"]) == {"undecided"}
-
-
-def test_a_verdict_names_tasks_and_counts_models_only_if_they_disagree():
-    row = max(answers.prose()["rows"], key=lambda row: len(row.get("language", ())))
-    findings = by_name_of(made_up(usual))
-    agreed = [replace(findings[name], label="helps") for name in row["language"]]
-    assert answers.verdict(row, agreed, []) == "helps"
-    disagreeing = [replace(agreed[0], label="hurts"), *agreed[1:]]
-    hurts, helps = answers.verdict(row, disagreeing, []).split("; ")
-    task = agreed[0].claim.tasks[0]
-    assert f"hurts on {task} (SmolLM2)" in hurts
-    assert task in helps
-    assert all(finding.claim.tasks[0] in helps for finding in agreed)
 
 
 def compared_runs(claim, results):
@@ -199,14 +173,12 @@ def compared_runs(claim, results):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_runs_without_a_partner_are_not_counted(kind):
+def test_runs_without_a_partner_are_not_counted(kind, results, by_name):
     """The model has eight seeds and 39 draws of its statistics six of them: 6 and 234 runs
     are compared."""
-    results = made_up(usual)
     for finding in model_findings(kind, results):
         if finding.is_judged:
             assert tuple(finding.n.values()) == compared_runs(finding.claim, results)
-    by_name = by_name_of(results)
     statistics = by_name["fpt@6/statistics-tensor@6/bit-xor"]
     assert statistics.claim.backbones == {"fpt@6": 8, "statistics-tensor@6": 234}
     assert statistics.n_text == "6 and 234 runs"
@@ -249,6 +221,14 @@ def test_a_judged_claim_without_a_p_says_why(area, label, reason, monkeypatch):
 
 
 # By the registration, a body that was cut is no model.
+TESTED = (
+    "fpt/random/bit-xor",
+    "fpt@6/random@6/bit-xor",
+    "fpt-minilm/random-minilm/bit-xor",
+    "fpt-minilm/random-minilm/bit-memory-small",
+)
+
+
 @pytest.mark.parametrize(
     ("labels", "verdict"),
     [
@@ -261,33 +241,24 @@ def test_a_judged_claim_without_a_p_says_why(area, label, reason, monkeypatch):
         ((None, "hurts", "helps"), "hurts on bit-xor (truncated SmolLM2); helps on bit-xor"),
         (("", "hurts", "helps"), "hurts on bit-xor (truncated SmolLM2); helps on bit-xor, so far"),
         (("", "hurts", ""), "hurts on bit-xor, so far"),
+        (("hurts", None, "hurts", "helps"), "hurts on bit-xor; helps on bit-memory-small (MiniLM)"),
+        (
+            ("hurts", None, "helps", "helps"),
+            "hurts on bit-xor (SmolLM2); helps on bit-xor (MiniLM) and bit-memory-small (MiniLM)",
+        ),
     ],
 )
-def test_models_that_disagree_are_named(labels, verdict):
-    arms = ("fpt/random", "fpt@6/random@6", "fpt-minilm/random-minilm")
-    by_name = by_name_of(made_up(usual))
-    findings = [by_name[f"{pair}/bit-xor"] for pair in arms]
+def test_models_that_disagree_or_were_tested_alone_are_named(labels, verdict, by_name):
+    """None: not planned; empty: not measured."""
     of_language = [
-        replace(finding, label=label) if label else Finding(finding.claim, UNKNOWN, {})
-        for finding, label in zip(findings, labels, strict=True)
+        replace(by_name[name], label=label) if label else Finding(by_name[name].claim, UNKNOWN, {})
+        for name, label in zip(TESTED, labels, strict=False)
         if label is not None
     ]
     assert answers.verdict({}, of_language, []) == verdict
 
 
-def test_a_model_that_was_tested_alone_is_named():
-    by_name = by_name_of(made_up(usual))
-    labels = {
-        "fpt/random/bit-xor": "hurts",
-        "fpt-minilm/random-minilm/bit-xor": "hurts",
-        "fpt-minilm/random-minilm/bit-memory-small": "helps",
-    }
-    of_language = [replace(by_name[name], label=label) for name, label in labels.items()]
-    verdict = answers.verdict({}, of_language, [])
-    assert verdict == "hurts on bit-xor; helps on bit-memory-small (MiniLM)"
-
-
-def test_a_claim_is_decided_on_the_command_line(reports, capsys):
+def test_a_claim_is_decided_on_the_command_line(planned, capsys):
     assert main(["decide", "fpt/random/bit-xor"]) == 0
     text = capsys.readouterr().out
     assert "undecided" in text
@@ -297,8 +268,8 @@ def test_a_claim_is_decided_on_the_command_line(reports, capsys):
     assert "fpt/random/bit-xor" in capsys.readouterr().err
 
 
-def test_the_readme_has_at_most_700_words_with_all_verdicts():
-    by_name = answers.every_finding() | by_name_of(made_up(usual))
+def test_the_readme_has_at_most_700_words_with_all_verdicts(by_name):
+    by_name = answers.every_finding() | by_name
     block = "\n\n".join(answers.block(by_name, "reports/", ".md", compact=True))
     text = README.read_text()
     assert len(in_readme(text, block).split()) <= 700
@@ -306,10 +277,9 @@ def test_the_readme_has_at_most_700_words_with_all_verdicts():
 
 
 @pytest.mark.parametrize("label", ["helps", "hurts", "no clear difference"])
-def test_the_answer_has_at_most_40_words_and_says_what_waits(label):
-    findings = by_name_of(made_up(usual))
-    by_name = {name: replace(finding, label=label) for name, finding in findings.items()}
-    by_name["english-sooner"] = replace(findings["fpt/random/bit-xor"], label="depends on the task")
+def test_the_answer_has_at_most_40_words_and_says_what_waits(label, by_name):
+    by_name = {name: replace(finding, label=label) for name, finding in by_name.items()}
+    by_name["english-sooner"] = replace(by_name["fpt/random/bit-xor"], label="depends on the task")
     complete = answers.answer(by_name)
     by_name["fpt/random/bit-xor"] = Finding(by_name["fpt/random/bit-xor"].claim, UNKNOWN, {})
     partial = answers.answer(by_name)
@@ -318,8 +288,8 @@ def test_the_answer_has_at_most_40_words_and_says_what_waits(label):
     assert len(partial.split()) <= 40
 
 
-def test_a_short_effect_has_its_interval_unless_it_is_left_out():
-    finding = by_name_of(made_up(usual))["fpt/random/bit-xor"]
+def test_a_short_effect_has_its_interval_unless_it_is_left_out(by_name):
+    finding = by_name["fpt/random/bit-xor"]
     short = finding.brief(interval=False)
     assert "[" not in short
     assert finding.brief().startswith(f"{short} [")
@@ -327,17 +297,7 @@ def test_a_short_effect_has_its_interval_unless_it_is_left_out():
     assert without.brief() == short
 
 
-def test_a_verdict_on_part_of_a_row_names_its_tasks():
-    row = max(answers.prose()["rows"], key=lambda row: len(row.get("language", ())))
-    findings = by_name_of(made_up(usual))
-    first, *rest = (findings[name] for name in row["language"])
-    waiting = [Finding(finding.claim, UNKNOWN, {}) for finding in rest]
-    verdict = answers.verdict(row, [replace(first, label="helps"), *waiting], [])
-    assert verdict == f"helps on {first.claim.tasks[0]}, so far"
-
-
-def test_a_second_test_of_each_judged_claim_agrees_where_the_effect_is_large():
-    results = made_up(usual)
+def test_a_second_test_of_each_judged_claim_agrees_where_the_effect_is_large(results):
     findings = model_findings("primary", results)
     tests = second_tests(findings, results)
     judged = [finding for finding in findings if finding.is_judged]

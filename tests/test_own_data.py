@@ -48,6 +48,8 @@ def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder):
     study = section("transfer", "smoke")
     assert {run.arm for run in study.runs} == {"fpt", "norms-only"}
     assert study.runs[0].spec.trainable != study.runs[-1].spec.trainable
+    # Pages have it, too.
+    assert "norms-only" in study.declared.comparisons[0].arms
     job = Job(study.store, device="cpu", cache=folder)
     (record,) = train([study.runs[0].spec], job)
     assert record.metrics["test_items"] == 6
@@ -138,6 +140,13 @@ def test_a_split_is_drawn_and_fixed():
     assert parts == split()
     assert sorted(sum(parts, [])) == list(range(100))
     assert all({symbol // 50 for symbol in part} == {0, 1} for part in parts)
+
+
+# A test of 8 and 22 examples of two equal classes moves the trivial baselines.
+def test_each_class_has_its_share_in_all_parts():
+    task = own_task("mine", np.arange(200)[:, None], np.arange(200) % 2)
+    for split, size in task.sizes.items():
+        assert np.bincount(task.splits[split][1][:, 0]).tolist() == [size // 2] * 2
 
 
 # Missing labels once became a class of their own.

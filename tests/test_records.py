@@ -275,3 +275,17 @@ def test_a_lock_is_held_by_one_and_freed_by_its_death(tmp_path):
     with lock(path, wait=True) as is_mine:
         assert is_mine
     holder.join()
+
+
+def test_a_folder_in_the_place_of_a_record_is_moved_aside(store):
+    store.path(KEY).mkdir(parents=True)
+    with pytest.warns(UserWarning, match="moved to"):
+        assert store.read(KEY) is None
+
+
+def test_an_edited_specification_is_said(store):
+    content = to_content(made())
+    content["spec"] = content["spec"] | {"seed": 7}
+    content["digest"] = digest(content)
+    with pytest.raises(ValueError, match=f"its specification has the key '{made(7).key}'"):
+        parse(to_file(content), KEY)

@@ -3,13 +3,13 @@
 import json
 import shutil
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 
 import pytest
 import torch
-from made import PARAMS, tree
+from fake_hub import listening
+from made import tree
 from refusals import check_said, refuses
 
 from fpt.__main__ import main
@@ -22,14 +22,13 @@ NAMES = ["nano-bigram@2M-403839871", "nano-english@2M-0"]  # runs of `lab` read 
 
 
 @pytest.fixture
-def lab(project):
+def lab(planned):
     """A project with two tiny backbones under names of `lab`, whose metadata are with records."""
-    shutil.copy(PARAMS, project.root)
     for seed, name in enumerate(NAMES):
         torch.manual_seed(seed)
-        write(project.backbones / name, {}, {"matrix": torch.randn(4, 4)}, {"seed": seed})
+        write(planned.backbones / name, {}, {"matrix": torch.randn(4, 4)}, {"seed": seed})
     keep(store("lab").folder, NAMES)
-    return project
+    return planned
 
 
 @pytest.fixture
@@ -40,11 +39,8 @@ def server(tmp_path):
         def log_message(self, *arguments):
             pass
 
-    handler = partial(Handler, directory=tmp_path)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with listening(partial(Handler, directory=tmp_path)) as address:
+        yield address
 
 
 def release(lab, url):

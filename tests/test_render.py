@@ -72,8 +72,13 @@ def test_a_page_has_its_result_on_top_and_is_the_same_again(project):
     page = render("transfer", "smoke").read_text()
     body = page[page.index("<body>") :]
     assert body.index("smoke!") < body.index('<h2 id="Results">')
-    assert '<a href="02_modality.html">next: modality</a>' in body
+    assert '<a href="02_modality.html">next: Title</a>' in body
     assert "http" not in body
+    # What a Git host shows, too, without the cells of parameters.
+    text = (project / "reports/smoke/notebooks/01_transfer.md").read_text()
+    assert text.index("smoke!") < text.index("## Results")
+    assert "profile =" not in text
+    assert text.count("smoke!") == 1
     before = tree(project / "reports")
     render("transfer", "smoke")
     assert tree(project / "reports") == before

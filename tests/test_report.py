@@ -2,18 +2,23 @@
 
 import base64
 import io
+import itertools
+import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from made import ARMS, fill, make_record, make_study, spread, tree
-from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from PIL import Image
+from test_compare import intervals
 
 from fpt.report import (
     dot_plot,
     learning_curves,
+    line_plot,
+    readable,
     results_table,
     show_figure,
     show_table,
@@ -67,8 +72,6 @@ def test_the_guide_has_cells_as_they_are_printed():
     arms = [cell_text(percent, "accuracy"), cell_text(of_steps, "steps")]
     for text in differences + arms:
         assert f"`{text}`" in guide
-    assert all(f"`{text}`" in effect_text.__doc__ for text in differences)
-    assert all(f"`{text}`" in cell_text.__doc__ for text in arms)
 
 
 FEW = "There is no interval of fewer than 5 runs."
@@ -101,12 +104,6 @@ def titles(figure):
     return [axes.get_title(loc="left") for axes in figure.axes]
 
 
-def intervals(axes):
-    """How many intervals are drawn."""
-    bars = [bar for bar in axes.collections if isinstance(bar, LineCollection)]
-    return sum(len(line) > 0 for bar in bars for line in bar.get_segments())
-
-
 def test_dots_are_where_the_numbers_are(study):
     figure = dot_plot(study, TABLE)
     assert titles(figure) == ["bit-xor (fitting)", "mnist", "digits"]
@@ -119,10 +116,10 @@ def test_there_is_an_interval_of_five_runs_once_every_run_is_there(five):
     texts = results_table(five, TABLE).texts["digits"]
     assert texts[FPT] == "95.4 ± 0.4 (5)"
     assert texts[f"{FPT} − {RANDOM}"] == "+15.0 [+14.5, +15.5]"
-    assert intervals(dot_plot(five, TABLE).axes[2]) == 4
+    assert len(intervals(dot_plot(five, TABLE).axes[2])) == 4
     run = next(run for run in five.runs if (run.task, run.arm) == ("digits", "random"))
     five.store.path(run.key).unlink()
-    assert intervals(dot_plot(five, TABLE).axes[2]) == 3
+    assert len(intervals(dot_plot(five, TABLE).axes[2])) == 3
 
 
 def test_a_panel_is_at_least_half_full(tmp_path):
@@ -171,3 +168,29 @@ def test_a_report_is_written_only_if_it_is_rendered(study, tmp_path, monkeypatch
         "tables/transfer/results.csv": table.csv().encode(),
         "tables/transfer/results.md": table.markdown().encode(),
     }
+
+
+def test_a_small_frame_is_shown_in_words(study):
+    index = pd.MultiIndex.from_tuples([("mnist", "fpt"), ("digits", "new")], names=["task", "arm"])
+    frame = pd.DataFrame({"random": [1.26, math.nan], "tokens": [2e6, 3.0]}, index)
+    shown = readable(study, frame)
+    assert list(shown.columns) == [RANDOM, "tokens"]
+    assert [*shown.index] == [("mnist", FPT), ("digits", "new")]
+    assert shown.to_numpy().tolist() == [["1.3", "2,000,000"], ["–", "3"]]
+    assert [*shown.index.names] == [None, None]
+    assert frame.index.names == ["task", "arm"]
+
+
+def test_a_difference_of_nothing_has_no_sign_of_its_own():
+    numbers = {"estimate": -0.01, "low": -0.04, "high": 0.04}
+    assert effect_text(numbers, is_ratio=False) == "+0.0 [+0.0, +0.0]"
+
+
+def test_names_of_near_points_cover_neither_points_nor_names():
+    near = pd.DataFrame({"x": [1.0, 1.001, 1.002, 1.003, 1.004, 1.005], "y": [2.0] * 6})
+    figure = line_plot(near, "x", "y", labels=["aaaa", "bbbb", "cccc", "dddd", "eeee", "ffff"])
+    (axes,) = figure.axes
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    assert len(boxes) == 6
+    for box, other in itertools.combinations(boxes, 2):
+        assert not box.overlaps(other)

@@ -50,3 +50,10 @@ def test_labels_tell_arms_apart():
 def test_every_registered_claim_is_reported_in_a_section():
     registered = {claim.name for kind in KINDS for claim in claims(kind)}
     assert registered == {name for section in NAMES for name in declared(section).claims}
+
+
+def test_an_arm_that_no_comparison_has_stands_in_the_first_table():
+    first, *others = declared("transfer").comparisons
+    own, *same = declared("transfer", ["norms-only", "fpt"]).comparisons
+    assert own.arms == (*first.arms, "norms-only")
+    assert (own.pairs, same) == (first.pairs, others)

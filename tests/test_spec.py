@@ -40,7 +40,7 @@ OTHER = {
     "order": "shuffled",
     "eval_items": 100,
     "test_items": 100,
-    "draw": 3,
+    "draw": 0,
     "threshold": 0.9,
     "semantics": 2,
 }

@@ -7,21 +7,23 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from joblib.externals.loky.process_executor import TerminatedWorkerError
-from processes import lives, until, workers_of
+from processes import environment, lives, until, workers_of
 from refusals import check_said, refusal, refuses
-from tiny import FULL, clock_of_steps, measured_of, pretrained, spec
+from tiny import FULL, measured_of, pretrained, spec, swept
 
 from fpt import config
 from fpt.errors import FptError
 from fpt.files import lock
 from fpt.records import Store
 from fpt.training import sweep
+from fpt.training.progress import progress_bar
 from fpt.training.sweep import MAX_RUNS_PER_PACK, MAX_TOKENS_PER_STEP, packs, shard
 from fpt.training.train import Job
 
@@ -31,10 +33,6 @@ pytestmark = pytest.mark.usefixtures("tiny")
 
 def sizes(specs, **options):
     return sorted(len(pack) for pack in packs(specs, **options))
-
-
-def train(specs, store, **options):
-    return sweep.run(specs, store, device="cpu", **{"workers": 1, **options})
 
 
 # ------------------------------------------------------------------------------------------ packs
@@ -111,7 +109,7 @@ def test_shards_cover_everything_once(count):
 @pytest.mark.parametrize("part", ["0/2", "3/2", "2", "a/b"])
 def test_a_wrong_shard_is_one_sentence(part, store):
     with pytest.raises(FptError, match=r"not I/N with 1 <= I <= N, such as 2/8\.$"):
-        train([spec()], store, part=part)
+        swept([spec()], store, part=part)
     assert store.keys() == set()
 
 
@@ -125,25 +123,13 @@ def measured(store, specs):
 
 def test_a_sweep_trains_what_is_missing(store):
     specs = [pretrained(seed=0), pretrained(seed=1), spec()]
-    assert train(specs[:1], store) == 1
-    assert train(specs, store) == 2
-    assert train(specs, store) == 0
+    assert swept(specs[:1], store) == 1
+    assert swept(specs, store) == 2
+    assert swept(specs, store) == 0
     before = measured(store, specs)
     store.path(specs[1].key).unlink()
-    assert train(specs, store) == 1
+    assert swept(specs, store) == 1
     assert measured(store, specs) == before
-
-
-def test_a_budget_in_the_middle_of_a_pack(store, tmp_path, monkeypatch):
-    """A clock that moves with the steps: 5 of 12 steps fit, then 5, then the rest."""
-    run = pretrained()
-    unbounded = Store(tmp_path / "unbounded" / "records")
-    assert train([run], unbounded) == 1
-    clock = clock_of_steps(monkeypatch)
-    counts = [train([run], store, budget=4.5) for _ in range(3)]
-    assert counts == [0, 0, 1]
-    assert clock[0] == 12
-    assert measured(store, [run]) == measured(unbounded, [run])
 
 
 def test_two_workers_give_the_bits_of_one(store, tmp_path):
@@ -153,8 +139,8 @@ def test_two_workers_give_the_bits_of_one(store, tmp_path):
         for lr in (0.1, 1)
     ]
     alone = Store(tmp_path / "alone" / "records")
-    assert train(specs, alone) == 4
-    assert train(specs, store, workers=2) == 4
+    assert swept(specs, alone) == 4
+    assert swept(specs, store, workers=2) == 4
     assert measured(store, specs) == measured(alone, specs)
     # Workers that waited for a next sweep would end by the clock, perhaps as it begins.
     assert not any(map(lives, workers_of(os.getpid())))
@@ -167,6 +153,7 @@ sys.path.insert(0, {tests!r})
 import tiny, test_sweep
 from transformers import GPT2Model  # once for both
 from fpt.training import sweep
+from fpt.training.progress import progress_bar
 from fpt.records import Store
 
 tiny.register()
@@ -193,12 +180,12 @@ def test_two_sweeps_on_one_store_train_every_run_once(store, tmp_path):
     """And in the packs in which one sweep alone would train them."""
     script = tmp_path / "two.py"
     script.write_text(TWO.format(tests=str(TESTS), folder=str(tmp_path)))
-    env = os.environ | {"PYTHONPATH": str(TESTS.parent), "FPT_ROOT": str(tmp_path)}
     command = [sys.executable, str(script)]
+    env = environment(tmp_path)
     done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
     assert sum(map(int, done.stdout.split())) == len(shared())
     alone = Store(tmp_path / "alone" / "records")
-    train(shared(), alone)
+    swept(shared(), alone)
     assert measured(store, shared()) == measured(alone, shared())
 
     def members(where):
@@ -214,9 +201,9 @@ def test_a_run_that_another_process_trains_is_left_to_it(store):
         Job(store).lock(runs[0].key),
         pytest.warns(UserWarning, match=r"training 1 of the runs that are missing"),
     ):
-        assert train(runs, store) == 1
+        assert swept(runs, store) == 1
     assert store.keys() == {runs[1].key}
-    assert train(runs, store) == 1
+    assert swept(runs, store) == 1
 
 
 # A backbone that needs no transformers, so that processes begin sooner.
@@ -229,6 +216,7 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 import test_sweep
 from fpt.training import sweep
+from fpt.training.progress import progress_bar
 from fpt.records import Store
 
 store = Store(Path({folder!r}) / "reports" / "smoke" / "records")
@@ -254,8 +242,7 @@ def test_a_killed_sweep_takes_its_workers_with_it(store, tmp_path):
     """What the next one makes of it is in test_faults.py."""
     script, cache = tmp_path / "driver.py", tmp_path / ".cache"
     script.write_text(DRIVER.format(tests=str(TESTS), folder=str(tmp_path)))
-    env = os.environ | {"PYTHONPATH": str(TESTS.parent), "FPT_ROOT": str(tmp_path)}
-    driver = subprocess.Popen([sys.executable, str(script)], env=env)
+    driver = subprocess.Popen([sys.executable, str(script)], env=environment(tmp_path))
     until(lambda: both_train(cache) or driver.poll() is not None)
     workers = workers_of(driver.pid)
     driver.kill()
@@ -273,7 +260,7 @@ def test_a_killed_worker_is_one_sentence(store, tmp_path):
 
     thread = threading.Thread(target=kill_one, daemon=True)
     thread.start()
-    sentence = refusal(lambda: train(ENDLESS, store, workers=2, budget=300.0))
+    sentence = refusal(lambda: swept(ENDLESS, store, workers=2, budget=300.0))
     check_said(sentence, ["A worker died", "out of memory", "run again"])
     thread.join()
     assert store.keys() == set()
@@ -286,7 +273,7 @@ def test_ctrl_c_while_workers_start_is_ctrl_c(store, monkeypatch):
     manager = "joblib.externals.loky.process_executor._ExecutorManagerThread"
     monkeypatch.setattr(f"{manager}.start", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        train(ENDLESS, store, workers=2)
+        swept(ENDLESS, store, workers=2)
     for worker in workers_of(os.getpid()):
         os.kill(worker, signal.SIGKILL)
 
@@ -295,12 +282,14 @@ def test_the_longest_packs_are_trained_first(store):
     """So that none of them is left over for one worker at the end."""
     runs = [spec(steps=steps) for steps in (3, 6, 5)]
     trained = []
-    train(runs, store, tracker=lambda run, title, point: trained.append(run.steps))
+    swept(runs, store, tracker=lambda run, title, point: trained.append(run.steps))
     assert list(dict.fromkeys(trained)) == [6, 5, 3]
 
 
 def test_a_worker_that_died_between_two_sets_of_packs_is_one_sentence():
     class Pool:
+        _max_workers = 2
+
         def submit(self, function, item):
             raise TerminatedWorkerError
 
@@ -310,7 +299,7 @@ def test_a_worker_that_died_between_two_sets_of_packs_is_one_sentence():
 def test_a_pack_that_cannot_be_trained_does_not_stop_the_others(store):
     runs = [pretrained(weights="nowhere"), spec(), pretrained()]
     with pytest.raises(FptError, match=r"weights 'nowhere' .*failed: 1; records .*others: 2"):
-        train(runs, store)
+        swept(runs, store)
     assert store.keys() == {run.key for run in runs[1:]}
 
 
@@ -331,3 +320,29 @@ def test_a_worker_that_needs_more_memory_stays():
         first = set(pool.map(remember, [0, 0]))
         later = {*pool.map(remember, [400, 400, 0, 0, 0, 0])}
     assert later <= first
+
+
+# What waits in the queue of an interrupted pool is a traceback of its thread.
+def test_no_more_packs_are_submitted_than_workers_take():
+    counts = []
+
+    class Pool(ThreadPoolExecutor):
+        def submit(self, function, item):
+            counts.append(self._work_queue.qsize())
+            return super().submit(function, item)
+
+    with Pool(2) as pool:
+        results = sorted(sweep.side_by_side(slowly, range(9), pool))
+    assert results == [(number, -number) for number in range(9)]
+    assert max(counts) <= 2
+
+
+def slowly(number):
+    time.sleep(0.02)
+    return -number
+
+
+def test_a_process_without_standard_error_has_no_bar(monkeypatch):
+    monkeypatch.setattr("sys.stderr", None)
+    with progress_bar(3, "runs") as bar:
+        bar.update(3)

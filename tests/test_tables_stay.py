@@ -4,13 +4,13 @@ Called as a program, this file prints the tables: another process has the lab as
 """
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import environment
 
 import fpt
 from fpt.report.findings import claims_table, exploratory_table
@@ -70,9 +70,9 @@ def test_every_table_of_the_lab_is_the_committed_one(tmp_path):
         pytest.skip("needs the lab's records")
     shutil.copytree(ROOT / "tests" / "project", tmp_path, dirs_exist_ok=True)
     shutil.copytree(LAB / "records", tmp_path / "reports" / "lab" / "records")
-    environment = os.environ | {"FPT_ROOT": str(tmp_path), "PYTHONPATH": str(ROOT)}
     program = [sys.executable, __file__]
-    tables = json.loads(subprocess.check_output(program, env=environment, text=True))
+    printed = subprocess.check_output(program, env=environment(tmp_path), text=True)
+    tables = json.loads(printed)
     assert len(tables) >= 40
     for name, files in tables.items():
         for ending, text in files.items():

@@ -3,9 +3,8 @@
 import threading
 
 import pytest
-from tiny import spec
+from tiny import spec, swept
 
-from fpt.training import sweep
 from fpt.training.progress import tensorboard, tracker
 
 SPECS = [spec(backbone="pico", seed=seed) for seed in (0, 1)]  # which every process knows
@@ -14,7 +13,7 @@ TITLES = {run.key: "fpt on bit-xor" for run in SPECS}
 
 def follow(store, tracker, workers=1):
     """Train the runs where `tracker` sees them."""
-    sweep.run(SPECS, store, device="cpu", workers=workers, titles=TITLES, tracker=tracker)
+    swept(SPECS, store, workers=workers, titles=TITLES, tracker=tracker)
 
 
 def test_a_tracker_sees_every_evaluation_and_the_end(store):
@@ -34,13 +33,7 @@ def test_a_tracker_sees_every_evaluation_and_the_end(store):
 def test_a_run_that_diverges_has_no_second_point(store):
     points = []
     runs = [spec(backbone="pico", lr=1e30, steps=12, eval_every=3)]
-    sweep.run(
-        runs,
-        store,
-        device="cpu",
-        workers=1,
-        tracker=lambda spec, title, point: points.append(point),
-    )
+    swept(runs, store, tracker=lambda spec, title, point: points.append(point))
     (record,) = store.read_all([runs[0].key]).values()
     assert record.status == "diverged"
     evaluated = [point["step"] for point in points if "valid_loss" in point]

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
+from test_summary import permuted
 
 from fpt.analysis.study import section
+from fpt.claims import contrasts
 from fpt.claims.claim import KINDS, claims
 from fpt.claims.headlines import write_headlines
 from fpt.claims.verdicts import findings, runs_of
@@ -23,16 +26,20 @@ LAB = ROOT / "reports" / "lab"
 UNTESTED = (1.0, 1.0)
 
 
+def steps_of(record, threshold):
+    """The first of two consecutive evaluations at a threshold."""
+    pairs = pairwise(point["valid_accuracy"] for point in record.curve)
+    points = zip(record.curve, pairs, strict=False)
+    return next((point["step"] for point, pair in points if min(pair) >= threshold), None)
+
+
 def measure_of(record, measure):
     """A record in the unit of a claim, less being better for the first arm."""
     if measure == "gap":
         return record.metrics["train_accuracy"] - record.metrics["test_accuracy"]
     if measure == "accuracy":
         return -record.metrics["test_accuracy"]
-    pairs = pairwise(point["valid_accuracy"] for point in record.curve)
-    points = zip(record.curve, pairs, strict=False)
-    solved = (point["step"] for point, pair in points if min(pair) >= record.spec.threshold)
-    steps = next(solved, None)
+    steps = steps_of(record, record.spec.threshold)
     if measure == "solved":
         return float(steps is None)
     return math.log(steps or record.spec.steps)
@@ -85,18 +92,6 @@ def partial_correlation(claim, means):
     return float(stats.t.cdf(t, freedom)), float(stats.t.sf(t, freedom))
 
 
-def permuted(first, second, alternative):
-    """p of a difference of means by permutation."""
-
-    def difference(x, y, axis):
-        return x.mean(axis) - y.mean(axis)
-
-    values = (first, second)
-    return stats.permutation_test(
-        values, difference, n_resamples=9_999, alternative=alternative, rng=1
-    ).pvalue
-
-
 def recomputed():
     """The verdict of every claim by the adjusted p alone."""
     for kind in KINDS:
@@ -132,3 +127,24 @@ def test_every_place_has_the_recomputed_verdicts(project):
             signs = {math.copysign(1, effect.estimate) for effect in finding.by_task.values()}
             assert len(signs) == 2, name
     assert not in_tables
+
+
+def test_ratios_by_threshold_are_those_of_the_curves(monkeypatch):
+    monkeypatch.setenv("FPT_ROOT", str(ROOT))
+    pair = ("fpt-english", "random")
+    frame = contrasts.by_threshold(pair)
+    assert set(frame["task"]) == set(contrasts.battery())
+    study = runs_of(claims("primary"))
+    records = study.records()
+    for row in frame.sample(4, random_state=0).itertuples():
+        first, second = (
+            np.mean(
+                [
+                    math.log(steps_of(records[run.key], row.threshold))
+                    for run in study.runs
+                    if (run.arm, run.task) == (arm, row.task)
+                ]
+            )
+            for arm in pair
+        )
+        assert row.ratio == pytest.approx(math.exp(first - second))

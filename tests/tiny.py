@@ -9,6 +9,7 @@ from fpt.backbones.gpt2 import gpt2_config
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import get_task
+from fpt.training import sweep
 from fpt.training.loop import Loop
 from fpt.training.model import assemble
 
@@ -83,6 +84,11 @@ def loop_of(*runs, **options):
     return Loop(runs, task_of(runs[0]), CPU, quiet=True, **options)
 
 
+def swept(specs, store, **options):
+    """Number of new records of a sweep, by default in this process."""
+    return sweep.run(specs, store, device="cpu", **{"workers": 1, **options})
+
+
 def gradients(*specs, masked=False):
     """Losses (K,) and gradients, by run and parameter, of one training step in double precision,
     dropout on; if `masked`, of padded sequences that are read at their last token."""
@@ -119,18 +125,12 @@ def pretrained(**changes):
 
 
 def save_weights(folder):
-    """A GPT-2 with its head, as transformers stores one, in `folder`/WEIGHTS. Its values are far
-    from the initial ones, so that every parameter matters; they fit in bfloat16."""
+    """A GPT-2 with its head, as transformers stores one, in `folder`/WEIGHTS."""
     from transformers import GPT2LMHeadModel  # processes that save none start at once
 
     model = GPT2LMHeadModel(gpt2_config(TINY[0], TINY[0].vocabulary))
-    draw = torch.Generator().manual_seed(0)
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            noise = torch.randn(parameter.shape, generator=draw) * 0.3
-            parameter.copy_((noise + float(".ln_" in name and "weight" in name)).bfloat16())
+    random_values(model)
     model.save_pretrained(folder / WEIGHTS)
-    return model.eval()
 
 
 def clock_of_steps(monkeypatch):

@@ -132,7 +132,7 @@ def contrast(
 
 def _effect(measure: str, first: pd.DataFrame, second: pd.DataFrame) -> Effect:
     if measure == "area":
-        return crossed.difference(*map(crossed.by_draw_and_seed, (first, second)))
+        return crossed.difference(*crossed.on_shared_seeds(first, second))
     return on_shared_seeds(first["value"], second["value"])
 
 
@@ -157,14 +157,8 @@ def refusal(study: Study, task: str, *arms: pd.DataFrame) -> str:
 def low_threshold(study: Study, task: str) -> Baseline | None:
     """The best trivial baseline of a task, if it is not below the threshold that steps are
     counted to: an arm that gets there has not learned more than the baseline."""
-    percent = 100 * threshold(study, task)
+    percent = 100 * study.threshold(task)
     return _not_exceeded(study, task, percent) if percent else None
-
-
-def threshold(study: Study, task: str) -> float:
-    """The validation accuracy in [0, 1] that steps are counted to; 0 if accuracy is
-    measured."""
-    return next(run.spec.threshold for run in study.runs if run.task == task)
 
 
 def _not_exceeded(study: Study, task: str, percent: float) -> Baseline | None:

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from .effects import LEVEL, Effect
+from .effects import LEVEL, Effect, mean_part, summed
 
 
 def by_draw_and_seed(runs: pd.DataFrame) -> pd.DataFrame:
@@ -30,9 +30,18 @@ def by_draw_and_seed(runs: pd.DataFrame) -> pd.DataFrame:
     return runs.pivot(index="draw", columns="seed", values="value").dropna()
 
 
+def on_shared_seeds(
+    first: pd.DataFrame, second: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The tables of the runs of two arms, on the seeds that both have."""
+    tables = by_draw_and_seed(first), by_draw_and_seed(second)
+    seeds = tables[0].columns.intersection(tables[1].columns)
+    return tables[0][seeds], tables[1][seeds]
+
+
 def difference(first: pd.DataFrame, second: pd.DataFrame, margin: float = 0.0) -> Effect:
-    """The mean of `first` minus that of `second`, over the seeds that both have: p of its
-    being below `margin`, `against` of its being above zero.
+    """The mean of `first` minus that of `second`, on the same seeds: p of its being below
+    `margin`, `against` of its being above zero.
 
     The variance of the estimate has a part per source: of the differences by seed, over the
     number of seeds, and of the means by draw of an arm that is drawn, over the number of
@@ -40,27 +49,19 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, margin: float = 0.0) -
     large, never too small. The degrees of freedom are Welch and Satterthwaite's. NaN
     without two seeds or without spread.
     """
-    seeds = first.columns.intersection(second.columns)
-    if len(seeds) < 2:
-        return Effect(math.nan)
     # Differences by seed, since a seed acts on both arms alike.
-    by_seed = first[seeds].mean() - second[seeds].mean()
+    by_seed = first.mean() - second.mean()
+    if len(by_seed) < 2:
+        return Effect(math.nan)
     estimate = float(by_seed.mean())
-    variances = [by_seed.var(ddof=1) / len(seeds)]
-    freedom = [len(seeds) - 1]
-    for table in (first, second):
-        if len(table) > 1:
-            variances.append(table[seeds].mean(axis=1).var(ddof=1) / len(table))
-            freedom.append(len(table) - 1)
-    variance = math.fsum(variances)
+    drawn = [table.mean(axis=1) for table in (first, second) if len(table) > 1]
+    variance, freedom = summed([mean_part(means) for means in (by_seed, *drawn)])
     if not variance > 0:
         return Effect(estimate)
     error = math.sqrt(variance)
-    squares = [part**2 / degrees for part, degrees in zip(variances, freedom, strict=True)]
-    degrees_of_freedom = variance**2 / math.fsum(squares)
-    half = float(stats.t.isf((1 - LEVEL) / 2, degrees_of_freedom)) * error
-    below = float(stats.t.cdf((estimate - margin) / error, degrees_of_freedom))
-    above = float(stats.t.sf(estimate / error, degrees_of_freedom))
+    half = float(stats.t.isf((1 - LEVEL) / 2, freedom)) * error
+    below = float(stats.t.cdf((estimate - margin) / error, freedom))
+    above = float(stats.t.sf(estimate / error, freedom))
     return Effect(estimate, estimate - half, estimate + half, below, above)
 
 
@@ -80,13 +81,12 @@ def rank_among(value: float, draws: Sequence[float]) -> float:
 
 def is_unlike_draws(first: pd.DataFrame, second: pd.DataFrame) -> bool:
     """Whether the mean of a model lies outside the interval that holds 95% of further draws
-    of a control: sd of its draws times sqrt(1 + 1/draws), Student's t, over the seeds that
-    both have."""
-    seeds = first.columns.intersection(second.columns)
-    means = second[seeds].mean(axis=1)
+    of a control: sd of its draws times sqrt(1 + 1/draws), Student's t, on the same
+    seeds."""
+    means = second.mean(axis=1)
     half = (
         stats.t.isf((1 - LEVEL) / 2, len(means) - 1)
         * means.std()
         * np.sqrt(1 + 1 / len(means))
     )
-    return bool(abs(first[seeds].mean(axis=1).mean() - means.mean()) > half)
+    return bool(abs(first.mean(axis=1).mean() - means.mean()) > half)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -29,6 +30,20 @@ class Effect:
 
 
 UNKNOWN = Effect(math.nan)
+Part = tuple[float, float]  # a variance and its degrees of freedom
+
+
+def mean_part(values: Any) -> Part:
+    """The variance of a mean of independent values, and its degrees of freedom."""
+    return values.var(ddof=1) / len(values), len(values) - 1
+
+
+def summed(parts: Sequence[Part]) -> Part:
+    """The sum of some variances, with Welch and Satterthwaite's degrees of freedom; NaN
+    freedom without spread."""
+    variance = math.fsum(part for part, _ in parts)
+    squares = math.fsum(part**2 / freedom for part, freedom in parts)
+    return variance, variance**2 / squares if squares else math.nan
 
 
 def difference(
@@ -105,14 +120,11 @@ def heterogeneity(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> 
     for first, second in groups:
         if min(len(first), len(second)) < 2:
             continue
-        sizes = np.array([len(first), len(second)])
-        parts = np.array([np.var(first, ddof=1), np.var(second, ddof=1)]) / sizes
-        variance = parts.sum()
+        variance, freedom = summed([mean_part(np.array(side)) for side in (first, second)])
         if variance > 0:
             estimates.append(np.mean(first) - np.mean(second))
             variances.append(variance)
-            # Welch and Satterthwaite's degrees of freedom
-            degrees_of_freedom.append(variance**2 / (parts**2 / (sizes - 1)).sum())
+            degrees_of_freedom.append(freedom)
     if len(estimates) < 2:
         return math.nan
     # Q with this correction is Welch's analysis of variance of groups that have as many

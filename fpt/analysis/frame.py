@@ -1,6 +1,6 @@
 """Runs and their records as a data frame: one row per run."""
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,21 +23,18 @@ COLUMNS = [
 
 
 def frame_of(
-    runs: Iterable[Run], records: Mapping[str, Record], areas: Container[str] = ()
+    runs: Iterable[Run], records: Mapping[str, Record], in_areas: bool = False
 ) -> pd.DataFrame:
     """The frame of `Study.frame`: a row for each of `runs`, whether or not `records` have
-    it, with the area under the loss of the recorded keys `areas`. FptError if runs of one
-    arm and task saw different data or weights of one name."""
-    rows = [_row(run, records.get(run.key)) for run in runs]
-    for row in rows:
-        if row["key"] in areas:
-            row["area"] = area(records[row["key"]])
+    it, with the area under the loss if tasks without a threshold are measured `in_areas`.
+    FptError if runs of one arm and task saw different data or weights of one name."""
+    rows = [_row(run, records.get(run.key), in_areas) for run in runs]
     frame = pd.DataFrame(rows, columns=None if rows else COLUMNS)
     _check_digests(frame)
     return frame.astype({"search": bool, "censored": bool})
 
 
-def _row(run: Run, record: Record | None) -> dict[str, Any]:
+def _row(run: Run, record: Record | None, in_areas: bool) -> dict[str, Any]:
     """The row of `Study.frame` for one run."""
     spec = run.spec
     row: dict[str, Any] = {
@@ -71,6 +68,9 @@ def _row(run: Run, record: Record | None) -> dict[str, Any]:
     if spec.threshold:
         steps = steps_to(record, spec.threshold)
         row |= {"steps": steps.count, "censored": steps.censored}
+    # Elsewhere runs may end early, and an area over other steps is another measure.
+    elif in_areas:
+        row["area"] = area(record)
     return row
 
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -21,14 +21,14 @@ def speeds(records: Iterable[Record]) -> Speeds:
     """Measured processor seconds, which do not grow if a machine is shared, per FLOP by
     backbone, and of all together. A control without a transformer counts no FLOPs and says
     nothing."""
-    seconds: dict[str, float] = {}
-    flops: dict[str, float] = {}
+    seconds: defaultdict[str, float] = defaultdict(float)
+    flops: defaultdict[str, float] = defaultdict(float)
     for record in records:
         # Records of older versions have no processor time.
         if record.cost["flops"] > 0 and "process_seconds" in record.cost:
             for name in (record.spec.backbone, ALL):
-                seconds[name] = seconds.get(name, 0.0) + record.cost["process_seconds"]
-                flops[name] = flops.get(name, 0.0) + record.cost["flops"]
+                seconds[name] += record.cost["process_seconds"]
+                flops[name] += record.cost["flops"]
     return {name: seconds[name] / flops[name] for name in flops}
 
 

@@ -50,7 +50,7 @@ class Study:
     @property
     def declared(self) -> Section:
         """What the section compares and claims."""
-        return declared(self.name)
+        return declared(self.name, self.arms)
 
     @property
     def folder(self) -> Path:
@@ -106,10 +106,14 @@ class Study:
     def measures(self, task: str) -> str:
         """`steps` if the profile gives the task a threshold, in `language` the `area` under
         the validation loss, else `accuracy`."""
-        spec = next(run.spec for run in self.runs if run.task == task)
-        if spec.threshold:
+        if self.threshold(task):
             return "steps"
         return "area" if self.profile.name == LANGUAGE else "accuracy"
+
+    def threshold(self, task: str) -> float:
+        """The validation accuracy in [0, 1] that steps are counted to; 0 if accuracy is
+        measured."""
+        return next(run.spec.threshold for run in self.runs if run.task == task)
 
     def title(self, task: str) -> str:
         """What reports call a task: its name, and whether training sees its whole test
@@ -229,12 +233,7 @@ class Study:
         not get there, which is `censored`. `area`, in nats per answer, is that under the
         validation loss in a profile that measures it. FptError if runs of one arm and task
         saw different data or weights of one name."""
-        records = self.records()
-        # Elsewhere runs may end early, and an area over other steps is another measure.
-        names = {run.task for run in self.runs}
-        in_areas = {task for task in names if self.measures(task) == "area"}
-        areas = {run.key for run in self.runs if run.task in in_areas} & records.keys()
-        return frame_of(self.runs, records, areas)
+        return frame_of(self.runs, self.records(), self.profile.name == LANGUAGE)
 
     def results(self, every_rate: bool = False) -> pd.DataFrame:
         """The rows of `frame` that are reported: of several learning rates those at the

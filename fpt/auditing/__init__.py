@@ -17,6 +17,7 @@ import numpy as np
 from ..backbones.choice import choose
 from ..backbones.weights import digest, files
 from ..errors import check_names
+from ..files import lock
 from ..project import project
 from ..tasks.own.inputs import described
 from ..training.model import check_length
@@ -135,29 +136,36 @@ def audit(
         "batch": batch,
         "random_state": random_state,
     }
+    # An earlier version took some encoders for causal, so their audits have a new name.
+    if architecture.bidirectional:
+        facts["bidirectional"] = True
     place = Path(folder) if folder is not None else project().cache / "audits"
     results = Results(place / engine.audit_key(facts))
     bodies = {arm: body_of(arm, architecture, weights) for arm in TRAINED}
     layout = Layout(folds, bodies, batch, Sizes(0, 0, 0, 0), random_state)
-    sizes = engine.planned_sizes(layout, machine, results, minutes, steps, draws)
-    layout = replace(layout, sizes=sizes)
-    deadline = start + 60 * minutes
-    search_end = start + 60 * minutes * plan.share_of_search(layout, machine.workers)
-    baselines_end = start + 60 * minutes * SHARE_OF_BASELINES
-    with (
-        worker_pool(machine.workers) as pool,
-        progress_bar(plan.planned_steps(layout), "audit, steps", not progress) as bar,
-    ):
-        outcome = Engine(
-            layout,
-            machine,
-            results,
-            deadline,
-            baselines_end,
-            search_end,
-            pool,
-            bar.update,
-        ).run()
+    before = time.monotonic()
+    # Two processes at once would train everything twice.
+    with lock(results.folder.with_suffix(".lock"), wait=True):
+        start += time.monotonic() - before
+        sizes = engine.planned_sizes(layout, machine, results, minutes, steps, draws)
+        layout = replace(layout, sizes=sizes)
+        deadline = start + 60 * minutes
+        search_end = start + 60 * minutes * plan.share_of_search(layout, machine.workers)
+        baselines_end = start + 60 * minutes * SHARE_OF_BASELINES
+        with (
+            worker_pool(machine.workers) as pool,
+            progress_bar(plan.planned_steps(layout), "audit, steps", not progress) as bar,
+        ):
+            outcome = Engine(
+                layout,
+                machine,
+                results,
+                deadline,
+                baselines_end,
+                search_end,
+                pool,
+                bar.update,
+            ).run()
     facts |= {
         "task": "regression" if examples.classes is None else "classification",
         "inputs": described(examples.inputs.limits),

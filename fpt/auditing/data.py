@@ -60,7 +60,7 @@ def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
         )
     is_chosen = task != "auto"
     if not is_chosen:
-        is_real = answers.dtype.kind == "f" and bool((answers % 1 != 0).any())
+        is_real = answers.dtype.kind == "f" and bool((answers != answers.round()).any())
         task = "regression" if is_real else "classification"
     classes = None
     if task == "regression":

@@ -2,76 +2,36 @@
 short."""
 
 import hashlib
-import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from ..files import read_json, write_json
 from ..spec import canonical
 from ..training.sweep import side_by_side
 from . import baselines, plan
 from .arms import CONTROLS, CONVOLUTIONS, LABELS, LINEAR, PRETRAINED, PROBE, Sizes
 from .plan import Layout
-from .runs import Machine, Pack, Result, Results, best_rates, train_pack
+from .runs import Machine, Pack, Results, best_rates, train_pack
 
-PLAN = "plan.json"
+PLAN = "plan"  # the file beside the results
 FEWEST_DRAWS = 2  # of a control; one alone has no spread
 
 
-# The draw of a run (None: not drawn), its fold and its seed.
-Place = tuple[int | None, int, int]
 Cell = tuple[int, str]  # a fold and an arm
 
 
 @dataclass
 class Outcome:
-    """What an audit has trained: results by arm, and in it by draw, fold and seed; the best
-    rate of each arm on each fold; all rates that were tried; and sentences on what the time
-    did not allow."""
+    """What an audit has trained: its runs, each the content of its file with its arm, draw
+    (None: not drawn), fold and seed; the best rate of each arm on each fold; all rates that
+    were tried; and sentences on what the time did not allow."""
 
-    results: dict[str, dict[Place, Result]]
+    runs: list[dict[str, Any]]
     rates: dict[str, list[float]]
     tried: list[float]
     cuts: list[str] = field(default_factory=list)
-
-    def scores(self, arm: str) -> np.ndarray:
-        """(draws, seeds, test examples of all folds): how right an arm's runs are."""
-        results = self.results[arm]
-        draws, folds, seeds = (
-            list(dict.fromkeys(part)) for part in zip(*results, strict=True)
-        )
-        return np.array(
-            [
-                [
-                    np.concatenate([results[draw, fold, seed].correct for fold in folds])
-                    for seed in seeds
-                ]
-                for draw in draws
-            ]
-        )
-
-    def curves(self) -> dict[str, list[tuple[float, float]]]:
-        """The mean validation score of each trained arm at each step that was evaluated, of
-        the runs that did not diverge."""
-        curves = {}
-        for arm, results in self.results.items():
-            complete = [
-                run.curve for run in results.values() if run.curve and not run.diverged
-            ]
-            if complete:
-                scores = [
-                    [point["valid_accuracy"] for point in curve] for curve in complete
-                ]
-                steps = [point["step"] for point in complete[0]]
-                curves[arm] = list(
-                    zip(steps, np.mean(scores, axis=0).tolist(), strict=True)
-                )
-        return curves
 
 
 @dataclass
@@ -89,7 +49,7 @@ class Engine:
 
     def run(self) -> Outcome:
         """Everything, in the order of its value, until the deadline."""
-        outcome = Outcome({}, {}, [*plan.RATES])
+        outcome = Outcome([], {}, [*plan.RATES])
         # A linear model costs seconds and may settle the matter, so it comes first.
         end = self.baselines_end
         self.fit_each_fold(outcome, LINEAR, baselines.linear, end)
@@ -115,7 +75,7 @@ class Engine:
         deadline: float,
     ) -> None:
         """Read or fit an arm that has one run a fold, until a deadline."""
-        runs: dict[Place, Result] = {}
+        runs = []
         for index, fold in enumerate(self.layout.folds):
             name = f"{arm}-{index}"
             if name not in self.results:
@@ -126,8 +86,9 @@ class Engine:
                 except baselines.Late:
                     outcome.cuts.append(f"“{LABELS[arm]}” was not fitted.")
                     return
-            runs[None, index, 0] = self.results.read(name)
-        outcome.results[arm] = runs
+            place = {"arm": arm, "draw": None, "fold": index, "seed": 0}
+            runs.append({**place, **self.results.read(name)})
+        outcome.runs += runs
 
     # ------------------------------------------------------------------------------- search
 
@@ -139,11 +100,12 @@ class Engine:
             for fold in range(len(self.layout.folds))
             for arm in self.layout.bodies
         ]
-        first = {cell: self.layout.first_look(*cell, plan.RATES) for cell in cells}
-        packs = self.trained(first)
+        steps = dict.fromkeys(cells, self.layout.first_steps)
+        packs = self.look(steps, plan.RATES)
         guessing = [cell for cell, pack in packs.items() if self.only_guesses(pack)]
-        second = {cell: self.layout.second_look(*cell, plan.RATES) for cell in guessing}
-        packs |= self.trained(second)
+        second = dict.fromkeys(guessing, self.layout.sizes.steps)
+        packs |= self.look(second, plan.RATES)
+        steps |= second
         looks = {cell: [pack] for cell, pack in packs.items()}
         # One grid for all: a rate that one arm needs beyond the edge is tried by every arm.
         # The rate of an arm will be one of its finalists, so neither may be an edge.
@@ -153,34 +115,27 @@ class Engine:
             if not more:
                 break
             outcome.tried = sorted([*outcome.tried, *more])
-            further = {
-                cell: (
-                    self.layout.second_look(*cell, more)
-                    if cell in guessing
-                    else self.layout.first_look(*cell, more)
-                )
-                for cell in looks
-            }
-            for cell, pack in self.trained(further).items():
+            for cell, pack in self.look(
+                {cell: steps[cell] for cell in looks}, more
+            ).items():
                 looks[cell].append(pack)
-        finals = {
-            cell: self.layout.finals(*cell, self.finalists(look))
+        finals = [
+            pack
             for cell, look in looks.items()
-        }
-        self.train([*itertools.chain(*finals.values())], self.search_end)
-        rates = {}
-        shortened = {arm: False for _, arm in finals}
-        for cell, seeds in finals.items():
-            complete = [pack for pack in seeds if self.is_complete(pack)]
-            shortened[cell[1]] |= len(complete) < len(seeds)
-            (rates[cell],) = best_rates(self.results, complete or looks[cell], 1)
-        outcome.cuts += [
-            f"The search for the rate of “{LABELS[arm]}” did not end."
-            for arm, is_cut in shortened.items()
-            if is_cut
+            for pack in self.layout.finals(*cell, self.finalists(look))
         ]
-        for arm in sorted({arm for _, arm in set(cells) - set(rates)}):
+        self.train(finals, self.search_end)
+        complete = [pack for pack in finals if self.is_complete(pack)]
+        cut = {pack.arm: None for pack in finals if pack not in complete}
+        outcome.cuts += [
+            f"The search for the rate of “{LABELS[arm]}” did not end." for arm in cut
+        ]
+        for arm in sorted({arm for _, arm in set(cells) - set(looks)}):
             outcome.cuts.append(f"No rate of “{LABELS[arm]}” was found.")
+        rates = {}
+        for cell, look in looks.items():
+            of_cell = [pack for pack in complete if (pack.fold, pack.arm) == cell]
+            (rates[cell],) = best_rates(self.results, of_cell or look, 1)
         return rates
 
     def only_guesses(self, look: Pack) -> bool:
@@ -204,22 +159,26 @@ class Engine:
             by_fold = [packs.get((fold, arm), []) for fold in range(len(self.layout.folds))]
             units = [*zip(*by_fold, strict=False)]
             complete = [unit for unit in units if all(map(self.is_complete, unit))]
+            fewest = FEWEST_DRAWS if arm in CONTROLS else 1
             if len(complete) < len(units):
-                kind = "draws" if arm in CONTROLS else "packs"
+                kind = "draws" if arm in CONTROLS else "packs of runs"
+                ending = ", too few to show" if 0 < len(complete) < fewest else ""
                 outcome.cuts.append(
-                    f"“{LABELS[arm]}”: {len(complete)} of {len(units)} {kind} were trained."
+                    f"“{LABELS[arm]}”: {len(complete)} of {len(units)} {kind} were "
+                    f"trained{ending}."
                 )
-            if not complete or (arm in CONTROLS and len(complete) < FEWEST_DRAWS):
+            if len(complete) < fewest:
                 continue
             outcome.rates[arm] = [
                 rates[fold, arm] for fold in range(len(self.layout.folds))
             ]
-            outcome.results[arm] = {
-                (spec.draw, pack.fold, spec.seed): self.results.read(spec.key)
+            outcome.runs += [
+                {"arm": arm, "draw": spec.draw, "fold": pack.fold, "seed": spec.seed}
+                | self.results.read(spec.key)
                 for unit in complete
                 for pack in unit
                 for spec in pack.specs
-            }
+            ]
 
     def train(self, packs: Sequence[Pack], deadline: float) -> None:
         """Train what is missing of `packs`, until a deadline."""
@@ -239,8 +198,10 @@ class Engine:
                 self.results.write(spec.key, content)
             self.advance(pack.run_steps)
 
-    def trained(self, packs: Mapping[Cell, Pack]) -> dict[Cell, Pack]:
-        """Train a pack of each cell in the time of the search; those that are complete."""
+    def look(self, steps: Mapping[Cell, int], rates: Sequence[float]) -> dict[Cell, Pack]:
+        """Train each cell at all `rates` for its `steps` in the time of the search; the
+        packs that are complete."""
+        packs = {cell: self.layout.search(*cell, rates, steps[cell]) for cell in steps}
         self.train([*packs.values()], self.search_end)
         return {cell: pack for cell, pack in packs.items() if self.is_complete(pack)}
 
@@ -263,17 +224,13 @@ def planned_sizes(
 ) -> Sizes:
     """The sizes of an audit: those of its first call, so that a later one goes on with the
     same runs, else those that the time pays for."""
-    path = results.folder / PLAN
     # Costs are measured anew by each call; without the plan, a second call would want other
     # runs.
-    if path.exists():
-        return Sizes(**read_json(path))
+    if PLAN in results:
+        return Sizes(**results.read(PLAN)["sizes"])
     costs = plan.measured_costs(layout, machine)
     sizes = plan.affordable_sizes(
         layout, costs, 60 * minutes, machine.workers, steps, draws
     )
-    # The same audit may have begun elsewhere in the meantime.
-    if path.exists():
-        return Sizes(**read_json(path))
-    write_json(path, asdict(sizes))
+    results.write(PLAN, {"sizes": asdict(sizes)})
     return sizes

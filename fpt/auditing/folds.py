@@ -24,7 +24,7 @@ from sklearn.model_selection import (
 )
 
 from ..tasks.own.arrays import InputError
-from ..tasks.own.examples import ExamplesTask, examples_task
+from ..tasks.own.examples import ExamplesTask, divided_task
 from ..tasks.sequences import Sequences
 from .data import Examples
 from .verdict import TestExamples
@@ -56,13 +56,13 @@ class Fold:
         example = np.repeat(np.arange(count), sequences.lengths)
         place = np.concatenate([np.arange(tokens) for tokens in sequences.lengths])
         if self.task.kind == "token":
-            columns = place * width + sequences.values.reshape(-1).astype(int)
+            columns = place * width + sequences.tokens.astype(int)
             ones = np.ones(len(columns), np.float32)
             return sparse.csr_array(
                 (ones, (example, columns)), shape=(count, length * width)
             )
         rows = np.zeros((count, length, width), np.float32)
-        rows[example, place] = sequences.values.reshape(-1, width)
+        rows[example, place] = sequences.tokens
         return rows.reshape(count, -1)
 
     def correct(self, split: str, answers: Any) -> np.ndarray:
@@ -91,6 +91,12 @@ def test_examples(examples: Examples, folds: Sequence[Fold]) -> TestExamples:
     independent, and an example that is tested twice is no second one. InputError if none
     are independent."""
     rows = np.concatenate([fold.rows["test"] for fold in folds])
+    # A constant would leave no variance for R² to explain.
+    if np.ptp(examples.targets[rows]) == 0:
+        raise InputError(
+            "All test examples have one answer; shuffle the examples, or choose other "
+            "folds or another random_state."
+        )
     names = rows if examples.groups is None else examples.groups[rows]
     units: np.ndarray = np.unique(names, return_inverse=True)[1]
     if np.ptp(units) == 0:
@@ -114,9 +120,9 @@ def folds_of(examples: Examples, cv: Any, validation: float, seed: int) -> list[
         if examples.groups is not None:
             validating = np.random.default_rng(seed).permutation(validating)
         rows = {"train": training[kept], "valid": training[validating], "test": test}
-        if examples.classes is not None and np.ptp(examples.targets[rows["train"]]) == 0:
+        if np.ptp(examples.targets[rows["train"]]) == 0:
             raise InputError(
-                f"The training examples of fold {len(folds) + 1} have one class; shuffle "
+                f"The training examples of fold {len(folds) + 1} have one answer; shuffle "
                 "the examples, or choose other folds or another random_state."
             )
         folds.append(fold_of(examples, rows))
@@ -204,17 +210,10 @@ def held_out(
 def fold_of(examples: Examples, rows: dict[str, np.ndarray]) -> Fold:
     """The task of one division. Targets of a regression are standardised by the training
     ones."""
-    inputs = examples.inputs
-    # Moments of all examples would let the test examples leak into the training.
-    moments = inputs.moments(rows["train"]) if inputs.kind == "vector" else None
     targets = examples.targets
     if examples.classes is None:
         training = targets[rows["train"]]
         targets = ((targets - training.mean()) / (training.std() or 1.0)).astype(np.float32)
-    splits = {
-        split: (inputs.prepared(chosen, moments), targets[chosen][:, None])
-        for split, chosen in rows.items()
-    }
     count = 1 if examples.classes is None else len(examples.classes)
-    task = examples_task(splits, count, inputs.limits["dim"], "audit")
-    return Fold(task, inputs, rows)
+    task = divided_task((examples.inputs, targets[:, None]), rows, count, "audit")
+    return Fold(task, examples.inputs, rows)

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from ..project import VERSION
 from ..report.escape import in_html
-from ..report.figures.style import COLOURS, INK, LEVEL, LINES, MUTED, styled
+from ..report.figures.style import COLOURS, INK, LEVEL, LINES, MARKERS, MUTED, styled
 from ..report.page import STYLESHEET
 from ..report.table import NONE, effect_text
 from .arms import LABELS
@@ -58,11 +58,19 @@ def figure(audit: "Audit") -> Figure:
             capsize=3,
         )
         left.axvline(audit.facts["guess"], **LEVEL)
-        left.set(xlabel=f"test {measure(audit)}; dotted: a constant answer", ylabel="")
+        marks = "diamond: mean with 95% interval\ndotted: a constant answer"
+        left.set(xlabel=f"test {measure(audit)}; {marks}", ylabel="")
         for index, (arm, curve) in enumerate(audit.curves.items()):
             line = LINES[index % len(LINES)]
             name = LABELS[arm]
-            right.plot(*zip(*curve, strict=True), line, color=colours[name], label=name)
+            right.plot(
+                *zip(*curve, strict=True),
+                line,
+                marker=MARKERS[index],
+                markersize=3,
+                color=colours[name],
+                label=name,
+            )
         right.axhline(audit.facts["guess_on_validation"], **LEVEL)
         right.set(xlabel="step", ylabel=f"validation {measure(audit)}")
         # Beside the axes, since curves may be anywhere in them.

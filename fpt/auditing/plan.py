@@ -109,22 +109,23 @@ class Layout:
             augment=False,
         )
 
-    def first_look(self, fold: int, arm: str, rates: Sequence[float]) -> Pack:
-        """All rates for a share of the steps."""
-        steps = max(1, round(SHARE_OF_FIRST_LOOK * self.sizes.steps))
-        return self.search(fold, arm, rates, SEARCH_SEEDS[0], steps)
-
-    def second_look(self, fold: int, arm: str, rates: Sequence[float]) -> Pack:
-        """All rates for all steps."""
-        return self.search(fold, arm, rates, SEARCH_SEEDS[0], self.sizes.steps)
+    @property
+    def first_steps(self) -> int:
+        """The steps of a run of the first look."""
+        return max(1, round(SHARE_OF_FIRST_LOOK * self.sizes.steps))
 
     def finals(self, fold: int, arm: str, rates: Sequence[float]) -> list[Pack]:
         """Some rates for all steps, a pack for each search seed."""
         steps = self.sizes.steps
-        return [self.search(fold, arm, rates, seed, steps) for seed in SEARCH_SEEDS]
+        return [self.search(fold, arm, rates, steps, seed) for seed in SEARCH_SEEDS]
 
     def search(
-        self, fold: int, arm: str, rates: Sequence[float], seed: int, steps: int
+        self,
+        fold: int,
+        arm: str,
+        rates: Sequence[float],
+        steps: int,
+        seed: int = SEARCH_SEEDS[0],
     ) -> Pack:
         """Rates that are compared on the same draw, nets and batches."""
         draw = seed if arm in CONTROLS else None
@@ -196,7 +197,7 @@ def stages(layout: Layout, costs: Mapping[str, Cost]) -> list[list[float]]:
     before."""
     folds = len(layout.folds)
     steps = layout.sizes.steps
-    first_steps = max(1, round(SHARE_OF_FIRST_LOOK * steps))
+    first_steps = layout.first_steps
     looks = [len(RATES) * cost.of_training(first_steps) for cost in costs.values()]
     finals = [FINALISTS * cost.of_training(steps) for cost in costs.values()]
     reported = [
@@ -275,9 +276,11 @@ def affordable_sizes(
 def has_learned(results: Results, packs: Sequence[Pack], guesses: np.ndarray) -> bool:
     """Whether a run of `packs` is better on validation than the best constant answer, whose
     scores are `guesses` (N,)."""
-    best = max(results.read(spec.key).valid_score for pack in packs for spec in pack.specs)
+    scores = [
+        results.read(spec.key)["valid_score"] for pack in packs for spec in pack.specs
+    ]
     error = float(guesses.std()) / math.sqrt(len(guesses))
-    return best > float(guesses.mean()) + ERRORS * error
+    return max(scores) > float(guesses.mean()) + ERRORS * error
 
 
 def beyond(best: Sequence[float], rates: Sequence[float]) -> list[float]:

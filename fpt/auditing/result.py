@@ -24,6 +24,9 @@ from .verdict import (
     power_of_one_deviation,
 )
 
+# Of the frame of runs.
+COLUMNS = ["arm", "draw", "fold", "seed", "score", "valid_score", "best_step", "diverged"]
+
 
 @dataclass(frozen=True)
 class Audit:
@@ -32,7 +35,9 @@ class Audit:
     `verdict` is one of seven labels, `reason` its sentence, `advice` what to do. `table`
     has a row per arm: its best rate, its test score (accuracy or R²) with a 95% interval,
     the mean step that validation chose, the numbers of runs and draws, and the pretrained
-    arm minus it with its interval. `cuts` says what the time did not allow.
+    arm minus it with its interval. `cuts` says what the time did not allow. `runs` has a
+    row per run; the scores of a regression are in units of the variance in all folds, so
+    their mean over folds is R², and that of one fold need not be.
     """
 
     verdict: str
@@ -47,7 +52,9 @@ class Audit:
     def __repr__(self) -> str:
         columns = ["score", "low", "high", "lr", "runs"]
         words = f"{self.verdict}: {self.reason} {self.advice}"
-        return f"{words}\n{self.table[columns].to_string()}"
+        # By the names that the page has.
+        table = self.table.set_index("label").rename_axis(index=None)
+        return f"{words}\n{table[columns].to_string()}"
 
     def plot(self) -> Any:
         """A matplotlib figure: the test score of every run by arm, and the learning
@@ -71,30 +78,26 @@ class Audit:
             name: json.loads(table.to_json(orient="records", double_precision=15))
             for name, table in tables.items()
         }
-        return {
-            "verdict": self.verdict,
-            "reason": self.reason,
-            "advice": self.advice,
-            "cuts": list(self.cuts),
-            "facts": dict(self.facts),
-            **rows,
-            "curves": {
-                arm: [list(point) for point in curve] for arm, curve in self.curves.items()
-            },
-        }
+        content: dict[str, Any] = json.loads(json.dumps(vars(self) | rows))
+        return content
 
 
 def concluded(outcome: Outcome, test: TestExamples, facts: dict[str, Any]) -> Audit:
     """The verdict, tables and curves of what was trained."""
-    if PRETRAINED not in outcome.results:
+    arms = {run["arm"] for run in outcome.runs}
+    if PRETRAINED not in arms:
         raise FptError(
             "The time was over before the pretrained backbone was trained. The same call "
             "again goes on with what is done; else give the audit more minutes, a smaller "
             "backbone or shorter sequences."
         )
-    scores = {arm: outcome.scores(arm) for arm in LABELS if arm in outcome.results}
-    runs = runs_of(outcome)
-    curves = outcome.curves()
+    contents = pd.DataFrame(outcome.runs)
+    scores = {
+        arm: scores_of(contents[contents["arm"] == arm]) for arm in LABELS if arm in arms
+    }
+    curves = curves_of(contents)
+    contents["score"] = contents["correct"].map(np.mean)
+    runs = contents[COLUMNS].copy()
     if not test.has_classes:
         # R² of the test examples, 0 for a constant answer: nets are scored in units of the
         # variance of the training examples.
@@ -159,13 +162,22 @@ def r_squared(scores: Any, constant: float) -> Any:
     return 1 - (1 - scores) / ((1 - constant) or 1.0)
 
 
-def runs_of(outcome: Outcome) -> pd.DataFrame:
-    """A row per run: arm, draw, fold, seed, test score, validation score and step."""
-    columns = ("score", "valid_score", "best_step", "diverged")
-    rows = [
-        {"arm": arm, "draw": draw, "fold": fold, "seed": seed}
-        | {column: getattr(run, column) for column in columns}
-        for arm, results in outcome.results.items()
-        for (draw, fold, seed), run in results.items()
-    ]
-    return pd.DataFrame(rows)
+def scores_of(runs: pd.DataFrame) -> np.ndarray:
+    """(draws, seeds, test examples of all folds): how right an arm's runs are."""
+    by_run = runs.groupby(["draw", "seed"], sort=False, dropna=False)["correct"]
+    scores = [np.concatenate([*of_folds]) for _, of_folds in by_run]
+    return np.reshape(
+        scores, (runs["draw"].nunique(dropna=False), runs["seed"].nunique(), -1)
+    )
+
+
+def curves_of(runs: pd.DataFrame) -> dict[str, list[tuple[float, float]]]:
+    """The mean validation score of each trained arm at each step that was evaluated, of the
+    runs that did not diverge."""
+    curves = {}
+    complete = runs[~runs["diverged"] & runs["curve"].map(bool)]
+    for arm, of_arm in complete.groupby("arm", sort=False)["curve"]:
+        steps = [point["step"] for point in of_arm.iloc[0]]
+        scores = [[point["valid_accuracy"] for point in curve] for curve in of_arm]
+        curves[str(arm)] = list(zip(steps, np.mean(scores, axis=0).tolist(), strict=True))
+    return curves

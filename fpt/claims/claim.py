@@ -32,7 +32,8 @@ class Claim:
     validation loss, in `language`). `margin`: the ratio of steps or areas or the points of
     accuracy that the difference must exceed. `backbones`: arm -> number of them; of an
     area, of its runs. `expected`: the effect for which `power` was simulated. `withdrawn`:
-    why none of its runs is planned any more.
+    why none of its runs is planned any more. `is_inverted`: shown as the ratio of the other
+    arm, for a sentence that is about that one.
 
     `test`, of an area: `difference`, two-sided; `suffices`, one-sided: the first has less
     than `margin` times the area of the second; `rank`, two-sided: the area of the first
@@ -51,6 +52,7 @@ class Claim:
     error: float = math.nan
     withdrawn: str = ""
     test: Test = "difference"
+    is_inverted: bool = False
 
     @property
     def is_ratio(self) -> bool:
@@ -61,7 +63,8 @@ class Claim:
     def is_about_second(self) -> bool:
         """Whether the subject of its sentence is the second arm: the tests ask whether the
         first needs fewer steps, so a sentence of “more steps” is about the other one."""
-        return self.measure == "steps" and "more steps" in self.statement
+        is_about_second = self.measure == "steps" and "more steps" in self.statement
+        return is_about_second != self.is_inverted
 
 
 def claims(kind: Kind) -> list[Claim]:

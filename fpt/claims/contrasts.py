@@ -9,7 +9,7 @@ from ..analysis.effects import difference
 from ..analysis.steps import steps_to
 from ..sections.comparison import Pair
 from . import sensitivity
-from .claim import Claim, claims
+from .claim import claims
 from .verdicts import runs_of
 
 BATTERY = "english-sooner"  # the claim that has the tasks, each arm at its registered rate
@@ -23,7 +23,7 @@ BY_THRESHOLD = ["task", "threshold", "registered", "ratio", "low", "high"]
 
 def battery() -> tuple[str, ...]:
     """The tasks on which each arm has its registered rate."""
-    return _claim(BATTERY).tasks
+    return next(claim.tasks for claim in claims("primary") if claim.name == BATTERY)
 
 
 def by_threshold(pair: Pair) -> pd.DataFrame:
@@ -51,7 +51,3 @@ def by_threshold(pair: Pair) -> pd.DataFrame:
             ratio = np.exp([effect.estimate, effect.low, effect.high])
             rows.append((task, threshold, threshold == registered, *ratio))
     return pd.DataFrame(rows, columns=BY_THRESHOLD)
-
-
-def _claim(name: str) -> Claim:
-    return next(claim for claim in claims("primary") if claim.name == name)

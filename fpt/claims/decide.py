@@ -23,8 +23,9 @@ def show(name: str) -> None:
     print(in_lines(by_name[name]))
     print("runs:")
     runs = runs_behind(by_name[name].claim, profile)
-    runs = runs.assign(value=shown_values(runs))
-    print(runs[["key", "arm", "task", "seed", "draw", "value"]].to_string(index=False))
+    runs = runs.assign(value=shown_values(runs), draw=runs["draw"].astype("Int64"))
+    table = runs[["key", "arm", "task", "seed", "draw", "value"]].astype(object)
+    print(table.fillna("–").to_string(index=False))
     if len(runs):
         first = runs["key"].iloc[0]
         print(f"Train one again: fpt replicate --profile {profile} --key {first}")

@@ -3,7 +3,7 @@ page."""
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -56,6 +56,12 @@ class Finding:
     notes: tuple[str, ...] = ()
     elsewhere: "Finding | None" = None
     rates: str = ""
+
+    def inverted(self) -> "Finding":
+        """The same finding, shown as the ratio of the other arm to this one."""
+        claim = replace(self.claim, is_inverted=True)
+        elsewhere = self.elsewhere and self.elsewhere.inverted()
+        return replace(self, claim=claim, elsewhere=elsewhere)
 
     @property
     def values(self) -> np.ndarray:

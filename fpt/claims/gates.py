@@ -163,8 +163,10 @@ def ended(claim: Claim, runs: pd.DataFrame) -> dict[tuple[str, str], int]:
     """How many runs of each arm on each task end at their budget, below the threshold."""
     if claim.measure != "steps":
         return {}
-    counts = runs["censored"].astype(int).groupby([runs["arm"], runs["task"]]).sum()
-    return {(str(arm), str(task)): int(count) for (arm, task), count in counts.items()}
+    runs = runs.astype({"censored": int})
+    counts: dict[tuple[str, str], int]
+    counts = runs.groupby(["arm", "task"])["censored"].sum().to_dict()
+    return counts
 
 
 def with_one_backbone(claim: Claim, runs: pd.DataFrame) -> tuple[str, ...]:
@@ -172,14 +174,12 @@ def with_one_backbone(claim: Claim, runs: pd.DataFrame) -> tuple[str, ...]:
     nets around it alone."""
     if claim.measure == "predicts":
         return ()
-    arms = []
-    # Runs without weights have a random backbone each.
-    for arm, runs_of_arm in runs.groupby("arm"):
-        weights = runs_of_arm["weights"].unique()
-        shares_one = (
-            len(weights) == 1 and pd.notna(weights[0]) and runs_of_arm["seed"].nunique() > 1
-        )
-        # Draws from the statistics of one backbone are backbones of their own.
-        if shares_one and arm_named(str(arm)).init == "pretrained":
-            arms.append(str(arm))
-    return tuple(arm for arm in claim.backbones if arm in arms)
+    # Runs without weights have a random backbone each, and draws from the statistics of
+    # one backbone are backbones of their own.
+    counts = runs.groupby("arm")[["weights", "seed"]].nunique()
+    shared = counts.index[(counts["weights"] == 1) & (counts["seed"] > 1)]
+    return tuple(
+        arm
+        for arm in claim.backbones
+        if arm in shared and arm_named(arm).init == "pretrained"
+    )

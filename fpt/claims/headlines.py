@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pandas as pd
 
+from ..analysis.compare import refusal
 from ..analysis.study import Study
 from ..analysis.summary import RATIOS, tested_values
 from ..files import write_atomic, write_json
@@ -17,18 +18,19 @@ from .verdicts import findings
 def first_differences(study: Study) -> Iterator[tuple[Pair, str, float]]:
     """The first pair of arms that the section declares and that has runs, and on each task
     the difference of their means: of accuracies in points, of steps and areas the logarithm
-    of a ratio. None on a task until every run of both is recorded, or if every run on it
-    ends before the threshold."""
+    of a ratio. None on a task until every run of both is recorded, or if no table compares
+    them."""
     results = study.results()
     results["value"] = tested_values(results)
-    # Where nobody gets to the threshold, a ratio would be that of equal budgets.
-    results = results[~results.groupby("task")["censored"].transform("all").astype(bool)]
     by_task_and_arm = results.groupby(["task", "arm"], sort=False)["value"]
     means = by_task_and_arm.agg(lambda values: values.mean(skipna=False)).unstack("arm")
     for first, second in study.main_pairs:
         if {first, second} <= set(means.columns):
             differences = means[first] - means[second]
             for task, difference in differences.dropna().items():
+                runs = results[results["task"] == task].groupby("arm")
+                if refusal(study, task, runs.get_group(first), runs.get_group(second)):
+                    continue
                 yield (first, second), str(task), float(difference)
             return
 

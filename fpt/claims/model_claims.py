@@ -148,48 +148,35 @@ def _tested(claim: Claim, runs: pd.DataFrame, profile: Profile) -> Finding:
         return Finding(
             claim, UNKNOWN, n, label="neither learned", reason=reason, instead=words
         )
+    of_arms = (runs[runs["arm"] == arm] for arm in claim.backbones)
+    tables = crossed.on_shared_seeds(*of_arms)
+    # Other runs play no part in the test.
+    used = dict(zip(claim.backbones, (table.size for table in tables), strict=True))
     return Finding(
         claim,
-        effect_of(claim, runs),
-        compared(claim, runs),
+        effect_of(claim, *tables),
+        used,
         ended=gates.ended(claim, runs),
-        notes=tuple(_notes(claim, runs)),
+        notes=tuple(_notes(claim, *tables)),
     )
 
 
-def compared(claim: Claim, runs: pd.DataFrame) -> dict[str, int]:
-    """The number of runs of each arm with a seed that the other has, too; others play no
-    part in the test."""
-    seeds = runs.groupby("arm")["seed"].agg(set)
-    shared = runs[runs["seed"].isin(set.intersection(*seeds))]
-    counts = shared["arm"].value_counts()
-    return {arm: int(counts.get(arm, 0)) for arm in claim.backbones}
-
-
-def effect_of(claim: Claim, runs: pd.DataFrame) -> Effect:
-    """The effect of a claim, the logarithm of a ratio, first over second, and its p-value;
-    `runs` have their logarithms in column `value`."""
-    first, second = (
-        crossed.by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones
-    )
+def effect_of(claim: Claim, first: pd.DataFrame, second: pd.DataFrame) -> Effect:
+    """The effect of a claim, the logarithm of a ratio, first over second, and its p-value,
+    from tables of logarithms."""
     effect = crossed.difference(first, second, math.log(claim.margin))
     if claim.test == "suffices":
         return effect
     if claim.test == "rank":
-        seeds = first.columns.intersection(second.columns)
-        draws = list(second[seeds].mean(axis=1))
-        return replace(effect, p=crossed.rank_among(first[seeds].mean().mean(), draws))
+        draws = list(second.mean(axis=1))
+        return replace(effect, p=crossed.rank_among(first.mean().mean(), draws))
     return replace(effect, p=crossed.two_sided(effect))
 
 
-def _notes(claim: Claim, runs: pd.DataFrame) -> Iterable[str]:
+def _notes(claim: Claim, first: pd.DataFrame, second: pd.DataFrame) -> Iterable[str]:
     """What stands beside a verdict and decides nothing."""
-    first, second = (
-        crossed.by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones
-    )
     if claim.test == "rank":
-        shared = second[first.columns.intersection(second.columns)]
-        above = int((shared.mean(axis=1) > first[shared.columns].mean().mean()).sum())
+        above = int((second.mean(axis=1) > first.mean().mean()).sum())
         yield (
             f"{above} of {len(second)} draws have a larger area than the model; the least "
             f"p that so many draws can give is {2 / (len(second) + 1):.2g}"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from ..analysis.crossed import by_draw_and_seed
+from ..analysis.crossed import on_shared_seeds
 from ..analysis.effects import corrected, permuted
 from .claim import Claim, Kind, compared_values, own_runs
 from .finding import Finding
@@ -32,23 +32,15 @@ def second_tests(
     `findings` are those of all claims of one kind, because one without a test, which waits
     for runs, say, counts in the correction; `results` has the runs of the claims.
     """
-    tested = [finding for finding in findings if finding.is_judged and finding.is_tested]
-    tests = [second_test(finding.claim, results) for finding in tested]
-    registered = [finding.effect.p for finding in tested]
-    second = [p for _, p in tests]
-    untested = [math.nan] * (len(findings) - len(tested))
-    return pd.DataFrame(
-        {
-            "test": [name for name, _ in tests],
-            "registered": registered,
-            "second": second,
-            "registered, adjusted": corrected([*registered, *untested], kind)[
-                : len(tested)
-            ],
-            "second, adjusted": corrected([*second, *untested], kind)[: len(tested)],
-        },
-        index=pd.Index([finding.claim.name for finding in tested], name="claim"),
-    )
+    rows = []
+    for finding in findings:
+        claim = finding.claim
+        name, p = second_test(claim, results) if finding.is_tested else (None, math.nan)
+        rows.append((claim.name, name, finding.effect.p, p))
+    table = pd.DataFrame(rows, columns=["claim", "test", "registered", "second"])
+    for column in ("registered", "second"):
+        table[f"{column}, adjusted"] = corrected(table[column], kind)
+    return table.dropna(subset="test").set_index("claim")
 
 
 def second_test(claim: Claim, results: pd.DataFrame) -> tuple[str, float]:
@@ -70,12 +62,12 @@ def bootstrap(claim: Claim, results: pd.DataFrame) -> float:
     """Twice the share of resampled differences of log areas beyond zero."""
     generator = np.random.default_rng(0)
     runs = cells(claim, results)
-    first, second = (by_draw_and_seed(runs[runs["arm"] == arm]) for arm in claim.backbones)
-    seeds = first.columns.intersection(second.columns)
+    tables = on_shared_seeds(*(runs[runs["arm"] == arm] for arm in claim.backbones))
+    first, second = (table.to_numpy() for table in tables)
     # Both arms have the same net seeds, so they are resampled alike.
-    chosen = generator.integers(len(seeds), size=(RESAMPLES, len(seeds)))
+    chosen = generator.integers(first.shape[1], size=(RESAMPLES, first.shape[1]))
     means = []
-    for areas in (first[seeds].to_numpy(), second[seeds].to_numpy()):
+    for areas in (first, second):
         draws = generator.integers(len(areas), size=(RESAMPLES, len(areas)))
         means.append(areas[draws[:, :, None], chosen[:, None, :]].mean((1, 2)))
     difference = means[0] - means[1]

@@ -18,7 +18,6 @@ from ..sections.registration import registered_seeds
 from .claim import LAB
 
 FILE = Path(sections.__file__).with_name("sensitivity.yaml")
-PLACE = ["arm", "task", "seed"]
 Block = Mapping[str, Any]  # one of `runs` in sensitivity.yaml
 
 
@@ -85,12 +84,8 @@ def better_rates(registered: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(better.values()) if better else registered.iloc[:0]
 
 
-def _places(runs: pd.DataFrame) -> pd.MultiIndex:
-    return pd.MultiIndex.from_frame(runs[PLACE])
-
-
 def with_runs(registered: pd.DataFrame, better: pd.DataFrame) -> pd.DataFrame:
     """The registered results with `better` runs in place of those of the same arm, task and
     seed."""
-    kept = registered[~_places(registered).isin(_places(better))]
-    return pd.concat([kept, better], ignore_index=True)
+    runs = pd.concat([registered, better])
+    return runs.drop_duplicates(["arm", "task", "seed"], keep="last", ignore_index=True)

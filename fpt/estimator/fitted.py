@@ -72,7 +72,7 @@ class Fitted:
             length=max(longest, self.shapes["length"]),
             reads=longest if self.shapes["reads"] > 1 else 1,
         )
-        if self.shapes["reads"] > 1 and inputs.starts is not None:
+        if self.shapes["reads"] > 1 and (inputs.lengths != longest).any():
             raise InputError(
                 "The fit had an answer per token, which needs sequences of equal length; "
                 "predict those of each length on their own."
@@ -83,14 +83,13 @@ class Fitted:
         if symbols is not None:
             add_unknown(model.input, symbols)
         size = max(1, EVAL_TOKENS // task.length)
+        values, starts = inputs.tensors()
+        values = values.to(place)
         answers = []
         with torch.no_grad(), devices.autocast(place):
-            for first in range(0, len(inputs), size):
-                part = inputs[first : first + size]
-                values, starts = part.tensors()
-                rows = torch.arange(len(part))[None]
-                examples = batch(values.to(place), starts, rows, rows[..., None])
-                answers.append(model(examples, first=first)[0].float().cpu())
+            for rows in torch.arange(len(inputs)).split(size):
+                examples = batch(values, starts, rows[None], rows[None, :, None])
+                answers.append(model(examples, first=int(rows[0]))[0].float().cpu())
         logits = torch.cat(answers)
         if not logits.isfinite().all():
             raise InputError(

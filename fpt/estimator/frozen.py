@@ -162,10 +162,9 @@ class FrozenEstimator(BaseEstimator):
     def _run(self, task: examples.ExamplesTask) -> tuple[RunSpec, Backbone]:
         """The run of this estimator on `task`, and its backbone."""
         check_names("initialisation", [self.init], INITS)
-        parameters = {
-            name: value for name, value in self.get_params().items() if name in SETTINGS
-        }
-        settings = check_settings("FrozenTransformer", parameters)
+        # A subclass may fix some of them, which are no parameters of its own then.
+        values = {name: getattr(self, name) for name in SETTINGS if hasattr(self, name)}
+        settings = check_settings("FrozenTransformer", values)
         # A data set may be smaller than the usual batch, and a fit shorter than an
         # evaluation.
         settings["batch"] = min(settings["batch"], task.sizes["train"])
@@ -191,8 +190,7 @@ class FrozenEstimator(BaseEstimator):
     def _logits(self, X: Any) -> Any:
         """(N, answers), or (N, T, answers) if there is an answer per token, a tensor."""
         check_is_fitted(self, "fitted_")
-        read = self._read(X)
-        sequences = read.prepared(None, self.moments_)
+        sequences = self._read(X).prepared(self.moments_)
         logits = self.fitted_.logits(sequences, self.device, self.symbols_)
         return logits[:, 0] if self.fitted_.shapes["reads"] == 1 else logits
 
@@ -200,11 +198,10 @@ class FrozenEstimator(BaseEstimator):
         """The groups of the fitted model: how many parameters each has, and whether it is
         trained."""
         check_is_fitted(self, "fitted_")
-        counts = parameter_counts(self.fitted_.architecture, self.fitted_.task)
-        trained = [group in self.fitted_.spec.trainable for group in counts]
-        return pd.DataFrame(
-            {"parameters": counts.values(), "trained": trained}, index=list(counts)
-        )
+        groups = self.fitted_.spec.trainable
+        counts = parameter_counts(self.fitted_.architecture, self.fitted_.task, groups)
+        table = pd.DataFrame({"parameters": counts})
+        return table.assign(trained=table.index.isin(groups))
 
     def save(self, folder: str | Path) -> None:
         """Write the trained parameters and a description, some hundred kB; the frozen
@@ -212,17 +209,16 @@ class FrozenEstimator(BaseEstimator):
         check_is_fitted(self, "fitted_")
         learned = {name: getattr(self, name, None) for name in LEARNED}
         learned = {name: value for name, value in learned.items() if value is not None}
-        self.fitted_.save(
-            Path(folder), {"estimator": self.get_params(), "learned": learned}
-        )
+        description = {"estimator": self.get_params(), "learned": learned}
+        self.fitted_.save(Path(folder), description)
 
     @classmethod
     def load(cls, folder: str | Path) -> Self:
         """What `save` wrote. FptError if it is missing or damaged, or if the weights of the
         backbone are others than those that it was trained on."""
         fitted, description = load_fitted(Path(folder))
-        parameters = description["estimator"]
-        estimator = cls(**{**parameters, "trainable": tuple(parameters["trainable"])})
+        estimator = cls(**description["estimator"])
+        estimator.trainable = tuple(estimator.trainable)  # JSON has lists alone
         if is_classifier(estimator) is (fitted.shapes["classes"] == 1):
             raise FptError(
                 f"{folder} holds no {cls.__name__}; load it by the class that saved it."
@@ -247,11 +243,11 @@ class FrozenTransformer(ClassifierMixin, FrozenEstimator):
         if fitting:
             self.classes_ = np.unique(y)
             if len(self.classes_) < 2:
-                raise InputError(
-                    f"y has one class, {y.flat[0]}; it should have at least two."
-                )
+                raise InputError(f"y has one class, {y.flat[0]}; it needs at least two.")
         if unseen := sorted({*y.ravel().tolist()} - {*self.classes_.tolist()}, key=str):
             raise InputError(f"The label {unseen[0]!r} is not among those of the fit.")
+        # Of two types of integers NumPy would compare floats, which merge large ones.
+        y = y.astype(self.classes_.dtype)
         return np.searchsorted(self.classes_, y).reshape(len(y), -1)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -298,3 +294,7 @@ class FrozenTransformerRegressor(RegressorMixin, FrozenEstimator):
         """The expected number: (N,), or (N, T)."""
         numbers: np.ndarray = self._logits(X)[..., 0].double().numpy()
         return numbers * self.target_[1] + self.target_[0]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions."""
+        return float(super().score(X, arrays.targets(y), sample_weight))

@@ -1,5 +1,6 @@
 """Transformers from arrays to sequences, for scikit-learn's pipelines."""
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -31,8 +32,10 @@ class Patches(TransformerMixin, BaseEstimator):
                 f"be cut; X has shape {images.shape}."
             )
         count, height, width = images.shape[:3]
-        cut = images.reshape(count, height // size, size, width // size, size, -1)
-        return cut.swapaxes(2, 3).reshape(count, height * width // size**2, -1)
+        numbers = math.prod(images.shape[3:])  # of a pixel
+        cut = images.reshape(count, height // size, size, width // size, size * numbers)
+        patches = cut.swapaxes(2, 3)
+        return patches.reshape(count, height * width // size**2, size * size * numbers)
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

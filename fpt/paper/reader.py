@@ -104,7 +104,7 @@ def _table(name: str, block: dict[str, Any]) -> PaperTable:
             notes = [special["note"]] if "note" in special else []
             if "conflict" in special:
                 key = special["conflict"]
-                notes.append(f"conflict {key}: {_document()['conflicts'][key]}")
+                notes.append(_document()["conflicts"][key])
             cells[row, column] = PaperCell(
                 value=None if value is None else float(value),
                 source=special.get("source", block["source"]),

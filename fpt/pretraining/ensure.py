@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..backbones.published import comes_in_wheel
-from ..backbones.weights import digest, files
+from ..backbones.weights import WEIGHTS, digest, file_digest, files, folder_of
 from ..errors import FptError
-from ..files import write_json
+from ..files import lock, set_aside, write_json
 from ..project import project
-from . import on_corpus, on_task
+from . import metadata, on_corpus, on_task
 from .plans import Plan, Pretraining, plan_of
 from .released import fetch_released
 
@@ -21,9 +21,21 @@ def pretrain(plan: Plan, out: Path, *, budget: float = math.inf) -> bool:
     An interrupted training leaves `out/checkpoint.safetensors` and resumes from there; a
     finished one is not repeated. FptError if nothing can be trained so.
     """
-    if isinstance(plan, Pretraining):
-        return on_corpus.pretrain(plan, out, budget=budget)
-    return on_task.pretrain(plan, out, budget=budget)
+    # Two processes would train it twice, and write one checkpoint.
+    with lock(out.with_name(f".{out.name}.lock"), wait=True):
+        if isinstance(plan, Pretraining):
+            return on_corpus.pretrain(plan, out, budget=budget)
+        return on_task.pretrain(plan, out, budget=budget)
+
+
+def set_aside_if_damaged(identity: str) -> None:
+    """Move weights that were made here out of the way if they are not what their metadata
+    say, so that they count as missing."""
+    stated = metadata.beside(identity).get("weights_digest")
+    folder = folder_of(identity)
+    is_made_here = stated is not None and folder.parent == project().backbones
+    if is_made_here and file_digest(folder / WEIGHTS) != stated:
+        set_aside(folder, "its SHA-256 is not the stated one", "counts as missing")
 
 
 def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
@@ -33,6 +45,8 @@ def ensure_weights(weights: Iterable[str], train_here: bool) -> list[str]:
     neither fetched nor pretrained."""
     digests: dict[str, str | None] = dict.fromkeys(weights)
     sentences = []
+    for identity in digests:
+        set_aside_if_damaged(identity)
     try:
         fetch_released(digests)
     except FptError as error:

@@ -91,7 +91,7 @@ class Store:
             return copied(_parsed(path, stat.st_size, stat.st_mtime_ns))
         except FileNotFoundError:
             return None
-        except ValueError as error:
+        except (ValueError, IsADirectoryError) as error:
             packed = key in self.archive().records
             set_aside(
                 path, error, f"is read from {ARCHIVE}" if packed else "counts as missing"

@@ -62,7 +62,9 @@ def open_archive(path: Path) -> Archive:
                     damages.append(f"in line {number}, {error}")
                 else:
                     # Of two lines with one key the first counts, as in a merge.
-                    records.setdefault(record.key, record)
+                    first = records.setdefault(record.key, record)
+                    if first != record:
+                        damages.append(f"in line {number}, a second result of {record.key}")
     except (lzma.LZMAError, EOFError, OSError) as error:
         damages.append(f"after {number} records: {str(error).rstrip('.')}")
     return Archive(records, damages)
@@ -98,6 +100,8 @@ def write_archive(path: Path, records: Mapping[str, Record]) -> None:
     cannot be written."""
     content = b"".join(to_file(to_content(records[key])) for key in sorted(records))
     write_atomic(path, lzma.compress(content, check=lzma.CHECK_CRC64, filters=COMPRESSION))
+    if os.name != "posix":  # Windows opens no folder
+        return
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         # The new name too: else a power failure could undo the renaming alone.

@@ -107,7 +107,9 @@ def parse(content: bytes, key: str | None = None) -> Record:
     check_digest(values)
     stated_key = values["key"]
     spec = from_dict(values["spec"])
-    if not (key or spec.key) == stated_key == spec.key:
+    if spec.key != stated_key:
+        raise ValueError(f"its specification has the key {spec.key!r}")
+    if key not in (None, stated_key):
         raise ValueError(f"it is the record of {stated_key!r}")
     fields = {name: values[name] for name in values.keys() - {"key", "digest"}}
     record = Record(**{**fields, "spec": spec})
@@ -130,7 +132,7 @@ def parse_metadata(content: bytes) -> dict[str, Any]:
 
 def check_digest(content: Mapping[str, Any]) -> None:
     """ValueError unless the content of a file has its own digest."""
-    if content["digest"] != digest(content):
+    if content.get("digest") != digest(content):
         raise ValueError("its digest does not fit its content")
 
 

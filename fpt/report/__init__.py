@@ -10,7 +10,7 @@ MADE_IN = {
     "progress_table": "progress",
     "forest": "figures.forest",
     "head_maps": "figures.heads",
-    "paper_table": "table",
+    **dict.fromkeys(("paper_table", "readable"), "table"),
     "results_table": "results",
 }
 __all__ = list(MADE_IN)

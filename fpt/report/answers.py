@@ -86,6 +86,8 @@ def block(
     yield f"{prose()['ratios']} {reading}"
     if (project().reports / FIGURE).exists():
         yield f"![Ratios to random]({reports}{FIGURE})"
+        if not compact:
+            yield prose()["figure"]
     yield " ".join(meaning) or "What this means is not decided yet."
     yield f"> **What this cannot say.** {limits}"
 
@@ -122,7 +124,8 @@ def _row(
 ) -> dict[str, str]:
     """The row of one claim of the paper or of its critics."""
     of_language = [by_name[name] for name in row.get("language", ())]
-    of_nano = [by_name[name] for name in row["nano"]]
+    inverted = {name: by_name[name].inverted() for name in row.get("inverted", ())}
+    of_nano = [inverted.get(name, by_name[name]) for name in row["nano"]]
     # One claim stands for the row: the first that has a verdict.
     findings = [*of_language, *of_nano]
     first = next((finding for finding in findings if finding.is_judged), findings[0])

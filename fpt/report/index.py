@@ -3,7 +3,6 @@ findings, then a line for each section. How everything was made stands in the ap
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 
@@ -13,13 +12,14 @@ from ..claims import contrasts, sensitivity
 from ..claims.claim import LAB, REGISTERED, claims
 from ..claims.finding import Finding
 from ..claims.verdicts import registered_claims, runs_of
-from ..files import read_json, write_atomic
+from ..files import write_atomic
 from ..project import project
 from ..sections import NAMES
 from ..sections.arms import label
 from . import answers, findings
 from .escape import in_markdown
 from .page import text_page
+from .render import title_of
 from .results import cell_text
 from .show import differences_in_words
 from .table import NONE, markdown_table
@@ -68,7 +68,7 @@ def paragraphs(
         study = sections[path.stem[3:]]
         count = len(study.missing())
         lacking = f" ({count} of {len(study.keys)} runs are missing)" if count else ""
-        title, page = opening(path), f"notebooks/{path.stem}{ending}"
+        title, page = title_of(path), f"notebooks/{path.stem}{ending}"
         # A profile whose runs are few has few pages.
         if (project().reports / profile / page).exists():
             title = f"[{title}]({page})"
@@ -94,11 +94,6 @@ def first_findings(studies: list[Study]) -> Iterator[str]:
             if (study.store.folder.parent / picture).exists():
                 yield f"![{comparison.title}]({picture})"
         return
-
-
-def opening(path: Path) -> str:
-    """The title of a notebook."""
-    return str(read_json(path)["cells"][0]["source"][0]).removeprefix("# ").strip()
 
 
 def appendix_paragraphs(studies: list[Study]) -> Iterator[str]:

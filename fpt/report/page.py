@@ -1,5 +1,6 @@
 """A notebook as a page: code folded, nothing fetched; in HTML, the conclusion first."""
 
+import copy
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,8 +34,10 @@ def page_of(content: Any, links: Mapping[str, str] | None = None) -> str:
 
 def markdown_of(content: Any) -> str:
     """The page of an executed notebook in Markdown, which a Git host shows with its
-    figures."""
+    figures. What the cells tagged `result` show follows the title and the question, as on
+    the page in HTML."""
     from nbconvert import MarkdownExporter
+    from nbformat.v4 import new_code_cell, new_output
     from traitlets.config import Config
 
     # Tables and figures have a Markdown form; a host would strip the style of their HTML.
@@ -42,7 +45,16 @@ def markdown_of(content: Any) -> str:
         {"NbConvertBase": {"display_data_priority": ["text/markdown", "text/plain"]}}
     )
     exporter = MarkdownExporter(config=config, template_file=str(MARKDOWN))
-    text: str = exporter.from_notebook_node(content)[0]
+    page = copy.deepcopy(content)
+    title, *cells = page.cells
+    results = []
+    for cell in cells:
+        if "result" in cell.metadata.get("tags", ()):
+            results.append(new_code_cell(outputs=cell.outputs))
+            note = {"text/markdown": "*Shown at the top of the page.*"}
+            cell.outputs = [new_output("display_data", note)]
+    page.cells = [title, *results, *cells]
+    text: str = exporter.from_notebook_node(page)[0]
     # Blank lines say nothing, and templates leave many.
     lines = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
     return f"[Index](../README.md)\n\n{lines.strip()}\n"

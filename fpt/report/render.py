@@ -95,8 +95,9 @@ def without_results(
     starts = [index for index, cell in enumerate(cells) if TRAINING.match(cell.source)]
     names = ", ".join(f"`{other}`" for other in others)
     line = (
-        f"## Results\n\nThe profile `{profile}` plans no runs for this section. "
-        f"These do: {names}."
+        f"## Results\n\nThe profile `{profile}` plans no runs of its own for this section. "
+        "What follows, if anything, are runs of other sections. These profiles plan some: "
+        f"{names}."
     )
     before = cells[: starts[0]] if starts else cells
     lent = [
@@ -212,12 +213,22 @@ def execute(content: Any, executed: Path, profile: str, staged: Path) -> str | N
     return None
 
 
+def title_of(path: Path) -> str:
+    """The title of a notebook, which is its first line."""
+    lines = "".join(read_json(path)["cells"][0]["source"]).splitlines()
+    return lines[0].removeprefix("# ")
+
+
 def neighbours(source: Path) -> Mapping[str, str]:
     """The links of a page: the index, and the pages before and after it."""
     stems = ["", *(path.stem for path in project().notebooks), ""]
     index = stems.index(source.stem)
     around = {"previous": stems[index - 1], "next": stems[index + 1]}
-    pages = {f"{text}: {stem[3:]}": f"{stem}.html" for text, stem in around.items() if stem}
+    pages = {
+        f"{text}: {title_of(source.with_name(f'{stem}.ipynb'))}": f"{stem}.html"
+        for text, stem in around.items()
+        if stem
+    }
     return {"index": "../index.html", **pages}
 
 

@@ -15,7 +15,6 @@ from ..analysis.compare import (
     best_baseline,
     contrasts,
     low_threshold,
-    threshold,
 )
 from ..analysis.study import Study
 from ..analysis.summary import (
@@ -218,7 +217,7 @@ def _caption(study: Study, comparison: Comparison, numbers: pd.DataFrame) -> Ite
 
 def threshold_text(study: Study, task: str) -> str:
     """`mnist-short 80% (at or below linear classifier, 92.5%)`."""
-    text = f"{task} {100 * threshold(study, task):.3g}%"
+    text = f"{task} {100 * study.threshold(task):.3g}%"
     baseline = low_threshold(study, task)
     if baseline is None:
         return text

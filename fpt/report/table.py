@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
+from ..analysis.study import Study
 from ..paper import reader as paper
+from ..sections.arms import label
 from .escape import in_markdown, prose_in_html, prose_in_markdown
 
 NONE = "–"  # a cell without a number
@@ -31,7 +33,9 @@ class Table:
     def csv(self) -> str:
         """The numbers as comma-separated values, with twelve digits: those beyond are the
         rounding of this machine's sums."""
-        return str(self.numbers.to_csv(index=False, float_format="%.12g"))
+        return str(
+            self.numbers.to_csv(index=False, float_format="%.12g", lineterminator="\n")
+        )
 
     def markdown(self) -> str:
         """The table as Markdown, with its title above and its caption and notes below."""
@@ -87,9 +91,29 @@ def effect_text(effect: Mapping[str, object], is_ratio: bool, unit: str = "") ->
     if math.isnan(values[0]):
         return NONE
     sign, form = ("×", ".2f") if is_ratio else ("", "+.1f")
-    estimate, low, high = np.exp(values) if is_ratio else values
-    interval = "" if math.isnan(low) else f" [{low:{form}}, {high:{form}}]"
-    return f"{sign}{estimate:{form}}{unit}{interval}"
+    texts = [f"{value:{form}}" for value in (np.exp(values) if is_ratio else values)]
+    # Of a difference that is rounded to nothing.
+    estimate, low, high = ("+0.0" if text == "-0.0" else text for text in texts)
+    interval = "" if math.isnan(values[1]) else f" [{low}, {high}]"
+    return f"{sign}{estimate}{unit}{interval}"
+
+
+def readable(study: Study, frame: pd.DataFrame, digits: int = 1) -> pd.DataFrame:
+    """A small frame as a reader sees it: arms and tasks by their names, numbers that are
+    not whole with `digits` after the point, and no names of pandas' axes."""
+    names = {arm: label(arm) for arm in study.arms}
+    names |= {task: study.title(task) for task in study.tasks}
+
+    def texts(column: pd.Series) -> pd.Series:
+        if column.dtype != float:
+            return column
+        decimals = digits if (column.dropna() % 1).any() else 0
+        return column.map(lambda value: f"{value:,.{decimals}f}").mask(column.isna(), NONE)
+
+    readable_frame = frame.apply(texts).rename(names).rename(columns=names)
+    for index in (readable_frame.index, readable_frame.columns):
+        index.names = [None] * index.nlevels
+    return readable_frame
 
 
 def paper_table(name: str) -> Table:
@@ -113,7 +137,7 @@ def paper_table(name: str) -> Table:
     )
     named = [(row, column, cell.note) for (row, column), cell in table.cells.items()]
     notes = [f"{row}, {column}: {note}." for row, column, note in named if note]
-    notes.append("Source: " + "; ".join(f"{tag} is {sources[tag]}" for tag in tags) + ".")
+    notes.append(f"Source: {'; '.join(sources[tag] for tag in tags)}.")
 
     # Our names of the paper's tables mean nothing to a reader.
     prose = [

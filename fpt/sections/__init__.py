@@ -1,12 +1,23 @@
 """The sections of the paper, one for each notebook: what it compares, and what the paper
 printed beside it. Nothing here runs; `fpt.config` turns a section's arms into runs."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from .comparison import Section
 from .notebooks import SECTIONS
 
 NAMES = tuple(SECTIONS)
 
 
-def declared(name: str) -> Section:
-    """What the section `name` declares."""
-    return SECTIONS[name]
+def declared(name: str, arms: Iterable[str] = ()) -> Section:
+    """What the section `name` declares. Those of `arms` that it does not have, such as a
+    reader's own, stand in its first table, compared with nothing."""
+    section = SECTIONS[name]
+    if not section.comparisons:
+        return section
+    first, *others = section.comparisons
+    named = {arm for comparison in section.comparisons for arm in comparison.arms}
+    rest = [arm for arm in arms if arm not in named]
+    first = replace(first, arms=(*first.arms, *rest))
+    return replace(section, comparisons=(first, *others))

@@ -20,40 +20,26 @@ Moments = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sequences of vectors, which are floats, or of symbols, which are whole numbers.
+    """Sequences of vectors, which are floats, or of symbols, which are whole numbers, end
+    to end: sequence i is `tokens[starts[i] : starts[i + 1]]`."""
 
-    `values` is (N, T, D) or (N, T) if all have one length; otherwise (sum of T, D) or (sum
-    of T,), end to end, and sequence i is `values[starts[i] : starts[i + 1]]`.
-    """
-
-    values: np.ndarray
-    starts: np.ndarray | None = None  # (N + 1,) int64
+    tokens: np.ndarray  # (sum of T, D) or (sum of T,)
+    starts: np.ndarray  # (N + 1,) int64
 
     def __len__(self) -> int:
-        return len(self.values) if self.starts is None else len(self.starts) - 1
-
-    def __getitem__(self, rows: slice) -> "Sequences":
-        """Neighbouring sequences, in the same memory."""
-        if self.starts is None:
-            return Sequences(self.values[rows])
-        starts = self.starts[rows.start : rows.stop + 1]
-        return Sequences(self.values[starts[0] : starts[-1]], starts - starts[0])
+        return len(self.starts) - 1
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        if self.starts is None:
-            return iter(self.values)
-        return iter(np.split(self.values, self.starts[1:-1]))
+        return iter(np.split(self.tokens, self.starts[1:-1]))
 
     @property
     def lengths(self) -> np.ndarray:
         """(N,) int64."""
-        if self.starts is None:
-            return np.full(len(self), self.values.shape[1])
         return np.diff(self.starts)
 
     @property
     def kind(self) -> Kind:
-        return "vector" if self.values.dtype.kind == "f" else "token"
+        return "vector" if self.tokens.dtype.kind == "f" else "token"
 
     @cached_property
     def limits(self) -> dict[str, Any]:
@@ -62,35 +48,31 @@ class Sequences:
         is_vector = self.kind == "vector"
         return {
             "kind": self.kind,
-            "dim": self.values.shape[-1] if is_vector else 1 + int(self.values.max()),
+            "dim": self.tokens.shape[-1] if is_vector else 1 + int(self.tokens.max()),
             "shortest": int(self.lengths.min()),
             "length": int(self.lengths.max()),
         }
 
-    def tokens(self, rows: np.ndarray | None = None) -> np.ndarray:
-        """The tokens of the sequences `rows`, end to end; of all in the same memory."""
-        if self.starts is None:
-            values = self.values if rows is None else self.values[rows]
-            return values.reshape(-1, *values.shape[2:])
-        if rows is None:
-            return self.values
-        sequences = list(self)
-        return np.concatenate([sequences[row] for row in rows])
+    def chosen(self, rows: np.ndarray) -> "Sequences":
+        """The sequences `rows`."""
+        parts = [self.tokens[self.starts[row] : self.starts[row + 1]] for row in rows]
+        starts = np.concatenate([[0], self.lengths[rows].cumsum()])
+        return Sequences(np.concatenate(parts), starts)
 
-    def moments(self, rows: np.ndarray) -> Moments:
-        """The moments of the vectors in the sequences `rows`, in float64; the deviation of
-        a constant is taken for 1."""
+    def moments(self) -> Moments | None:
+        """The moments of the vectors, in float64; the deviation of a constant is taken for
+        1. None for symbols."""
         from sklearn.preprocessing import StandardScaler
 
-        scaler = StandardScaler().fit(self.tokens(rows).astype(float))
+        if self.kind == "token":
+            return None
+        scaler = StandardScaler().fit(self.tokens.astype(float))
         return scaler.mean_, scaler.scale_
 
-    def prepared(
-        self, rows: np.ndarray | None = None, moments: Moments | None = None
-    ) -> "Sequences":
-        """The sequences `rows` (all if None) as they are trained on: vectors minus the
-        mean, divided by the deviation, in float32; symbols in the smallest type."""
-        tokens = self.tokens(rows)
+    def prepared(self, moments: Moments | None = None) -> "Sequences":
+        """The sequences as they are trained on: vectors minus the mean, divided by the
+        deviation, in float32; symbols in the smallest type."""
+        tokens = self.tokens
         if moments is not None:
             # One array as large as the examples, not one for each operation.
             tokens = tokens - moments[0]
@@ -99,20 +81,20 @@ class Sequences:
         # Infinity is noticed in the answers of the network.
         with np.errstate(over="ignore"):
             tokens = tokens.astype(np.float32 if self.kind == "vector" else dtype)
-        lengths = self.lengths if rows is None else self.lengths[rows]
-        if (lengths == lengths[0]).all():
-            return Sequences(tokens.reshape(len(lengths), lengths[0], *tokens.shape[1:]))
-        return Sequences(tokens, np.concatenate([[0], lengths.cumsum()]))
+        return Sequences(tokens, self.starts)
 
     def with_unknown(self, symbols: np.ndarray, unknown: int) -> "Sequences":
         """Symbols that are not among `symbols` as the symbol `unknown`."""
-        values = self.values.astype(np.int32) if unknown > 255 else self.values
-        return Sequences(np.where(np.isin(values, symbols), values, unknown), self.starts)
+        tokens = self.tokens.astype(np.int32) if unknown > 255 else self.tokens
+        return Sequences(np.where(np.isin(tokens, symbols), tokens, unknown), self.starts)
 
     def tensors(self) -> tuple[Tensor, Tensor | None]:
-        """`values` and `starts`, in the same memory."""
-        starts = None if self.starts is None else torch.from_numpy(self.starts)
-        return torch.from_numpy(self.values), starts
+        """`tokens` and `starts`, in the same memory; (N, T, D) or (N, T) and None if all
+        have one length, since nothing is padded then."""
+        tokens = torch.from_numpy(self.tokens)
+        if (self.lengths == self.lengths[0]).all():
+            return tokens.unflatten(0, (len(self), -1)), None
+        return tokens, torch.from_numpy(self.starts)
 
 
 def batch(
@@ -162,8 +144,7 @@ class Padded:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        of_token = self.sequences.values.shape[2 if self.sequences.starts is None else 1 :]
-        return len(self.sequences), self.length, *of_token
+        return len(self.sequences), self.length, *self.sequences.tokens.shape[1:]
 
     def parts(self) -> Iterator[np.ndarray]:
         """One sequence after another, (T, D) or (T,)."""

@@ -1,29 +1,33 @@
 """How many parameters each trainable group has, and what the frozen backbone computes."""
 
 import math
+from collections.abc import Sequence
 from functools import cache
 
-from ..backbones import Backbone, backbone, build, group_of
+from ..backbones import Backbone, backbone, build, group_of, trained_group
 from ..backbones.base import matrices
 from ..spec import RunSpec
 from ..tasks import Task
 from .model import check_length, nets
 
 
-def parameter_counts(architecture: Backbone, task: Task) -> dict[str, int]:
-    """Parameters by group, on the rows of the position table that `task` uses.
+def parameter_counts(
+    architecture: Backbone, task: Task, trained: Sequence[str] = ()
+) -> dict[str, int]:
+    """Parameters by group, on the rows of the position table that `task` uses; of the last
+    layer's attention by itself if that is `trained` alone.
 
     The released code marks all 1,024 position rows as trainable; those beyond the sequence
     never get a gradient, so they are not counted here.
     """
     check_length(architecture, task)
-    counts = dict.fromkeys(architecture.groups, 0)
+    counts = dict.fromkeys((*architecture.groups, *trained), 0)
     for group, net in nets(task, architecture).items():
         counts[group] = sum(map(math.prod, net.shapes.values()))
     if architecture.positions:
         counts["positions"] = task.length * architecture.width
     for name, parameter in build(architecture).named_parameters():
-        group = group_of(architecture, name)
+        group = trained_group(architecture, name, trained) or group_of(architecture, name)
         # A group whose parameters all change nothing is none that could be trained.
         if group in counts:
             counts[group] += parameter.numel()

@@ -10,7 +10,7 @@ validation.
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,33 +21,21 @@ from ..backbones import Backbone
 from ..spec import RunSpec
 from ..tasks import Task
 from .device import AUTO, arithmetic, autocast
-from .model import Model, assemble, evaluate
+from .model import assemble, evaluate
 from .packing import Adam
-from .progress import Progress, Tracker, pack_bar, read_checkpoint, write_checkpoint
+from .progress import (
+    Metrics,
+    Progress,
+    Tracker,
+    pack_bar,
+    read_checkpoint,
+    tested,
+    write_checkpoint,
+)
 
-TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 CHECKPOINT_SECONDS = 60.0
 SUMS = ("train_loss", "gradient_norm", "clipped")  # per run, since the last evaluation
 COUNTS = ("alive", "step", "summed")  # of a loop, as a checkpoint has them
-
-
-Metrics = Callable[[Model, RunSpec], Sequence[dict[str, Any]]]  # of each run of a model
-
-
-def tested(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
-    """The metrics of a record, for the parameters that validation has chosen. The test set
-    is read here and nowhere else, once a run."""
-    metrics = [
-        {f"test_{name}": value for name, value in scores.items()}
-        for scores in evaluate(model, "test", spec.test_items)
-    ]
-    if model.task.sizes["train"]:
-        # If it is endless, its examples are like those of the test.
-        trained = evaluate(model, "train", TRAIN_ITEMS)
-        for of_run, scores in zip(metrics, trained, strict=True):
-            of_run["train_accuracy"] = scores["accuracy"]
-            of_run["train_items"] = scores["items"]
-    return metrics
 
 
 class Loop:
@@ -65,6 +53,7 @@ class Loop:
         architecture: Backbone | None = None,  # of all runs; None: that of their name
         precision: str = AUTO,  # one of `fpt.training.device.PRECISIONS`
         metrics: Metrics | None = tested,  # of the runs that end; None: no test
+        weights: str | None = None,  # the SHA-256 of the pretrained ones
     ) -> None:
         self.specs = list(specs)
         self.task = task
@@ -74,6 +63,7 @@ class Loop:
         self.tracker = tracker
         self.quiet = quiet
         self.metrics = metrics
+        self.weights = weights
         self.shared = specs[0]  # for the settings that all runs of a pack have in common
         self.model, self.rows, self.frozen = assemble(specs, task, device, architecture)
         self.model.compute_in(precision, device.type)
@@ -252,15 +242,24 @@ class Loop:
 
     # --------------------------------------------------------------------------- checkpoint
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must have in common with this pack to go on with it."""
+        return {
+            "keys": [spec.key for spec in self.specs],
+            # Rounding is no treatment: a run is trained in one arithmetic from end to end.
+            "arithmetic": self.arithmetic,
+            # A name may stand for other weights than before.
+            "weights": self.weights,
+        }
+
     def save(self) -> None:
         """Write the checkpoint. Draws are keyed by run and step, not by a generator."""
         if self.path is None:
             return
         left = {f"selected.{index}": row for index, row in self.selected.items()}
-        # With the keys of its runs and its arithmetic, so that no other pack goes on.
         history: dict[str, Any] = {
-            "keys": [spec.key for spec in self.specs],
-            "arithmetic": self.arithmetic,
+            **self.identity,
             "threads": torch.get_num_threads(),
             "progress": [vars(progress) for progress in self.progress],
             **{name: getattr(self, name) for name in COUNTS},
@@ -273,17 +272,13 @@ class Loop:
         if saved is None:
             return
         tensors, history = saved
-        is_same = history.get("keys") == [spec.key for spec in self.specs]
-        # Rounding is no treatment: a run is trained in one arithmetic from end to end.
-        before = history.get("arithmetic")
-        is_same &= before == self.arithmetic and self.state.keys() < tensors.keys()
-        if is_same:
+        if self.state.keys() < tensors.keys() and history == history | self.identity:
             self.restore(tensors, history)
             return
         warnings.warn(
-            f"The checkpoint {self.path} is of other runs than these, in another precision "
-            f"({before} there, {self.arithmetic} here) or of another version of this "
-            "package; its pack starts again.",
+            f"The checkpoint {self.path} is of other runs or weights than these, in "
+            f"another precision ({history.get('arithmetic')} there, {self.arithmetic} "
+            "here) or of another version of this package; its pack starts again.",
             stacklevel=2,
         )
 

@@ -19,7 +19,7 @@ from ..errors import check_names
 from ..spec import RunSpec
 from ..tasks import Batch, Task
 from ..tasks.own.arrays import InputError
-from ..tasks.rng import ORDERS, generator, shuffled
+from ..tasks.rng import generator, shuffled
 from .device import AUTO, autocast, in_bf16, round_frozen
 from .packing import PackedParameters, ParameterSlice
 from .packing.layers import PackedEmbedding, PackedLinear, packed
@@ -68,7 +68,6 @@ class Model(nn.Module):
         seeds: Sequence[int] = (0,),
     ) -> None:
         super().__init__()
-        check_names("order of the tokens", [order], ORDERS)
         check_length(architecture, task)
         self.task = task
         self.order = order
@@ -164,9 +163,6 @@ def assemble(
     trained = set().union(*(spec.trainable for spec in specs))
     group = f"trainable group of {architecture.name}"
     check_names(group, sorted(trained), architecture.trainable)
-    check_names(
-        "initialisation of the input net", {spec.input_init for spec in specs}, INPUT_INITS
-    )
 
     seeds = [spec.seed for spec in specs]
     model = Model(architecture, task, first.dropout, first.order, seeds)

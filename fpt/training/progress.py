@@ -15,6 +15,7 @@ import json
 import math
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -33,9 +34,12 @@ from ..errors import FptError
 from ..files import set_aside
 from ..spec import RunSpec
 from ..tasks.datasets import read_arrays, write_arrays
+from .model import Model, evaluate
 
 EVALUATIONS_AFTER_THRESHOLD = 2
+TRAIN_ITEMS = 1000  # training examples, without augmentation, that a run is scored on
 Tracker = Callable[[RunSpec, str, Mapping[str, float]], None]
+Metrics = Callable[[Model, RunSpec], Sequence[dict[str, Any]]]  # of each run of a model
 Checkpoint = tuple[dict[str, Tensor], dict[str, Any]]  # tensors by name, and the history
 
 
@@ -65,6 +69,22 @@ class Progress:
         accuracies = [point["valid_accuracy"] for point in self.curve]
         first = reached(accuracies, spec.threshold)
         return first is not None and len(accuracies) > first + EVALUATIONS_AFTER_THRESHOLD
+
+
+def tested(model: Model, spec: RunSpec) -> list[dict[str, Any]]:
+    """The metrics of a record, for the parameters that validation has chosen. The test set
+    is read here and nowhere else, once a run."""
+    metrics = [
+        {f"test_{name}": value for name, value in scores.items()}
+        for scores in evaluate(model, "test", spec.test_items)
+    ]
+    if model.task.sizes["train"]:
+        # If it is endless, its examples are like those of the test.
+        trained = evaluate(model, "train", TRAIN_ITEMS)
+        for of_run, scores in zip(metrics, trained, strict=True):
+            of_run["train_accuracy"] = scores["accuracy"]
+            of_run["train_items"] = scores["items"]
+    return metrics
 
 
 def reached(accuracies: Sequence[float], threshold: float) -> int | None:
@@ -110,7 +130,8 @@ def progress_bar(total: int, title: str, quiet: bool = False, **options: Any) ->
     """A tqdm bar in a terminal or in Jupyter, none in a log, if `quiet`, or if
     TQDM_DISABLE=1 is set. `options` are tqdm's."""
     if quiet or not in_jupyter():
-        options["disable"] = quiet or None  # None: shown in a terminal alone
+        # None: shown in a terminal alone. A process may have no standard error.
+        options["disable"] = quiet or sys.stderr is None or None
     # A terminal that does not know its size has no lines for tqdm.
     return auto.tqdm(total=total, desc=title, nrows=get_terminal_size().lines, **options)
 

@@ -15,8 +15,8 @@ from ..errors import FptError, check_names, placed
 from ..spec import PROBE, RunSpec, probe_of
 from ..tasks import Task, task_of
 from ..tasks.rng import ORDERS
-from .loop import TRAIN_ITEMS
 from .model import INPUT_INITS, check_length
+from .progress import TRAIN_ITEMS
 
 Allowed = tuple[type, float, float]  # type and range of a value, both ends included
 
@@ -41,8 +41,10 @@ EXPECTED = {
     int: "a whole number from {} to {}",
     bool: "true or false",
 }
-# Evaluation subsets are shared by all arms, so arms and blocks may not set them.
-OF_ARMS = tuple(name for name in SETTINGS if name not in ("eval_items", "test_items"))
+# Evaluation subsets and what is measured are shared by all arms, so arms and blocks may
+# not set them.
+OF_TASKS = ("eval_items", "test_items", "threshold")
+OF_ARMS = tuple(name for name in SETTINGS if name not in OF_TASKS)
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "init": tuple(INITS),
     "input_init": INPUT_INITS,

@@ -7,6 +7,7 @@ which brings nothing for small steps and up to 1.7 times the speed for large one
 the whole card.
 """
 
+import itertools
 import math
 import os
 import re
@@ -16,7 +17,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import as_completed
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -187,10 +188,18 @@ def side_by_side(
         return
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
+    # No more than the workers take at once: what waits in its queue when a pool is
+    # interrupted is a traceback of its thread.
+    waiting = iter(items)
+    first = itertools.islice(waiting, pool._max_workers + 1)
     try:
-        running = {pool.submit(function, item): item for item in items}
-        for ended in as_completed(list(running)):
-            yield running.pop(ended), ended.result()
+        running = {pool.submit(function, item): item for item in first}
+        while running:
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for item in itertools.islice(waiting, len(ended)):
+                running[pool.submit(function, item)] = item
+            for call in ended:
+                yield running.pop(call), call.result()
     except TerminatedWorkerError as error:
         raise FptError(
             "A worker died, killed or out of memory (fewer --workers need less); what is "
@@ -229,14 +238,10 @@ def worker_pool(workers: int) -> Iterator[Any]:
 
 def cores() -> int:
     """The processors that this process may use."""
-    # joblib knows the limits of a container, too; training on a GPU needs no joblib.
-    with suppress(ImportError):
-        from joblib import cpu_count
+    # joblib knows the limits of a container, too.
+    from joblib import cpu_count
 
-        return int(cpu_count())
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return int(cpu_count())
 
 
 def begin_worker(parent: int, threads: int) -> None:

@@ -82,6 +82,8 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         # Names are looked up once; from here on it is the task and the backbone themselves.
         task = task_of(first)
         architecture = backbone(first.backbone)
+        # Of what is read now: the file may be another when the training ends.
+        weights = digest(files(first.weights)) if first.weights else None
         device = devices.choose(job.device)
         if device.type == "cuda":  # or a record would state the peak of an earlier pack
             torch.cuda.reset_peak_memory_stats(device)
@@ -89,7 +91,7 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
         if first.procedure == "probe":
             # A convex fit takes seconds: no checkpoint, no mates.
             progress = probe(first, task, device, job.precision)
-            common = provenance(first, task, device, job)
+            common = provenance(weights, task, device, job)
             return [
                 job.store.write(record_of(first, pack, progress, architecture, **common))
             ]
@@ -111,10 +113,11 @@ def train(pack: Sequence[RunSpec], job: Job) -> list[Record]:
                 job.tracker,
                 architecture=architecture,
                 precision=job.precision,
+                weights=weights,
             )
             if not loop.run(job.deadline):
                 return []
-            common = provenance(first, task, device, job)
+            common = provenance(weights, task, device, job)
         records = []
         for index, spec in enumerate(members):
             # A member that was recorded before the pack was stopped keeps its record.
@@ -167,15 +170,18 @@ def memory_for(pack: Sequence[RunSpec], remedy: str = "") -> Iterator[None]:
         ) from error
 
 
-def provenance(spec: RunSpec, task: Task, device: torch.device, job: Job) -> dict[str, Any]:
-    """What the records of a pack have in common: how its runs were trained, and on what."""
+def provenance(
+    weights: str | None, task: Task, device: torch.device, job: Job
+) -> dict[str, Any]:
+    """What the records of a pack have in common: how its runs were trained, and on what;
+    `weights` is the digest of the pretrained ones."""
     environment = devices.environment(device, job.precision)
     # A specification names data and weights; their digests say with which content it was
     # trained.
     data_digest = task.digest()
     environment["data_digest"] = data_digest
-    if spec.weights is not None:
-        environment["weights_digest"] = digest(files(spec.weights))
+    if weights is not None:
+        environment["weights_digest"] = weights
     note = data_note(task.dataset, data_digest)
     return {
         "environment": environment,

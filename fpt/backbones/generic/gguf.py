@@ -31,6 +31,18 @@ def converted(path: Path, parent: Path) -> Path:
     return target
 
 
+def check_packages(name: str) -> None:
+    """FptError if the packages that read a GGUF file are missing."""
+    try:
+        import accelerate  # noqa: F401
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise FptError(
+            f"{name} is a GGUF file, which the package {error.name} reads: pip install "
+            "'fpt[gguf]'."
+        ) from error
+
+
 def convert(path: Path, folder: Path) -> None:
     """Write the model in the GGUF file `path` to `folder`: config.json, and its tensors in
     bfloat16 as model.safetensors. transformers multiplies quantised tensors out to
@@ -39,14 +51,7 @@ def convert(path: Path, folder: Path) -> None:
     FptError if the packages are missing, if transformers cannot read the file, or if the
     file lacks a tensor.
     """
-    try:
-        import accelerate  # noqa: F401
-        import gguf  # noqa: F401
-    except ImportError as error:
-        raise FptError(
-            f"{path} is a GGUF file, which the package {error.name} reads: install "
-            "fpt[gguf]."
-        ) from error
+    check_packages(path.name)
     from transformers import AutoModel, GgufConfig
 
     try:

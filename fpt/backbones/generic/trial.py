@@ -125,8 +125,8 @@ def trial(model: Any) -> Trial:
 
 
 def fill_cheaply(model: Any) -> None:
-    """Give every parameter random values, the same in each layer: gains and biases near 1,
-    matrices that keep the size of a vector."""
+    """Give every parameter random values, the same in each layer: gains near 1,
+    biases near 0, matrices that keep the size of a vector."""
     draw = torch.Generator().manual_seed(0)
     values: dict[str, Tensor] = {}
     for path, part in model.named_modules():
@@ -135,7 +135,11 @@ def fill_cheaply(model: Any) -> None:
             place = f"{re.sub(r'[0-9]+', '', path)}.{name} {tuple(shape)}"
             if place not in values:
                 empty = torch.empty(shape, dtype=torch.float32)
-                if len(shape) < 2:
+                if name == "bias":
+                    # Larger ones would make all tokens alike after many layers, and then
+                    # nothing would show that one changes another.
+                    values[place] = empty.uniform_(-0.1, 0.1, generator=draw)
+                elif len(shape) < 2:
                     values[place] = empty.uniform_(0.5, 1.5, generator=draw)
                 else:
                     values[place] = empty.normal_(0.0, shape[-1] ** -0.5, generator=draw)

@@ -39,9 +39,11 @@ def write(profile: str) -> Path:
         if record is not None and study.store.parameters(record) is not None:
             trained.setdefault((run.task, run.arm), record)
     if not trained:
+        remedy = (
+            "train it with fpt run attention" if study.runs else "choose another profile"
+        )
         raise FptError(
-            f"Profile {profile!r} has no trained model of section 'attention': fpt run "
-            "attention."
+            f"Profile {profile!r} has no trained model of section 'attention'; {remedy}."
         )
     runs = []
     absent: dict[str, FptError] = {}  # why an arm is not shown

@@ -33,14 +33,16 @@ def forest(findings: Sequence[Finding]) -> Figure | None:
         above, below = figure.subplots(2, 1, height_ratios=heights)
         measure = ratios[0].claim.measure
         draw_effects(above, ratios)
-        above.set_xlabel(f"ratio of {measure} (diamond: expected when registered)")
+        above.set_xlabel(
+            f"ratio of {measure} (left is better; diamond: expected when registered)"
+        )
         log_ticks(above, "x")
         above.axvline(1, color=INK, lw=0.8)
         below.set_visible(bool(differences))
         if differences:
             draw_effects(below, differences)
             label = "difference of accuracies or shares, or rank correlation"
-            below.set(xlim=(-1, 1), xlabel=label)
+            below.set(xlim=(-1.05, 1.05), xlabel=label)
             below.axvline(0, color=INK, lw=0.8)
     return figure
 

@@ -1,5 +1,6 @@
 """Lines and named points of a table: one number against another."""
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from .style import (
     AT_BUDGET,
     INK,
     LEVEL,
+    MUTED,
     PERCENT,
     STEPS,
     UNITS,
@@ -31,6 +33,9 @@ from .style import (
     panels_of,
     styled,
 )
+
+# Where a name may stand beside its point: printer's points from it, and the alignment.
+SIDES = ((4, 3, "left"), (-4, 3, "right"), (4, -9, "left"), (-4, -9, "right"))
 
 
 def with_panels(study: Study, results: pd.DataFrame) -> pd.DataFrame:
@@ -175,13 +180,22 @@ def _named_points(axes: Axes, rows: pd.DataFrame, x: str, y: str, look: Look) ->
 
 
 def _move_names(axes: Axes) -> None:
-    """Move names of points up until none covers another or a point, from the lowest on."""
+    """Place names of points, from the lowest on, where none covers another or a point: at
+    either side of its point if there is room, else above with a line to it."""
     texts: list[Any] = list(axes.texts)  # annotations, whose types are those of plain texts
     # From the lowest on, so that a name that moves finds only names that have their place.
     names = sorted(texts, key=lambda name: name.get_window_extent().y0)
     places = [axes.transData.transform(name.xy) for name in names]
     boxes = [Bbox.from_bounds(x - 3, y - 3, 6, 6) for x, y in places]
     for name in names:
-        while any(name.get_window_extent().overlaps(box) for box in boxes):
-            name.xyann = (name.xyann[0], name.xyann[1] + 1)
-        boxes.append(name.get_window_extent())
+        above = ((4, height, "left") for height in itertools.count(4))
+        for side in itertools.chain(SIDES, above):
+            *name.xyann, alignment = side
+            name.set_ha(alignment)
+            extent = name.get_window_extent()
+            if not any(extent.overlaps(box) for box in boxes):
+                break
+        if side not in SIDES:
+            line = {"arrowstyle": "-", "lw": 0.5, "color": MUTED}
+            axes.annotate("", name.xy, name.xyann, "data", "offset points", arrowprops=line)
+        boxes.append(extent)

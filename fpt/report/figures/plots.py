@@ -25,8 +25,8 @@ from ...tasks.bits import BitTask
 from ...tasks.images import ImageTask
 from .style import (
     AT_BUDGET,
+    BASELINE,
     INK,
-    LEVEL,
     MUTED,
     PAPER,
     PERCENT,
@@ -42,6 +42,7 @@ from .style import (
 )
 
 LETTERS_OF_A_LINE = 24  # under a panel
+LETTERS_OF_A_NAME = 32  # beside a row
 MOST_BITS = 24  # of a sample
 MOST_LETTERS = 250
 
@@ -87,8 +88,10 @@ def dot_plot(study: Study, comparison: Comparison) -> Figure | None:
 
 def _runs(axes: Axes, runs: pd.DataFrame, arms: Sequence[str]) -> None:
     """A row of dots for each arm."""
-    order = [label(arm) for arm in arms]
-    runs = runs.assign(name=runs["arm"].map(label))
+    # Long names leave little room for the data on a narrow screen.
+    names = {arm: textwrap.fill(label(arm), LETTERS_OF_A_NAME) for arm in arms}
+    order = list(names.values())
+    runs = runs.assign(name=runs["arm"].map(names))
     ended = runs[runs["censored"]]
     sns.stripplot(
         runs[~runs["censored"]],
@@ -104,6 +107,7 @@ def _runs(axes: Axes, runs: pd.DataFrame, arms: Sequence[str]) -> None:
     )
     axes.grid(True, axis="y")  # seaborn leaves it out beside names
     axes.set(ylim=(len(arms) - 0.5, -0.5), ylabel="")
+    axes.tick_params(axis="y", labelsize=8)
     if len(ended):
         axes.plot(ended[VALUE], ended["name"].map(order.index), **AT_BUDGET)
 
@@ -140,7 +144,7 @@ def _references(
         printed = comparison.printed(arm, task)
         if printed is not None:
             axes.plot(printed, y + 0.25, **PAPER)
-    axes.axvline(_best_baseline(study, task), label="best trivial baseline", **LEVEL)
+    axes.axvline(_best_baseline(study, task), **BASELINE)
     # An interval may reach beyond 100%, an accuracy may not.
     axes.set_xlim(*np.clip(axes.get_xlim(), *PERCENT))
     axes.locator_params("x", nbins=4)
@@ -171,7 +175,7 @@ def learning_curves(study: Study, arms: Sequence[str] = ()) -> Figure | None:
         for axes, task in zip(panels, tasks, strict=True):
             for arm, rows in curves[curves["task"] == task].groupby("arm", sort=False):
                 _curves(axes, rows, look[arm], label(arm))
-            axes.axhline(_best_baseline(study, task), **LEVEL)
+            axes.axhline(_best_baseline(study, task), **BASELINE)
             if study.measures(task) == "steps":
                 log_ticks(axes, "x")
             axes.set_title(study.title(task))

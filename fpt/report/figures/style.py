@@ -56,7 +56,9 @@ PAPER: Style = {
     "mec": INK,
     "ms": 4,
 }
-LEVEL: Style = {"ls": ":", "color": INK, "lw": 1}
+# Sparser than the dots of `LINES`, since a line of an arm may lie on it.
+LEVEL: Style = {"ls": (0, (1, 4)), "color": INK, "lw": 1}
+BASELINE: Style = {**LEVEL, "label": "best trivial baseline"}
 
 
 class Look(NamedTuple):
@@ -124,7 +126,7 @@ def log_ticks(axes: Axes, which: str) -> None:
             ]
             ticks = [tick for tick in candidates if low <= tick <= high]
     # More than five would run into each other.
-    axis.set_ticks(ticks[:: 1 + len(ticks) // 5])
+    axis.set_ticks(ticks[:: 1 + (len(ticks) - 1) // 5])
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
 

@@ -7,20 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...errors import FptError
-from ..rng import numpy_generator
+from ...errors import FptError, check_names
 from .arrays import labels
-from .examples import (
-    Data,
-    ExamplesTask,
-    check_paired,
-    examples_task,
-)
+from .examples import ExamplesTask, check_paired, divided_task, hold_out
 from .inputs import read_inputs
 
 # Of the examples, for validation; as many are the test.
 SHARE_HELD_OUT = 0.15
-SHOWN_COLUMNS = 10  # of a table, in a message
 
 
 def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
@@ -49,47 +42,36 @@ def own_task(name: str, X: Any, y: Any) -> ExamplesTask:
             "answers; give labels of classes that come again: cut numbers into classes, "
             "or predict them by FrozenTransformerRegressor."
         )
-    # Drawn, because a table may be sorted by label; keyed by the count, so it is always the
-    # same.
-    order = numpy_generator("own task", count).permutation(count)
-    first = round(SHARE_HELD_OUT * count)
-    second = round(2 * SHARE_HELD_OUT * count)
-    rows = {
-        "train": order[second:],
-        "valid": order[first:second],
-        "test": order[:first],
-    }
-    moments = sequences.moments(rows["train"]) if sequences.kind == "vector" else None
-    splits: dict[str, Data] = {
-        split: (
-            sequences.prepared(chosen, moments),
-            codes[chosen],
-        )
-        for split, chosen in rows.items()
-    }
-    return examples_task(splits, len(classes), sequences.limits["dim"], name)
+    # Drawn with one seed: a table may be sorted by label, and its parts are the same in
+    # each call. A class that few test examples have would move the trivial baselines.
+    training, held_out = hold_out(codes, 2 * SHARE_HELD_OUT, 0)
+    valid, test = hold_out(codes[held_out], 0.5, 0)
+    rows = {"train": training, "valid": held_out[valid], "test": held_out[test]}
+    return divided_task((sequences, codes), rows, len(classes), name)
 
 
 def columns(name: str, table: Any, label: str) -> tuple[Any, Any]:
     """Inputs and labels of a table (see `own_task`), whose labels are in the column
     `label`."""
     try:
+        header = None
         if isinstance(table, str | Path):
+            # pandas would number a name that comes again.
+            header = pd.read_csv(table, header=None, nrows=1).iloc[0].dropna()
             table = pd.read_csv(table)
         frame = table.to_pandas() if hasattr(table, "to_pandas") else pd.DataFrame(table)
     except (OSError, ValueError) as error:
         reason = str(error).strip()  # pandas ends some with a new line
         raise FptError(f"The data of task {name!r} cannot be read ({reason}).") from error
-    names = [*map(str, frame.columns)]
-    if label not in frame:
-        near = ", ".join(names[:SHOWN_COLUMNS]) + (
-            ", ..." if len(names) > SHOWN_COLUMNS else ""
-        )
+    names = pd.Series(frame.columns) if header is None else header
+    again = names[names.duplicated()]
+    if len(again):
         raise FptError(
-            f"The data of task {name!r} have no column {label!r}; they have {near}."
+            f"The data of task {name!r} have two columns {again.iloc[0]!r}; rename one."
         )
+    check_names(f"The column of labels of {name!r}", [label], frame.columns)
     # The order of the rows would be a predictor, and rows may be sorted by label.
-    if names[0].startswith("Unnamed:"):
+    if str(frame.columns[0]).startswith("Unnamed:"):
         raise FptError(
             f"The first column of the data of task {name!r} has no name, as the row "
             "numbers that pandas writes; write the table with index=False, or name it."

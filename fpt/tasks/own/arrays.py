@@ -12,6 +12,7 @@ from scipy import sparse
 from ...errors import FptError
 
 LARGEST = float(np.finfo(np.float32).max)
+FLOATS = (torch.float16, torch.float32, torch.float64)  # of NumPy too
 LARGEST_EXACT = 2**53  # from which a float64 skips whole numbers
 TEXT = "X holds text; give each text as the list of its bytes, `list(text.encode())`."
 
@@ -36,8 +37,10 @@ def array(name: str, data: Any, row: int | None = None) -> np.ndarray:
         raise InputError(f"Sparse {name} is not supported; give {name}.toarray().")
     if isinstance(data, list | tuple):
         data = [readable(part) for part in data]
+    else:
+        data = readable(data)
     try:
-        values = np.asarray(readable(data))
+        values = np.asarray(data)
     except (ValueError, TypeError) as error:
         raise InputError(
             f"{name} has rows of different lengths; only the sequences in a list X may "
@@ -50,11 +53,21 @@ def array(name: str, data: Any, row: int | None = None) -> np.ndarray:
 
 
 def readable(data: Any) -> Any:
-    """What NumPy can read: a tensor detached, in a type that NumPy has; NaN where an array
-    is masked; all else as it is."""
+    """What NumPy can read: a tensor detached, in a type that NumPy has, a nested one as a
+    list; NaN where an array is masked; all else as it is. InputError for other tensors."""
     if isinstance(data, torch.Tensor):
-        data = data.detach().cpu()
-        return data.float() if data.dtype == torch.bfloat16 else data
+        if data.is_nested:
+            return [readable(part) for part in data.unbind()]
+        if data.layout != torch.strided or data.is_quantized or data.is_meta:
+            raise InputError(
+                "Sparse, quantised and meta tensors are not supported; give a dense tensor."
+            )
+        data = data.detach().cpu().resolve_conj().resolve_neg()
+        # NumPy has none of these types.
+        is_small = data.is_floating_point() and data.dtype not in FLOATS
+        return data.float() if is_small else data
+    if data is np.ma.masked:
+        return np.nan
     # NumPy drops masks.
     return np.ma.filled(data.astype(object), np.nan) if np.ma.isMA(data) else data
 

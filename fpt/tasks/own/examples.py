@@ -50,19 +50,17 @@ def divided(labelled: Data, validation: Data | float, seed: int) -> Division:
     else:
         held_inputs, held_labels = labelled
         rows, held_rows = hold_out(labels, validation, seed)
+    training = inputs.chosen(rows)
     # Of training examples alone: held-out ones must not leak into what is computed from
     # them.
-    moments = inputs.moments(rows) if inputs.kind == "vector" else None
+    moments = training.moments()
     symbols = None
     if inputs.kind == "token":
         # torch takes uint8 for a mask.
-        symbols = np.unique(inputs.tokens(rows)).astype(np.int64)
+        symbols = np.unique(training.tokens).astype(np.int64)
     return Division(
-        train=(inputs.prepared(rows, moments), labels[rows]),
-        valid=(
-            held_inputs.prepared(held_rows, moments),
-            held_labels[held_rows],
-        ),
+        train=(training.prepared(moments), labels[rows]),
+        valid=(held_inputs.chosen(held_rows).prepared(moments), held_labels[held_rows]),
         dim=max(inputs.limits["dim"], held_inputs.limits["dim"]),
         moments=moments,
         symbols=symbols,
@@ -165,11 +163,22 @@ class ExamplesTask(FiniteTask):
 
     def example(self, split: str, index: int) -> Example:
         sequences, labels = self.splits[split]
-        tokens = sequences[index : index + 1].values
-        return Example(
-            answer=str(labels[index].tolist()),
-            text=str(tokens.tolist()),
-        )
+        tokens = list(sequences)[index]
+        return Example(str(labels[index].tolist()), text=str(tokens.tolist()))
+
+
+def divided_task(
+    labelled: Data, rows: Mapping[str, np.ndarray], classes: int, name: str
+) -> ExamplesTask:
+    """The task of the examples `labelled` whose splits are `rows`."""
+    inputs, labels = labelled
+    # Moments of all examples would let the test examples leak into the training.
+    moments = inputs.chosen(rows["train"]).moments()
+    splits = {
+        split: (inputs.chosen(chosen).prepared(moments), labels[chosen])
+        for split, chosen in rows.items()
+    }
+    return examples_task(splits, classes, inputs.limits["dim"], name)
 
 
 def examples_task(

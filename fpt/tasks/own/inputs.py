@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..sequences import Sequences
-from .arrays import InputError, array, check_finite, check_numbers
+from .arrays import InputError, array, check_finite, check_numbers, readable
 
 # Each symbol has a row in the input net.
 MOST_SYMBOLS = 10**6
@@ -23,8 +23,8 @@ def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Sequences
     else, for missing values, and for numbers that are not finite.
     """
     sequences = _joined(data)
-    values = sequences.values
-    are_flat = values.ndim == (2 if sequences.starts is None else 1)
+    values = sequences.tokens
+    are_flat = values.ndim == 1
     # What was fitted as numbers is not taken for symbols because all are whole in new data.
     fitted_as_numbers = limits is not None and (
         limits["kind"],
@@ -47,6 +47,7 @@ def read_inputs(data: Any, limits: Mapping[str, Any] | None = None) -> Sequences
 
 def _joined(data: Any) -> Sequences:
     """Arrays (T,) or (T, D) of numbers, none of them empty, as sequences."""
+    data = readable(data)
     if not isinstance(data, list | tuple):
         data = array("X", data)
         if data.dtype != object:
@@ -96,7 +97,7 @@ def _equal(values: np.ndarray) -> Sequences:
             "numbers, or a list of sequences, and not empty; found an array of shape "
             f"{shape}."
         )
-    return Sequences(values)
+    return Sequences(values.reshape(-1, *shape[2:]), np.arange(shape[0] + 1) * shape[1])
 
 
 def check_columns(estimator: Any, X: Any, read: Sequences, fitting: bool) -> None:
@@ -106,8 +107,9 @@ def check_columns(estimator: Any, X: Any, read: Sequences, fitting: bool) -> Non
     numbers if they are not as long as the rows of the table that was fitted."""
     from sklearn.utils.validation import validate_data
 
-    # A cell of a frame may hold a whole sequence.
-    is_table = getattr(X, "ndim", 0) == 2 and bool((read.lengths == X.shape[1]).all())
+    # Arrow's tables have no `ndim`. A cell of a frame may hold a whole sequence.
+    shape: tuple[int, ...] = getattr(X, "shape", ())
+    is_table = len(shape) == 2 and bool((read.lengths == shape[1]).all())
     if is_table and (fitting or read.kind == "vector" or hasattr(X, "columns")):
         validate_data(estimator, X, reset=fitting, skip_check_array=True)
     if read.kind == "token":
