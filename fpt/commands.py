@@ -95,6 +95,11 @@ def run(args: argparse.Namespace) -> None:
     studies = sections_of(args.profile, args.section, **settings)
     first = studies[0]
     planned = [run for study in studies for run in study.runs]
+    if not planned and args.section:
+        raise FptError(
+            f"Section {args.section!r} has no runs in profile {args.profile!r}; fpt status "
+            "lists those that have some."
+        )
     runs = chosen(planned, args.only, args.seed)
     # One sweep over all sections: its packs train side by side, whatever section they
     # belong to.

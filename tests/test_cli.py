@@ -271,6 +271,7 @@ WRONG = {
     "run transfer --set name=1": "--set: 'name' is not known",
     "data bit-xor:name=1": "'name' is not known",
     "show tasks": "Section 'tasks' has no runs",
+    "run tasks": "Section 'tasks' has no runs in profile 'smoke'",
     "run transfer --workers 1.5": "at least 1, not 1.5",
     "run transfer --device tpu": "cuda",
     "run transfer --ray --device cpu": "pip install 'fpt[ray]'",
@@ -291,6 +292,12 @@ def test_wrong_input_is_one_line_and_leaves_no_trace(line, project, monkeypatch,
     assert err.startswith("fpt")
     assert WRONG[line] in err
     assert tree(project) == before
+
+
+def test_pages_say_which_packages_they_need(project, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "papermill", None)
+    assert main(["render", "transfer"]) == 2
+    assert "pip install 'fpt[pipeline]'" in capsys.readouterr().err
 
 
 # -------------------------------------------------------------------------- in its own process

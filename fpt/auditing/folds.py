@@ -213,7 +213,7 @@ def fold_of(examples: Examples, rows: dict[str, np.ndarray]) -> Fold:
     targets = examples.targets
     if examples.classes is None:
         training = targets[rows["train"]]
-        targets = ((targets - training.mean()) / (training.std() or 1.0)).astype(np.float32)
+        targets = ((targets - training.mean()) / training.std()).astype(np.float32)
     count = 1 if examples.classes is None else len(examples.classes)
     task = divided_task((examples.inputs, targets[:, None]), rows, count, "audit")
     return Fold(task, examples.inputs, rows)

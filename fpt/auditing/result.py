@@ -159,7 +159,7 @@ def concluded(outcome: Outcome, test: TestExamples, facts: dict[str, Any]) -> Au
 def r_squared(scores: Any, constant: float) -> Any:
     """Scores, 1 minus the squared error, in units in which the best constant answer, of
     which `constant` is the mean score, has 0."""
-    return 1 - (1 - scores) / ((1 - constant) or 1.0)
+    return 1 - (1 - scores) / (1 - constant)
 
 
 def scores_of(runs: pd.DataFrame) -> np.ndarray:

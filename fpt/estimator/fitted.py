@@ -84,12 +84,13 @@ class Fitted:
             add_unknown(model.input, symbols)
         size = max(1, EVAL_TOKENS // task.length)
         values, starts = inputs.tensors()
-        values = values.to(place)
         answers = []
         with torch.no_grad(), devices.autocast(place):
             for rows in torch.arange(len(inputs)).split(size):
+                # A part at a time: a device may not hold all that is to be predicted.
                 examples = batch(values, starts, rows[None], rows[None, :, None])
-                answers.append(model(examples, first=int(rows[0]))[0].float().cpu())
+                logits = model(examples.to(place), first=int(rows[0]))
+                answers.append(logits[0].float().cpu())
         logits = torch.cat(answers)
         if not logits.isfinite().all():
             raise InputError(

@@ -32,6 +32,13 @@ class Batch:
     last: Tensor | None = None  # (K, B) position read if lengths differ; None: last `reads`
     mask: Tensor | None = None  # (K, B, T) bool, True = real token; None: all real
 
+    def to(self, device: Device) -> "Batch":
+        """The same examples on a device."""
+        tensors = {
+            name: tensor for name, tensor in vars(self).items() if tensor is not None
+        }
+        return Batch(**{name: tensor.to(device) for name, tensor in tensors.items()})
+
 
 @dataclass(frozen=True)
 class Example:
