@@ -346,3 +346,9 @@ def test_a_process_without_standard_error_has_no_bar(monkeypatch):
     monkeypatch.setattr("sys.stderr", None)
     with progress_bar(3, "runs") as bar:
         bar.update(3)
+
+
+def test_a_bar_is_switched_off(monkeypatch):
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    assert progress_bar(3, "runs").disable

@@ -15,6 +15,7 @@ from .arms import CONTROLS, LABELS, NO_TRANSFORMER, PRETRAINED
 from .engine import Outcome
 from .page import figure, page
 from .verdict import (
+    Difference,
     TestExamples,
     caution,
     difference,
@@ -121,15 +122,35 @@ def concluded(outcome: Outcome, test: TestExamples, facts: dict[str, Any]) -> Au
     best_without = str(without.idxmax()) if len(without) else None
     learned = not nothing_learned(scores, facts["guess"], test)
     verdict = judge(differences, facts["margin"], best_without, learned)
+    # Of the control that the time cut most.
+    draws = min((len(scores[arm]) for arm in CONTROLS if arm in scores), default=0)
+    facts |= {"draws": draws, "power": power_of_one_deviation(draws)}
+    return Audit(
+        verdict=verdict.label,
+        reason=verdict.reason,
+        advice=" ".join(filter(None, [verdict.advice, caution(differences)])),
+        table=table_of(outcome, runs, scores, differences, test),
+        cuts=tuple(outcome.cuts),
+        facts=facts,
+        curves=curves,
+        runs=runs,
+    )
+
+
+def table_of(
+    outcome: Outcome,
+    runs: pd.DataFrame,
+    scores: Mapping[str, np.ndarray],
+    differences: Mapping[str, Difference],
+    test: TestExamples,
+) -> pd.DataFrame:
+    """A row per arm (see `Audit`)."""
     table = runs.groupby("arm")[["best_step"]].mean().reindex([*scores])
     # Over all test examples, as its interval: folds may differ in size.
     table.insert(0, "score", [float(of_arm.mean()) for of_arm in scores.values()])
     table.insert(0, "label", [LABELS[arm] for arm in scores])
     table["runs"] = runs.groupby("arm").size()
     table["draws"] = [len(scores[arm]) if arm in CONTROLS else 0 for arm in scores]
-    # Of the control that the time cut most.
-    draws = min((len(scores[arm]) for arm in CONTROLS if arm in scores), default=0)
-    facts |= {"draws": draws, "power": power_of_one_deviation(draws)}
     table[["low", "high"]] = [mean_interval(of_arm, test) for of_arm in scores.values()]
     # Of an even number of folds, the lower one of the middle: the mean was never tried.
     rates = {
@@ -144,16 +165,7 @@ def concluded(outcome: Outcome, test: TestExamples, facts: dict[str, Any]) -> Au
     gaps = pd.DataFrame({arm: vars(gap) for arm, gap in differences.items()}).T
     for column, name in (("difference", "estimate"), ("least", "low"), ("most", "high")):
         table[column] = gaps[name].reindex(table.index) if len(gaps) else np.nan
-    return Audit(
-        verdict=verdict.label,
-        reason=verdict.reason,
-        advice=" ".join(filter(None, [verdict.advice, caution(differences)])),
-        table=table,
-        cuts=tuple(outcome.cuts),
-        facts=facts,
-        curves=curves,
-        runs=runs,
-    )
+    return table
 
 
 def r_squared(scores: Any, constant: float) -> Any:

@@ -131,7 +131,8 @@ def progress_bar(total: int, title: str, quiet: bool = False, **options: Any) ->
     TQDM_DISABLE=1 is set. `options` are tqdm's."""
     if quiet or not in_jupyter():
         # None: shown in a terminal alone. A process may have no standard error.
-        options["disable"] = quiet or sys.stderr is None or None
+        is_off = quiet or sys.stderr is None or "TQDM_DISABLE" in os.environ
+        options["disable"] = is_off or None
     # A terminal that does not know its size has no lines for tqdm.
     return auto.tqdm(total=total, desc=title, nrows=get_terminal_size().lines, **options)
 
