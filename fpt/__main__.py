@@ -222,7 +222,7 @@ def dispatch(args: argparse.Namespace) -> int:
         check_names("profile", [args.profile], PROFILES)
     if args.verb in ("render", "index"):
         if find_spec("papermill") is None:
-            raise FptError("Pages need packages for it: pip install 'fpt[pipeline]'.")
+            raise FptError("papermill is not installed: pip install 'fpt[pipeline]'.")
         # jsonschema would compile a grammar of addresses, which no notebook has, for a
         # second.
         sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
@@ -280,7 +280,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # As in `fpt status | head`.
         discard_stdout()
-        return 128 + getattr(signal, "SIGPIPE", 13)
+        return 128 + 13  # SIGPIPE, which Windows does not have
     except (OSError, MemoryError) as error:
         # The machine lacks disk or memory, which is nobody's mistake and needs no
         # traceback.

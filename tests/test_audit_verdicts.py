@@ -1,5 +1,7 @@
 """Verdicts of an audit, their intervals, and how often they are wrong."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -150,3 +152,11 @@ def test_power_for_one_deviation_is_that_of_a_simulation():
     means, deviations = draws[:, 1:].mean(1), draws[:, 1:].std(1, ddof=1)
     unlike = np.abs(draws[:, 0] + 1 - means) > 2.7764 * deviations * np.sqrt(1.2)
     assert verdict.power_of_one_deviation(5) == pytest.approx(unlike.mean(), abs=0.01)
+
+
+# A lent machine has SciPy and no statsmodels, and an audit ended there with its last line.
+def test_an_audit_needs_no_statsmodels(monkeypatch):
+    monkeypatch.setitem(sys.modules, "statsmodels", None)
+    powers = [verdict.power_of_one_deviation(draws) for draws in (1, 3, 6)]
+    assert powers == sorted(powers)
+    assert 0.05 < powers[-1] < 0.2

@@ -115,9 +115,8 @@ class Engine:
             if not more:
                 break
             outcome.tried = sorted([*outcome.tried, *more])
-            for cell, pack in self.look(
-                {cell: steps[cell] for cell in looks}, more
-            ).items():
+            further = self.look({cell: steps[cell] for cell in looks}, more)
+            for cell, pack in further.items():
                 looks[cell].append(pack)
         finals = [
             pack
@@ -126,7 +125,7 @@ class Engine:
         ]
         self.train(finals, self.search_end)
         complete = [pack for pack in finals if self.is_complete(pack)]
-        cut = {pack.arm: None for pack in finals if pack not in complete}
+        cut = dict.fromkeys(pack.arm for pack in finals if pack not in complete)
         outcome.cuts += [
             f"The search for the rate of “{LABELS[arm]}” did not end." for arm in cut
         ]

@@ -169,9 +169,8 @@ def best_rates(results: Results, packs: Sequence[Pack], count: int) -> list[floa
     runs = pd.DataFrame(
         {"lr": spec.lr, **results.read(spec.key)} for pack in packs for spec in pack.specs
     )
-    measures = ["diverged", "valid_score", "valid_loss"]
-    rates = runs.groupby("lr", sort=False)[measures].mean()
-    # A rate that diverges once is no choice, however good its other runs are.
-    rates.loc[rates["diverged"] > 0, measures] = 1.0
-    order = rates.sort_values(measures, ascending=[True, False, True], kind="stable")
+    # A rate that diverges once comes last, however good its other runs are.
+    measures = {"diverged": "any", "valid_score": "mean", "valid_loss": "mean"}
+    rates = runs.groupby("lr", sort=False).agg(measures)
+    order = rates.sort_values([*measures], ascending=[True, False, True])
     return [float(rate) for rate in order.index[:count]]

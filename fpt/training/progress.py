@@ -1,5 +1,5 @@
-"""The progress of a training: the state of its runs, its checkpoint, its bar, and trackers
-such as TensorBoard, which show it while it runs.
+"""The progress of a training: the state of its runs, their metrics when they end, its
+checkpoint, its bar, and trackers such as TensorBoard, which show it while it runs.
 
 A checkpoint is one file of arrays with their digest. It needs no generator state, since
 every random draw is keyed by run and step (`fpt.tasks.rng`).
