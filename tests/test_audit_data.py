@@ -191,13 +191,15 @@ def test_wrong_data_are_one_sentence(changes, message, monkeypatch):
 def test_a_table_is_audited_on_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("FPT_ROOT", str(tmp_path))
     table = pd.DataFrame(X[:, :, 0], columns=["north", "east", "south", "west"])
+    table = (10 * table).round().astype(int)  # whole numbers would be symbols
     table.assign(answer=Y).to_csv(tmp_path / "winds.csv", index=False)
     command = ["audit", str(tmp_path / "winds.csv"), "--target", "answer", "--backbone", "nano@1"]
     page, numbers = tmp_path / "audit.html", tmp_path / "audit.json"
-    command += ["--steps", "4", "--draws", "3", "--html", str(page), "--json", str(numbers)]
+    command += ["--numbers", "--steps=4", "--draws=3", f"--html={page}", f"--json={numbers}"]
     assert main(command) == 0
     content = json.loads(numbers.read_text())
     assert content["facts"]["examples"] == len(Y)
+    assert content["facts"]["inputs"] == "sequences of 4 vectors of 1 number"
     assert content["verdict"] in capsys.readouterr().out
     assert content["verdict"].capitalize() in page.read_text()
     assert main(["audit", str(tmp_path / "missing.csv")]) == 2

@@ -180,6 +180,7 @@ WRONG = [
     ("tasks__bitxor", {"steps": 3}, "smoke.tasks.bitxor", "bit-memory, bit-xor"),
     ("tasks__bit-xor__epochs", 5, "smoke.tasks.bit-xor: 'epochs'", "name, options"),
     ("backbones__depth-1", "nano@9", "smoke.backbones.depth-1", "'nano@9'", "from 1 to 4"),
+    ("backbones__depth-1", "nano@2", "smoke.backbones.depth-1", "has 2 layers, not 1"),
     ("backbones__transformer", "lstm-nano", "does not fit this role", "a causal GPT-2"),
     ("backbones__transformer", "bidirectional-nano", "does not fit", "a causal GPT-2"),
     ("backbones__lstm", "nano", "does not fit", "called lstm, or lstm- and a size"),

@@ -4,13 +4,15 @@ import argparse
 from pathlib import Path
 
 from . import audit
-from .data import read_file
+from .data import numbers, read_file
 
 
 def show(args: argparse.Namespace) -> None:
     """Audit the data in a file, print the verdict, and write the page and the numbers that
     are asked for."""
     X, y, groups = read_file(Path(args.file), args.target)
+    if args.numbers:
+        X = numbers(X)
     names = ("backbone", "minutes", "steps", "draws", "task", "device")
     result = audit(X, y, groups=groups, **{name: getattr(args, name) for name in names})
     print(f"{result.facts['examples']} examples: {result.facts['inputs']}")

@@ -46,6 +46,13 @@ def read_file(path: Path, target: str) -> tuple[Any, Any, Any]:
         raise FptError(f"The arrays X and y of {path} cannot be read ({error}).") from error
 
 
+def numbers(X: Any) -> np.ndarray:
+    """X, whole numbers or not, as floats, which are never symbols. InputError for text."""
+    values = arrays.array("X", X)
+    arrays.check_numbers("X", values)
+    return values.astype(float)
+
+
 def read_examples(X: Any, y: Any, groups: Any, task: str) -> Examples:
     """X and y as `fpt.FrozenTransformer` reads them, one answer for each sequence. `task`
     is `classification`, `regression`, or `auto`: a regression if y holds numbers that are

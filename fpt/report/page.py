@@ -1,4 +1,4 @@
-"""A notebook as a page: code folded, nothing fetched; in HTML, the conclusion first."""
+"""A notebook as a page: its results first, code folded, nothing fetched."""
 
 import copy
 import re
@@ -14,9 +14,25 @@ MARKDOWN = Path(__file__).with_name("page.md.j2")
 STYLESHEET = Path(__file__).with_name("page.css")
 
 
+def with_results_first(content: Any) -> Any:
+    """An executed notebook with a cell, called `result`, after its title and question, in
+    which is what its cells tagged `result` show. There, a note takes its place."""
+    from nbformat.v4 import new_code_cell, new_output
+
+    page = copy.deepcopy(content)
+    tagged = [cell for cell in page.cells if "result" in cell.metadata.get("tags", ())]
+    results = [output for cell in tagged for output in cell.outputs]
+    if not results:
+        return page
+    note = {"text/markdown": "*Shown at the top of the page.*"}
+    for cell in tagged:
+        cell.outputs = [new_output("display_data", note)]
+    page.cells.insert(1, new_code_cell(outputs=results, id="result"))
+    return page
+
+
 def page_of(content: Any, links: Mapping[str, str] | None = None) -> str:
-    """The page of an executed notebook. What the cells tagged `result` show stands at the
-    top, after the title and the question; `links` are those of the navigation."""
+    """The page of an executed notebook in HTML; `links` are those of the navigation."""
     # Imported here: the process that renders needs them, and `fpt --help` should not wait
     # for them.
     from nbconvert import HTMLExporter
@@ -28,16 +44,15 @@ def page_of(content: Any, links: Mapping[str, str] | None = None) -> str:
     )
     exporter = HTMLExporter(template_file=str(TEMPLATE))
     resources = {"links": links or {}, "parts": _parts, "light": light, "dark": dark}
-    text: str = exporter.from_notebook_node(content, resources)[0]
+    page = with_results_first(content)
+    text: str = exporter.from_notebook_node(page, resources)[0]
     return text
 
 
 def markdown_of(content: Any) -> str:
     """The page of an executed notebook in Markdown, which a Git host shows with its
-    figures. What the cells tagged `result` show follows the title and the question, as on
-    the page in HTML."""
+    figures."""
     from nbconvert import MarkdownExporter
-    from nbformat.v4 import new_code_cell, new_output
     from traitlets.config import Config
 
     # Tables and figures have a Markdown form; a host would strip the style of their HTML.
@@ -45,16 +60,7 @@ def markdown_of(content: Any) -> str:
         {"NbConvertBase": {"display_data_priority": ["text/markdown", "text/plain"]}}
     )
     exporter = MarkdownExporter(config=config, template_file=str(MARKDOWN))
-    page = copy.deepcopy(content)
-    title, *cells = page.cells
-    results = []
-    for cell in cells:
-        if "result" in cell.metadata.get("tags", ()):
-            results.append(new_code_cell(outputs=cell.outputs))
-            note = {"text/markdown": "*Shown at the top of the page.*"}
-            cell.outputs = [new_output("display_data", note)]
-    page.cells = [title, *results, *cells]
-    text: str = exporter.from_notebook_node(page)[0]
+    text: str = exporter.from_notebook_node(with_results_first(content))[0]
     # Blank lines say nothing, and templates leave many.
     lines = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text))
     return f"[Index](../README.md)\n\n{lines.strip()}\n"

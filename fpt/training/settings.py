@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backbones import BACKBONES, Backbone, backbone
 from ..backbones.initialisations import INITS
+from ..backbones.names import split_layers
 from ..backbones.weights import check_identity
 from ..errors import FptError, check_names, placed
 from ..spec import PROBE, RunSpec, probe_of
@@ -288,3 +289,8 @@ def check_backbone(role: str, name: str) -> None:
         remedy = "that is a causal GPT-2"
     if not fits:
         raise FptError(f"{name!r} does not fit this role; give a backbone {remedy}.")
+    # A name may say its layers; those that share their weights are counted once elsewhere.
+    layers = split_layers(name)[1] or str(architecture.layers)
+    depth = role.removeprefix("depth-")
+    if depth not in (role, layers):
+        raise FptError(f"{name!r} has {layers} layers, not {depth}, as this role says.")
