@@ -39,10 +39,8 @@ def exploratory():
 
 def backbones(transformer):
     """A small backbone for every kind that an arm names."""
-    small = config.load("smoke", PARAMS).backbones | {
-        f"depth-{depth}": "nano@1" for depth in (6, 24)
-    }
-    return {**small, "transformer": transformer}
+    deeper = {"depth-6": "gpt2@6", "depth-24": "gpt2-medium"}  # no small one is so deep
+    return {**config.load("smoke", PARAMS).backbones, **deeper, "transformer": transformer}
 
 
 def weights(language):
