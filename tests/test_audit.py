@@ -116,6 +116,15 @@ def test_the_page_needs_no_other_file_and_has_no_foreign_markup(audit, tmp_path)
     assert audit.verdict.capitalize() in page
     assert 'src="http' not in page
     assert "<link" not in page
+    assert "Best at the edge" not in page
+    at_edge = replace(
+        audit,
+        facts={**audit.facts, "train": [7, 9], "valid": [5, 5]},
+        table=audit.table.assign(at_edge=audit.table.index == PRETRAINED),
+    )
+    page = at_edge.to_html(tmp_path / "audit.html").read_text()
+    assert "Best at the edge of this grid: pretrained" in page
+    assert "7 to 9 training, 5 validation" in page
 
 
 # At most 5% of audits of nothing may say that content helps.
@@ -281,13 +290,15 @@ def test_an_audit_whose_search_is_late_reports_what_its_first_look_found(tmp_pat
 
     def only_first_looks(self, packs, deadline):
         is_search = deadline == self.search_end
-        train(self, [pack for pack in packs if not is_search or pack.specs[0].steps == 2], deadline)
+        looks = [pack for pack in packs if pack.specs[0].steps == 2 and pack.arm != "shuffled"]
+        train(self, looks if is_search else packs, deadline)
 
     monkeypatch.setattr(engine.Engine, "train", only_first_looks)
     monkeypatch.setattr(plan, "beyond", lambda *_: [])
     audit = fpt.audit(X, Y, folder=tmp_path, **SMALL)
-    assert {*TRAINED} <= set(audit.table.index)
-    assert sum("did not end" in cut for cut in audit.cuts) == len(TRAINED)
+    assert {*TRAINED} - {"shuffled"} == {*TRAINED} & set(audit.table.index)
+    assert sum("did not end" in cut for cut in audit.cuts) == len(TRAINED) - 1
+    assert "No rate of “its entries shuffled” was found." in audit.cuts
 
 
 def test_draws_that_are_asked_for_get_as_many_steps_as_the_time_pays():

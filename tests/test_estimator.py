@@ -65,6 +65,8 @@ def test_scikit_learns_checks_pass(kind):
 
 def test_what_is_saved_is_loaded(fitted, tmp_path):
     fitted.save(tmp_path)
+    with pytest.raises(FptError, match="load it by the class that saved it"):
+        FrozenTransformerRegressor.load(tmp_path)
     again = FrozenTransformer.load(tmp_path)
     assert (again.predict_proba(X) == fitted.predict_proba(X)).all()
     assert again.get_params() == fitted.get_params()

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
+import fpt
 from fpt.__main__ import main
 from fpt.analysis.effects import UNKNOWN, Effect
 from fpt.claims.claim import KINDS
@@ -18,7 +19,7 @@ from fpt.claims.decide import in_lines
 from fpt.claims.finding import Finding
 from fpt.claims.model_claims import model_findings, planned_runs
 from fpt.claims.second_tests import second_tests
-from fpt.report import answers
+from fpt.report import answers, show
 from fpt.report.figures.forest import forest
 from fpt.report.findings import claims_table, in_readme
 from fpt.report.findings import table as in_rows
@@ -274,6 +275,18 @@ def test_the_readme_has_at_most_700_words_with_all_verdicts(by_name):
     text = README.read_text()
     assert len(in_readme(text, block).split()) <= 700
     assert len(text.split()) <= 700
+
+
+def test_a_page_has_the_verdict_of_each_claim_and_counts_the_others(by_name, planned, monkeypatch):
+    judged = by_name["fpt/random/bit-xor"]
+    waiting = Finding(by_name["fpt@6/random@6/bit-xor"].claim, UNKNOWN, {})
+    of_kind = {"primary": [judged], "secondary": [waiting]}
+    monkeypatch.setattr(show, "findings", lambda kind, profile: of_kind.get(kind, []))
+    text = show.conclude(fpt.section("verdict", LANGUAGE)).text
+    assert f"- **{judged.label.capitalize()}**: {judged.claim.statement}" in text
+    assert judged.effect_text in text
+    assert waiting.claim.statement not in text
+    assert "1 waiting for runs" in text
 
 
 @pytest.mark.parametrize("label", ["helps", "hurts", "no clear difference"])

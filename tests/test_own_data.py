@@ -62,6 +62,14 @@ def test_the_pages_task_and_arm_train_and_are_keyed_by_content(folder):
     refuses(lambda: train([study.runs[1].spec], job), "'reviews' has other data here")
 
 
+def test_an_arm_of_ones_own_needs_no_task_of_ones_own(folder):
+    params = yaml.safe_load((folder / "params.yaml").read_text())
+    del params["smoke"]["tasks"]["reviews"]
+    params["smoke"]["sections"]["transfer"] = [{"tasks": ["digits"], "arms": ["norms-only"]}]
+    (folder / "params.yaml").write_text(yaml.safe_dump(params))
+    assert {run.arm for run in section("transfer", "smoke").runs} == {"norms-only"}
+
+
 def test_a_plan_asks_for_a_task_once(folder, monkeypatch):
     profile = config.load("smoke")
     factory, calls = tasks.REGISTRY["reviews"], []

@@ -27,6 +27,7 @@ from fpt.training import device as devices
 from fpt.training import sweep
 from fpt.training.kept import retrained
 from fpt.training.model import evaluate
+from fpt.training.packing.layers import RootMeanSquareInBf16
 from fpt.training.probe import probe
 from fpt.training.train import Job, train
 
@@ -59,6 +60,21 @@ def test_a_step_is_that_of_fp32_but_for_rounding(kind, runs, put):
     assert not torch.equal(exact, rounded)
     close(rounded, exact, 0.02, 0.02)
     close(norm, exact_norm, 0.05, 0.05)
+
+
+def test_the_gradients_of_a_norm_are_those_of_its_formula():
+    draw = torch.Generator().manual_seed(0)
+    x, gain, weights = (
+        torch.randn(shape, generator=draw) for shape in ((2, 5, 8), (2, 8), (2, 5, 8))
+    )
+    inputs = (x.requires_grad_(), gain.requires_grad_())
+    rounded = RootMeanSquareInBf16.apply(x, gain, 1e-5)
+    exact = gain[:, None] * x * (x.square().mean(-1, keepdim=True) + 1e-5).rsqrt()
+    gradients, expected = (
+        torch.autograd.grad((output * weights).sum(), inputs) for output in (rounded, exact)
+    )
+    close(gradients[0], expected[0], 0.02, 0.02)
+    close(gradients[1], expected[1], 0.02, 0.02)
 
 
 # --------------------------------------------------------------------------------------- records

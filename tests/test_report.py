@@ -23,7 +23,7 @@ from fpt.report import (
     show_figure,
     show_table,
 )
-from fpt.report.figures.style import AREA, UNITS, png
+from fpt.report.figures.style import AREA, INK, UNITS, png
 from fpt.report.results import cell_text
 from fpt.report.show import differences_in_words
 from fpt.report.table import effect_text
@@ -110,6 +110,14 @@ def test_dots_are_where_the_numbers_are(study):
     assert [axes.get_xscale() for axes in figure.axes] == ["log", "linear", "linear"]
     drawn = {round(float(x), 1) for line in figure.axes[1].lines for x in line.get_xdata()}
     assert {95.2, 80.2, 98.0} <= drawn  # two arms of ours, and the paper's FPT
+
+
+def test_a_mean_over_a_run_that_ends_at_its_budget_is_hollow(tmp_path):
+    study = make_study(tmp_path, tasks={"bit-xor": {"threshold": 0.5}}, seeds=5)
+    fill(study, lambda run: 0.3 if (run.arm, run.spec.seed) == ("random", 0) else 0.9)
+    (axes,) = dot_plot(study, TABLE).axes
+    faces = [line.get_markerfacecolor() for line in axes.lines if line.get_markeredgecolor() == INK]
+    assert faces.count("white") == 1
 
 
 def test_there_is_an_interval_of_five_runs_once_every_run_is_there(five):

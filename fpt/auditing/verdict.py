@@ -224,13 +224,6 @@ def judge(
             "The pretrained backbone is better than every arm without its content; the "
             f"closest control is “{LABELS[closest]}” ({told(differences[closest])}).",
         )
-    for arm in controls:
-        if differences[arm].high < 0:
-            return Verdict(
-                HURTS,
-                f"“{LABELS[arm]}” does better than the pretrained backbone "
-                f"({told(differences[arm])}).",
-            )
     if not controls:
         return Verdict(
             UNCLEAR,
