@@ -225,6 +225,8 @@ INVALID = "is not valid YAML"
         (b"", ["expected `profile`"]),
         (b"profile: smoke\nprofile: lab\n", [INVALID, "the key 'profile' stands twice", "line 1"]),
         (b"profile: sm\xf6ke\n", [INVALID]),
+        (b"profile: yes\n", [INVALID, "yes is read as true; write that"]),
+        (b"profile: 010\n", [INVALID, "010 is read as 8; write that"]),
         (b"profile: !!python/object/apply:os.mkdir [x]", [INVALID, "a constructor for the tag"]),
     ],
 )

@@ -122,6 +122,9 @@ def test_tables_become_sequences(tmp_path):
     assert own_task("own", tmp_path / "own.csv", "label").digest() == task.digest()
     assert (task.kind, task.length, task.dim, task.classes) == ("vector", 3, 1, 2)
     assert task.sizes == {"train": 14, "valid": 3, "test": 3}
+    sequences = list(FRAME.drop(columns="label").to_numpy())
+    column = pd.DataFrame({"series": sequences, "label": FRAME["label"]})
+    assert own_task("own", column, "label").digest() == task.digest()
 
 
 def inputs_of(task, split):

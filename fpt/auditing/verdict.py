@@ -63,8 +63,6 @@ class TestExamples:
         # The deviations of one unit may add up, so they are summed before they are squared.
         deviations = np.bincount(self.units, scores - scores.mean())
         count = len(deviations)
-        if count < 2:
-            return math.nan, 1
         squares = float((deviations**2).sum())
         variance = squares / len(scores) ** 2 * count / (count - 1)
         # Arms that agree on each of a few examples would not agree on all others: half an
