@@ -200,7 +200,9 @@ def test_a_table_is_audited_on_the_command_line(tmp_path, monkeypatch, capsys):
     content = json.loads(numbers.read_text())
     assert content["facts"]["examples"] == len(Y)
     assert content["facts"]["inputs"] == "sequences of 4 vectors of 1 number"
-    assert content["verdict"] in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert content["verdict"] in said.out
+    assert "X was taken for sequences of 4 vectors of 1 number" in said.err
     assert content["verdict"].capitalize() in page.read_text()
     assert main(["audit", str(tmp_path / "missing.csv")]) == 2
 

@@ -6,6 +6,7 @@ scale, its statistics or its entries, and without any, each at its best learning
 says what suffices.
 """
 
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -96,7 +97,7 @@ def audit(
     device, workers : where packs of runs are trained, and how many side by side
     folder : where results are kept, by default `.cache/audits` of the project or the
         working directory. The same call again reads them, and one that was stopped goes on
-    progress : whether to show a bar over all runs
+    progress : whether to say what X was taken for, and to show a bar over all runs
 
     Returns an `Audit`. InputError (a ValueError) for wrong data, FptError for a backbone
     that is not known or has no pretrained weights.
@@ -121,6 +122,10 @@ def audit(
     test = test_examples(examples, folds)
     for fold in folds:
         check_length(architecture, fold.task)
+    inputs = described(examples.inputs.limits)
+    if progress:
+        # Numbers that were taken for symbols are noticed before a long audit.
+        print(f"X was taken for {inputs}.", file=sys.stderr)
     machine = machine_for(device, workers, architecture.width >= WIDE)
     # What the results depend on, and so what names them.
     facts: dict[str, Any] = {
@@ -168,7 +173,7 @@ def audit(
             ).run()
     facts |= {
         "task": "regression" if examples.classes is None else "classification",
-        "inputs": described(examples.inputs.limits),
+        "inputs": inputs,
         "examples": len(examples.inputs),
         "classes": None if examples.classes is None else len(examples.classes),
         "folds": len(folds),

@@ -15,7 +15,6 @@ def show(args: argparse.Namespace) -> None:
         X = numbers(X)
     names = ("backbone", "minutes", "steps", "draws", "task", "device")
     result = audit(X, y, groups=groups, **{name: getattr(args, name) for name in names})
-    print(f"{result.facts['examples']} examples: {result.facts['inputs']}")
     print(result)
     for cut in result.cuts:
         print(f"Not done in the time: {cut}")
