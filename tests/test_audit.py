@@ -1,5 +1,6 @@
 """`fpt.audit`: fair arms, verdicts that are calibrated, results that are kept."""
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -9,8 +10,9 @@ import pytest
 
 import fpt
 from fpt import FptError
-from fpt.auditing import arms, baselines, engine, plan, runs, verdict
+from fpt.auditing import arms, baselines, data, engine, folds, plan, runs, verdict
 from fpt.auditing.arms import CONTROLS, PRETRAINED, TRAINED
+from fpt.backbones import backbone
 from fpt.files import lock
 
 # One layer of a backbone that ships with the package, for a few steps.
@@ -149,6 +151,20 @@ def test_the_time_is_kept(folder):
 
 LAYOUT = plan.Layout([None], dict.fromkeys(TRAINED), 16, arms.Sizes(0, 0, 0, 0), 0)
 COSTS = dict.fromkeys(TRAINED, plan.Cost(0.01, 0.02, 0.05, 0.05))
+
+
+def test_a_cost_is_that_of_one_run_of_a_pack(monkeypatch):
+    """Two runs, of which each step, evaluation and building takes one second."""
+    examples = data.read_examples(X, Y, None, "auto")
+    (fold,) = folds.folds_of(examples, None, 0.2, 0)
+    bare = arms.body_of("last-token", backbone("nano@1"), None)
+    layout = replace(LAYOUT, folds=[fold], bodies={"last-token": bare})
+    seconds = itertools.count()
+    monkeypatch.setattr(plan, "now", lambda device: float(next(seconds)))
+    cost = plan.measured_cost(layout, "last-token", runs.machine_for("cpu", 1, False))
+    assert (cost.step, cost.evaluation, cost.building) == (0.5, 0.5, 0.5)
+    sizes = fold.task.sizes
+    assert cost.test == pytest.approx(0.5 * sizes["test"] / sizes["valid"])
 
 
 # Workers wait for each other, so many of them do not do as much more.

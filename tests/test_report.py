@@ -195,10 +195,13 @@ def test_a_difference_of_nothing_has_no_sign_of_its_own():
 
 
 def test_names_of_near_points_cover_neither_points_nor_names():
-    near = pd.DataFrame({"x": [1.0, 1.001, 1.002, 1.003, 1.004, 1.005], "y": [2.0] * 6})
+    # One is far away, and the others are near each other on the axis too.
+    near = pd.DataFrame({"x": [1.0, 1.001, 1.002, 1.003, 1.004, 9.0], "y": [2.0] * 6})
     figure = line_plot(near, "x", "y", labels=["aaaa", "bbbb", "cccc", "dddd", "eeee", "ffff"])
     (axes,) = figure.axes
     boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
     assert len(boxes) == 6
     for box, other in itertools.combinations(boxes, 2):
         assert not box.overlaps(other)
+    places = axes.transData.transform(near.to_numpy())
+    assert not any(box.contains(*place) for box in boxes for place in places)
