@@ -310,6 +310,27 @@ def test_a_short_effect_has_its_interval_unless_it_is_left_out(by_name):
     assert without.brief() == short
 
 
+@pytest.mark.parametrize(
+    ("label", "drawn"),
+    [("helps", "expected, interval, effect"), ("neither learned", "expected"),
+     ("depends on the task", "expected, tasks")],
+)  # fmt: skip
+def test_a_finding_is_drawn_as_its_verdict_has_it(label, drawn, by_name):
+    by_task = {"bit-xor": Effect(-0.5), "bit-memory": Effect(0.3)}
+    finding = replace(by_name["fpt/random/bit-xor"], label=label, by_task=by_task)
+    axes = forest([finding]).axes[0]
+    # The last line is at a ratio of 1.
+    points = [tuple(line.get_xdata()) for line in axes.lines[:-1]]
+    effect, low, high = finding.values
+    marks = {
+        "expected": (finding.expected,),
+        "interval": (low, high),
+        "effect": (effect,),
+        "tasks": tuple(np.exp([-0.5, 0.3])),
+    }
+    assert points == [pytest.approx(marks[name]) for name in drawn.split(", ")]
+
+
 def test_a_second_test_of_each_judged_claim_agrees_where_the_effect_is_large(results):
     findings = model_findings("primary", results)
     tests = second_tests(findings, results)

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from made import ARMS, fill, make_record, make_study, spread, tree
 from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 from PIL import Image
 from test_compare import intervals
 
@@ -196,12 +197,12 @@ def test_a_difference_of_nothing_has_no_sign_of_its_own():
 
 def test_names_of_near_points_cover_neither_points_nor_names():
     # One is far away, and the others are near each other on the axis too.
-    near = pd.DataFrame({"x": [1.0, 1.001, 1.002, 1.003, 1.004, 9.0], "y": [2.0] * 6})
+    near = pd.DataFrame({"x": [1.0, 1.001, 1.002, 1.003, 1.4, 9.0], "y": [*[2.0] * 4, 2.3, 9.0]})
     figure = line_plot(near, "x", "y", labels=["aaaa", "bbbb", "cccc", "dddd", "eeee", "ffff"])
     (axes,) = figure.axes
     boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
     assert len(boxes) == 6
     for box, other in itertools.combinations(boxes, 2):
         assert not box.overlaps(other)
-    places = axes.transData.transform(near.to_numpy())
-    assert not any(box.contains(*place) for box in boxes for place in places)
+    marks = [Bbox.from_bounds(x - 2, y - 2, 4, 4) for x, y in axes.transData.transform(near)]
+    assert not any(box.overlaps(mark) for box in boxes for mark in marks)
