@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 from made import make_study
-from tiny import CPU, assembled, pretrained, spec, task_of
+from refusals import refuses
+from tiny import CPU, assembled, one_of, pretrained, spec, task_of
 from transformers import GPT2Model
 
 from fpt.analysis.attention import (
@@ -37,6 +38,14 @@ def test_maps_are_those_of_transformers(tiny):
     for layer, of_transformers in zip(ours, expected, strict=True):
         torch.testing.assert_close(layer, of_transformers, rtol=1e-4, atol=1e-5)
     assert model.training  # as before
+
+
+def test_maps_of_other_backbones_are_refused():
+    for architecture in (one_of("lstm"), one_of("gpt2", bidirectional=True)):
+        run = spec(backbone=architecture.name, trainable=("output",))
+        model, _, _ = assembled(run, architecture=architecture)
+        batch = next(model.task.eval_batches("test", 2, CPU))
+        refuses(lambda model=model, batch=batch: maps(model, batch), "choose a GPT-2 backbone")
 
 
 def test_a_bit_needs_its_partner_and_a_patch_its_pattern():

@@ -49,6 +49,13 @@ def test_the_first_verdict_that_holds_is_given(label, differences):
     assert bool(decision.remedy) == (label in depends_on_the_case)
 
 
+def test_an_open_question_names_the_rival_that_may_be_closest():
+    differences = gaps(random=1, shuffled=3, linear=2, half=4)
+    decision = judge(differences, 0.02, None, learned=True)
+    assert decision.label == "no clear difference"
+    assert arms.LABELS["shuffled"] in decision.reason
+
+
 @pytest.mark.parametrize("cut", ALL[:-1])
 def test_content_is_said_to_help_only_if_every_control_was_trained(cut):
     differences = dict.fromkeys(ALL, 5)

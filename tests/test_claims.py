@@ -89,6 +89,7 @@ def test_no_difference_is_undecided():
 def test_equal_values_are_not_tested_and_say_so():
     text = in_lines(judged(made_up({"a": FAST, "b": FAST}, spread=0.0)))
     assert "p: none, since there is no spread to test against" in text
+    assert "effect: 1.00× the steps; n = " in text
     assert "nan" not in text
 
 

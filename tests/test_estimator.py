@@ -344,5 +344,10 @@ def test_a_subclass_may_fix_parameters(tmp_path):
     assert (OneRate.load(tmp_path).predict_proba(X) == model.predict_proba(X)).all()
 
 
-def test_no_images_are_cut_into_no_patches():
+def test_images_are_cut_into_squares_row_by_row():
+    pixels = np.arange(2 * 4 * 6 * 3).reshape(2, 4, 6, 3)
+    corners = [(y, x) for y in (0, 2) for x in (0, 2, 4)]
+    squares = [pixels[:, y : y + 2, x : x + 2].reshape(2, 12) for y, x in corners]
+    assert (Patches(2).transform(pixels) == np.stack(squares, 1)).all()
+    # No images have no patches.
     assert Patches(4).transform(np.empty((0, 8, 8, 3))).shape == (0, 4, 48)

@@ -90,6 +90,7 @@ def test_a_page_without_planned_runs_ends_before_its_training(project):
     nbformat.write(content, project / "notebooks/02_modality.ipynb")
     page = render("modality", "language").read_text()  # whose plan has no such runs
     assert "plans no runs" in page
+    assert '<a href="01_transfer.html">previous: Title</a>' in page
     assert "<code>lab</code>" in page
     assert "language!" not in page
 
