@@ -83,6 +83,7 @@ def test_a_regression_is_scored_by_r_squared(tmp_path):
     constant = (skewed[100:] - skewed[train].mean()) ** 2 / skewed[train].var()
     expected = 1 - errors.mean() / constant.mean()
     assert audit.table.loc["linear", "score"] == pytest.approx(expected, rel=1e-4)
+    assert "R²" in audit.to_html(tmp_path / "audit.html").read_text()
 
 
 def test_a_large_vocabulary_costs_a_linear_model_only_what_the_data_have():

@@ -153,6 +153,11 @@ def test_a_split_is_drawn_and_fixed():
     assert all({symbol // 50 for symbol in part} == {0, 1} for part in parts)
 
 
+def test_the_best_constant_answer_is_a_baseline():
+    task = own_task("mine", np.arange(80)[:, None], np.repeat([0, 1], [60, 20]))
+    assert task.floors() == {"majority": 0.75}
+
+
 # A test of 8 and 22 examples of two equal classes moves the trivial baselines.
 def test_each_class_has_its_share_in_all_parts():
     task = own_task("mine", np.arange(200)[:, None], np.arange(200) % 2)
