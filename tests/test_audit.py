@@ -118,6 +118,7 @@ def test_the_page_needs_no_other_file_and_has_no_foreign_markup(audit, tmp_path)
     assert audit.verdict.capitalize() in page
     assert 'src="http' not in page
     assert "<link" not in page
+    assert f"{100 * audit.table.loc['linear', 'difference']:+.1f} [" in page
     assert "Best at the edge" not in page
     at_edge = replace(
         audit,
@@ -179,6 +180,10 @@ def test_what_the_time_allows_is_planned(workers):
         assert sizes.steps >= fewest[sizes.draws]
         steps.append(sizes.steps)
     assert steps[0] < steps[1]
+    # Without time for any, the smallest ends with the time.
+    least = replace(plan.SIZES[-1][1], steps=plan.FEWEST_STEPS)
+    assert plan.affordable_sizes(LAYOUT, COSTS, 0.0, workers, None, None) == least
+    assert plan.affordable_sizes(LAYOUT, COSTS, 0.0, workers, 8, None).steps == 8
     # Steps that are asked for may be fewer.
     assert plan.affordable_sizes(LAYOUT, COSTS, 1e9, workers, 8, None).draws == max(fewest)
 
