@@ -289,7 +289,7 @@ def check_backbone(role: str, name: str) -> None:
         remedy = "that is a causal GPT-2"
     if not fits:
         raise FptError(f"{name!r} does not fit this role; give a backbone {remedy}.")
-    # A name may say its layers; those that share their weights are counted once elsewhere.
+    # An ALBERT has fewer layers than its tokens pass, so what a name says counts first.
     layers = split_layers(name)[1] or str(architecture.layers)
     depth = role.removeprefix("depth-")
     if depth not in (role, layers):
