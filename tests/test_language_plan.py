@@ -39,3 +39,24 @@ def test_another_setting_or_line_of_code_has_another_digest(tmp_path):
     assert registration.code_digest(tmp_path) == before
     (tmp_path / "a.py").write_text("x = 2\n")
     assert registration.code_digest(tmp_path) != before
+
+
+def test_a_cell_is_planned_unless_the_last_deviation_about_it_withdrew_it(monkeypatch):
+    withdrawn = {
+        "date": "1 May",
+        "withdrawn": [],
+        "cells": [{"task": "a"}, {"task": "b", "arm": "x"}],
+    }
+    again = {"date": "2 May", "withdrawn": [], "reinstated": [{"task": "b", "arm": "x"}]}
+
+    def is_withdrawn(*entries):
+        monkeypatch.setattr(registration, "deviations", lambda profile: entries)
+        return [registration.is_withdrawn(LANGUAGE, "x", task) for task in "abc"]
+
+    assert is_withdrawn(withdrawn) == [True, True, False]
+    assert is_withdrawn(withdrawn, again) == [True, False, False]
+    assert is_withdrawn(withdrawn, again, withdrawn) == [True, True, False]
+    about = registration.withdrawal(LANGUAGE, "claim", ["y", "x"], ["c", "b"])
+    assert about.startswith("withdrawn on 1 May, ")
+    is_withdrawn(withdrawn, again)
+    assert registration.withdrawal(LANGUAGE, "claim", ["y", "x"], ["c", "b"]) == ""

@@ -9,6 +9,7 @@ well.
 """
 
 import hashlib
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -39,7 +40,7 @@ def registration(profile: str = "lab") -> Mapping[str, Any]:
 @cache
 def deviations(profile: str = "lab") -> Sequence[Mapping[str, Any]]:
     """What was done otherwise than registered: `date`, `because`, the claims `withdrawn`,
-    and in `language` the `cells` that are planned no longer."""
+    and in `language` the `cells` that are planned no longer or are `reinstated`."""
     name = "deviations-language.yaml" if profile == LANGUAGE else "deviations.yaml"
     content: Sequence[Mapping[str, Any]] = read_yaml(FILE.with_name(name))
     return content
@@ -47,25 +48,32 @@ def deviations(profile: str = "lab") -> Sequence[Mapping[str, Any]]:
 
 def is_withdrawn(profile: str, arm: str, task: str) -> bool:
     """Whether a deviation has taken an arm on a task out of a profile's plan."""
-    return any(_drops(deviation, arm, task) for deviation in deviations(profile))
+    return bool(_date_of_withdrawal(profile, arm, task))
 
 
 def withdrawal(profile: str, claim: str, arms: Iterable[str], tasks: Iterable[str]) -> str:
     """The date at which a claim about some arms on some tasks was withdrawn, and the page
     that says why; empty if it stands."""
-    cells = [(arm, task) for arm in arms for task in tasks]
-    for deviation in deviations(profile):
-        loses_runs = any(_drops(deviation, arm, task) for arm, task in cells)
-        if loses_runs or claim in deviation["withdrawn"]:
-            page = "docs/plan-language.md" if profile == LANGUAGE else "docs/plan.md"
-            date = deviation["date"]
-            return f"withdrawn on {date}, while an arm had no run ({page})"
-    return ""
+    cells = itertools.product(arms, tasks)
+    dates = [_date_of_withdrawal(profile, arm, task) for arm, task in cells]
+    dates += [entry["date"] for entry in deviations(profile) if claim in entry["withdrawn"]]
+    date = next(filter(None, dates), "")
+    page = "docs/plan-language.md" if profile == LANGUAGE else "docs/plan.md"
+    return date and f"withdrawn on {date}, while an arm had no run ({page})"
 
 
-def _drops(deviation: Mapping[str, Any], arm: str, task: str) -> bool:
+def _date_of_withdrawal(profile: str, arm: str, task: str) -> str:
     # params.yaml keeps a cell that is dropped, since the registration covers that file.
-    cells = deviation.get("cells", ())
+    date = ""
+    for deviation in deviations(profile):
+        if _has_cell(deviation.get("cells", ()), arm, task):
+            date = deviation["date"]
+        if _has_cell(deviation.get("reinstated", ()), arm, task):
+            date = ""
+    return date
+
+
+def _has_cell(cells: Sequence[Mapping[str, str]], arm: str, task: str) -> bool:
     return {"task": task} in cells or {"task": task, "arm": arm} in cells
 
 
