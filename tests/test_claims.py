@@ -14,6 +14,7 @@ from made import make_record
 from fpt.claims import sensitivity
 from fpt.claims.claim import Claim
 from fpt.claims.decide import in_lines
+from fpt.claims.second_tests import regression, second_test
 from fpt.claims.verdicts import corpora, findings, results_of, runs_of, verdicts
 from fpt.records import store
 from fpt.report.index import unregistered
@@ -322,3 +323,53 @@ def test_a_finding_may_be_shown_the_other_way_round():
     estimate, low, high = finding.values
     assert np.allclose(finding.inverted().values, [1 / estimate, 1 / high, 1 / low])
     assert finding.inverted().label == finding.label
+
+
+@pytest.mark.parametrize("measure", ["steps", "accuracy", "solved"])
+def test_a_second_test_has_the_direction_of_the_first(measure):
+    runs = made_up({"a": FAST, "b": FAST | {"bit-xor": 5.5}})
+    is_b = runs["arm"] == "b"
+    runs["test_accuracy"] = 0.98 - 0.05 * is_b + 0.001 * runs["seed"]
+    runs["censored"] = is_b & (runs["seed"] < 7)
+    if measure == "steps":
+        runs["censored"] = False
+    one_task = {"measure": measure, "tasks": TASKS[:1]}
+    p = [second_test(claim(*arms, **one_task), runs)[1] for arms in ("ab", "ba")]
+    # Of eight against eight: a permutation's least p-value is 1/12870, Fisher's here 0.0007.
+    assert p[0] < 0.001
+    assert p[1] > 0.9
+
+
+def test_the_second_test_of_corpora_leaves_their_scale_out():
+    draws = np.random.default_rng(2)
+    scale = draws.random(17)
+    taught = pd.DataFrame({"learned": scale + 0.3 * draws.normal(size=17), "scale": scale})
+    noise = pd.Series(0.1 * draws.normal(size=17))
+
+    def p_value(steps):
+        return regression(steps.rename_axis("arm"), taught)
+
+    assert p_value(noise - taught["learned"]) < 0.001
+    assert p_value(noise + taught["learned"]) > 0.999
+    assert p_value(noise - 3 * taught["scale"]) > 0.05
+
+
+def test_where_both_arms_end_at_the_budget_a_ratio_is_rough():
+    runs = made_up({"a": FAST, "b": SLOW}, count=12)
+    ends = (runs["seed"] == 0) & (runs["task"] == "bit-xor")
+    finding = judged(runs.assign(censored=ends), n=12)
+    assert finding.bound("bit-xor") == "roughly "
+    assert finding.bound("mnist-short") == ""
+    assert finding.n_text.count("1 of 36 runs") == 2
+    assert finding.inverted().bound("bit-xor") == "roughly "
+
+
+def test_points_of_accuracy_are_those_of_the_first_arm():
+    runs = made_up({"a": FAST, "b": FAST})
+    runs["test_accuracy"] = 0.98 - 0.05 * (runs["arm"] == "b") + 0.001 * runs["seed"]
+    finding = judged(runs, measure="accuracy", tasks=("bit-xor",), margin=0.02)
+    estimate, low, high = finding.values
+    assert low < estimate < high
+    assert estimate == pytest.approx(0.05)
+    assert finding.effect_text.startswith("+5.0 points [")
+    assert finding.brief(interval=False) == "+5.0 points"
