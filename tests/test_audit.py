@@ -287,6 +287,16 @@ def test_a_pack_that_comes_too_late_builds_no_model(monkeypatch):
     assert runs.train_pack(pack, runs.machine_for("cpu", 1, False), deadline=0.0) is None
 
 
+def test_no_pack_keeps_more_activations_than_one_of_a_sweep(tmp_path, trained, monkeypatch):
+    tokens = 16 * X.shape[1]  # of a step of one run
+    monkeypatch.setattr("fpt.training.sweep.MAX_TOKENS_PER_STEP", 2 * tokens + 1)
+    audit = fpt.audit(X, Y, folder=tmp_path, **SMALL)
+    assert {len(pack.specs) for pack in trained} == {1, 2}
+    assert audit.cuts == ()
+    keys = [spec.key for pack in trained for spec in pack.specs]
+    assert len(keys) == len({*keys})
+
+
 def test_a_probe_that_is_late_is_cut(tmp_path, monkeypatch):
     """It reads all examples, which may take longer than is left."""
     monkeypatch.setattr(

@@ -183,10 +183,11 @@ class Engine:
         """Train what is missing of `packs`, until a deadline."""
         missing = []
         for pack in packs:
-            if self.is_complete(pack):
-                self.advance(pack.run_steps)
-            else:
-                missing.append(pack)
+            for part in pack.parts():
+                if self.is_complete(part):
+                    self.advance(part.run_steps)
+                else:
+                    missing.append(part)
         train = partial(train_pack, machine=self.machine, deadline=deadline)
         # Written as they end, so that an audit that is killed loses only the packs under
         # way.

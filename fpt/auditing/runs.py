@@ -8,7 +8,7 @@ audit that was stopped goes on, and the same audit again only reads.
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,9 @@ from ..records.content import check_digest, digest
 from ..spec import RunSpec
 from ..tasks import Task
 from ..training import device as devices
+from ..training import sweep
 from ..training.loop import Loop
 from ..training.model import Model, scores
-from ..training.sweep import cores
 from ..training.train import memory_for
 
 SMALLER = "a smaller batch or fewer workers"  # where the memory is too small
@@ -53,7 +53,7 @@ def machine_for(device: str, workers: int | None, wide: bool) -> Machine:
     on_gpu = devices.choose(device).type == "cuda"
     has_bf16 = devices.bf16_instructions() != "none"
     precision = "bf16" if wide and has_bf16 and not on_gpu else devices.AUTO
-    return Machine(device, precision, workers or (1 if on_gpu else cores()))
+    return Machine(device, precision, workers or (1 if on_gpu else sweep.cores()))
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,13 @@ class Pack:
     @property
     def run_steps(self) -> int:
         return sum(spec.steps for spec in self.specs)
+
+    def parts(self) -> list["Pack"]:
+        """Its runs in packs that are no larger than those of a sweep."""
+        tokens = self.specs[0].batch * self.task.length
+        most = max(1, sweep.MAX_TOKENS_PER_STEP // tokens)
+        starts = range(0, len(self.specs), most)
+        return [replace(self, specs=self.specs[start : start + most]) for start in starts]
 
 
 def train_pack(
