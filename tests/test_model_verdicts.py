@@ -2,6 +2,7 @@
 with and without records in the tree."""
 
 import math
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,16 +35,19 @@ def base(arm):
     return arm.removesuffix("@6").removesuffix("-minilm")
 
 
+def noise(*place):
+    """A small number that depends on a place alone, so that another plan changes no run."""
+    return 0.03 * np.random.default_rng(zlib.crc32(repr(place).encode())).normal()
+
+
 def made_up(level, accuracy=95.0):
     """Every planned run, with an area around the level of its arm; draws differ too."""
-    rng = np.random.default_rng(0)
-    of_draws = {}
     rows = []
     for run in planned_runs():
-        place = (run.arm, run.task, run.spec.draw)
-        shift = of_draws.setdefault(place, 0.0 if run.spec.draw is None else 0.03 * rng.normal())
-        area = level(base(run.arm)) * math.exp(shift + 0.03 * rng.normal())
         spec = run.spec
+        place = (run.arm, run.task, spec.draw)
+        shift = 0.0 if spec.draw is None else noise(*place)
+        area = level(base(run.arm)) * math.exp(shift + noise(*place, spec.seed))
         rows.append(
             (run.key, run.arm, run.task, spec.seed, spec.draw, area, accuracy, accuracy / 100)
         )
@@ -136,7 +140,7 @@ def test_a_claim_waits_for_its_last_run_and_counts_in_the_correction(results):
 
 def test_a_claim_that_may_pass_once_others_are_judged_is_undecided():
     """Those that wait count as p = 1 in Holm's correction, which only makes it stricter."""
-    results = made_up(lambda arm: 0.32 if arm == "fpt" else 0.3)
+    results = made_up(lambda arm: 0.303 if arm == "fpt" else 0.3)
     arms = results["arm"].isin(["fpt@6", "full@6"])
     alone = model_findings("primary", results[arms])[-1]
     assert alone.effect.p < 0.05 < alone.adjusted
@@ -292,7 +296,6 @@ def test_a_page_has_the_verdict_of_each_claim_and_counts_the_others(by_name, pla
 @pytest.mark.parametrize("label", ["helps", "hurts", "no clear difference"])
 def test_the_answer_has_at_most_40_words_and_says_what_waits(label, by_name):
     by_name = {name: replace(finding, label=label) for name, finding in by_name.items()}
-    by_name["english-sooner"] = replace(by_name["fpt/random/bit-xor"], label="depends on the task")
     complete = answers.answer(by_name)
     by_name["fpt/random/bit-xor"] = Finding(by_name["fpt/random/bit-xor"].claim, UNKNOWN, {})
     partial = answers.answer(by_name)
