@@ -24,7 +24,7 @@ from fpt.report import (
     show_figure,
     show_table,
 )
-from fpt.report.figures.style import AREA, INK, UNITS, png
+from fpt.report.figures.style import AREA, INK, UNITS, log_ticks, png
 from fpt.report.results import cell_text
 from fpt.report.show import differences_in_words
 from fpt.report.table import effect_text
@@ -206,3 +206,14 @@ def test_names_of_near_points_cover_neither_points_nor_names():
         assert not box.overlaps(other)
     marks = [Bbox.from_bounds(x - 2, y - 2, 4, 4) for x, y in axes.transData.transform(near)]
     assert not any(box.overlaps(mark) for box in boxes for mark in marks)
+
+
+@pytest.mark.parametrize("span", [(1.66, 2.03), (0.012, 0.3), (0.9, 14.0), (10.0, 3e5)])
+def test_a_logarithmic_axis_has_a_few_plain_numbers_whatever_it_spans(span):
+    axes = Figure().subplots()
+    axes.set_xlim(*span)
+    log_ticks(axes, "x")
+    ticks = [tick for tick in axes.get_xticks() if span[0] <= tick <= span[1]]
+    assert 2 < len(ticks) < 7
+    labels = [axes.xaxis.get_major_formatter()(tick, None) for tick in ticks]
+    assert [float(label) for label in labels] == pytest.approx(ticks)

@@ -119,7 +119,8 @@ def log_ticks(axes: Axes, which: str) -> None:
     axis = getattr(axes, f"{which}axis")
     low, high = axis.get_view_interval()
     ticks: list[float] = []
-    for leading in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), range(1, 10)):
+    tenths = [number / 10 for number in range(10, 100)]
+    for leading in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7), range(1, 10), tenths):
         if len(ticks) < 3:
             candidates = [
                 first * 10.0**power for power in range(-6, 9) for first in leading
