@@ -10,6 +10,7 @@ should run on the machine, because an audit plans its steps by what they cost at
 """
 
 import argparse
+import base64
 import json
 import os
 from collections.abc import Mapping
@@ -21,11 +22,19 @@ from blocks import RESULTS, ROOT, write
 from nbclient import NotebookClient
 
 from fpt.auditing.arms import CONTROLS, NO_TRANSFORMER
+from fpt.report.figures.style import with_few_colours
 
 GALLERY = ("digits", "gunpoint", "symbols", "forecasting")
 # Appended to a notebook while it is executed.
 REPORT = "import json; print(json.dumps({name: audit.to_dict() for name, audit in audits.items()}))"
 Audits = dict[str, dict[str, Any]]  # the numbers of an audit by backbone
+
+
+def shrink_image(data: dict[str, Any]) -> None:
+    """Give the figure of an output few colours, since it is committed."""
+    if "image/png" in data:
+        image = with_few_colours(base64.b64decode(data["image/png"]))
+        data["image/png"] = base64.b64encode(image).decode()
 
 
 def executed(path: Path) -> Audits:
@@ -45,6 +54,9 @@ def executed(path: Path) -> Audits:
     )
     client.execute()
     notebook.cells.remove(report)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            shrink_image(output.get("data", {}))
     nbformat.write(notebook, path)
     return json.loads(report.outputs[0]["text"])
 

@@ -5,7 +5,7 @@
 Everything is timed in short rounds, each of all parts, and compared within its round, so that what
 else the machine does falls on all of them alike. Ratios are medians over the rounds. On a CPU packs
 on all cores are compared with the plain loop too, by the clock and so on a quiet machine only.
-Writes results/<device kind>.json and .svg beside this file.
+Writes results/<device kind>.json and .png beside this file.
 """
 
 import gc
@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from plain import PlainRun
 
 from fpt.backbones import backbone
-from fpt.report.figures.style import INK, styled
+from fpt.report.figures.style import INK, png, styled
 from fpt.sections.arms import FROZEN
 from fpt.spec import RunSpec, canonical
 from fpt.tasks import Task, get_task
@@ -269,7 +269,7 @@ def plot(measured: list[Measured], path: Path) -> None:
             below.set_xlabel("round")
             below.set_ylabel("training loss (nats)")
             below.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, columnspacing=1)
-        figure.savefig(path, metadata={"Date": None})
+        path.write_bytes(png(figure))
 
 
 def lines(case: str, summary: dict[str, float]) -> list[str]:
@@ -298,7 +298,7 @@ def main(rounds: int = 25) -> None:
         content["cores"] = [{"summary": one.summary} | asdict(one) for one in cores]
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / f"{device.type}.json").write_text(json.dumps(content, indent=1) + "\n")
-    plot(measured, RESULTS / f"{device.type}.svg")
+    plot(measured, RESULTS / f"{device.type}.png")
 
 
 if __name__ == "__main__":

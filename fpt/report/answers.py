@@ -67,15 +67,12 @@ def block(
     """The answer, its table, its figure, what it means and what it cannot say, as Markdown.
     `reports` leads from the page to the folder of the reports, `ending` is that of their
     pages. `compact`, for the README, which links to the rest: only the rows that are tried
-    on real language models, without commands and intervals."""
+    on real language models, without commands, intervals and what verdicts mean."""
     rows = prose()["rows"]
-    meaning = sentences("meaning", by_name)
     reading = prose()["reading"]
     limits = prose()["cannot_say"]
     if compact:
         rows = [row for row in rows if "language" in row]
-        # The first is on real language models, once these are measured.
-        meaning = meaning[:1]
         rendered = (project().reports / LANGUAGE / "README.md").exists()
         report = f"{reports}{LANGUAGE if rendered else LAB}/README.md"
         reading = prose()["compact"]["reading"].format(report=report)
@@ -88,7 +85,9 @@ def block(
         yield f"![Ratios to random]({reports}{FIGURE})"
         if not compact:
             yield prose()["figure"]
-    yield " ".join(meaning) or "What this means is not decided yet."
+    if not compact:
+        meaning = " ".join(sentences("meaning", by_name))
+        yield meaning or "What this means is not decided yet."
     yield f"> **What this cannot say.** {limits}"
 
 

@@ -107,9 +107,14 @@ def png(figure: Figure) -> bytes:
     drawn = io.BytesIO()
     with styled():
         figure.savefig(drawn, format="png", facecolor="white")
-    palette = Image.open(drawn).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    return with_few_colours(drawn.getvalue())
+
+
+def with_few_colours(image: bytes) -> bytes:
+    """A PNG without transparency and with at most 256 colours."""
+    opened = Image.open(io.BytesIO(image)).convert("RGB")
     content = io.BytesIO()
-    palette.save(content, "PNG", optimize=True)
+    opened.quantize(256, dither=Image.Dither.NONE).save(content, "PNG", optimize=True)
     return content.getvalue()
 
 
