@@ -21,7 +21,7 @@ import nbformat
 from blocks import RESULTS, ROOT, write
 from nbclient import NotebookClient
 
-from fpt.auditing.arms import CONTROLS, NO_TRANSFORMER
+from fpt.auditing.arms import CONTROLS, NO_TRANSFORMER, PROBE
 from fpt.report.figures.style import with_few_colours
 
 GALLERY = ("digits", "gunpoint", "symbols", "forecasting")
@@ -68,26 +68,30 @@ def kept(audit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def line(name: str, backbone: str, audit: Mapping[str, Any]) -> str:
-    """A row of the table, with the best control and the best arm without a transformer."""
+    """A row of the table, with the best control, the linear probe of the pretrained features and
+    the best arm without a transformer. A verdict has a star if more steps may change it, as its
+    advice says then."""
     facts = audit["facts"]
     scores = {row["arm"]: row["score"] for row in audit["table"]}
     labels = {row["arm"]: row["label"] for row in audit["table"]}
-    columns = [name, backbone, f"**{audit['verdict']}**"]
+    star = "\\*" if "more steps may change" in audit["advice"] else ""
+    columns = [name, backbone, f"**{audit['verdict']}**{star}"]
     columns.append(f"{scores['pretrained']:.3f}")
-    for arms in (CONTROLS, NO_TRANSFORMER):
+    for arms in (CONTROLS, (PROBE,), NO_TRANSFORMER):
         trained = [arm for arm in arms if arm in scores]
         best = max(trained, key=lambda arm: scores[arm], default=None)
-        columns.append("–" if best is None else f"{scores[best]:.3f} ({labels[best]})")
+        name_of_best = f" ({labels[best]})" if best and len(arms) > 1 else ""
+        columns.append("–" if best is None else f"{scores[best]:.3f}{name_of_best}")
     columns += [f"{facts['steps']}", f"{facts['draws']}", f"{facts['minutes_taken']:.0f}"]
     return f"| {' | '.join(columns)} |"
 
 
 def table(results: Mapping[str, Audits]) -> list[str]:
     """The table of docs/audit.md."""
-    head = "| data | backbone | verdict | pretrained | best control | best without a transformer "
+    head = "| data | backbone | verdict | pretrained | best control | probe of its features "
     return [
-        f"{head}| steps | draws | minutes |",
-        "|---|---|---|---|---|---|---|---|---|",
+        f"{head}| best without a transformer | steps | draws | minutes |",
+        "|---|---|---|---|---|---|---|---|---|---|",
         *(
             line(name, backbone, audit)
             for name, audits in results.items()

@@ -32,9 +32,9 @@ about twice its steps, five seeds. `python -m lab.gpu` writes this page from it.
 
 On one {device} the quickest of the packs that were timed ({case}) computed {rate:.0f}
 TFLOP/s, {share:.0%} of the rate of a large matrix product there (`benchmarks/README.md`).
-No step of a pack of GPT-2 small took less than {step:.0f} milliseconds, however small the pack: the
-processor needs that long to start the kernels. This page assumes that a step takes the longer of
-the two times, one pack after the other, and that an hour costs {price} USD.
+No step of GPT-2 small took less than {single:.0f} milliseconds for one run and {packed:.0f} for a
+pack: the processor needs that long to start the kernels. This page assumes that a step takes the
+longer of the two times, one pack after the other, and that an hour costs {price} USD.
 
 Small steps leave the GPU idle most of the time, and several processes can share it: `--workers 11`
 trained the 20 runs of six layers of SmolLM2 on MNIST, 5,000 steps each, in less than 7 minutes.
@@ -50,8 +50,8 @@ The weights of these models of the Hugging Face hub, and of a wheel ([sizes](pub
 {weights}
 
 The data sets are small: MNIST, CIFAR-10, the proteins of TAPE, and four tasks of GLUE. Every file
-is fetched once, at a fixed commit. `fpt pretrain` makes the other {own} backbones, which are tiny,
-from [corpora](corpora.md) that you build first.
+is fetched once, at a fixed commit. `fpt pretrain` makes the other {own} backbones from
+[corpora](corpora.md) that you build first, which the costs below leave out.
 
 ## What it costs
 
@@ -94,25 +94,29 @@ to divide the work.
 
 def speeds() -> dict[str, Any]:
     """What was timed on packs of GPT-2 small: `rate`, the most FLOPs per second, its `case` and its
-    `share` of the rate of a large product; `step`, the shortest step in seconds; the `device`."""
+    `share` of the rate of a large product; the shortest step of a `single` run and of a `packed`
+    one, in seconds; the `device`."""
     benchmark = read_json(BENCHMARK)
     cases = [case for case in benchmark["cases"] if "GPT-2 small" in case["case"]]
-    steps = [median(case["steps"]["packed"]) for case in cases]
-    rates = [case["runs"] * case["flops"] / step for case, step in zip(cases, steps, strict=True)]
+    single, packed = (
+        [median(case["steps"][loop]) for case in cases] for loop in ("single", "packed")
+    )
+    rates = [case["runs"] * case["flops"] / step for case, step in zip(cases, packed, strict=True)]
     rate, quickest = max(zip(rates, cases, strict=True), key=lambda pair: pair[0])
     return {
         "rate": rate,
         "case": quickest["case"],
         "share": quickest["summary"]["share of the matrix ceiling"],
-        "step": min(steps),
+        "single": min(single),
+        "packed": min(packed),
         "device": benchmark["environment"]["device"],
     }
 
 
-def planned(rate: float, step: float) -> pd.DataFrame:
-    """A row for each pack of the profile, at `rate` FLOPs per second and no less than `step`
-    seconds a step: the first section that needs it, task, weights, runs, hours of the card, and
-    EFLOPs."""
+def planned(rate: float, single: float, packed: float) -> pd.DataFrame:
+    """A row for each pack of the profile, at `rate` FLOPs per second and no less than `single`
+    seconds a step of one run and `packed` of several: the first section that needs it, task,
+    weights, runs, hours of the card, and EFLOPs."""
     profile = config.load("paper")
     runs = {}
     for section in profile.sections:
@@ -125,7 +129,7 @@ def planned(rate: float, step: float) -> pd.DataFrame:
         flops = sum(planned_flops(spec, task_of(spec)) for spec in pack)
         # A probe is fitted at once.
         steps = 0 if run.spec.procedure == "probe" else run.spec.steps
-        seconds = max(flops / rate, steps * step)
+        seconds = max(flops / rate, steps * (single if len(pack) == 1 else packed))
         rows.append(
             {
                 "section": section,
@@ -154,11 +158,16 @@ def table(rows: pd.DataFrame, by: str) -> str:
 def page() -> str:
     """docs/gpu.md."""
     speed = speeds()
-    rows = planned(speed["rate"], speed["step"])
+    rows = planned(speed["rate"], speed["single"], speed["packed"])
     weights = sorted(rows["weights"].dropna().unique())
     published = [name for name in weights if name.startswith("hub:") or comes_in_wheel(name)]
     return PAGE_TEXT.format(
-        **{**speed, "rate": speed["rate"] / 1e12, "step": speed["step"] * 1000},
+        **{
+            **speed,
+            "rate": speed["rate"] / 1e12,
+            "single": speed["single"] * 1000,
+            "packed": speed["packed"] * 1000,
+        },
         price=PRICE,
         weights="\n".join(f"* `{name}`" for name in published),
         own=len(weights) - len(published),

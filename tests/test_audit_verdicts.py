@@ -31,6 +31,9 @@ ALL = ("random", "random_at_scale", "statistics_tensor", "shuffled", "linear")
     ("label", "differences"),
     [
         ("no transformer is needed", {"random": 5, "linear": 0}),
+        # A probe of the frozen features is clearly better than the nets, and better than without.
+        ("its statistics suffice", {"random": 5, "shuffled": 0, "linear": 0, "probe": -4}),
+        ("no transformer is needed", {"random": 5, "shuffled": 0, "linear": -5, "probe": -4}),
         ("any frozen body suffices", {"random": 0.5, "random_at_scale": 0, "linear": 5}),
         ("its scale suffices", {"random": 5, "random_at_scale": 0.5, "linear": 5}),
         ("its statistics suffice", {"random": 5, "random_at_scale": 5, "statistics_tensor": 0.5}),

@@ -225,7 +225,6 @@ def test_a_judged_claim_without_a_p_says_why(area, label, reason, monkeypatch):
     assert second_tests(findings, results).empty
 
 
-# By the registration, a body that was cut is no model.
 TESTED = (
     "fpt/random/bit-xor",
     "fpt@6/random@6/bit-xor",
@@ -237,23 +236,22 @@ TESTED = (
 @pytest.mark.parametrize(
     ("labels", "verdict"),
     [
-        (("helps", "hurts", "helps"), "helps on bit-xor; hurts on bit-xor (truncated SmolLM2)"),
+        (("helps", "hurts", "helps"), "SmolLM2: helps; SmolLM2@6: hurts; MiniLM: helps"),
+        (("hurts", None, None, "hurts"), "SmolLM2: hurts; MiniLM: hurts"),
+        (("hurts",), "hurts"),
+        ((None, "", "helps"), "helps, so far"),
         (
-            ("helps", "hurts", "hurts"),
-            "helps on bit-xor (SmolLM2); hurts on bit-xor (MiniLM and truncated SmolLM2)",
+            (None, "no clear difference", "helps", "hurts"),
+            "SmolLM2@6: unclear; MiniLM: helps on bit-xor, hurts on bit-memory-small",
         ),
-        (("hurts", "hurts", "hurts"), "hurts"),
-        ((None, "hurts", "helps"), "hurts on bit-xor (truncated SmolLM2); helps on bit-xor"),
-        (("", "hurts", "helps"), "hurts on bit-xor (truncated SmolLM2); helps on bit-xor, so far"),
-        (("", "hurts", ""), "hurts on bit-xor, so far"),
-        (("hurts", None, "hurts", "helps"), "hurts on bit-xor; helps on bit-memory-small (MiniLM)"),
+        ((None, None, "helps", "helps"), "helps"),
         (
-            ("hurts", None, "helps", "helps"),
-            "hurts on bit-xor (SmolLM2); helps on bit-xor (MiniLM) and bit-memory-small (MiniLM)",
+            (None, None, "helps", "no clear difference"),
+            "helps on bit-xor, unclear on bit-memory-small",
         ),
     ],
 )
-def test_models_that_disagree_or_were_tested_alone_are_named(labels, verdict, by_name):
+def test_a_row_names_its_models_if_it_has_several(labels, verdict, by_name):
     """None: not planned; empty: not measured."""
     of_language = [
         replace(by_name[name], label=label) if label else Finding(by_name[name].claim, UNKNOWN, {})

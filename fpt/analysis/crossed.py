@@ -62,7 +62,7 @@ def difference(first: pd.DataFrame, second: pd.DataFrame, margin: float = 0.0) -
     half = float(stats.t.isf((1 - LEVEL) / 2, freedom)) * error
     below = float(stats.t.cdf((estimate - margin) / error, freedom))
     above = float(stats.t.sf(estimate / error, freedom))
-    return Effect(estimate, estimate - half, estimate + half, below, above)
+    return Effect(estimate, estimate - half, estimate + half, below, above, freedom)
 
 
 def two_sided(effect: Effect) -> float:

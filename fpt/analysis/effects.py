@@ -20,13 +20,15 @@ ROUNDING = 1e-9  # relative size below which a spread is the rounding of a sum
 @dataclass(frozen=True)
 class Effect:
     """An estimate with its interval, and the p-value of the claim's direction; `against` is
-    that of the opposite direction. NaN stands for what cannot be told."""
+    that of the opposite direction, `freedom` the degrees of freedom of an interval by
+    Student's t. NaN stands for what cannot be told."""
 
     estimate: float
     low: float = math.nan
     high: float = math.nan
     p: float = math.nan
     against: float = math.nan
+    freedom: float = math.nan
 
 
 UNKNOWN = Effect(math.nan)
@@ -101,6 +103,15 @@ def corrected(p_values: Sequence[float], kind: str) -> list[float]:
     method = "holm" if kind == "primary" else "fdr_bh"
     adjusted = multipletests(np.nan_to_num(p_values, nan=1.0), method=method)[1]
     return [float(p) for p in adjusted]
+
+
+def power(effect: Effect, expected: float, level: float) -> float:
+    """How often a two-sided test at `level` decides if the true effect is `expected`, and
+    the spread that of the runs behind `effect`; NaN without degrees of freedom."""
+    error = (effect.high - effect.low) / 2 / stats.t.isf((1 - LEVEL) / 2, effect.freedom)
+    critical = stats.t.isf(level / 2, effect.freedom)
+    shifted = stats.nct(effect.freedom, abs(expected) / error)
+    return float(shifted.sf(critical) + shifted.cdf(-critical))
 
 
 def heterogeneity(groups: Sequence[tuple[Sequence[float], Sequence[float]]]) -> float:

@@ -189,7 +189,11 @@ def judge(
             "to compare.",
             "More steps, more examples or other tokens might let an arm learn.",
         )
-    if best_without is not None and differences[best_without].most < margin:
+    if (
+        best_without is not None
+        and differences[best_without].most < margin
+        and not has_better_features(differences, best_without)
+    ):
         return Verdict(
             NO_TRANSFORMER_NEEDED,
             f"“{LABELS[best_without]}” is better than the pretrained backbone, or at most "
@@ -243,6 +247,14 @@ def judge(
         f"More test examples, folds (cv), steps or draws (at most {MOST_DRAWS}) would "
         "narrow the interval.",
     )
+
+
+def has_better_features(differences: Mapping[str, Difference], best_without: str) -> bool:
+    """Whether a linear probe of the frozen features does better than the nets around them,
+    and than the best arm without a transformer: then it takes a transformer to do so."""
+    if not caution(differences):
+        return False
+    return differences[PROBE].estimate < differences[best_without].estimate
 
 
 def caution(differences: Mapping[str, Difference]) -> str:

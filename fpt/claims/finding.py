@@ -36,9 +36,10 @@ class Finding:
     `opposite`: the adjusted p of the opposite claim. `heterogeneity`: the adjusted p of
     equal effects on all tasks. `instead`: what is said in place of the effect. `by_task`:
     the effect on each task. `ended`: the runs of each arm on each task that end at their
-    budget. `one_backbone`: arms whose runs all read one backbone. `notes`: what a sentence
-    about it has to say. `elsewhere`: the same claim with an arm at a better rate than the
-    registered one, and `rates`, which says what rate.
+    budget. `at_chance`: the arms whose areas are those of guessing. `one_backbone`: arms
+    whose runs all read one backbone. `notes`: what a sentence about it has to say.
+    `elsewhere`: the same claim with an arm at a better rate than the registered one, and
+    `rates`, which says what rate.
     """
 
     claim: Claim
@@ -52,6 +53,7 @@ class Finding:
     instead: str = ""
     by_task: Mapping[str, Effect] = field(default_factory=dict)
     ended: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    at_chance: tuple[str, ...] = ()
     one_backbone: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     elsewhere: "Finding | None" = None
@@ -100,19 +102,19 @@ class Finding:
 
     def brief(self, interval: bool = True) -> str:
         """`0.55× [0.40, 0.76]`, for a cell of a table; the ratio on each task if there is
-        no mean over them; and what changes at a better rate."""
+        no mean over them. With its `interval` comes what changes at a better rate."""
         if self.label == "neither learned":
             return self.instead
         if not self.instead:
             text = self._number(unit="×", interval=interval)
-            if self.elsewhere is not None:
-                text += f", at a better rate {self.elsewhere.brief(interval)}"
+            if self.elsewhere is not None and interval:
+                text += f", at a better rate {self.elsewhere.brief()}"
             return text
         ratios = self.ratio_texts
         other_rates = ratios if self.elsewhere is None else self.elsewhere.ratio_texts
         texts = []
         for task, ratio in ratios.items():
-            changed = other_rates[task] != ratio
+            changed = interval and other_rates[task] != ratio
             better = f" (at a better rate {other_rates[task]})" if changed else ""
             texts.append(f"{task} {ratio}{better}")
         return ", ".join(texts)
@@ -141,8 +143,13 @@ class Finding:
             unit = " points"
         estimate, low, high = map(form.format, values)
         text = f"{start}{estimate}{unit}"
-        has_interval = interval and not math.isnan(self.effect.low)
-        return f"{text} [{low}, {high}]" if has_interval else text
+        if not interval:
+            return text
+        if not math.isnan(self.effect.low):
+            text += f" [{low}, {high}]"
+        # Against an arm that learned nothing, a ratio says little of how much better the
+        # other one is.
+        return f"{text} ({listed(self.at_chance)} at chance)" if self.at_chance else text
 
     def bound(self, *tasks: str) -> str:
         """What the ratio of steps on some tasks is if runs of an arm end at their budget:

@@ -126,12 +126,8 @@ def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
     if claim.measure in ("steps", "solved", "predicts"):
         no_run = runs["censored"].astype(bool).all()
         return "no run of either arm reaches the threshold" if no_run else ""
-    if claim.measure == "area":
-        name = claim.tasks[0]
-        task_learned = task_named(name, profile.tasks[name])
-        by_arm = runs.assign(value=tested_values(runs)).groupby("arm")["value"]
-        if not any(is_learned(log_areas, task_learned) for _, log_areas in by_arm):
-            return f"the areas of both arms are above {LEARNED:g} times that of guessing"
+    if claim.measure == "area" and len(at_chance(claim, runs, profile)) == 2:
+        return f"the areas of both arms are above {LEARNED:g} times that of guessing"
     reasons = []
     for task in claim.tasks:
         best = recorded_baseline(profile, task)
@@ -144,6 +140,14 @@ def neither_learned(claim: Claim, runs: pd.DataFrame, profile: Profile) -> str:
             f"{first:.1f}% and {second:.1f}%, both below a trivial baseline {baseline}"
         )
     return "; ".join(reasons)
+
+
+def at_chance(claim: Claim, runs: pd.DataFrame, profile: Profile) -> tuple[str, ...]:
+    """The arms of a claim about areas that learned nothing within these steps."""
+    name = claim.tasks[0]
+    task = task_named(name, profile.tasks[name])
+    by_arm = runs.assign(value=tested_values(runs)).groupby("arm")["value"]
+    return tuple(str(arm) for arm, areas in by_arm if not is_learned(areas, task))
 
 
 def low_thresholds(claim: Claim, runs: pd.DataFrame, profile: Profile) -> list[str]:

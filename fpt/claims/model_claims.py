@@ -9,7 +9,7 @@ is two-sided.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -26,12 +26,11 @@ from ..sections.arms import label
 from ..sections.registration import LANGUAGE, registration, withdrawal
 from . import gates
 from .claim import Claim, Kind, Test
-from .finding import NO_SPREAD, Finding, Label, listed
+from .finding import NO_SPREAD, Finding, Label
 from .pooled import ALPHA
 
-TRUNCATED = "truncated SmolLM2"
 # What the names of a model's arms end in -> the model.
-MODELS = {"": "SmolLM2", "@6": TRUNCATED, "-minilm": "MiniLM"}
+MODELS = {"": "SmolLM2", "@6": "SmolLM2@6", "-minilm": "MiniLM"}
 STATEMENTS: Mapping[Test, str] = {
     "difference": "On {task}, the areas of “{first}” and “{second}” differ.",
     "suffices": (
@@ -156,7 +155,7 @@ def _tested(claim: Claim, runs: pd.DataFrame, profile: Profile) -> Finding:
         claim,
         effect_of(claim, *tables),
         used,
-        ended=gates.ended(claim, runs),
+        at_chance=gates.at_chance(claim, runs, profile),
         notes=tuple(_notes(claim, *tables)),
     )
 
@@ -217,18 +216,3 @@ def model_of(claim: Claim) -> str:
     first = next(iter(claim.backbones))
     suffixes = [suffix for suffix in MODELS if first.endswith(suffix)]
     return MODELS[max(suffixes, key=len)]
-
-
-def in_models(agreeing: Set[str], tested: Set[str], in_row: Set[str]) -> str:
-    """` (MiniLM)`: the models that agree on a verdict, of those `tested` on a task; empty
-    if all published ones do, unless one alone of those of the row was tested there."""
-    # By the registration, a body that was cut is no model.
-    published = tested - {TRUNCATED}
-    all_agree = published <= agreeing
-    is_alone = len(published) == 1 < len(in_row - {TRUNCATED})
-    if all_agree and not is_alone:
-        return ""
-    names = sorted(agreeing & published)
-    if TRUNCATED in agreeing and not all_agree:
-        names.append(TRUNCATED)
-    return f" ({listed(names)})"

@@ -21,7 +21,6 @@ from ..claims.claim import KINDS, LAB, REGISTERED, claims
 from ..claims.finding import Finding, listed
 from ..claims.model_claims import (
     MODELS,
-    in_models,
     model_claims,
     model_of,
     planned_runs,
@@ -191,8 +190,8 @@ def _of_models(of_language: Sequence[Finding], ratio: str, compact: bool) -> str
 def verdict(
     row: Mapping[str, Any], of_language: Sequence[Finding], of_nano: Sequence[Finding]
 ) -> str:
-    """In the words of a row of front.yaml: on which tasks, and in how many models, if these
-    disagree or some wait; until a language model is measured, what the lab's claims
+    """In the words of a row of front.yaml: on which tasks, and in which models, if the row
+    has several; until a language model is measured, what the lab's claims
     say."""
     judged = [finding for finding in of_language if finding.is_judged]
     if not judged:
@@ -206,7 +205,7 @@ def verdict(
             if finding.is_judged
         ]
         return f"nano: {', '.join(dict.fromkeys(labels)) or 'runs missing'}"
-    words = row.get("words", {})
+    words = prose()["words"] | row.get("words", {})
     verdicts = pd.DataFrame(
         {
             "word": [words.get(finding.label, finding.label) for finding in judged],
@@ -214,16 +213,20 @@ def verdict(
             "model": [model_of(finding.claim) for finding in judged],
         }
     )
-    tested = verdicts.groupby("task")["model"].agg(set)
-    sides: dict[str, list[str]] = {}
-    for (word, task), models in verdicts.groupby(["word", "task"], sort=False)["model"]:
-        sides.setdefault(word, []).append(
-            task + in_models(set(models), tested[task], {*verdicts["model"]})
-        )
-    if len(judged) == len(of_language) and len(sides) == 1:
-        return next(iter(sides))
-    text = "; ".join(f"{word} on {listed(places)}" for word, places in sides.items())
+    texts = [
+        (f"{model}: " if verdicts["model"].nunique() > 1 else "") + _on_tasks(of_model)
+        for model, of_model in verdicts.groupby("model", sort=False)
+    ]
+    text = "; ".join(texts)
     return text if len(judged) == len(of_language) else f"{text}, so far"
+
+
+def _on_tasks(verdicts: pd.DataFrame) -> str:
+    """`helps on bit-xor, hurts on listops`, or `helps` if all of them agree."""
+    tasks = verdicts.groupby("word", sort=False)["task"].agg(list)
+    if len(tasks) == 1:
+        return str(tasks.index[0])
+    return ", ".join(f"{word} on {listed(names)}" for word, names in tasks.items())
 
 
 def ratios() -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from ..analysis.effects import power
 from ..claims.claim import LAB, Kind
 from ..claims.finding import Finding
 from ..claims.pooled import ALPHA
@@ -24,6 +25,7 @@ from .table import NONE, Table, markdown_table
 
 BEGIN = "<!-- findings: made by python -m fpt.report.findings -->"
 END = "<!-- end of findings -->"
+RECORDED = "power, recorded spread"  # a column
 
 
 def table(findings: Sequence[Finding]) -> str:
@@ -57,14 +59,15 @@ def _p_text(finding: Finding) -> str:
 def claims_table(kind: Kind, profile: str = LAB) -> Table:
     """A row for each registered claim of one kind: verdict, effect, n, p and power."""
     rows = findings(kind, profile)
-    numbers = pd.DataFrame([_numbers(finding) for finding in rows])
+    numbers = pd.DataFrame([_numbers(finding, len(rows)) for finding in rows])
     effects = [finding.effect_text if finding.is_judged else NONE for finding in rows]
     texts = pd.DataFrame(
         {"verdict": numbers["verdict"], "effect": effects, "n": numbers["n"]}
     )
     withdrawn = [bool(finding.claim.withdrawn) for finding in rows]
     texts.loc[withdrawn, ["verdict", "n"]] = ["withdrawn", NONE]
-    for name, digits in (("p", ".2g"), ("adjusted", ".2g"), ("power", ".2f")):
+    digits_by_name = {"p": ".2g", "adjusted": ".2g", "power": ".2f", RECORDED: ".2f"}
+    for name, digits in digits_by_name.items():
         if numbers[name].notna().any():
             texts[name] = [
                 NONE if math.isnan(value) else f"{value:{digits}}"
@@ -75,6 +78,11 @@ def claims_table(kind: Kind, profile: str = LAB) -> Table:
         "of the claimed direction" if profile == LAB else "two-sided except for “suffices”"
     )
     caption = f"Effects with 95% intervals; p {direction}, and adjusted for all claims."
+    if RECORDED in texts:
+        caption += (
+            " “power” was simulated with the spread of the few runs of the search of "
+            f"rates; “{RECORDED}” has the spread of these runs."
+        )
     if not all(finding.is_judged or finding.claim.withdrawn for finding in rows):
         caption += " A claim without an effect lacks runs."
     reasons = Counter(finding.reason for finding in rows if finding.claim.withdrawn)
@@ -91,8 +99,9 @@ def claims_table(kind: Kind, profile: str = LAB) -> Table:
     return Table(kind, f"Registered {kind} claims", texts, numbers, caption)
 
 
-def _numbers(finding: Finding) -> dict[str, Any]:
-    """The tidy row of a finding; the effect is in the direction of the claim's sentence."""
+def _numbers(finding: Finding, claims: int) -> dict[str, Any]:
+    """The tidy row of a finding; the effect is in the direction of the claim's sentence,
+    and `claims` is how many are corrected together."""
     claim = finding.claim
     effect, low, high = finding.values
     waits = not finding.is_judged
@@ -120,8 +129,17 @@ def _numbers(finding: Finding) -> dict[str, Any]:
         # A claim without a test counts in the correction with a p of 1.
         "adjusted": math.nan if waits else finding.adjusted,
         "power": claim.power,
+        RECORDED: _recorded_power(finding, claims),
         "reason": finding.reason,
     }
+
+
+def _recorded_power(finding: Finding, claims: int) -> float:
+    """The power for the registered effect on areas with the spread of the recorded runs, at
+    the strictest level of Holm; NaN for another measure."""
+    if finding.claim.measure != "area":
+        return math.nan
+    return power(finding.effect, math.log(finding.claim.expected), ALPHA / claims)
 
 
 def exploratory_table() -> Table | None:

@@ -3,7 +3,7 @@
 The paper redraws GPT-2's weights with their own mean and standard deviation, and does not
 say over what these are taken: each tensor, each layer and the whole backbone are tried
 here. Shuffled and permuted weights, the parts of the backbone apart, and a random backbone
-at English's weight scale are controls of this project.
+at the pretrained scale are controls of this project.
 """
 
 from .comparison import Comparison, Pair, Section, minus, over
